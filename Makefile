@@ -1,0 +1,63 @@
+# `make demo` and `make test` set up everything they need; only bash, make and a Python with venv are assumed.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= $(CURDIR)/.venv
+BIN := $(VENV)/bin
+LOCKS := deploy/requirements
+CASE ?= answers_10m
+WORKERS ?= 2
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help demo test check lint types imports bench lock clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/.core ## Generate two small datasets, release them, show the error
+	$(BIN)/marquee demo
+
+test: $(VENV)/.test ## Run the whole suite
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+check: lint types imports ## Style, types and import contracts
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy --strict dpcore pipelines jobs
+
+imports: $(VENV)/.test
+	$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/.test ## Run one benchmark: make bench CASE=answers_10m
+	$(BIN)/python -m tests.benchmarks $(CASE)
+
+lock: ## Refresh deploy/requirements from pyproject.toml (needs uv)
+	deploy/requirements/lock
+
+clean: ## Remove the environment, caches and generated data
+	rm -rf $(VENV) dist out tests/benchmarks/data .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find dpcore pipelines jobs tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "marquee needs Python 3.11 or newer; $$($(PYTHON) --version 2>&1). Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	    { echo "$(PYTHON) cannot make virtual environments; install its venv package (Debian: apt install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp stands for an installed lock file, so that nothing is installed twice.
+$(VENV)/.core: $(LOCKS)/core.txt pyproject.toml | $(BIN)/python
+	$(PIP) install --require-hashes -r $(LOCKS)/core.txt
+	$(PIP) install --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/.test: $(LOCKS)/test.txt $(VENV)/.core
+	$(PIP) install --require-hashes -r $(LOCKS)/test.txt
+	touch $@

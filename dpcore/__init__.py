@@ -1,0 +1,1 @@
+"""Differentially private query release: arrays in, arrays out."""

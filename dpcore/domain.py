@@ -1,0 +1,100 @@
+"""Named discrete attributes, and their view as 0/1 columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Clique = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """An ordered set of attributes with finite sizes.
+
+    >>> Domain.of({"age": 5, "sex": 2}).shape(("sex",))
+    (2,)
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
+        if len(set(self.names)) != len(self.names):
+            repeated = sorted({name for name in self.names if self.names.count(name) > 1})
+            raise ValueError(f"attributes {repeated} appear twice; want distinct names")
+        for name, size in zip(self.names, self.sizes, strict=True):
+            if size < 1:
+                raise ValueError(f"attribute {name!r} has size {size}; want >= 1")
+
+    @classmethod
+    def of(cls, sizes: Mapping[str, int]) -> Domain:
+        return cls(tuple(sizes), tuple(sizes.values()))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def index(self, name: str) -> int:
+        if name not in self.names:
+            raise ValueError(f"unknown attribute {name!r}; want one of {list(self.names)}")
+        return self.names.index(name)
+
+    def axes(self, clique: Iterable[str]) -> tuple[int, ...]:
+        """Positions of the clique's attributes in this domain."""
+        return tuple(self.index(name) for name in clique)
+
+    def canonical(self, clique: Iterable[str]) -> Clique:
+        """The clique with distinct attributes in the order of the domain."""
+        names = tuple(clique)
+        if len(set(names)) != len(names):
+            raise ValueError(f"clique {names} repeats an attribute; want distinct attributes")
+        return tuple(sorted(names, key=self.index))
+
+    def shape(self, clique: Iterable[str] | None = None) -> tuple[int, ...]:
+        return self.sizes if clique is None else tuple(self.sizes[axis] for axis in self.axes(clique))
+
+    def size(self, clique: Iterable[str] | None = None) -> int:
+        """Number of cells: an exact integer, however large (Loans has about 5e80)."""
+        return math.prod(self.shape(clique))
+
+    def project(self, clique: Iterable[str]) -> Domain:
+        names = tuple(clique)
+        return Domain(names, self.shape(names))
+
+
+@dataclass(frozen=True)
+class BinaryView:
+    """Records as vectors of 0/1 columns, some of them tied in one-hot groups.
+
+    columns: Number of columns d.
+    groups: Half-open column ranges; a record of a table has exactly one 1 in each. Empty for baskets.
+    """
+
+    columns: int
+    groups: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.columns < 1:
+            raise ValueError(f"a binary view has {self.columns} columns; want >= 1")
+        if self.groups and [start for start, _ in self.groups] + [self.columns] != [0] + [
+            stop for _, stop in self.groups
+        ]:
+            raise ValueError("one-hot groups must be contiguous and cover every column")
+
+    @classmethod
+    def one_hot(cls, domain: Domain) -> BinaryView:
+        """One column for each value of each attribute, a group an attribute, in the order of the domain."""
+        stops = np.cumsum(domain.sizes).tolist()
+        return cls(stops[-1], tuple(zip([0, *stops[:-1]], stops, strict=True)))
+
+    def group_of_column(self) -> NDArray[np.int32]:
+        """Group of each column, shape (columns,); a column outside every group is a group of its own."""
+        if not self.groups:
+            return np.arange(self.columns, dtype=np.int32)
+        return np.repeat(np.arange(len(self.groups), dtype=np.int32), [stop - start for start, stop in self.groups])

@@ -1,0 +1,1 @@
+"""Post-processing of measurements and draws into public models."""

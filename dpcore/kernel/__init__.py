@@ -1,0 +1,1 @@
+"""The trusted kernel: the only code that holds exact data and draws noise."""

@@ -1,0 +1,80 @@
+"""Privacy amounts, and the filter that no charge passes once they are spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+
+from dpcore.errors import BudgetExceededError
+
+_GRID = 1 << 80
+
+
+class Currency(StrEnum):
+    """PURE: epsilon-DP, amounts are epsilon. ZCDP: rho-zCDP, amounts are rho."""
+
+    PURE = "epsilon"
+    ZCDP = "rho"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An amount of privacy loss in one currency; amounts are exact."""
+
+    currency: Currency
+    amount: Fraction
+
+    def __post_init__(self) -> None:
+        if self.amount <= 0:
+            raise ValueError(f"a budget of {self.currency}={self.amount}; want > 0")
+
+    @classmethod
+    def pure(cls, epsilon: Fraction | int | float) -> Budget:
+        return cls(Currency.PURE, Fraction(epsilon))
+
+    @classmethod
+    def zcdp(cls, rho: Fraction | int | float) -> Budget:
+        return cls(Currency.ZCDP, Fraction(rho))
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one kernel call cost, public."""
+
+    label: str
+    amount: Fraction
+
+
+@dataclass
+class Filter:
+    """A privacy filter: the sum of the charges never passes the budget.
+
+    Formal guarantees:
+        * Charges may be chosen adaptively from earlier outputs. Sums of epsilon (Rogers et al. 2016, Theorem 4.1 with
+          basic composition) and sums of rho (Feldman and Zrnic 2021, Theorem 4.3, applied at every order) are valid
+          filters: the whole interaction is ``budget``-DP.
+        * A refused charge changes nothing.
+    """
+
+    budget: Budget
+    spent: Fraction = Fraction(0)
+    charges: list[Charge] = field(default_factory=list)
+
+    @property
+    def remaining(self) -> Fraction:
+        return self.budget.amount - self.spent
+
+    def charge(self, label: str, amount: Fraction) -> None:
+        """Records the cost, or raises BudgetExceededError and records nothing."""
+        if amount < 0:
+            raise ValueError(f"{label}: amount {amount}; want >= 0")
+        if amount > self.remaining:
+            raise BudgetExceededError(label, amount, self.remaining, self.budget.currency.value)
+        self.spent += amount
+        self.charges.append(Charge(label, amount))
+
+
+def rounded_up(amount: Fraction) -> Fraction:
+    """The amount rounded up to a multiple of 2^-80, so that long sums keep short denominators."""
+    return Fraction(-((-amount.numerator * _GRID) // amount.denominator), _GRID)

@@ -1,0 +1,59 @@
+"""The closed set of selection scores, as integers of proved sensitivity. TRUSTED."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.kernel.sensitivity import PrivacyUnit, marginal_l1_sensitivity
+from dpcore.queries import Marginals
+
+GRID = 256  # Steps a count, and steps of the largest weight.
+_LARGEST = float(2**44)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class L1Error:
+    """Score of a marginal: weight * (L1 distance of its exact table to an estimate - penalty).
+
+    estimate: float64 [queries.size], the model's tables in counts; public.
+    weights: float64 [cliques], positive; only their ratios matter.
+    penalties: float64 [cliques], in counts; public.
+
+    All three are rounded to a public grid, so that scores are integers.
+    """
+
+    estimate: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    penalties: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for name, values in (("estimate", self.estimate), ("weights", self.weights), ("penalties", self.penalties)):
+            if not np.isfinite(values).all() or (np.abs(values) > _LARGEST).any():
+                raise ValueError(f"{name} of a score holds a number that is not finite or above 2^44 in size")
+        if (self.weights <= 0).any():
+            raise ValueError("a score weight is not positive; want > 0")
+
+    def public_parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Estimate, weights (1 .. GRID) and penalties on the grid."""
+        weights = np.maximum(1, np.rint(self.weights / self.weights.max() * GRID)).astype(np.int64)
+        return _on_grid(self.estimate), weights, _on_grid(self.penalties)
+
+    def scores(self, queries: Marginals, exact: NDArray[np.int64]) -> NDArray[np.int64]:
+        """One integer score a clique. SENSITIVE: a function of the exact tables."""
+        estimate, weights, penalties = self.public_parts()
+        distance = np.abs(GRID * exact - estimate)
+        starts = np.concatenate([[0], np.cumsum(queries.sizes)[:-1]])
+        return weights * (np.add.reduceat(distance, starts) - penalties)
+
+    def sensitivity(self, unit: PrivacyUnit) -> int:
+        """How far one unit moves any score: GRID steps a count of L1 distance, times the largest weight."""
+        return GRID * GRID * marginal_l1_sensitivity(unit)
+
+
+def _on_grid(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.rint(values * GRID).astype(np.int64)

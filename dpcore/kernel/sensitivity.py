@@ -1,0 +1,112 @@
+"""How far one unit can move exact answers, derived from the declared contribution. TRUSTED."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from dpcore.exact_statistics import Contribution, Shape
+from dpcore.queries import Conjunctions, Marginals, Queries, UnitCount
+
+
+class Neighbours(StrEnum):
+    """Which two datasets must look alike: one unit more or less, or one unit exchanged for another."""
+
+    ADD_REMOVE_UNIT = "add_remove_unit"
+    REPLACE_ONE_UNIT = "replace_one_unit"
+
+
+@dataclass(frozen=True)
+class PrivacyUnit:
+    """Who is protected, and what is public about the data; set by the operator, never by a mechanism.
+
+    contribution: Bound on what one unit holds, enforced by the pipeline.
+    units: The number of units where it is declared public, else None. Replace-one needs it: its neighbours share
+        that number, so a mechanism that keeps it secret would promise something else.
+    """
+
+    neighbours: Neighbours
+    contribution: Contribution
+    units: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.units is not None and self.units < 1:
+            raise ValueError(f"units is {self.units}; want >= 1")
+        if self.neighbours is Neighbours.REPLACE_ONE_UNIT and self.units is None:
+            raise ValueError("replace_one_unit with a private number of units; want units: N, or add_remove_unit")
+
+    @property
+    def replaced(self) -> bool:
+        return self.neighbours is Neighbours.REPLACE_ONE_UNIT
+
+
+def l1_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> int:
+    """Largest L1 distance between the exact answers of neighbours.
+
+    A unit of a table holds at most b rows, a unit of baskets is a set of at most b items and moves a conjunction by at
+    most 1. Adding a unit adds a non-negative vector v:
+        * marginals of m cliques: each row falls in one cell of each clique, so |v|_1 <= m b;
+        * m conjunctions: each answer moves by at most r = b (table) or 1 (baskets), so |v|_1 <= m r;
+        * distinct positive single literals: a row satisfies one for each one-hot group, a basket one for each item.
+    Replacing a unit moves by v' - v with both of that kind: at most 2 |v|_1, except that an answer of a conjunction
+    stays in an interval of length r, so m r still holds.
+    """
+    bound = unit.contribution.bound
+    match queries:
+        case UnitCount():
+            return _of_unit_count(unit)
+        case Marginals():
+            return _twice_if_replaced(len(queries.cliques) * bound, unit)
+        case Conjunctions():
+            per_answer = answer_sensitivity(unit)
+            return min(queries.size * per_answer, _twice_if_replaced(_satisfied(queries, unit), unit))
+
+
+def squared_l2_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> int:
+    """Square of the largest L2 distance between the exact answers of neighbours.
+
+    With v as in ``l1_sensitivity``: |v|_2^2 <= m b^2 for marginals (one cell a clique at worst), m r^2 for
+    conjunctions. For non-negative v, v': |v' - v|_2^2 <= |v|_2^2 + |v'|_2^2, so replace-one at most doubles the square.
+    """
+    bound = unit.contribution.bound
+    match queries:
+        case UnitCount():
+            return _of_unit_count(unit) ** 2
+        case Marginals():
+            return _twice_if_replaced(len(queries.cliques) * bound**2, unit)
+        case Conjunctions():
+            per_answer = answer_sensitivity(unit)
+            return min(queries.size * per_answer**2, _twice_if_replaced(_satisfied(queries, unit) * per_answer, unit))
+
+
+def answer_sensitivity(unit: PrivacyUnit) -> int:
+    """How far one conjunction moves between neighbours: rows of a table unit, or the one unit of a basket."""
+    return unit.contribution.bound if unit.contribution.shape is Shape.TABLE else 1
+
+
+def marginal_l1_sensitivity(unit: PrivacyUnit) -> int:
+    """Largest L1 distance between one exact marginal of neighbours."""
+    return _twice_if_replaced(unit.contribution.bound, unit)
+
+
+def _satisfied(queries: Conjunctions, unit: PrivacyUnit) -> int:
+    """Most that one unit can add over all answers together."""
+    per_answer = answer_sensitivity(unit)
+    columns = queries.columns[:, 0]
+    if queries.order > 1 or queries.negated.any() or len(np.unique(columns)) < len(columns):
+        return queries.size * per_answer
+    if unit.contribution.shape is Shape.BASKETS:
+        return min(queries.size, unit.contribution.bound)
+    return len(np.unique(queries.view.group_of_column()[columns])) * per_answer
+
+
+def _of_unit_count(unit: PrivacyUnit) -> int:
+    if unit.units is not None:
+        raise ValueError("the number of units is declared public; want no measurement of it")
+    return 1
+
+
+def _twice_if_replaced(amount: int, unit: PrivacyUnit) -> int:
+    return 2 * amount if unit.replaced else amount

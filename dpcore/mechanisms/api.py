@@ -1,0 +1,87 @@
+"""What a mechanism is, what it plans and what it releases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpcore.estimation.model import Model
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.terms import Terms
+from dpcore.measurement import Measurement
+from dpcore.uncertainty import Answers
+from dpcore.workload import Workload
+
+Progress = Callable[[int, int], None]
+
+
+def silent(done: int, total: int) -> None:
+    """Reports nothing."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kind of kernel call in a plan.
+
+    share: Fraction of the whole budget that the step takes, all its calls together.
+    calls: How often it is made.
+    stddev: Noise of one measured value, in counts; None for selections and draws.
+    """
+
+    label: str
+    share: float
+    calls: int
+    stddev: float | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do, from public facts alone.
+
+    rounds: Adaptive rounds, 0 for a one-shot mechanism.
+    memory_bytes: Peak of the driver's arrays.
+    predicted_error: Expected absolute error of one answer, in counts, from the noise alone; None where the paper gives
+        no formula that says more than a worst-case bound.
+    notes: Sentences for the analyst.
+    """
+
+    steps: tuple[Step, ...]
+    rounds: int
+    memory_bytes: int
+    predicted_error: float | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Everything a mechanism gives; public."""
+
+    workload: Workload
+    answers: Answers
+    model: Model | None
+    measurements: tuple[Measurement, ...]
+
+
+class Mechanism(Protocol):
+    """A private algorithm as a frozen dataclass of its settings, all of them public and of plain types.
+
+    Contract, checked for every mechanism by tests/contract:
+        * ``plan`` and ``run`` raise ConfigError, before anything is measured, for a workload, privacy unit or currency
+          for which there is no proof or no memory;
+        * ``run`` asks the kernel only, never spends more than its budget and answers in the workload's shape;
+        * with one journal and one generator state two runs release the same values.
+    """
+
+    def plan(self, terms: Terms, workload: Workload) -> Plan: ...
+
+    def run(
+        self,
+        private: PrivateStatistics,
+        workload: Workload,
+        *,
+        generator: np.random.Generator,
+        progress: Progress = silent,
+    ) -> Release: ...

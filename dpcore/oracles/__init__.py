@@ -1,0 +1,1 @@
+"""Best responses of the data player."""

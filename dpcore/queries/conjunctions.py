@@ -1,0 +1,69 @@
+"""Conjunctions of literals over 0/1 columns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import BinaryView
+
+
+@dataclass(frozen=True, eq=False)
+class Conjunctions:
+    """m conjunctions of k literals each: a record satisfies one when all its literals hold.
+
+    view: The columns that literals speak of.
+    columns: int32 [m, k]; distinct within a row.
+    negated: bool [m, k]; True where the literal wants a 0.
+    """
+
+    view: BinaryView
+    columns: NDArray[np.int32]
+    negated: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        columns = np.ascontiguousarray(self.columns, dtype=np.int32)
+        negated = np.ascontiguousarray(self.negated, dtype=np.bool_)
+        if columns.ndim != 2 or columns.shape != negated.shape or columns.size == 0:
+            raise ValueError(f"columns {columns.shape} and negated {negated.shape}; want one non-empty shape [m, k]")
+        if columns.min() < 0 or columns.max() >= self.view.columns:
+            raise ValueError(f"a literal names a column outside 0..{self.view.columns - 1}")
+        ordered = np.sort(columns, axis=1)
+        if (ordered[:, 1:] == ordered[:, :-1]).any():
+            raise ValueError("a conjunction names a column twice; want distinct columns")
+        columns.flags.writeable = False
+        negated.flags.writeable = False
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "negated", negated)
+
+    @classmethod
+    def single_columns(cls, view: BinaryView) -> Conjunctions:
+        """The positive literal of every column: the one-way marginals."""
+        columns = np.arange(view.columns, dtype=np.int32)[:, None]
+        return cls(view, columns, np.zeros_like(columns, dtype=np.bool_))
+
+    @property
+    def size(self) -> int:
+        """Length of the answer vector, m."""
+        return int(self.columns.shape[0])
+
+    @property
+    def order(self) -> int:
+        """Literals in each conjunction, k."""
+        return int(self.columns.shape[1])
+
+    def digest(self) -> str:
+        """Identity of the queries; computed once, because mechanisms ask for it every round."""
+        cached: str | None = self.__dict__.get("_digest")
+        if cached is None:
+            head = json.dumps(["conjunctions", self.view.columns, self.view.groups, self.columns.shape])
+            content = hashlib.sha256(head.encode())
+            content.update(self.columns.astype("<i4").tobytes())
+            content.update(np.packbits(self.negated).tobytes())
+            cached = content.hexdigest()
+            object.__setattr__(self, "_digest", cached)
+        return cached

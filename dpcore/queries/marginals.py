@@ -1,0 +1,52 @@
+"""Marginals: the contingency tables of some cliques."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import Clique, Domain
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """The contingency tables of ``cliques``, answered as one vector.
+
+    The answer vector is the concatenation of the tables in the order of ``cliques``, each raveled in C order with
+    the attributes in the order of the domain.
+    """
+
+    domain: Domain
+    cliques: tuple[Clique, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cliques", tuple(self.domain.canonical(clique) for clique in self.cliques))
+        if not self.cliques:
+            raise ValueError("no cliques; want at least one")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Cells of each clique."""
+        return tuple(self.domain.size(clique) for clique in self.cliques)
+
+    @property
+    def size(self) -> int:
+        """Length of the answer vector."""
+        return sum(self.sizes)
+
+    def split(self, answers: NDArray[np.generic]) -> list[NDArray[np.generic]]:
+        """One table for each clique, shape ``domain.shape(clique)``: views of the answer vector."""
+        pieces = np.split(answers, np.cumsum(self.sizes)[:-1])
+        return [piece.reshape(self.domain.shape(clique)) for piece, clique in zip(pieces, self.cliques, strict=True)]
+
+    def only(self, cliques: Iterable[Clique]) -> Marginals:
+        return Marginals(self.domain, tuple(cliques))
+
+    def digest(self) -> str:
+        content = json.dumps(["marginals", self.domain.names, self.domain.sizes, self.cliques])
+        return hashlib.sha256(content.encode()).hexdigest()

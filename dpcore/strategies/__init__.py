@@ -1,0 +1,1 @@
+"""What to measure and how precisely, from public facts only."""

@@ -1,0 +1,99 @@
+"""What the analyst wants answered, and how much each answer matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import Clique, Domain
+from dpcore.queries import Conjunctions, Marginals, Queries
+
+_GENERATED_CLIQUES = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """Queries with weights.
+
+    queries: Marginals or conjunctions.
+    weights: float64, one a clique (marginals) or one a query (conjunctions); positive.
+    """
+
+    queries: Queries
+    weights: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        weights = np.ascontiguousarray(self.weights, dtype=np.float64)
+        wanted = len(self.queries.cliques) if isinstance(self.queries, Marginals) else self.queries.size
+        if weights.shape != (wanted,):
+            raise ValueError(f"weights have shape {weights.shape}; want ({wanted},)")
+        if not (np.isfinite(weights).all() and (weights > 0).all()):
+            raise ValueError("a workload weight is not a positive finite number; want > 0")
+        weights.flags.writeable = False
+        object.__setattr__(self, "weights", weights)
+
+
+def conjunctive(queries: Conjunctions) -> Workload:
+    """Conjunctions of equal weight."""
+    return Workload(queries, np.ones(queries.size))
+
+
+def explicit(domain: Domain, weights: Mapping[Clique, float]) -> Workload:
+    """Named cliques with their weights; cliques that name one set of attributes add up."""
+    merged: dict[Clique, float] = {}
+    for clique, weight in weights.items():
+        name = domain.canonical(clique)
+        merged[name] = merged.get(name, 0.0) + weight
+    return Workload(Marginals(domain, tuple(merged)), np.array(list(merged.values())))
+
+
+def all_k_way(domain: Domain, order: int, attributes: Sequence[str] | None = None) -> Workload:
+    """Every marginal of ``order`` attributes out of ``attributes`` (all when None), with weight 1."""
+    names = domain.canonical(domain.names if attributes is None else attributes)
+    _check_order(order, len(names))
+    return explicit(domain, dict.fromkeys(combinations(names, order), 1.0))
+
+
+def target(domain: Domain, order: int, attribute: str) -> Workload:
+    """Every marginal of ``order`` attributes that contains ``attribute`` (thesis, section 5.3), with weight 1."""
+    _check_order(order, len(domain.names))
+    others = [name for name in domain.names if name != domain.names[domain.index(attribute)]]
+    return explicit(domain, {(attribute, *rest): 1.0 for rest in combinations(others, order - 1)})
+
+
+def skewed(domain: Domain, order: int, count: int, generator: np.random.Generator) -> Workload:
+    """``count`` random marginals that favour some attributes (thesis, section 5.3).
+
+    Attributes are drawn without replacement with chances proportional to squared exponential variables; a clique that
+    is drawn again gains weight 1.
+    """
+    _check_order(order, len(domain.names))
+    chances = generator.exponential(size=len(domain.names)) ** 2
+    chances /= chances.sum()
+    drawn: dict[Clique, float] = {}
+    for _ in range(count):
+        chosen = generator.choice(len(domain.names), size=order, replace=False, p=chances)
+        clique = domain.canonical(domain.names[axis] for axis in chosen)
+        drawn[clique] = drawn.get(clique, 0.0) + 1.0
+    return explicit(domain, drawn)
+
+
+def downward_closure(cliques: Iterable[Clique]) -> tuple[Clique, ...]:
+    """Every non-empty subset of the cliques, small ones first, each once, attributes in the given order."""
+    closure: dict[frozenset[str], Clique] = {}
+    for clique in cliques:
+        for order in range(1, len(clique) + 1):
+            for subset in combinations(clique, order):
+                closure.setdefault(frozenset(subset), subset)
+        if len(closure) > _GENERATED_CLIQUES:
+            raise ValueError(f"the downward closure passes {_GENERATED_CLIQUES:,} cliques; want smaller cliques")
+    return tuple(sorted(closure.values(), key=lambda clique: (len(clique), clique)))
+
+
+def _check_order(order: int, attributes: int) -> None:
+    if not 1 <= order <= attributes:
+        raise ValueError(f"order {order} over {attributes} attributes; want 1 .. {attributes}")

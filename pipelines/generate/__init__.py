@@ -1,0 +1,1 @@
+"""Generated public data: Netflix-like baskets and a census-like table."""

@@ -82,9 +82,8 @@ class BinaryView:
     def __post_init__(self) -> None:
         if self.columns < 1:
             raise ValueError(f"a binary view has {self.columns} columns; want >= 1")
-        if self.groups and [start for start, _ in self.groups] + [self.columns] != [0] + [
-            stop for _, stop in self.groups
-        ]:
+        starts, stops = [start for start, _ in self.groups], [stop for _, stop in self.groups]
+        if self.groups and (starts != [0, *stops[:-1]] or stops[-1] != self.columns):
             raise ValueError("one-hot groups must be contiguous and cover every column")
 
     @classmethod

@@ -41,7 +41,7 @@ class ExactAnswers:
     def with_complements(self, queries: Conjunctions, total: int) -> NDArray[np.float64]:
         """Counts of the queries, then of their complements among all units, each clamped to [0, total]."""
         counts, units = self.of(queries), self.of(UnitCount())
-        return np.clip(np.concatenate([counts, units - counts]), 0, total).astype(np.float64)
+        return np.asarray(np.clip(np.concatenate([counts, units - counts]), 0, total), dtype=np.float64)
 
     def _fetch_tables(self, queries: Marginals) -> None:
         missing = tuple(c for c in dict.fromkeys(queries.cliques) if (queries.domain, c) not in self._tables)

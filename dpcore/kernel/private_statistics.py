@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import final
 
@@ -109,7 +109,7 @@ class PrivateStatistics:
         powers = np.asarray(offsets, dtype=np.float64) / math.log(2.0)
         powers -= powers.max()
         weighted_sampler.check_scores(per_count, total, powers)
-        request = ["sample", queries.digest(), per_count.hex(), _digest(powers), total, size]
+        request: list[str | int] = ["sample", queries.digest(), per_count.hex(), _digest(powers), total, size]
 
         def draw() -> NDArray[np.int64]:
             counts = self._exact.with_complements(queries, total)  # SENSITIVE
@@ -118,7 +118,7 @@ class PrivateStatistics:
         return self._answer(request, amount, draw)
 
     def _answer(
-        self, request: list[str | int], amount: Fraction, draw: Callable[[], NDArray[np.int64]]
+        self, request: Sequence[str | int], amount: Fraction, draw: Callable[[], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
         """Charge, then replay or draw, then remember, then answer."""
         digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()

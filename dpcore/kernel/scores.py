@@ -48,7 +48,7 @@ class L1Error:
         estimate, weights, penalties = self.public_parts()
         distance = np.abs(GRID * exact - estimate)
         starts = np.concatenate([[0], np.cumsum(queries.sizes)[:-1]])
-        return weights * (np.add.reduceat(distance, starts) - penalties)
+        return np.asarray(weights * (np.add.reduceat(distance, starts) - penalties), dtype=np.int64)
 
     def sensitivity(self, unit: PrivacyUnit) -> int:
         """How far one unit moves any score: GRID steps a count of L1 distance, times the largest weight."""

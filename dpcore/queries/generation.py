@@ -53,7 +53,7 @@ def random_conjunctions(
 def _chances(weights: NDArray[np.float64], view: BinaryView) -> NDArray[np.float64]:
     if weights.shape != (view.columns,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
         raise ValueError(f"weights of shape {weights.shape}; want {view.columns} finite numbers >= 0, not all 0")
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())
 
 
 def _first_distinct(rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -39,7 +39,7 @@ class SparkCluster:
     def submit(
         self, script: Path, arguments: Sequence[str], *, py_files: Path, events: Path, cwd: Path
     ) -> subprocess.CompletedProcess[str]:
-        """Runs ``spark-submit`` from ``cwd`` with one executor a worker; the event log goes to the folder ``events``."""
+        """Runs ``spark-submit`` from ``cwd`` with one executor a worker; its event log goes to ``events``."""
         settings = {
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": events.as_uri(),

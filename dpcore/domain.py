@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,10 +74,13 @@ class BinaryView:
 
     columns: Number of columns d.
     groups: Half-open column ranges; a record of a table has exactly one 1 in each. Empty for baskets.
+    names: Attribute of each group, or empty. They label synthetic rows and change no query, so views that differ in
+        them alone are equal.
     """
 
     columns: int
     groups: tuple[tuple[int, int], ...] = ()
+    names: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if self.columns < 1:
@@ -85,12 +88,29 @@ class BinaryView:
         starts, stops = [start for start, _ in self.groups], [stop for _, stop in self.groups]
         if self.groups and (starts != [0, *stops[:-1]] or stops[-1] != self.columns):
             raise ValueError("one-hot groups must be contiguous and cover every column")
+        if self.names and len(self.names) != len(self.groups):
+            raise ValueError(f"{len(self.names)} names for {len(self.groups)} one-hot groups; want one each, or none")
 
     @classmethod
     def one_hot(cls, domain: Domain) -> BinaryView:
         """One column for each value of each attribute, a group an attribute, in the order of the domain."""
         stops = np.cumsum(domain.sizes).tolist()
-        return cls(stops[-1], tuple(zip([0, *stops[:-1]], stops, strict=True)))
+        return cls(stops[-1], tuple(zip([0, *stops[:-1]], stops, strict=True)), domain.names)
+
+    @property
+    def domain(self) -> Domain | None:
+        """The attributes behind the one-hot groups, by position where they have no names; None for baskets."""
+        if not self.groups:
+            return None
+        names = self.names or tuple(f"attribute_{position}" for position in range(len(self.groups)))
+        return Domain(names, tuple(stop - start for start, stop in self.groups))
+
+    def unnamed_domain(self) -> Domain:
+        """The attributes behind the one-hot groups, in order, under names that only number them."""
+        return Domain(
+            tuple(f"attribute {index}" for index in range(len(self.groups))),
+            tuple(stop - start for start, stop in self.groups),
+        )
 
     def group_of_column(self) -> NDArray[np.int32]:
         """Group of each column, shape (columns,); a column outside every group is a group of its own."""

@@ -36,8 +36,20 @@ class Measurement:
 
     @property
     def stddev(self) -> float:
-        """Standard deviation of the noise in each value, in counts (for the Gaussian an upper bound)."""
-        if self.noise is Noise.GAUSSIAN:
-            return self.scale
-        ratio = math.exp(-1.0 / self.scale)
-        return math.sqrt(2.0 * ratio) / (1.0 - ratio)
+        """Standard deviation of the noise in each value, in counts."""
+        return noise_stddev(self.noise, self.scale)
+
+
+def noise_stddev(noise: Noise, scale: float) -> float:
+    """Standard deviation of the law (for the discrete Gaussian the upper bound sigma)."""
+    if noise is Noise.GAUSSIAN:
+        return scale
+    ratio = math.exp(-1.0 / scale)
+    return math.sqrt(2.0 * ratio) / -math.expm1(-1.0 / scale)
+
+
+def mean_absolute_noise(noise: Noise, scale: float) -> float:
+    """Expected absolute value of the law: sigma (2 / pi)^(1/2) (Gaussian), 2 r / (1 - r^2) with r = exp(-1/b)."""
+    if noise is Noise.GAUSSIAN:
+        return scale * math.sqrt(2.0 / math.pi)
+    return 2.0 * math.exp(-1.0 / scale) / -math.expm1(-2.0 / scale)

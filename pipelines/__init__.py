@@ -1,1 +1,1 @@
-"""From Parquet to exact statistics and from models to Parquet, on one machine, Spark or Beam."""
+"""Parquet in, exact bounded aggregates out; a model in, Parquet out. Noise is never drawn here."""

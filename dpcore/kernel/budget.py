@@ -76,5 +76,10 @@ class Filter:
 
 
 def rounded_up(amount: Fraction) -> Fraction:
-    """The amount rounded up to a multiple of 2^-80, so that long sums keep short denominators."""
-    return Fraction(-((-amount.numerator * _GRID) // amount.denominator), _GRID)
+    """A cost rounded up to a multiple of 2^-80, so that long sums keep short denominators."""
+    return -rounded_down(-amount)
+
+
+def rounded_down(amount: Fraction) -> Fraction:
+    """An allowance rounded down to a multiple of 2^-80, so that shares that sum to 1 fit the budget."""
+    return Fraction((amount.numerator * _GRID) // amount.denominator, _GRID)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpcore.kernel.budget import Budget, Currency, rounded_up
+from dpcore.kernel.budget import Budget, Currency, rounded_down, rounded_up
 from dpcore.kernel.noise import noise_of, noise_scale, selection_scale
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import PrivacyUnit, answer_sensitivity, l1_sensitivity, squared_l2_sensitivity
@@ -28,9 +28,10 @@ class Terms:
         return noise_of(self.budget.currency)
 
     def amount(self, share: Fraction) -> Fraction:
+        """What a call for this share is charged, and draws its noise for."""
         if not 0 < share <= 1:
             raise ValueError(f"share {share} of the budget; want 0 < share <= 1")
-        return rounded_up(share * self.budget.amount)
+        return rounded_down(share * self.budget.amount)
 
     def measure_scale(self, queries: Queries | UnitCount, share: Fraction) -> float:
         """Noise scale, in counts, of measuring these queries for this share."""

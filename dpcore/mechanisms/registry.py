@@ -1,0 +1,17 @@
+"""One row a mechanism: its name in a config and its settings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dpcore.mechanisms.additive_noise import Gaussian, Laplace
+from dpcore.mechanisms.api import Mechanism
+from dpcore.mechanisms.independent import Independent
+from dpcore.mechanisms.mwem import Mwem
+
+MECHANISMS: Final[dict[str, type[Mechanism]]] = {
+    "laplace": Laplace,
+    "gaussian": Gaussian,
+    "independent": Independent,
+    "mwem": Mwem,
+}

@@ -1,0 +1,29 @@
+"""The number of units or rows: public, or bought first."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpcore.domain import Domain
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.terms import Terms
+from dpcore.measurement import Measurement
+from dpcore.queries import Marginals
+
+
+def total_share(terms: Terms, share: Fraction) -> Fraction:
+    """What the row total costs: nothing where the number of units is public and each holds one row."""
+    return Fraction(0) if _is_public(terms) else share
+
+
+def row_total(private: PrivateStatistics, domain: Domain, share: Fraction) -> tuple[float, list[Measurement]]:
+    """Rows of a table, at least 1: the public number of units, or a noisy count bought for ``share``."""
+    terms = private.terms
+    if terms.unit.units is not None and _is_public(terms):
+        return float(terms.unit.units), []
+    measured = private.measure(Marginals(domain, ((),)), share)
+    return float(max(1, measured.values[0])), [measured]
+
+
+def _is_public(terms: Terms) -> bool:
+    return terms.unit.units is not None and terms.unit.contribution.bound == 1

@@ -1,0 +1,69 @@
+"""The best response by trying every record: slow, obvious, and what the other oracles are checked against."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import BinaryView
+from dpcore.errors import ConfigError
+from dpcore.oracles.clauses import SignedClauses
+from dpcore.oracles.protocol import BestResponse
+from dpcore.oracles.ties import NONE, blocks_of, settled
+
+LARGEST = 1 << 20
+_BLOCK = 1 << 14
+
+
+def record_count(view: BinaryView) -> int:
+    """How many records a view has."""
+    return math.prod(stop - start for start, stop in view.groups) if view.groups else 2**view.columns
+
+
+@dataclass(frozen=True)
+class Enumeration:
+    """Tries every record of a view that has at most 2^20."""
+
+    def check(self, view: BinaryView) -> None:
+        """Raises ConfigError when there are too many records."""
+        if record_count(view) > LARGEST:
+            raise ConfigError(f"oracle 'enumerate' on more than {LARGEST:,} records; want oracle 'highs'")
+
+    def respond(self, clauses: SignedClauses, preferences: NDArray[np.float64]) -> BestResponse:
+        self.check(clauses.view)
+        best, best_value = np.zeros(len(clauses.columns), dtype=np.bool_), None
+        for start in range(0, record_count(clauses.view), _BLOCK):
+            used = _records(clauses.view, start)[:, clauses.columns]
+            values = _values(clauses, used)
+            leader = int(values.argmax())
+            if best_value is None or values[leader] > best_value:
+                best, best_value = used[leader], int(values[leader])
+        blocks = blocks_of(clauses, preferences)
+        chosen = np.array(
+            [next((i for i in range(*bounds) if best[i]), NONE) for bounds in zip(blocks.bounds, blocks.bounds[1:])],
+            dtype=np.int64,
+        )
+        used, record = settled(clauses, blocks, chosen, preferences)
+        value = clauses.value(used)
+        return BestResponse(record, value, value)
+
+
+def _records(view: BinaryView, start: int) -> NDArray[np.bool_]:
+    """Records number ``start`` and on, at most a block of them, bool [records, columns]."""
+    numbers = np.arange(start, min(start + _BLOCK, record_count(view)))
+    if not view.groups:
+        return ((numbers[:, None] >> np.arange(view.columns)) & 1).astype(np.bool_)
+    sizes = [stop - begin for begin, stop in view.groups]
+    codes = np.stack(np.unravel_index(numbers, sizes), axis=1)
+    return np.concatenate([codes[:, [group]] == np.arange(size) for group, size in enumerate(sizes)], axis=1)
+
+
+def _values(clauses: SignedClauses, used: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Objective of each record, int64 [records]."""
+    values = np.full(len(used), clauses.constant)
+    for literals, negated, weight in zip(clauses.literals, clauses.negated, clauses.weights, strict=True):
+        values += weight * (used[:, literals] != negated).all(axis=1)
+    return values

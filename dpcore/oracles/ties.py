@@ -1,0 +1,197 @@
+"""From the values of some columns to a whole record: coordinate ascent, with ties and free columns by preference.
+
+The objective often leaves columns open: no sampled query names them, or a change costs nothing. What they become
+matters more for the error of DualQuery than the last per cent of the objective, so the rule is explicit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from dpcore.domain import BinaryView
+from dpcore.oracles.clauses import SignedClauses
+
+NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The choices behind the columns that occur: in each block at most one of them is 1, or none.
+
+    A block is what occurs of a one-hot group, or one column outside the groups. "None" then means that the record has
+    its 1 in a column of the group that does not occur (``spare``), or a 0.
+
+    bounds: int64 [b + 1], positions in ``clauses.columns``.
+    spare: int64 [b], the preferred column that does not occur; NONE where the group occurs in full or there is no group.
+    none_allowed: bool [b].
+    none_preference: float64 [b].
+    """
+
+    bounds: NDArray[np.int64]
+    spare: NDArray[np.int64]
+    none_allowed: NDArray[np.bool_]
+    none_preference: NDArray[np.float64]
+
+
+def blocks_of(clauses: SignedClauses, preferences: NDArray[np.float64]) -> Blocks:
+    bounds = clauses.blocks()
+    count = len(bounds) - 1
+    if not clauses.view.groups:
+        return Blocks(bounds, np.full(count, NONE), np.ones(count, dtype=np.bool_), np.zeros(count))
+    unused = np.ones(clauses.view.columns, dtype=np.bool_)
+    unused[clauses.columns] = False
+    spare = _preferred_columns(clauses.view, preferences, unused)
+    spare = spare[clauses.view.group_of_column()[clauses.columns[bounds[:-1]]]]
+    return Blocks(bounds, spare, spare != NONE, np.where(spare != NONE, preferences[spare], -np.inf))
+
+
+def settled(
+    clauses: SignedClauses, blocks: Blocks, chosen: NDArray[np.int64], preferences: NDArray[np.float64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Improves choices until no single one can be improved, first by objective, then by preference.
+
+    chosen: int64 [b], a position in ``clauses.columns`` or NONE, for each block.
+
+    Returns the values of the columns that occur, bool [n], and the whole record, bool [view.columns]. The objective
+    never falls; each step raises it, or keeps it and raises a preference, so the ascent ends.
+    """
+    best = chosen.copy()
+    offsets, clause_of, wants_zero = _incidence(clauses)
+    _ascend(
+        best,
+        blocks.bounds,
+        blocks.none_allowed,
+        blocks.none_preference,
+        preferences[clauses.columns],
+        _open_literals(clauses, best),
+        clauses.weights,
+        offsets,
+        clause_of,
+        wants_zero,
+    )
+    used = np.zeros(len(clauses.columns), dtype=np.bool_)
+    used[best[best != NONE]] = True
+    record = preferred_record(clauses.view, preferences)
+    _clear(record, clauses)
+    record[clauses.columns[used]] = True
+    record[blocks.spare[(best == NONE) & (blocks.spare != NONE)]] = True
+    return used, record
+
+
+def preferred_record(view: BinaryView, preferences: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The record that nothing but the preferences decides."""
+    if not view.groups:
+        return preferences > 0
+    record = np.zeros(view.columns, dtype=np.bool_)
+    record[_preferred_columns(view, preferences, np.ones(view.columns, dtype=np.bool_))] = True
+    return record
+
+
+def _clear(record: NDArray[np.bool_], clauses: SignedClauses) -> None:
+    """Sets to 0 every column of the groups that occur."""
+    groups = clauses.view.group_of_column()
+    occurs = np.zeros(groups[-1] + 1, dtype=np.bool_)
+    occurs[groups[clauses.columns]] = True
+    record[occurs[groups]] = False
+
+
+def _preferred_columns(
+    view: BinaryView, preferences: NDArray[np.float64], allowed: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """The allowed column of largest preference in each group, the first of equals; NONE where none is allowed."""
+    columns = np.flatnonzero(allowed)
+    groups = view.group_of_column()[columns]
+    order = np.lexsort((-columns, preferences[columns], groups))  # The last of each group is its best.
+    last = np.ones(len(order), dtype=np.bool_)
+    last[:-1] = groups[order][1:] != groups[order][:-1]
+    best = np.full(len(view.groups), NONE)
+    best[groups[order][last]] = columns[order][last]
+    return best
+
+
+def _incidence(clauses: SignedClauses) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Literals by column: those of column i are offsets[i]:offsets[i + 1] of (clause, wants a zero)."""
+    flat = clauses.literals.ravel()
+    order = np.argsort(flat, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(flat, minlength=len(clauses.columns)))])
+    return offsets, order // clauses.literals.shape[1], clauses.negated.ravel()[order]
+
+
+def _open_literals(clauses: SignedClauses, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many literals of each clause do not hold, int64 [c]."""
+    used = np.zeros(len(clauses.columns), dtype=np.bool_)
+    used[chosen[chosen != NONE]] = True
+    return (used[clauses.literals] == clauses.negated).sum(axis=1)
+
+
+@compiled
+def _gain_of_one(
+    column: int,
+    open_literals: NDArray[np.int64],
+    weights: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    clause_of: NDArray[np.int64],
+    wants_zero: NDArray[np.bool_],
+) -> int:
+    """What the objective gains when a column that is 0 becomes 1."""
+    gain = 0
+    for entry in range(offsets[column], offsets[column + 1]):
+        clause = clause_of[entry]
+        if wants_zero[entry]:
+            if open_literals[clause] == 0:
+                gain -= weights[clause]
+        elif open_literals[clause] == 1:
+            gain += weights[clause]
+    return gain
+
+
+@compiled
+def _set(
+    column: int,
+    value: bool,
+    open_literals: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    clause_of: NDArray[np.int64],
+    wants_zero: NDArray[np.bool_],
+) -> None:
+    """Flips a column to ``value`` in the counts of open literals."""
+    for entry in range(offsets[column], offsets[column + 1]):
+        open_literals[clause_of[entry]] += 1 if wants_zero[entry] == value else -1
+
+
+@compiled
+def _ascend(
+    chosen: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    none_allowed: NDArray[np.bool_],
+    none_preference: NDArray[np.float64],
+    preferences: NDArray[np.float64],
+    open_literals: NDArray[np.int64],
+    weights: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    clause_of: NDArray[np.int64],
+    wants_zero: NDArray[np.bool_],
+) -> None:
+    changed = True
+    while changed:
+        changed = False
+        for block in range(chosen.size):
+            before = chosen[block]
+            if before >= 0:
+                _set(before, False, open_literals, offsets, clause_of, wants_zero)
+            best, best_gain, best_preference = -2, 0, 0.0
+            if none_allowed[block]:
+                best, best_preference = -1, none_preference[block]
+            for column in range(bounds[block], bounds[block + 1]):
+                gain = _gain_of_one(column, open_literals, weights, offsets, clause_of, wants_zero)
+                preference = preferences[column]
+                if best == -2 or gain > best_gain or (gain == best_gain and preference > best_preference):
+                    best, best_gain, best_preference = column, gain, preference
+            if best >= 0:
+                _set(best, True, open_literals, offsets, clause_of, wants_zero)
+            changed = changed or best != before
+            chosen[block] = best

@@ -1,0 +1,29 @@
+"""How much of the budget each marginal gets, in closed form and from public facts only."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.measurement import Noise
+
+_STEPS = 1 << 40
+
+
+def weighted_shares(cells: NDArray[np.int64], weights: NDArray[np.float64], noise: Noise) -> tuple[Fraction, ...]:
+    """Shares of the budget that minimise the weighted squared error of measuring each marginal on its own.
+
+    cells: int64 [cliques], cells of each marginal.
+    weights: float64 [cliques], positive; the error is sum of (weight * stddev)^2 over all cells.
+
+    With sigma^2 proportional to 1 / share (Gaussian, zCDP) the minimum of sum w^2 n / share is at shares proportional
+    to w n^(1/2); with sigma^2 proportional to 1 / share^2 (Laplace, pure) to (w^2 n)^(1/3).
+
+    Returns one share a clique, exact fractions with sum at most 1.
+    """
+    energy = np.asarray(weights, dtype=np.float64) ** 2 * cells
+    wanted = energy ** (1 / 2 if noise is Noise.GAUSSIAN else 1 / 3)
+    steps = np.maximum(1, np.floor(wanted / wanted.sum() * (_STEPS - len(wanted)))).astype(np.int64)
+    return tuple(Fraction(int(step), _STEPS) for step in steps)

@@ -1,0 +1,74 @@
+"""What a process says when it fails: one sentence on stderr and a number that schedulers can act on."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+
+from dpcore.errors import (
+    BudgetExceededError,
+    ConfigError,
+    EngineError,
+    InputError,
+    IntegrityError,
+    LedgerUnavailableError,
+    MarqueeError,
+    NoBudgetError,
+)
+
+DONE = 0
+CONFIG = 2
+INPUT = 3
+BUDGET = 4
+LEDGER = 5  # May be tried again.
+ENGINE = 6  # May be tried again.
+INTEGRITY = 7
+UNEXPECTED = 70
+INTERRUPTED = 130
+
+_CODES: tuple[tuple[type[MarqueeError], int], ...] = (
+    (ConfigError, CONFIG),
+    (InputError, INPUT),
+    (BudgetExceededError, BUDGET),
+    (NoBudgetError, BUDGET),
+    (LedgerUnavailableError, LEDGER),
+    (EngineError, ENGINE),
+    (IntegrityError, INTEGRITY),
+)
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code of an exception."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    return next((code for kind, code in _CODES if isinstance(error, kind)), UNEXPECTED)
+
+
+def sentence(error: BaseException) -> str:
+    """What is said about an exception: deliberate ones speak for themselves.
+
+    Any other is named by its type alone, because the message of a library may quote data.
+    """
+    if isinstance(error, MarqueeError):
+        return " ".join(str(error).split())
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted; the same command goes on from what is stored"
+    if isinstance(error, MemoryError):
+        return "the process ran out of memory; nothing beyond the reserved budget was spent"
+    return f"unexpected {type(error).__name__}; run again with --debug to see where (the trace may show data)"
+
+
+def guarded(action: Callable[[], None], *, debug: bool = False) -> int:
+    """Runs a command and returns its exit code; every failure becomes one sentence on stderr.
+
+    debug: Prints the traceback as well. SENSITIVE: a traceback may quote data.
+    """
+    try:
+        action()
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the outermost frame of the process
+        if debug:
+            traceback.print_exception(error)
+        sys.stderr.write(f"marquee: {sentence(error)}\n")
+        return exit_code(error)
+    return DONE

@@ -1,0 +1,41 @@
+"""Exact counts over encoded rows; they know no engine."""
+
+from __future__ import annotations
+
+from dpcore.domain import Domain
+from dpcore.errors import ConfigError
+from dpcore.exact_statistics import Request
+from dpcore.queries import Conjunctions, UnitCount
+from pipelines.aggregators.bitmaps import Bitmaps
+from pipelines.aggregators.contingency import Contingency
+from pipelines.aggregators.protocol import Aggregator, BasketBlock, Block, TableBlock
+from pipelines.aggregators.units import Units
+from pipelines.layout import BasketLayout, Layout
+
+__all__ = ["Aggregator", "BasketBlock", "Block", "TableBlock", "aggregator_for"]
+
+
+def aggregator_for(request: Request, layout: Layout) -> Aggregator:
+    """The aggregator that answers ``request`` about data of this layout.
+
+    Raises ConfigError when the request speaks of other attributes or columns than the layout has.
+    """
+    if isinstance(request, UnitCount):
+        return Units()
+    queries = request.queries
+    if isinstance(queries, Conjunctions):
+        if queries.view != layout.view:
+            raise ConfigError(
+                f"the conjunctions have {queries.view.columns} columns; the data have {layout.view.columns}"
+            )
+        return Bitmaps.of(queries)
+    if isinstance(layout, BasketLayout):
+        raise ConfigError("marginals were asked of baskets; want conjunctions, or data of shape table")
+    _check_within(queries.domain, layout.schema.domain)
+    return Contingency.of(queries, layout.schema.domain)
+
+
+def _check_within(asked: Domain, domain: Domain) -> None:
+    for name, size in zip(asked.names, asked.sizes, strict=True):
+        if name not in domain or domain.shape((name,)) != (size,):
+            raise ConfigError(f"marginals use attribute {name!r} of size {size}; the schema has no such attribute")

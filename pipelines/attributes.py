@@ -1,0 +1,183 @@
+"""One public attribute: its codes, what they mean, and how they turn back into values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpcore.errors import ConfigError
+
+Value = str | int | bool
+
+OTHER = "__other__"
+NULL = "__null__"
+_EPOCH = date(1970, 1, 1)
+_MOST_CODES = 2**31 - 1
+
+
+class Kind(StrEnum):
+    """Type of an attribute, as a schema file spells it."""
+
+    CATEGORICAL = "categorical"
+    INTEGER = "integer"
+    FLOAT = "float"
+    DATE = "date"
+    BOOLEAN = "boolean"
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column as a finite set of codes 0 .. size - 1.
+
+    Codes are the listed values (or the bins) in their order, then ``other`` if it has a code of its own, then null if
+    it has one.
+
+    values: Categorical: the listed strings, integers or booleans, of one type. Boolean: (False, True).
+    edges: Integer, float: increasing bin edges. Date: the same in days since 1970-01-01. Bin i is
+        [edges[i], edges[i + 1]), the last one closed; a value outside falls into the nearest end bin.
+    other: True for a code of its own, a listed value to fold unknown values into it, or False: then they take the
+        code of null if it has its own, else the first code. Categorical only.
+    null: True for a code of its own, a listed value to fold nulls into it (categorical only), or False: then they take
+        the code of ``other`` if it has its own, else the first code.
+    column: Name of the Parquet column.
+
+    Raises ConfigError that names the attribute.
+    """
+
+    name: str
+    kind: Kind
+    values: tuple[Value, ...] = ()
+    edges: tuple[int, ...] | tuple[float, ...] = ()
+    other: bool | Value = False
+    null: bool | Value = True
+    column: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "column", self.column or self.name)
+        if self.kind is Kind.BOOLEAN:
+            object.__setattr__(self, "values", (False, True))
+        if self.kind in (Kind.CATEGORICAL, Kind.BOOLEAN):
+            self._check_values()
+        else:
+            self._check_edges()
+        for setting, chosen in (("other", self.other), ("null", self.null)):
+            self._check_fold(setting, chosen)
+        if self.size > _MOST_CODES:
+            raise ConfigError(f"attribute {self.name!r} has {self.size} codes; want at most {_MOST_CODES}")
+
+    def _check_values(self) -> None:
+        types = {type(value) for value in self.values}
+        if self.edges or not self.values or len(types) > 1 or not types <= {str, int, bool}:
+            raise ConfigError(
+                f"attribute {self.name!r}: values must be a list of strings, of integers or of booleans, and no mixture"
+                " (quote words such as 'no' and 'null')"
+            )
+        if len(set(self.values)) != len(self.values):
+            raise ConfigError(f"attribute {self.name!r} lists a value twice; want distinct values")
+        if {OTHER, NULL} & set(self.values):
+            raise ConfigError(f"attribute {self.name!r} lists {OTHER!r} or {NULL!r}; these names are reserved")
+        if types == {int} and not all(-(2**63) <= int(value) < 2**64 for value in self.values):
+            raise ConfigError(f"attribute {self.name!r} lists an integer of more than 64 bits; want int64 or uint64")
+
+    def _check_edges(self) -> None:
+        wanted = (int, float) if self.kind is Kind.FLOAT else (int,)
+        if self.values or any(type(edge) not in wanted or not abs(edge) < 2.0**63 for edge in self.edges):
+            raise ConfigError(f"attribute {self.name!r}: edges must be finite {self.kind} values")
+        if len(self.edges) < 2 or any(low >= high for low, high in pairwise(self.edges)):
+            raise ConfigError(f"attribute {self.name!r}: edges must be two or more increasing values")
+
+    def _check_fold(self, setting: str, chosen: bool | Value) -> None:
+        if chosen is True and setting == "other" and self.kind is not Kind.CATEGORICAL:
+            raise ConfigError(f"attribute {self.name!r} has kind {self.kind} and {setting}: true; want false")
+        if isinstance(chosen, bool):
+            return
+        if self.kind is not Kind.CATEGORICAL:
+            raise ConfigError(f"attribute {self.name!r}: {setting} must be true or false for kind {self.kind}")
+        if type(chosen) is not type(self.values[0]) or chosen not in self.values:
+            raise ConfigError(f"attribute {self.name!r}: {setting} must be true, false or one of its values")
+
+    @property
+    def known(self) -> int:
+        """Number of listed values or bins."""
+        return len(self.values) if self.values else len(self.edges) - 1
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return self.known + (self.other is True) + (self.null is True)
+
+    @property
+    def other_code(self) -> int:
+        """Code of a value that is not listed."""
+        if self.other is True:
+            return self.known
+        if self.other is not False:
+            return self.values.index(self.other)
+        return self.size - 1 if self.null is True else 0
+
+    @property
+    def null_code(self) -> int:
+        """Code of null, and of NaN and infinity."""
+        if self.null is True:
+            return self.size - 1
+        if self.null is not False:
+            return self.values.index(self.null)
+        return self.known if self.other is True else 0
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Meaning of each code, as text."""
+        own = (OTHER,) * (self.other is True) + (NULL,) * (self.null is True)
+        return (*(self._value_labels() if self.values else self._bin_labels()), *own)
+
+    def _value_labels(self) -> list[str]:
+        return [str(value).lower() if isinstance(value, bool) else str(value) for value in self.values]
+
+    def _bin_labels(self) -> list[str]:
+        texts = [_day(edge).isoformat() if self.kind is Kind.DATE else repr(edge) for edge in self.edges]
+        closings = [")"] * (self.known - 1) + ["]"]
+        return [f"[{low}, {high}{closing}" for (low, high), closing in zip(pairwise(texts), closings, strict=True)]
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Type of decoded values."""
+        if self.values:
+            return {str: pa.string(), bool: pa.bool_()}.get(type(self.values[0]), _integer_type(self.values))
+        return {Kind.INTEGER: pa.int64(), Kind.FLOAT: pa.float64(), Kind.DATE: pa.date32()}[self.kind]
+
+    def decode(self, codes: NDArray[np.integer]) -> pa.Array:
+        """One value a code: the listed value, the middle of the bin (rounded down unless float), null for null.
+
+        ``other`` becomes "__other__" among strings and null among integers and booleans.
+        """
+        values: list[object] = [*self.values] if self.values else [self._middle(*bin_) for bin_ in pairwise(self.edges)]
+        if self.other is True:
+            values.append(OTHER if pa.types.is_string(self.arrow_type) else None)
+        if self.null is True:
+            values.append(None)
+        return pa.array(values, type=self.arrow_type).take(pa.array(codes))
+
+    def _middle(self, low: float, high: float) -> float | date:
+        if self.kind is Kind.FLOAT:
+            return low / 2 + high / 2
+        middle = (int(low) + int(high)) // 2
+        return _day(middle) if self.kind is Kind.DATE else middle
+
+
+def _integer_type(values: tuple[Value, ...]) -> pa.DataType:
+    return pa.uint64() if any(not isinstance(value, str) and value >= 2**63 for value in values) else pa.int64()
+
+
+def _day(days: float) -> date:
+    return _EPOCH + timedelta(days=int(days))
+
+
+def days_since_epoch(day: date) -> int:
+    """The edge that stands for a date."""
+    return (day - _EPOCH).days

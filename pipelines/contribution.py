@@ -1,0 +1,178 @@
+"""Whole units and their bounds: what one unit can be, before anything is counted. TRUSTED.
+
+A unit with more rows than the bound keeps those with the smallest keyed hash of (unit, encoded row). The choice reads
+the unit's own rows and the secret salt, nothing else, so that it does not depend on files, order or other units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from pipelines.aggregators.protocol import BasketBlock, TableBlock
+from pipelines.encode import EncodedRows
+from pipelines.hashing import hash_texts, hash_words, key_of
+from pipelines.layout import BasketLayout, TableLayout
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Rows by unit: unit u has the rows order[starts[u] : starts[u + 1]]; order None stands for 0, 1, 2, ..."""
+
+    order: NDArray[np.int64] | None
+    starts: NDArray[np.int64]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.diff(self.starts)
+
+    def rows_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows of some units one after the other, and where each unit starts, [units + 1]."""
+        sizes = self.sizes[units]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(starts[-1]) + np.repeat(self.starts[units] - starts[:-1], sizes)
+        return (places if self.order is None else self.order[places]), starts
+
+
+def table_block(rows: EncodedRows, layout: TableLayout, salt: bytes) -> TableBlock:
+    """At most ``max_rows_per_unit`` rows a unit. SENSITIVE."""
+    groups = group_by_unit(rows.units)
+    bound = layout.contribution.bound
+    over = np.flatnonzero(groups.sizes > bound)
+    codes = rows.rows
+    if over.size:
+        picked, starts = groups.rows_of(over)
+        kept = np.ones(codes.shape[1], dtype=np.bool_)
+        kept[picked] = _smallest(_hashes(rows, picked, salt), starts, bound)
+        codes = codes[:, kept]
+    return TableBlock(codes, groups.starts.size - 1)
+
+
+def basket_block(rows: EncodedRows, layout: BasketLayout, salt: bytes) -> BasketBlock:
+    """At most ``max_items_per_unit`` distinct items a unit; repeats of a kept item may stay. SENSITIVE."""
+    groups = group_by_unit(rows.units)
+    items: NDArray[np.int32] = rows.rows[0].astype(np.int32, copy=False)
+    bound = layout.contribution.bound
+    over = np.flatnonzero(groups.sizes > bound) if bound < layout.items else np.empty(0, dtype=np.int64)
+    if over.size:
+        picked, starts = groups.rows_of(over)
+        kept = np.ones(items.size, dtype=np.bool_)
+        kept[picked] = _smallest_distinct(_hashes(rows, picked, salt), starts, bound)
+        return _without(items, groups, kept)
+    return BasketBlock(groups.starts, items if groups.order is None else items[groups.order])
+
+
+def group_by_unit(units: pa.Array) -> Groups:
+    """Rows by unit, without a sort when the rows of each unit lie together already."""
+    if not pa.types.is_integer(units.type):
+        units = units.dictionary_encode().indices
+    keys = units.to_numpy(zero_copy_only=False)
+    starts = _run_starts(keys)
+    heads = keys[starts[:-1]]
+    if bool((heads[1:] > heads[:-1]).all()):
+        return Groups(None, starts)
+    runs = pa.array(heads).dictionary_encode()
+    distinct = len(runs.dictionary)
+    if distinct == heads.size:
+        return Groups(None, starts)
+    return _counting_sort(runs.indices.to_numpy(), starts, distinct)
+
+
+def shard_numbers(units: pa.Array, shards: int, salt: bytes) -> NDArray[np.int64]:
+    """int64 [rows] in 0 .. shards - 1, a function of the unit and the salt alone."""
+    hashes = hash_words(unit_words(units, salt)[None, :], key_of(salt))
+    return (hashes % np.uint64(shards)).astype(np.int64)
+
+
+def unit_words(units: pa.Array, salt: bytes) -> NDArray[np.uint64]:
+    """uint64 [rows], one word for each unit: the integer, or the keyed hash of the text."""
+    if pa.types.is_integer(units.type):
+        words: NDArray[np.uint64] = units.to_numpy(zero_copy_only=False).view(np.uint64)
+        return words
+    offsets = np.frombuffer(units.buffers()[1], dtype=np.int64)[units.offset : units.offset + len(units) + 1]
+    texts = units.buffers()[2]
+    data = np.frombuffer(texts, dtype=np.uint8) if texts is not None and texts.size else np.empty(0, dtype=np.uint8)
+    return hash_texts(data, offsets, key_of(salt))
+
+
+def _hashes(rows: EncodedRows, picked: NDArray[np.int64], salt: bytes) -> NDArray[np.uint64]:
+    """Keyed hash of (unit, encoded row) for some rows. SENSITIVE."""
+    words = np.empty((len(rows.rows) + 1, picked.size), dtype=np.uint64)
+    words[0] = unit_words(rows.units.take(pa.array(picked)), salt)
+    words[1:] = rows.rows[:, picked]
+    return hash_words(words, key_of(salt))
+
+
+def _without(items: NDArray[np.int32], groups: Groups, kept: NDArray[np.bool_]) -> BasketBlock:
+    if groups.order is not None:
+        items, kept = items[groups.order], kept[groups.order]
+    # Every unit keeps at least one pair, so that no segment of the sum is empty.
+    sizes = np.add.reduceat(kept, groups.starts[:-1], dtype=np.int64)
+    return BasketBlock(np.concatenate([[0], np.cumsum(sizes)]), items[kept])
+
+
+@compiled
+def _run_starts(keys: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Where a new key begins, and the end: int64 [runs + 1]."""
+    runs = np.int64(keys.size > 0)
+    for row in range(1, keys.size):
+        runs += keys[row] != keys[row - 1]
+    starts = np.empty(runs + 1, dtype=np.int64)
+    starts[0] = 0
+    run = 0
+    for row in range(1, keys.size):
+        if keys[row] != keys[row - 1]:
+            run += 1
+            starts[run] = row
+    starts[runs] = keys.size
+    return starts
+
+
+def _counting_sort(unit_of_run: NDArray[np.integer], runs: NDArray[np.int64], units: int) -> Groups:
+    sizes = np.zeros(units, dtype=np.int64)
+    np.add.at(sizes, unit_of_run, np.diff(runs))
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return Groups(_ordered(unit_of_run, runs, starts[:-1].copy()), starts)
+
+
+@compiled
+def _ordered(unit_of_run: NDArray[np.integer], runs: NDArray[np.int64], free: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows by unit; ``free`` holds the next free place of each unit and is used up."""
+    order = np.empty(runs[-1], dtype=np.int64)
+    for run in range(unit_of_run.size):
+        unit = unit_of_run[run]
+        for row in range(runs[run], runs[run + 1]):
+            order[free[unit]] = row
+            free[unit] += 1
+    return order
+
+
+@compiled
+def _smallest(hashes: NDArray[np.uint64], starts: NDArray[np.int64], bound: int) -> NDArray[np.bool_]:
+    """Which rows of each unit have the ``bound`` smallest hashes. Rows with one hash are equal, so any of them do."""
+    kept = np.zeros(hashes.size, dtype=np.bool_)
+    for unit in range(starts.size - 1):
+        order = np.argsort(hashes[starts[unit] : starts[unit + 1]])
+        for rank in range(min(bound, order.size)):
+            kept[starts[unit] + order[rank]] = True
+    return kept
+
+
+@compiled
+def _smallest_distinct(hashes: NDArray[np.uint64], starts: NDArray[np.int64], bound: int) -> NDArray[np.bool_]:
+    """Which rows of each unit have one of its ``bound`` smallest distinct hashes."""
+    kept = np.zeros(hashes.size, dtype=np.bool_)
+    for unit in range(starts.size - 1):
+        here = hashes[starts[unit] : starts[unit + 1]]
+        order = np.argsort(here)
+        distinct = 0
+        for rank in range(order.size):
+            distinct += rank == 0 or here[order[rank]] != here[order[rank - 1]]
+            if distinct > bound:
+                break
+            kept[starts[unit] + order[rank]] = True
+    return kept

@@ -1,0 +1,214 @@
+"""Arrow batches to codes, and to (unit, item) pairs. TRUSTED. Total: never fails because of a value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from pipelines.attributes import Attribute, Kind
+from pipelines.layout import BasketLayout, Layout, TableLayout
+from pipelines.schema import Schema
+
+# Marks of values that have no code of their own yet.
+UNKNOWN, NULL, NOT_FINITE = -1, -2, -3
+_INT64 = np.iinfo(np.int64)
+_TICKS_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """Valid rows. SENSITIVE.
+
+    units: int64, uint64 or large_string, without null.
+    rows: Codes [attributes, rows] of a table in the dtype of ``code_dtype``; items int32 [1, rows] of baskets.
+    """
+
+    units: pa.Array
+    rows: NDArray[np.integer]
+
+    @classmethod
+    def join(cls, parts: Sequence[EncodedRows], layout: Layout) -> EncodedRows:
+        """The rows of all parts in one piece."""
+        filled = [part for part in parts if len(part.units)]
+        if len(filled) == 1:
+            return filled[0]
+        if not filled:
+            height = len(layout.schema.attributes) if isinstance(layout, TableLayout) else 1
+            return cls(pa.array([], pa.int64()), np.empty((height, 0), dtype=_row_dtype(layout)))
+        return cls(
+            pa.concat_arrays([part.units for part in filled]), np.concatenate([part.rows for part in filled], axis=1)
+        )
+
+
+def encode_batch(batch: pa.RecordBatch, layout: Layout, dropped: pa.Array | None = None) -> EncodedRows:
+    """The valid rows of a batch with the layout's columns.
+
+    dropped: Units whose rows are left out, as rows without a unit and items outside 0 .. items - 1 always are.
+    """
+    units = unit_column(batch.column(layout.unit))
+    valid = units.is_valid() if units.null_count else None
+    if dropped is not None and len(dropped):
+        elsewhere = pc.invert(pc.is_in(units, value_set=dropped))
+        valid = elsewhere if valid is None else pc.and_(valid, elsewhere)
+    if isinstance(layout, BasketLayout):
+        inside = _items_inside(batch.column(layout.item), layout.items)
+        if inside is not None:
+            valid = inside if valid is None else pc.and_(valid, inside)
+    if valid is not None:
+        batch, units = batch.filter(valid), units.filter(valid)
+    if isinstance(layout, BasketLayout):
+        return EncodedRows(units, _numpy(batch.column(layout.item)).astype(np.int32, copy=False)[None, :])
+    return EncodedRows(units, encode_table(batch, layout.schema))
+
+
+def unit_column(column: pa.Array) -> pa.Array:
+    """Units in one of three types, whatever the file packs them in: int64, uint64 or large_string."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_integer(column.type):
+        return column if pa.types.is_uint64(column.type) else column.cast(pa.int64())
+    return column.cast(pa.large_string())
+
+
+def code_dtype(schema: Schema) -> type[np.uint8 | np.uint16 | np.int32]:
+    """The smallest type that holds every code of the schema."""
+    largest = max(schema.domain.sizes)
+    return np.uint8 if largest <= 1 << 8 else np.uint16 if largest <= 1 << 16 else np.int32
+
+
+def encode_table(batch: pa.RecordBatch, schema: Schema) -> NDArray[np.integer]:
+    """Codes [attributes, rows] in the order of the schema."""
+    codes = np.empty((len(schema.attributes), batch.num_rows), dtype=code_dtype(schema))
+    for place, attribute in enumerate(schema.attributes):
+        codes[place] = encode_column(batch.column(attribute.column), attribute, codes.dtype)
+    return codes
+
+
+def encode_column(column: pa.Array, attribute: Attribute, dtype: np.dtype[np.integer]) -> NDArray[np.integer]:
+    """Codes [rows] of one column."""
+    code_of = np.empty(attribute.known + 3, dtype=dtype)
+    # An index of -1, -2 or -3 reads from the end of the table.
+    code_of[: attribute.known] = np.arange(attribute.known)
+    code_of[UNKNOWN] = attribute.other_code
+    code_of[NULL] = code_of[NOT_FINITE] = attribute.null_code
+    return code_of[marked_codes(column, attribute)]
+
+
+def marked_codes(column: pa.Array, attribute: Attribute) -> NDArray[np.int32]:
+    """int32 [rows]: place among the listed values or bins, or UNKNOWN, NULL or NOT_FINITE."""
+    if attribute.values:
+        return _places(column, attribute)
+    values, null = numbers(column, attribute)
+    edges = _inner_edges(attribute, values.dtype)
+    marked = _bins(values, edges)
+    if values.dtype == np.float64:
+        marked[~np.isfinite(values)] = NOT_FINITE
+    if null is not None:
+        marked[null] = NULL
+    return marked
+
+
+def numbers(
+    column: pa.Array, attribute: Attribute
+) -> tuple[NDArray[np.int64] | NDArray[np.float64], NDArray[np.bool_] | None]:
+    """Values int64 or float64 [rows] on the scale of the attribute's edges, and where they are null (None: nowhere)."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    null = _numpy(column.is_null()) if column.null_count else None
+    if attribute.kind is Kind.DATE:
+        return _days(column), null
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if null is not None:
+        column = column.fill_null(0)
+    values = _numpy(column)
+    if values.dtype.kind == "f":
+        return values.astype(np.float64, copy=False), null
+    if values.dtype == np.uint64:
+        values = np.minimum(values, np.uint64(_INT64.max))
+    return values.astype(np.int64, copy=False), null
+
+
+def _numpy(column: pa.Array) -> NDArray[np.generic]:
+    values: NDArray[np.generic] = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _row_dtype(layout: Layout) -> type[np.integer]:
+    return code_dtype(layout.schema) if isinstance(layout, TableLayout) else np.int32
+
+
+def _items_inside(items: pa.Array, count: int) -> pa.Array | None:
+    """Which items are ids of the catalogue; None when all are."""
+    ends = pc.min_max(items)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if items.null_count == 0 and (low is None or (low >= 0 and high < count)):
+        return None
+    values = _numpy(items.fill_null(0))
+    inside = (values >= 0) & (values < count)
+    return pc.and_(pa.array(inside), items.is_valid())
+
+
+def _places(column: pa.Array, attribute: Attribute) -> NDArray[np.int32]:
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    listed, places = _comparable(attribute, column.dictionary.type)
+    found = pc.index_in(column.dictionary, value_set=listed)
+    place_of = np.full(len(column.dictionary) + 1, UNKNOWN, dtype=np.int32)
+    known = _numpy(found.is_valid())
+    place_of[:-1][known] = places[_numpy(found.drop_null())]
+    # A dictionary may hold null as one of its values.
+    place_of[:-1][_numpy(column.dictionary.is_null())] = NULL
+    place_of[-1] = NULL
+    return place_of[_numpy(column.indices.cast(pa.int64()).fill_null(len(column.dictionary)))]
+
+
+def _comparable(attribute: Attribute, kind: pa.DataType) -> tuple[pa.Array, NDArray[np.int32]]:
+    """The listed values as the column's type, without those that it cannot hold, and their places."""
+    values = list(enumerate(attribute.values))
+    if pa.types.is_integer(kind):
+        bounds = np.iinfo(kind.to_pandas_dtype())
+        values = [(place, value) for place, value in values if int(bounds.min) <= int(value) <= int(bounds.max)]
+    return pa.array([value for _, value in values], type=kind), np.array([place for place, _ in values], dtype=np.int32)
+
+
+def _days(column: pa.Array) -> NDArray[np.int64]:
+    """Days since 1970-01-01, in UTC where the column has a time zone; any day for null."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        return _numpy(column.view(pa.int32()).fill_null(0)).astype(np.int64)
+    ticks = _numpy(column.view(pa.int64()).fill_null(0))
+    a_day = _TICKS_A_DAY["ms"] if pa.types.is_date64(kind) else _TICKS_A_DAY[kind.unit]
+    return np.floor_divide(ticks, a_day).astype(np.int64, copy=False)
+
+
+def _inner_edges(attribute: Attribute, dtype: np.dtype[np.generic]) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Edges between bins; for integer values the integers that meet the same values."""
+    if dtype == np.float64:
+        return np.array(attribute.edges[1:-1], dtype=np.float64)
+    return np.array([math.ceil(edge) for edge in attribute.edges[1:-1]], dtype=np.int64)
+
+
+@compiled
+def _bins(values: NDArray[np.generic], edges: NDArray[np.generic]) -> NDArray[np.int32]:
+    """Number of inner edges at or below each value; any bin for NaN."""
+    bins = np.empty(values.size, dtype=np.int32)
+    for row in range(values.size):
+        low, high = 0, edges.size
+        while low < high:
+            middle = (low + high) >> 1
+            if edges[middle] <= values[row]:
+                low = middle + 1
+            else:
+                high = middle
+        bins[row] = low
+    return bins

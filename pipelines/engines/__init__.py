@@ -1,0 +1,1 @@
+"""Three callers of one aggregator: this machine, Spark, Beam."""

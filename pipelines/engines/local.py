@@ -1,0 +1,148 @@
+"""The embedded engine: threads on this machine."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpcore.errors import ConfigError, EngineError, MarqueeError
+from pipelines.aggregators.protocol import Aggregator
+from pipelines.engines.task import accumulate, read_batches, split_by_unit, units_in_many_files, units_of_file
+from pipelines.source import Source, open_parquet, reading
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# More rows than this are worth splitting; a shard of this size keeps its temporaries small.
+_SHARD_ROWS = 2_000_000
+# Row groups are read together until they have this many rows, because every read opens the file.
+_PIECE_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Threads over files, row groups and shards of units.
+
+    threads: Workers; None for one a core that this process may use. Clustered by unit, one file a worker is in memory.
+    rows_in_memory: Rows held at once when the data are not clustered by unit; more take several passes over the files.
+    """
+
+    threads: int | None = None
+    rows_in_memory: int = 200_000_000
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and self.threads < 1:
+            raise ConfigError(f"engine threads is {self.threads}; want >= 1")
+        if self.rows_in_memory < 1:
+            raise ConfigError(f"engine rows_in_memory is {self.rows_in_memory}; want >= 1")
+
+    @property
+    def name(self) -> str:
+        return "local"
+
+    def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
+        """The accumulator over all units. SENSITIVE. Raises InputError for unreadable files, else EngineError."""
+        try:
+            broken = self.broken_units(source) if source.layout.clustered_by_unit else None  # SENSITIVE
+            task = functools.partial(accumulate, source=source, aggregator=aggregator, dropped=broken)
+            return functools.reduce(aggregator.merge, self.over_whole_units(source, task), aggregator.create())
+        except MarqueeError:
+            raise
+        except Exception as error:
+            raise EngineError(f"the local engine failed with {type(error).__name__}") from error
+
+    def broken_units(self, source: Source) -> pa.Array:
+        """Units that break the claim ``clustered_by_unit``. SENSITIVE."""
+        if len(source.files) == 1:
+            return pa.array([], pa.null())
+        with ThreadPoolExecutor(self._workers) as pool:
+            return units_in_many_files(pool.map(functools.partial(units_of_file, source), source.files))
+
+    def over_whole_units(self, source: Source, task: Callable[[Iterable[pa.RecordBatch]], R]) -> Iterator[R]:
+        """Results of ``task`` over batches that hold whole units (clustered: whole files); each row is in one of them."""
+        with ThreadPoolExecutor(self._workers) as pool:
+            if source.layout.clustered_by_unit:
+                yield from _mapped(pool, self._workers, lambda file: task(read_batches(source, file)), source.files)
+            else:
+                yield from self._over_shards(source, task, pool)
+
+    def _over_shards(
+        self, source: Source, task: Callable[[Iterable[pa.RecordBatch]], R], pool: ThreadPoolExecutor
+    ) -> Iterator[R]:
+        pieces, rows = _pieces(source)
+        passes = math.ceil(rows / self.rows_in_memory) or 1
+        in_a_pass = 1 if rows <= _SHARD_ROWS else max(self._workers, math.ceil(rows / passes / _SHARD_ROWS))
+        for first in range(0, passes * in_a_pass, in_a_pass):
+            wanted = range(first, first + in_a_pass)
+            split = functools.partial(_split, source, passes * in_a_pass, wanted)
+            shards: list[list[pa.RecordBatch]] = [[] for _ in wanted]
+            for parts in _mapped(pool, self._workers, split, pieces):
+                for shard, part in zip(shards, parts, strict=True):
+                    shard.extend(part)
+            yield from _mapped(pool, self._workers, task, shards)
+
+    @property
+    def _workers(self) -> int:
+        return self.threads or len(os.sched_getaffinity(0))
+
+
+Piece = tuple[str, tuple[int, ...]]
+
+
+def _pieces(source: Source) -> tuple[list[Piece], int]:
+    """Files cut along row groups, and the number of rows."""
+    pieces: list[Piece] = []
+    total = 0
+    for file in source.files:
+        groups: list[int] = []
+        rows = 0
+        for group, group_rows in enumerate(reading(file, functools.partial(_row_group_rows, file))):
+            groups.append(group)
+            rows += group_rows
+            total += group_rows
+            if rows >= _PIECE_ROWS:
+                pieces.append((file, tuple(groups)))
+                groups, rows = [], 0
+        if groups:
+            pieces.append((file, tuple(groups)))
+    return pieces, total
+
+
+def _row_group_rows(file: str) -> list[int]:
+    with open_parquet(file) as parquet:
+        metadata = parquet.metadata
+        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+
+
+def _split(source: Source, shards: int, wanted: range, piece: Piece) -> list[list[pa.RecordBatch]]:
+    """The rows of a piece by shard, for the wanted shards."""
+    batches = read_batches(source, *piece)
+    if shards == 1:
+        return [list(batches)]
+    split = [split_by_unit(batch, source, shards, wanted) for batch in batches]
+    return [list(parts) for parts in zip(*split, strict=True)] or [[] for _ in wanted]
+
+
+def _mapped(pool: ThreadPoolExecutor, ahead: int, task: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Results in order, with at most ``ahead`` items under way, so that memory is bounded by the workers."""
+    running: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            if len(running) == ahead:
+                yield running.popleft().result()
+            running.append(pool.submit(task, item))
+        while running:
+            yield running.popleft().result()
+    finally:
+        for future in running:
+            future.cancel()

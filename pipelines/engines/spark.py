@@ -1,0 +1,124 @@
+"""Aggregation by Spark: one task a file of whole units, or rows shuffled by unit; counts are summed by Spark as well.
+
+Tasks read Parquet with the same code as every other engine, never with Spark's reader, whose types differ (no unsigned
+integers, its own timestamps), and nothing random happens in them: Spark may run any of them more than once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.core.broadcast import Broadcast
+from pyspark.core.rdd import RDD
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from dpcore.errors import EngineError
+from pipelines.aggregators.protocol import Aggregator
+from pipelines.engines import distributed
+from pipelines.engines.distributed import Counts, Part, Work
+from pipelines.engines.failures import failure
+from pipelines.engines.java import find_java
+from pipelines.source import Source
+
+
+def open_session(settings: Mapping[str, str] | None = None) -> SparkSession:
+    """The running session, else a new one on the master that Spark is configured for (local[*] outside a cluster).
+
+    settings: Spark settings of a new session, by their Spark names.
+    Raises: EngineError when there is no Java, or when Spark does not start.
+    """
+    # Under spark-submit the JVM runs already; otherwise this process starts it.
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
+        os.environ["JAVA_HOME"] = str(find_java().home)
+    # Spark's own default is the `python3` of PATH, which need not have our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        return SparkSession.builder.config(map=dict(settings or {})).getOrCreate()
+    except (Py4JError, PySparkException, OSError) as error:
+        raise EngineError(f"Spark does not start ({type(error).__name__}): its own log says why") from None
+
+
+@final
+class SparkEngine:
+    """Sums an aggregator with the executors of one Spark session.
+
+    session: A classic session (Spark Connect has no RDDs).
+    partitions: Buckets that unclustered units are spread over; by default about one for a million rows.
+    """
+
+    name = "spark"
+
+    def __init__(self, session: SparkSession, partitions: int | None = None) -> None:
+        if not isinstance(getattr(session, "_sc", None), SparkContext):
+            raise EngineError("the session is one of Spark Connect; want a classic session, as spark-submit gives")
+        if partitions is not None and partitions < 1:
+            raise EngineError(f"partitions is {partitions}; want >= 1")
+        self._context = session.sparkContext
+        self._partitions = partitions
+
+    def reduce(self, source: Source, aggregator: Aggregator) -> Counts:
+        """The merged accumulator, before ``extract``. SENSITIVE."""
+        clustered = source.layout.clustered_by_unit
+        parts = [] if clustered else distributed.parts_of(source)
+        workers = self._context.defaultParallelism
+        buckets = self._partitions or distributed.buckets_for(sum(part.rows for part in parts), workers)
+        # Source and aggregator can be large: once to each executor, not once to each task.
+        work = self._context.broadcast(Work(source, aggregator, buckets))
+        try:
+            slices = self._clustered(work) if clustered else self._unclustered(work, parts)
+            summed = slices.reduceByKey(partial(_merged, work), workers).collect()  # SENSITIVE
+        except (Py4JError, PySparkException) as error:
+            raise failure("Spark", str(error)) from None
+        finally:
+            work.unpersist()
+        return distributed.joined_counts(aggregator, summed)
+
+    def _clustered(self, work: Broadcast[Work]) -> RDD[tuple[int, Counts]]:
+        files = work.value.source.files
+        paths = self._context.parallelize(files, len(files))
+        dropped = None
+        if len(files) > 1:
+            meeting = paths.flatMap(partial(_split_units, work)).groupByKey(work.value.buckets)
+            dropped = distributed.joined_units(meeting.flatMap(_broken_units).collect())  # SENSITIVE
+        return paths.flatMap(partial(_count_file, work, self._context.broadcast(dropped)))
+
+    def _unclustered(self, work: Broadcast[Work], parts: list[Part]) -> RDD[tuple[int, Counts]]:
+        pieces = self._context.parallelize(parts, max(len(parts), 1)).flatMap(partial(_split_rows, work))
+        buckets = pieces.partitionBy(work.value.buckets, _identity)
+        return buckets.mapPartitions(partial(_count_bucket, work))
+
+
+def _split_units(work: Broadcast[Work], path: str) -> Iterator[tuple[int, bytes]]:
+    return distributed.split_units(work.value, path)
+
+
+def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
+    return distributed.broken_units(bucket[1])
+
+
+def _count_file(work: Broadcast[Work], dropped: Broadcast[pa.Array | None], path: str) -> Iterator[tuple[int, Counts]]:
+    return distributed.count_file(work.value, dropped.value, path)
+
+
+def _split_rows(work: Broadcast[Work], part: Part) -> Iterator[tuple[int, bytes]]:
+    return distributed.split_rows(work.value, part)
+
+
+def _count_bucket(work: Broadcast[Work], pieces: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, Counts]]:
+    return distributed.count_bucket(work.value, (rows for _, rows in pieces))
+
+
+def _merged(work: Broadcast[Work], left: Counts, right: Counts) -> Counts:
+    return work.value.aggregator.merge(left, right)
+
+
+def _identity(bucket: int) -> int:
+    return bucket

@@ -1,0 +1,51 @@
+"""Exact statistics of a source, computed by an engine."""
+
+from __future__ import annotations
+
+from typing import Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.exact_statistics import Contribution, Request
+from pipelines.aggregators import aggregator_for
+from pipelines.aggregators.protocol import Aggregator
+from pipelines.source import Source
+
+
+class Engine(Protocol):
+    """Sums an aggregator over all units of a source.
+
+    Contract, checked for every engine by tests/contract/test_engine_laws.py:
+        * the result is the same bits on every engine and for every layout of the same rows in files;
+        * it may run any task more than once and counts each unit once;
+        * it raises InputError for files that cannot be read and EngineError for its own failures, nothing else.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
+        """The merged accumulator, before ``extract``. SENSITIVE."""
+        ...
+
+
+@final
+class EngineStatistics:
+    """The ``Statistics`` of one source on one engine. SENSITIVE: for the kernel and offline evaluation."""
+
+    def __init__(self, engine: Engine, source: Source) -> None:
+        self._engine = engine
+        self._source = source
+
+    @property
+    def contribution(self) -> Contribution:
+        return self._source.layout.contribution
+
+    def aggregate(self, request: Request) -> NDArray[np.int64]:
+        """Exact int64 answers, shape (size of the request,). SENSITIVE.
+
+        Raises ConfigError when the request does not speak of this dataset, and what the engine raises.
+        """
+        aggregator = aggregator_for(request, self._source.layout)
+        return aggregator.extract(self._engine.reduce(self._source, aggregator))  # SENSITIVE

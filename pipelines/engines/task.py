@@ -1,0 +1,126 @@
+"""The one piece of work that every engine hands to its workers: batches of whole units in, an int64 vector out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipelines.aggregators.protocol import Aggregator, Block
+from pipelines.contribution import basket_block, shard_numbers, table_block
+from pipelines.encode import EncodedRows, encode_batch, unit_column
+from pipelines.layout import TableLayout
+from pipelines.source import Source, open_parquet, raise_unreadable
+
+_BATCH_ROWS = 1 << 18
+
+
+def read_batches(source: Source, path: str, row_groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
+    """The layout's columns of one file (of some of its row groups), in pieces.
+
+    Raises InputError when the file cannot be read, EngineError when its store cannot.
+    """
+    yield from _read(path, source.layout.columns, _dictionary_columns(source), row_groups)
+
+
+def units_of_file(source: Source, path: str) -> pa.Array:
+    """Distinct units of one file, without null: int64, uint64 or large_string. SENSITIVE."""
+    columns = (unit_column(batch.column(0)) for batch in _read(path, (source.layout.unit,), (), None))
+    chunks = [pc.unique(column.drop_null()) for column in columns if len(column) > column.null_count]
+    return pc.unique(pa.chunked_array(chunks)) if chunks else pa.array([], pa.null())
+
+
+def units_in_many_files(per_file: Iterable[pa.Array]) -> pa.Array:
+    """Units that are in more than one of the arrays, whose elements are distinct. SENSITIVE.
+
+    Files whose ranges of units do not meet are never compared, so that data sorted by unit cost next to nothing.
+    """
+    ranged = []
+    for units in per_file:
+        if len(units):
+            ends = pc.min_max(units)
+            ranged.append((ends["min"].as_py(), ends["max"].as_py(), units))
+    ranged.sort(key=lambda entry: entry[:2])
+    broken: list[pa.Array] = []
+    meeting: list[pa.Array] = []
+    reach = None
+    for low, high, units in ranged:
+        if reach is None or low > reach:
+            broken.extend(_repeated(meeting))
+            meeting, reach = [], high
+        meeting.append(units)
+        reach = max(reach, high)
+    broken.extend(_repeated(meeting))
+    return pa.concat_arrays(broken) if broken else pa.array([], pa.null())
+
+
+def accumulate(
+    batches: Iterable[pa.RecordBatch], source: Source, aggregator: Aggregator, dropped: pa.Array | None = None
+) -> NDArray[np.int64]:
+    """The aggregator's accumulator over these rows. Total: no value that a row holds makes it fail.
+
+    batches: The layout's columns; all rows of each unit (of every unit not in ``dropped``), in any order.
+    dropped: Units whose rows are all left out; they break the clustered claim.
+    """
+    return aggregator.add(aggregator.create(), whole_units(batches, source, dropped))
+
+
+def whole_units(batches: Iterable[pa.RecordBatch], source: Source, dropped: pa.Array | None = None) -> Block:
+    """The rows of ``accumulate``, encoded and bounded. SENSITIVE."""
+    layout = source.layout
+    parts = [encode_batch(batch, layout, dropped) for batch in batches]
+    rows = EncodedRows.join(parts, layout)
+    if isinstance(layout, TableLayout):
+        return table_block(rows, layout, source.salt)
+    return basket_block(rows, layout, source.salt)
+
+
+def split_by_unit(
+    batch: pa.RecordBatch, source: Source, shards: int, wanted: range | None = None
+) -> list[pa.RecordBatch]:
+    """The batch in pieces, some empty: all rows of a unit, of whatever file, go to the same one of ``shards`` pieces.
+
+    wanted: Which consecutive pieces to make, all when None; memory is held for these alone.
+    Rows without a unit are left out.
+    """
+    wanted = range(shards) if wanted is None else wanted
+    column = unit_column(batch.column(source.layout.unit))
+    if column.null_count:
+        batch, column = batch.filter(column.is_valid()), column.drop_null()
+    numbers = shard_numbers(column, shards, source.salt) - wanted.start
+    rows = np.flatnonzero((numbers >= 0) & (numbers < len(wanted)))
+    rows = rows[np.argsort(numbers[rows], kind="stable")]
+    ordered = batch.take(pa.array(rows))
+    stops = np.cumsum(np.bincount(numbers[rows], minlength=len(wanted))).tolist()
+    return [ordered.slice(start, stop - start) for start, stop in pairwise([0, *stops])]
+
+
+def _read(
+    path: str, columns: Sequence[str], dictionary_columns: tuple[str, ...], row_groups: Sequence[int] | None
+) -> Iterator[pa.RecordBatch]:
+    try:
+        with open_parquet(path, dictionary_columns) as parquet:
+            batches = parquet.iter_batches(_BATCH_ROWS, row_groups=row_groups, columns=list(columns), use_threads=False)
+            for batch in batches:
+                yield batch.select(list(columns))
+    except (pa.ArrowException, OSError) as error:
+        raise_unreadable(path, error)
+
+
+def _dictionary_columns(source: Source) -> tuple[str, ...]:
+    """Text attributes repeat few values: a dictionary is decoded faster and is what the encoder wants."""
+    if not isinstance(source.layout, TableLayout):
+        return ()
+    attributes = source.layout.schema.attributes
+    return tuple({a.column for a in attributes if a.values and isinstance(a.values[0], str)} - {source.layout.unit})
+
+
+def _repeated(arrays: list[pa.Array]) -> list[pa.Array]:
+    if len(arrays) < 2:
+        return []
+    counted = pc.value_counts(pa.chunked_array(arrays))
+    return [counted.field("values").filter(pc.greater(counted.field("counts"), 1))]

@@ -1,0 +1,171 @@
+"""Netflix-like baskets, streamed to partitioned Parquet in parallel. Generated data: public, seeded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from dpcore.errors import ConfigError
+from pipelines.generate.basket_law import TASTES, BasketLaw, draw_tastes, fit_law
+from pipelines.generate.folder import empty_folder
+
+UNIT, ITEM = "user_id", "movie_id"
+SCHEMA = pa.schema([pa.field(UNIT, pa.int32(), nullable=False), pa.field(ITEM, pa.int32(), nullable=False)])
+USERS_AT_ONCE = 1_024
+_LAW, _DRAWS = 0, 1
+
+AliasTables = tuple[NDArray[np.float64], NDArray[np.int32]]
+
+
+def write_baskets(
+    folder: str | Path,
+    *,
+    users: int,
+    films: int,
+    pairs: int,
+    files: int,
+    seed: int,
+    threads: int = 2,
+    progress: Callable[[int], None] | None = None,
+) -> list[Path]:
+    """Writes about ``pairs`` distinct (user_id, movie_id) pairs, int32 both, to ``files`` Parquet files in ``folder``.
+
+    Each file holds a block of users, each row group whole users, ordered by user and film. The pairs depend on
+    ``users``, ``films``, ``pairs`` and ``seed``, never on ``files`` or ``threads``. ``progress`` is called from the
+    writing threads with the number of users just written.
+
+    Raises ConfigError when a size is out of range or the folder holds something already.
+    """
+    blocks = -(-users // USERS_AT_ONCE)
+    if not 1 <= files <= max(1, blocks):
+        raise ConfigError(f"files is {files}; want 1 .. {blocks}, one for each {USERS_AT_ONCE:,} users at most")
+    law = fit_law(users=users, items=films, pairs=pairs, generator=_generator(seed, _LAW, 0))
+    folder = empty_folder(folder)
+    tables = alias_tables(law)
+    parts = [
+        (folder / f"part-{index:05d}.parquet", block)
+        for index, block in enumerate(np.array_split(np.arange(blocks), files))
+    ]
+
+    def write(part: tuple[Path, NDArray[np.int64]]) -> Path:
+        path, numbers = part
+        with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+            for start, batch in _batches(law, tables, numbers, seed):
+                writer.write_batch(batch, row_group_size=max(1, batch.num_rows))
+                if progress is not None:
+                    progress(min(USERS_AT_ONCE, users - start))
+        return path
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(write, parts))
+
+
+def _generator(seed: int, stage: int, block: int) -> np.random.Generator:
+    return np.random.default_rng([seed, stage, block])
+
+
+def _batches(
+    law: BasketLaw, tables: AliasTables, blocks: NDArray[np.int64], seed: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The first user and the pairs of each block."""
+    for block in blocks.tolist():
+        start = block * USERS_AT_ONCE
+        units, items = draw_baskets(
+            law, tables, start, min(start + USERS_AT_ONCE, law.users), _generator(seed, _DRAWS, block)
+        )
+        yield start, pa.record_batch([pa.array(units), pa.array(items)], schema=SCHEMA)
+
+
+def draw_baskets(
+    law: BasketLaw, tables: AliasTables, start: int, stop: int, generator: np.random.Generator
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Units and items, int32 [pairs], of the users start .. stop - 1, ordered by user and item, each pair once.
+
+    1 - exp(-x) is the chance that a Poisson variable of mean x is not 0. So a user's basket is the set of items hit by
+    a Poisson number of throws for each taste k, mean a_u taste_uk sum_j rates[k, j], each throw falling on j in
+    proportion to rates[k, j]: exactly the law, at a cost in proportion to the pairs and not to users x items.
+    """
+    tastes = draw_tastes(stop - start, generator)
+    means = law.activity[start:stop, None] * tastes * law.rates.sum(axis=1)
+    throws = generator.poisson(means)
+    hits = generator.random(int(throws.sum()))
+    chances, aliases = tables
+    items = np.empty(len(hits), dtype=np.int32)
+    sizes = np.empty(stop - start, dtype=np.int64)
+    kept = _distinct_hits(throws, hits, chances, aliases, items, sizes)
+    return np.repeat(np.arange(start, stop, dtype=np.int32), sizes), items[:kept].copy()
+
+
+def alias_tables(law: BasketLaw) -> AliasTables:
+    """Walker's tables, float64 and int32 [TASTES, items]: taste k falls on j in proportion to law.rates[k, j]."""
+    chances = np.ones((TASTES, law.items))
+    aliases = np.zeros((TASTES, law.items), dtype=np.int32)
+    for taste in range(TASTES):
+        _fill_alias_table(law.rates[taste] * (law.items / law.rates[taste].sum()), chances[taste], aliases[taste])
+    return chances, aliases
+
+
+@compiled
+def _fill_alias_table(weights: NDArray[np.float64], chances: NDArray[np.float64], aliases: NDArray[np.int32]) -> None:
+    """Vose's method for weights of mean 1: a cell keeps its own index with its chance, else gives its alias."""
+    count = len(weights)
+    small = np.empty(count, dtype=np.int32)
+    large = np.empty(count, dtype=np.int32)
+    smalls = larges = 0
+    for index in range(count):
+        aliases[index] = index
+        if weights[index] < 1.0:
+            small[smalls] = index
+            smalls += 1
+        else:
+            large[larges] = index
+            larges += 1
+    while smalls > 0 and larges > 0:
+        smalls -= 1
+        needy, donor = small[smalls], large[larges - 1]
+        chances[needy] = weights[needy]
+        aliases[needy] = donor
+        weights[donor] -= 1.0 - weights[needy]
+        if weights[donor] < 1.0:
+            larges -= 1
+            small[smalls] = donor
+            smalls += 1
+
+
+@compiled
+def _distinct_hits(
+    throws: NDArray[np.int64],
+    hits: NDArray[np.float64],
+    chances: NDArray[np.float64],
+    aliases: NDArray[np.int32],
+    items: NDArray[np.int32],
+    sizes: NDArray[np.int64],
+) -> int:
+    """Turns uniform numbers into items, sorted and without repeats within a user; returns how many there are."""
+    count = chances.shape[1]
+    held = np.zeros(count, dtype=np.bool_)
+    used = kept = 0
+    for user in range(throws.shape[0]):
+        first = kept
+        for taste in range(throws.shape[1]):
+            for _ in range(throws[user, taste]):
+                position = hits[used] * count
+                used += 1
+                cell = min(int(position), count - 1)
+                item = cell if position - cell < chances[taste, cell] else aliases[taste, cell]
+                if not held[item]:
+                    held[item] = True
+                    items[kept] = item
+                    kept += 1
+        items[first:kept].sort()
+        for index in range(first, kept):
+            held[items[index]] = False
+        sizes[user] = kept - first
+    return kept

@@ -1,0 +1,148 @@
+"""A census-like table: ten attributes of every type that hang together, some nulls. Generated data: public, seeded."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from numpy.typing import NDArray
+
+from dpcore.errors import ConfigError
+from pipelines.generate.folder import empty_folder
+
+ROWS_AT_ONCE = 16_384
+UNIT = "person_id"
+REGIONS = ("north", "east", "south", "west")
+SEXES = ("female", "male")
+SCHOOLING = ("none", "primary", "secondary", "tertiary")
+MARITAL = ("single", "married", "divorced", "widowed")
+OCCUPATIONS = ("clerical", "craft", "manual", "professional", "sales", "services")
+_CENSUS_DAY = date(2026, 1, 1)
+# Chances of each occupation, one row for each level of schooling.
+_OCCUPATION_OF_SCHOOLING = np.array(
+    [
+        [0.04, 0.22, 0.48, 0.01, 0.05, 0.20],
+        [0.08, 0.26, 0.34, 0.03, 0.09, 0.20],
+        [0.22, 0.18, 0.14, 0.14, 0.16, 0.16],
+        [0.14, 0.04, 0.02, 0.64, 0.11, 0.05],
+    ]
+)
+# Chances of each marital status, one row for each age band: under 30, under 45, under 65, older.
+_MARITAL_OF_AGE = np.array(
+    [[0.80, 0.18, 0.02, 0.00], [0.30, 0.58, 0.11, 0.01], [0.12, 0.66, 0.18, 0.04], [0.06, 0.56, 0.12, 0.26]]
+)
+_FIELDS = [
+    pa.field(UNIT, pa.int64(), nullable=False),
+    pa.field("region", pa.string()),
+    pa.field("age", pa.int32()),
+    pa.field("sex", pa.string()),
+    pa.field("schooling", pa.string()),
+    pa.field("marital", pa.string()),
+    pa.field("occupation", pa.string()),
+    pa.field("children", pa.int32()),
+    pa.field("income", pa.float64()),
+    pa.field("owns_home", pa.bool_()),
+    pa.field("moved_in", pa.date32()),
+]
+ARROW_SCHEMA = pa.schema(_FIELDS)
+TABLE_SCHEMA = {
+    "version": 1,
+    "attributes": [
+        {"name": "region", "type": "categorical", "values": list(REGIONS), "other": False, "null": False},
+        {"name": "age", "type": "integer", "edges": [18, 30, 45, 65, 100], "null": False},
+        {"name": "sex", "type": "categorical", "values": list(SEXES), "other": False, "null": False},
+        {"name": "schooling", "type": "categorical", "values": list(SCHOOLING), "other": False, "null": True},
+        {"name": "marital", "type": "categorical", "values": list(MARITAL), "other": False, "null": False},
+        {"name": "occupation", "type": "categorical", "values": list(OCCUPATIONS), "other": True, "null": True},
+        {"name": "children", "type": "integer", "edges": [0, 1, 2, 3, 10], "null": False},
+        {"name": "income", "type": "float", "bins": {"low": 5_000, "high": 160_000, "count": 5, "scale": "log"}},
+        {"name": "owns_home", "type": "boolean", "null": False},
+        {
+            "name": "moved_in",
+            "type": "date",
+            "edges": [date(1960, 1, 1), date(1990, 1, 1), date(2010, 1, 1), date(2020, 1, 1), _CENSUS_DAY],
+            "null": False,
+        },
+    ],
+}
+
+
+def write_table(folder: str | Path, *, rows: int, files: int, seed: int) -> Path:
+    """Writes ``rows`` people to ``files`` Parquet files in ``folder``; returns the path of their schema, FOLDER.schema.yaml.
+
+    The unit column is person_id, one row a person. The rows depend on ``rows`` and ``seed``, never on ``files``.
+
+    Raises ConfigError when a size is out of range, or when the folder or the schema holds something already.
+    """
+    if rows < 1:
+        raise ConfigError(f"rows is {rows}; want >= 1")
+    blocks = -(-rows // ROWS_AT_ONCE)
+    if not 1 <= files <= blocks:
+        raise ConfigError(f"files is {files}; want 1 .. {blocks}, one for each {ROWS_AT_ONCE:,} rows at most")
+    folder = Path(folder)
+    schema = folder.with_name(f"{folder.name}.schema.yaml")
+    if schema.exists():
+        raise ConfigError(f"{schema} exists already; want a new name")
+    empty_folder(folder)
+    for index, numbers in enumerate(np.array_split(np.arange(blocks), files)):
+        with pq.ParquetWriter(folder / f"part-{index:05d}.parquet", ARROW_SCHEMA, compression="zstd") as writer:
+            for block in numbers.tolist():
+                start = block * ROWS_AT_ONCE
+                generator = np.random.default_rng([seed, block])
+                writer.write_batch(draw_people(start, min(start + ROWS_AT_ONCE, rows), generator))
+    schema.write_text(yaml.safe_dump(TABLE_SCHEMA, sort_keys=False), encoding="utf-8")
+    return schema
+
+
+def draw_people(start: int, stop: int, generator: np.random.Generator) -> pa.RecordBatch:
+    """The people start .. stop - 1: first who they are, then what follows from it, then what is missing."""
+    count = stop - start
+    age = np.clip(generator.gamma(7.0, 6.6, count), 18, 99).astype(np.int32)
+    male = generator.random(count) < 0.49
+    region = generator.choice(len(REGIONS), size=count, p=[0.38, 0.14, 0.31, 0.17])
+    # The old and the south went to school for less long.
+    years = generator.normal(11.5 - 0.03 * (age - 45) - 0.8 * (region == 2), 3.0)
+    schooling = np.digitize(years, [5.0, 9.0, 13.0])
+    marital = _draw_rows(_MARITAL_OF_AGE[np.digitize(age, [30, 45, 65])], generator)
+    occupation = _draw_rows(_OCCUPATION_OF_SCHOOLING[schooling], generator)
+    children = np.minimum(generator.poisson(np.where(marital == 0, 0.15, 0.25 + 0.03 * np.minimum(age, 50))), 9)
+    income = np.exp(
+        generator.normal(
+            9.55 + 0.3 * schooling + 0.012 * np.minimum(age, 55) + 0.15 * male + 0.2 * (occupation == 3), 0.5
+        )
+    )
+    leaning = -8.5 + 0.75 * np.log(income) + 0.02 * (age - 40) + 0.6 * (marital == 1)
+    owner = generator.random(count) < 1 / (1 + np.exp(-leaning))
+    # Nobody moved in before being born; owners stay longer.
+    days = np.minimum(generator.exponential(np.where(owner, 4_500.0, 1_600.0)), 365.0 * age)
+    moved_in = (_CENSUS_DAY - date(1970, 1, 1)).days - 1 - days.astype(np.int32)
+    columns = [
+        pa.array(np.arange(start, stop, dtype=np.int64)),
+        _words(REGIONS, region),
+        pa.array(age),
+        _words(SEXES, male.astype(np.int64)),
+        _words(SCHOOLING, schooling, missing=generator.random(count) < 0.02),
+        _words(MARITAL, marital),
+        # Whoever has retired has no occupation.
+        _words(OCCUPATIONS, occupation, missing=generator.random(count) < np.where(age >= 67, 0.85, 0.04)),
+        pa.array(children.astype(np.int32)),
+        pa.array(income, mask=generator.random(count) < 0.05),
+        pa.array(owner),
+        pa.array(moved_in, pa.int32()).cast(pa.date32()),
+    ]
+    return pa.record_batch(columns, schema=ARROW_SCHEMA)
+
+
+def _draw_rows(chances: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
+    """One column index for each row of ``chances``, drawn with the chances of that row."""
+    above = generator.random((len(chances), 1)) >= np.cumsum(chances[:, :-1], axis=1)
+    return np.count_nonzero(above, axis=1)
+
+
+def _words(words: tuple[str, ...], codes: NDArray[np.int64], missing: NDArray[np.bool_] | None = None) -> pa.Array:
+    indices = pa.array(codes.astype(np.int32), mask=missing)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(words)).cast(pa.string())

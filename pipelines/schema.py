@@ -1,0 +1,210 @@
+"""Public schema of a table: attributes, categories, bins. A published YAML file, chosen without looking at the data.
+
+```yaml
+version: 1
+attributes:
+  - {name: workclass, type: categorical, values: [Private, State-gov], other: true, 'null': true}
+  - {name: age, type: integer, edges: [17, 25, 35, 45, 55, 65, 91]}
+  - {name: income, type: float, bins: {low: 1, high: 100000, count: 10, scale: log}}
+  - {name: day, type: date, edges: [2026-01-01, 2026-02-01, 2026-03-01]}
+  - {name: insured, type: boolean, column: is_insured}
+```
+
+* ``type``: categorical, integer, float, date or boolean.
+* ``values`` (categorical): strings, integers or booleans; their codes are 0, 1, ... in the order given. Quote words that
+  YAML reads as something else: 'no', 'on', 'null'.
+* ``edges`` (integer, float, date): bins [e0, e1), [e1, e2), ..., the last one closed. A value outside is clamped into
+  the nearest end bin, so that no value is ever lost and no bin depends on the data.
+* ``bins``: the same edges by rule: ``count`` bins from ``low`` to ``high`` on a ``scale``, uniform (default) or log.
+* ``other``: where an unknown value of a categorical attribute goes. true (default): a code of its own, after the values.
+  A listed value: into that value. false: to the null code if null has its own, else to the first value.
+* ``null``: where a null goes, and NaN and infinity with it. true (default): a code of its own, the last one. A listed
+  value (categorical): into that value. false: to the ``other`` code if it has its own, else to the first code.
+* ``column``: the Parquet column, when it is not named as the attribute.
+
+Eight listed values with ``other: false`` and ``null: true`` make nine codes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+
+import yaml
+
+from dpcore.domain import Domain
+from dpcore.errors import ConfigError
+from pipelines.attributes import Attribute, Kind, days_since_epoch
+
+__all__ = ["Attribute", "Kind", "Schema", "load_schema", "schema_from"]
+
+_VERSION = 1
+_KEYS = ("name", "type", "values", "edges", "bins", "other", "null", "column")
+_BIN_KEYS = ("low", "high", "count", "scale")
+_MOST_BINS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The attributes of a table, in the order of its domain. Public.
+
+    Raises ConfigError when there are none or two have one name.
+    """
+
+    attributes: tuple[Attribute, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        names = [attribute.name for attribute in self.attributes]
+        if not names:
+            raise ConfigError("the schema has no attributes; want at least one")
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"the schema names attribute {name!r} twice; want distinct names")
+
+    @property
+    def domain(self) -> Domain:
+        """Names and numbers of codes."""
+        return Domain(
+            tuple(attribute.name for attribute in self.attributes),
+            tuple(attribute.size for attribute in self.attributes),
+        )
+
+
+def load_schema(path: str | Path) -> Schema:
+    """Reads a schema file. Raises ConfigError that names the file and the key."""
+    try:
+        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"schema {path} cannot be read; want a YAML file ({type(error).__name__})") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"schema {path} is not valid YAML: {' '.join(str(error).split())}") from error
+    try:
+        return schema_from(document)
+    except ConfigError as error:
+        raise ConfigError(f"schema {path}: {error}") from error
+
+
+def schema_from(document: object) -> Schema:
+    """The schema that a parsed YAML document describes. Raises ConfigError that names the key."""
+    fields = _fields(document, ("version", "attributes"), "the schema")
+    if type(fields.get("version")) is not int or fields["version"] != _VERSION:
+        raise ConfigError(f"version is {fields.get('version')!r}; want {_VERSION}")
+    attributes = fields.get("attributes")
+    if not isinstance(attributes, list):
+        raise ConfigError("attributes is missing or not a list; want a list of attributes")
+    return Schema(tuple(_attribute(entry, place) for place, entry in enumerate(attributes, start=1)))
+
+
+def _attribute(entry: object, place: int) -> Attribute:
+    fields = _fields(entry, _KEYS, f"attribute {place}")
+    name = fields.get("name")
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"attribute {place} has name {name!r}; want a word (quote numbers, yes and no)")
+    kind = _kind(name, fields.get("type"))
+    _only_fitting(name, kind, fields)
+    column = fields.get("column", name)
+    if not isinstance(column, str) or not column:
+        raise ConfigError(f"attribute {name!r} has column {column!r}; want the name of a Parquet column")
+    other, null = fields.get("other", kind is Kind.CATEGORICAL), fields.get("null", True)
+    for setting, chosen in (("other", other), ("null", null)):
+        if not isinstance(chosen, str | int):
+            raise ConfigError(f"attribute {name!r}: {setting} is {chosen!r}; want true, false or a listed value")
+    return Attribute(
+        name, kind, _values(name, kind, fields), _edges(name, kind, fields), other=other, null=null, column=column
+    )
+
+
+def _fields(entry: object, known: Collection[str], where: str) -> dict[str, object]:
+    """The mapping with its keys checked. YAML reads the bare key ``null`` as None: here it is the word."""
+    if not isinstance(entry, Mapping):
+        raise ConfigError(f"{where} is not a mapping; want keys {', '.join(known)}")
+    fields = {"null" if key is None else str(key): value for key, value in entry.items()}
+    for key in fields:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
+            raise ConfigError(f"{where}: unknown key {key!r}; did you mean {near[0]!r}?")
+    return fields
+
+
+def _kind(name: str, kind: object) -> Kind:
+    if kind not in tuple(Kind):
+        near = difflib.get_close_matches(str(kind), tuple(Kind), n=1, cutoff=0.0)
+        raise ConfigError(f"attribute {name!r} has type {kind!r}; did you mean {near[0]!r}?")
+    return Kind(str(kind))
+
+
+def _only_fitting(name: str, kind: Kind, fields: Mapping[str, object]) -> None:
+    """Exactly one of the keys that describe codes, and one that fits the type."""
+    fitting = {Kind.CATEGORICAL: {"values"}, Kind.BOOLEAN: set()}.get(kind, {"edges", "bins"})
+    for key in ("values", "edges", "bins"):
+        if key in fields and key not in fitting:
+            raise ConfigError(f"attribute {name!r} of type {kind} has {key}; want {_either(fitting)}")
+    if fitting and len(fitting & set(fields)) != 1:
+        raise ConfigError(f"attribute {name!r} of type {kind} wants exactly one of: {_either(fitting)}")
+
+
+def _either(keys: set[str]) -> str:
+    return " or ".join(sorted(keys)) or "no list of values"
+
+
+def _values(name: str, kind: Kind, fields: Mapping[str, object]) -> tuple[str | int | bool, ...]:
+    if kind is not Kind.CATEGORICAL:
+        return ()
+    values = fields["values"]
+    if not isinstance(values, list):
+        raise ConfigError(f"attribute {name!r}: values is not a list; want a list of strings, integers or booleans")
+    return tuple(values)
+
+
+def _edges(name: str, kind: Kind, fields: Mapping[str, object]) -> tuple[int, ...] | tuple[float, ...]:
+    if "bins" in fields:
+        return _edges_of_bins(name, kind, _fields(fields["bins"], _BIN_KEYS, f"attribute {name!r}: bins"))
+    if "edges" not in fields:
+        return ()
+    edges = fields["edges"]
+    if not isinstance(edges, list):
+        raise ConfigError(f"attribute {name!r}: edges is not a list; want increasing {kind} values")
+    return tuple(_edge(name, kind, edge) for edge in edges)
+
+
+def _edge(name: str, kind: Kind, edge: object) -> int | float:
+    if kind is Kind.DATE:
+        if isinstance(edge, date) and not isinstance(edge, datetime):
+            return days_since_epoch(edge)
+    elif isinstance(edge, int) and not isinstance(edge, bool):
+        return edge
+    elif kind is Kind.FLOAT and isinstance(edge, float) and math.isfinite(edge):
+        return edge
+    wanted = "a date such as 2026-01-31" if kind is Kind.DATE else f"one finite {kind}"
+    raise ConfigError(f"attribute {name!r} has the edge {edge!r}; want {wanted}")
+
+
+def _edges_of_bins(name: str, kind: Kind, bins: Mapping[str, object]) -> tuple[int, ...] | tuple[float, ...]:
+    for key in ("low", "high", "count"):
+        if key not in bins:
+            raise ConfigError(f"attribute {name!r}: bins has no {key}; want low, high and count")
+    low, high = _edge(name, kind, bins["low"]), _edge(name, kind, bins["high"])
+    count, scale = bins["count"], bins.get("scale", "uniform")
+    if type(count) is not int or not 1 <= count <= _MOST_BINS:
+        raise ConfigError(f"attribute {name!r}: bins count is {count!r}; want 1 .. {_MOST_BINS:,}")
+    if scale not in ("uniform", "log") or (scale == "log" and kind is Kind.DATE):
+        raise ConfigError(f"attribute {name!r}: bins scale is {scale!r}; want uniform, or log for numbers")
+    if not low < high or (scale == "log" and low <= 0):
+        raise ConfigError(
+            f"attribute {name!r}: bins run from {low} to {high}; want low < high, and low > 0 on a log scale"
+        )
+    if scale == "log":
+        inner = [low * (high / low) ** (step / count) for step in range(1, count)]
+    else:
+        inner = [low + (high - low) * (step / count) for step in range(1, count)]
+    if kind is Kind.FLOAT:
+        return (float(low), *inner, float(high))
+    edges = (int(low), *(round(edge) for edge in inner), int(high))
+    if len(set(edges)) != len(edges):
+        raise ConfigError(f"attribute {name!r}: {count} bins do not fit between integer edges; want fewer bins")
+    return edges

@@ -1,0 +1,267 @@
+"""The Parquet files of a dataset: found, checked from their footers, and opened."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import os
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NoReturn, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from dpcore.errors import ConfigError, EngineError, InputError
+from pipelines.attributes import Attribute, Kind
+from pipelines.layout import BasketLayout, Layout
+
+SALT_BYTES = 16
+_MAGIC = b"PAR1"
+_FOOTER_TAIL = 8
+_FOOTER_READERS = 8
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Checked Parquet files and what their rows mean.
+
+    files: Local paths or URLs, sorted.
+    salt: Secret key of the row bound, 16 bytes. SENSITIVE, never logged.
+    """
+
+    files: tuple[str, ...]
+    layout: Layout
+    salt: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.salt) != SALT_BYTES:
+            raise ConfigError(f"the salt of the row bound must have {SALT_BYTES} bytes")
+
+
+def open_source(path: str, layout: Layout, salt: bytes) -> Source:
+    """The files behind ``path``, each checked for the layout's columns and their types.
+
+    path: A file, a folder (every *.parquet in it, at any depth, names that start with _ or . left out), a glob
+        (``*``, ``?``, ``[..]`` within a folder, ``**`` across folders), or any of these as a pyarrow or fsspec URL.
+
+    Raises InputError that names the file and the column; the data itself is not read.
+    """
+    files = find_files(path)
+    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
+        schemas = list(pool.map(_read_schema, files))
+    for file, schema in zip(files, schemas, strict=True):
+        _check_columns(file, schema, layout)
+        for column in layout.columns:
+            got, first = _plain(schema.field(column).type), _plain(schemas[0].field(column).type)
+            if got != first:
+                raise InputError(
+                    f"column {column!r} of {file} has type {got}; in {files[0]} it is {first}; want one type"
+                )
+    return Source(files, layout, salt)
+
+
+def fingerprint(source: Source, key: bytes) -> str:
+    """Keyed BLAKE2b of every file's size and footer, in an order that ignores names. SENSITIVE: ledger only.
+
+    key: 1 to 64 secret bytes. Footers hold row counts, offsets and column statistics, so that other content under the
+    same names changes the result, except a change of values that leaves all of these alone.
+    """
+    digests = sorted(_footer_digest(file, key) for file in source.files)  # SENSITIVE
+    return hashlib.blake2b(b"".join(digests), key=key, digest_size=32).hexdigest()
+
+
+def open_parquet(path: str, dictionary_columns: tuple[str, ...] = ()) -> pq.ParquetFile:
+    """Opens one file of a source.
+
+    dictionary_columns: Text columns to read as dictionaries.
+    """
+    filesystem, inner = filesystem_of(path)
+    # Reading ahead pays where every request travels; memory mapping never does: a file cut short would kill the process.
+    remote = not isinstance(filesystem, fs.LocalFileSystem)
+    return pq.ParquetFile(inner, filesystem=filesystem, read_dictionary=list(dictionary_columns), pre_buffer=remote)
+
+
+def reading(path: str, action: Callable[[], T]) -> T:
+    """Runs ``action``; what goes wrong with the file becomes an InputError, with a remote store an EngineError."""
+    try:
+        return action()
+    except (pa.ArrowException, OSError) as error:
+        raise_unreadable(path, error)
+
+
+def raise_unreadable(path: str, error: Exception) -> NoReturn:
+    """The deliberate exception for a failed read of ``path``."""
+    if isinstance(error, FileNotFoundError):
+        raise InputError(f"{path} does not exist; want a Parquet file") from error
+    if isinstance(error, PermissionError):
+        raise InputError(f"{path} may not be read; want read permission") from error
+    if "://" in path and isinstance(error, OSError):
+        raise EngineError(f"{path} could not be read from its store ({type(error).__name__})") from error
+    raise InputError(f"{path} cannot be read as Parquet; it is damaged or truncated") from error
+
+
+@functools.lru_cache(maxsize=256)
+def _store(root: str) -> fs.FileSystem:
+    """The file system of a URL's scheme and host: pyarrow's own, else fsspec's."""
+    try:
+        return fs.FileSystem.from_uri(root)[0]
+    except (pa.ArrowException, ValueError) as unknown:
+        scheme = root.partition("://")[0]
+        try:
+            fsspec = importlib.import_module("fsspec")
+            return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme)))
+        except (ImportError, ValueError):
+            raise InputError(
+                f"{scheme}:// is not a known store; want a local path, s3, gs, abfss, hdfs, or fsspec with its driver"
+            ) from unknown
+
+
+def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a local path or URL, and the path inside it."""
+    if "://" not in path:
+        return fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(path))
+    scheme, _, rest = path.partition("://")
+    if scheme == "file":
+        return fs.LocalFileSystem(), rest
+    host = rest.partition("/")[0]
+    filesystem = _store(f"{scheme}://{host}/")
+    if isinstance(filesystem, fs.PyFileSystem) or scheme in ("s3", "gs", "gcs"):
+        return filesystem, rest
+    return filesystem, rest[len(host) :]
+
+
+def find_files(path: str) -> tuple[str, ...]:
+    """Names of the Parquet files that ``path`` stands for, sorted, spelled so that they can be opened."""
+    filesystem, inner = reading(path, lambda: filesystem_of(path))
+    prefix = path[: len(path) - len(inner)] if "://" in path else ""
+    found = reading(path, lambda: _matching(filesystem, inner))
+    if not found:
+        raise InputError(f"{path} matches no Parquet file; want a file, a folder or a glob that holds some")
+    return tuple(prefix + name for name in sorted(found))
+
+
+def _matching(filesystem: fs.FileSystem, inner: str) -> list[str]:
+    kind = filesystem.get_file_info(inner).type
+    if kind is fs.FileType.File:
+        return [inner]
+    if kind is fs.FileType.Directory:
+        base, pattern = inner.rstrip("/"), "**/*.parquet"
+    else:
+        fixed = re.match(r"[^*?\[]*(?=/)", inner)
+        base = fixed.group() if fixed and re.search(r"[*?\[]", inner) else ""
+        pattern = inner[len(base) + 1 :]
+        if not base:
+            raise FileNotFoundError(inner)
+    listing = filesystem.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive="/" in pattern))
+    wanted = re.compile(_glob_expression(pattern))
+    # Some stores list their names with a leading slash that the question did not have.
+    start = len(base.lstrip("/")) + 1
+    relative = [info.path.lstrip("/")[start:] for info in listing if info.type is fs.FileType.File]
+    return [f"{base}/{name}" for name in relative if wanted.fullmatch(name) and not _hidden(name)]
+
+
+def _hidden(relative: str) -> bool:
+    return any(part.startswith(("_", ".")) for part in relative.split("/"))
+
+
+def _glob_expression(pattern: str) -> str:
+    pieces = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]/]+\])", pattern)
+    wild = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(
+        wild.get(piece) or (_character_set(piece) if piece[:1] == "[" else re.escape(piece)) for piece in pieces
+    )
+
+
+def _character_set(piece: str) -> str:
+    inside = piece[1:-1].replace("\\", "\\\\")
+    return f"[^{inside[1:]}]" if inside[0] == "!" else f"[{inside}]"
+
+
+def _read_schema(path: str) -> pa.Schema:
+    def read() -> pa.Schema:
+        filesystem, inner = filesystem_of(path)
+        with filesystem.open_input_file(inner) as file:
+            size = file.size()
+            head = file.read_at(4, 0) if size >= 4 else b""
+            tail = file.read_at(4, size - 4) if size >= 12 else b""
+        if head != _MAGIC:
+            raise InputError(f"{path} is not a Parquet file")
+        if tail != _MAGIC:
+            raise InputError(f"{path} is truncated; its Parquet footer is missing")
+        with open_parquet(path) as parquet:
+            return parquet.schema_arrow
+
+    return reading(path, read)
+
+
+def _footer_digest(path: str, key: bytes) -> bytes:
+    def read() -> bytes:
+        filesystem, inner = filesystem_of(path)
+        with filesystem.open_input_file(inner) as file:
+            size = file.size()
+            length = int.from_bytes(file.read_at(4, size - _FOOTER_TAIL), "little")
+            return size.to_bytes(8, "little") + bytes(file.read_at(length + _FOOTER_TAIL, size - _FOOTER_TAIL - length))
+
+    return hashlib.blake2b(reading(path, read), key=key, digest_size=32).digest()  # SENSITIVE
+
+
+def _check_columns(path: str, schema: pa.Schema, layout: Layout) -> None:
+    for column in layout.columns:
+        places = schema.get_all_field_indices(column)
+        if len(places) != 1:
+            raise InputError(
+                f"{path} has {'no' if not places else 'more than one'} column {column!r}; want exactly one"
+            )
+    _check_type(path, schema, layout.unit, _is_unit, "an integer or a string")
+    if isinstance(layout, BasketLayout):
+        _check_type(path, schema, layout.item, pa.types.is_integer, "an integer")
+        return
+    for attribute in layout.schema.attributes:
+        fits, wanted = _fitting(attribute)
+        _check_type(path, schema, attribute.column, fits, wanted)
+
+
+def _check_type(path: str, schema: pa.Schema, column: str, fits: Callable[[pa.DataType], bool], wanted: str) -> None:
+    got = schema.field(column).type
+    if not fits(_plain(got)):
+        raise InputError(f"column {column!r} of {path} has type {got}; want {wanted}")
+
+
+def _fitting(attribute: Attribute) -> tuple[Callable[[pa.DataType], bool], str]:
+    if attribute.values:
+        fitting: dict[type, tuple[Callable[[pa.DataType], bool], str]] = {
+            str: (pa.types.is_large_string, "a string"),
+            int: (pa.types.is_integer, "an integer"),
+            bool: (pa.types.is_boolean, "a boolean"),
+        }
+        return fitting[type(attribute.values[0])]
+    if attribute.kind is Kind.DATE:
+        return _is_date, "a date or a timestamp"
+    return _is_number, "an integer, a float or a decimal"
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type without its packing: dictionaries and the widths of text make no difference."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    is_text = pa.types.is_string(kind) or pa.types.is_string_view(kind)
+    return pa.large_string() if is_text else kind
+
+
+def _is_unit(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_large_string(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _is_date(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))

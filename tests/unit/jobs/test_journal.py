@@ -1,0 +1,116 @@
+"""The journal: what is returned was on disk, and nothing else is ever taken for it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpcore.errors import IntegrityError
+from jobs.journal import FileJournal
+
+RELEASE = "r" * 64
+
+
+def filled(path: Path, answers: list[list[int]]) -> FileJournal:
+    journal = FileJournal(path, RELEASE)
+    for index, answer in enumerate(answers):
+        journal.record(index, f"request {index}", np.array(answer, dtype=np.int64))
+    return journal
+
+
+@given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1)), max_size=6))
+def test_what_is_recorded_is_recalled_by_another_process(
+    tmp_path_factory: pytest.TempPathFactory, answers: list[list[int]]
+) -> None:
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    head = filled(path, answers).head
+    again = FileJournal(path, RELEASE)
+    assert (len(again), again.head) == (len(answers), head)
+    for index, answer in enumerate(answers):
+        recalled = again.recall(index, f"request {index}")
+        assert recalled is not None
+        assert recalled.dtype == np.int64
+        assert recalled.tolist() == answer
+    assert again.recall(len(answers), "next") is None
+
+
+def test_an_answer_is_synced_before_it_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (events.append("sync"), sync(handle))[1])
+    journal = FileJournal(tmp_path / "journal.jsonl", RELEASE, on_record=lambda: events.append("announced"))
+    journal.record(0, "a", np.array([1]))
+    journal.record(1, "b", np.array([2]))
+    assert events == ["sync", "sync", "announced", "sync", "announced"]  # First the line, then the new name.
+
+
+@pytest.mark.parametrize("kept", range(1, 60, 7))
+def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, [[1], [2]])
+    whole = path.read_bytes()
+    first = whole.index(b"\n") + 1
+    path.write_bytes(whole[: first + kept])
+    journal = FileJournal(path, RELEASE)
+    assert len(journal) == 1
+    journal.record(1, "other", np.array([3]))
+    recalled = FileJournal(path, RELEASE).recall(1, "other")
+    assert recalled is not None
+    assert recalled.tolist() == [3]
+
+
+def test_zeros_where_the_last_line_never_arrived_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, [[1]])
+    path.write_bytes(path.read_bytes() + b"\0" * 80 + b"}\n")
+    assert len(FileJournal(path, RELEASE)) == 1
+
+
+def changed_answer(lines: list[bytes]) -> list[bytes]:
+    entry = json.loads(lines[1])
+    return [lines[0], json.dumps({**entry, "answer": "AAAAAAAAAAA="}).encode() + b"\n", lines[2]]
+
+
+DAMAGE = {
+    "a changed answer": changed_answer,
+    "a missing line": lambda lines: [lines[0], lines[2]],
+    "swapped lines": lambda lines: [lines[1], lines[0], lines[2]],
+    "a repeated line": lambda lines: [lines[0], lines[0], lines[1]],
+    "not JSON in the middle": lambda lines: [lines[0], b"garbage\n", lines[2]],
+    "not JSON at the end, but a whole line": lambda lines: [lines[0], lines[1], b"garbage\n"],
+    "a key is missing": lambda lines: [b'{"index": 0}\n', lines[1]],
+    "not base64": lambda lines: [lines[0].replace(b'"answer": "', b'"answer": "!'), lines[1]],
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_damage_is_an_integrity_error_that_names_the_file(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, [[1], [2], [3]])
+    path.write_bytes(b"".join(DAMAGE[what](path.read_bytes().splitlines(keepends=True))))
+    with pytest.raises(IntegrityError, match=r"journal\.jsonl"):
+        FileJournal(path, RELEASE)
+
+
+def test_the_journal_of_another_release_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, [[1]])
+    with pytest.raises(IntegrityError, match="this release's journal"):
+        FileJournal(path, "s" * 64)
+
+
+def test_another_request_is_never_answered(tmp_path: Path) -> None:
+    journal = filled(tmp_path / "journal.jsonl", [[1]])
+    with pytest.raises(IntegrityError, match="another request"):
+        journal.recall(0, "something else")
+
+
+def test_answers_come_in_order(tmp_path: Path) -> None:
+    with pytest.raises(IntegrityError, match="in order"):
+        filled(tmp_path / "journal.jsonl", [[1]]).record(2, "c", np.array([1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -136,8 +137,8 @@ def numbers(
     return values.astype(np.int64, copy=False), null
 
 
-def _numpy(column: pa.Array) -> NDArray[np.generic]:
-    values: NDArray[np.generic] = column.to_numpy(zero_copy_only=False)
+def _numpy(column: pa.Array) -> NDArray[Any]:
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values
 
 
@@ -169,7 +170,9 @@ def _places(column: pa.Array, attribute: Attribute) -> NDArray[np.int32]:
     # A dictionary may hold null as one of its values.
     place_of[:-1][_numpy(column.dictionary.is_null())] = NULL
     place_of[-1] = NULL
-    return place_of[_numpy(column.indices.cast(pa.int64()).fill_null(len(column.dictionary)))]
+    indices = column.indices.cast(pa.int64()).fill_null(len(column.dictionary))
+    codes: NDArray[np.int32] = place_of[_numpy(indices)]
+    return codes
 
 
 def _comparable(attribute: Attribute, kind: pa.DataType) -> tuple[pa.Array, NDArray[np.int32]]:
@@ -188,7 +191,8 @@ def _days(column: pa.Array) -> NDArray[np.int64]:
         return _numpy(column.view(pa.int32()).fill_null(0)).astype(np.int64)
     ticks = _numpy(column.view(pa.int64()).fill_null(0))
     a_day = _TICKS_A_DAY["ms"] if pa.types.is_date64(kind) else _TICKS_A_DAY[kind.unit]
-    return np.floor_divide(ticks, a_day).astype(np.int64, copy=False)
+    days: NDArray[np.int64] = ticks // a_day
+    return days
 
 
 def _inner_edges(attribute: Attribute, dtype: np.dtype[np.generic]) -> NDArray[np.int64] | NDArray[np.float64]:

@@ -1,6 +1,7 @@
 """SipHash-2-4, the keyed hash behind every choice of rows. TRUSTED.
 
-Aumasson and Bernstein (2012), "SipHash: a fast short-input PRF", https://cr.yp.to/siphash/siphash-20120918.pdf, section 2.
+Aumasson and Bernstein (2012), "SipHash: a fast short-input PRF", section 2,
+https://cr.yp.to/siphash/siphash-20120918.pdf
 """
 
 from __future__ import annotations

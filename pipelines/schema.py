@@ -11,13 +11,13 @@ attributes:
 ```
 
 * ``type``: categorical, integer, float, date or boolean.
-* ``values`` (categorical): strings, integers or booleans; their codes are 0, 1, ... in the order given. Quote words that
-  YAML reads as something else: 'no', 'on', 'null'.
+* ``values`` (categorical): strings, integers or booleans; their codes are 0, 1, ... in the order given. Quote words
+  that YAML reads as something else: 'no', 'on', 'null'.
 * ``edges`` (integer, float, date): bins [e0, e1), [e1, e2), ..., the last one closed. A value outside is clamped into
   the nearest end bin, so that no value is ever lost and no bin depends on the data.
 * ``bins``: the same edges by rule: ``count`` bins from ``low`` to ``high`` on a ``scale``, uniform (default) or log.
-* ``other``: where an unknown value of a categorical attribute goes. true (default): a code of its own, after the values.
-  A listed value: into that value. false: to the null code if null has its own, else to the first value.
+* ``other``: where an unknown value of a categorical attribute goes. true (default): a code of its own, after the
+  values. A listed value: into that value. false: to the null code if null has its own, else to the first value.
 * ``null``: where a null goes, and NaN and infinity with it. true (default): a code of its own, the last one. A listed
   value (categorical): into that value. false: to the ``other`` code if it has its own, else to the first code.
 * ``column``: the Parquet column, when it is not named as the attribute.
@@ -110,13 +110,17 @@ def _attribute(entry: object, place: int) -> Attribute:
     column = fields.get("column", name)
     if not isinstance(column, str) or not column:
         raise ConfigError(f"attribute {name!r} has column {column!r}; want the name of a Parquet column")
-    other, null = fields.get("other", kind is Kind.CATEGORICAL), fields.get("null", True)
-    for setting, chosen in (("other", other), ("null", null)):
-        if not isinstance(chosen, str | int):
-            raise ConfigError(f"attribute {name!r}: {setting} is {chosen!r}; want true, false or a listed value")
+    other = _fold(name, "other", fields.get("other", kind is Kind.CATEGORICAL))
+    null = _fold(name, "null", fields.get("null", True))
     return Attribute(
         name, kind, _values(name, kind, fields), _edges(name, kind, fields), other=other, null=null, column=column
     )
+
+
+def _fold(name: str, setting: str, chosen: object) -> str | int:
+    if not isinstance(chosen, str | int):
+        raise ConfigError(f"attribute {name!r}: {setting} is {chosen!r}; want true, false or a listed value")
+    return chosen
 
 
 def _fields(entry: object, known: Collection[str], where: str) -> dict[str, object]:
@@ -176,9 +180,7 @@ def _edge(name: str, kind: Kind, edge: object) -> int | float:
     if kind is Kind.DATE:
         if isinstance(edge, date) and not isinstance(edge, datetime):
             return days_since_epoch(edge)
-    elif isinstance(edge, int) and not isinstance(edge, bool):
-        return edge
-    elif kind is Kind.FLOAT and isinstance(edge, float) and math.isfinite(edge):
+    elif type(edge) is int or (kind is Kind.FLOAT and type(edge) is float and math.isfinite(edge)):
         return edge
     wanted = "a date such as 2026-01-31" if kind is Kind.DATE else f"one finite {kind}"
     raise ConfigError(f"attribute {name!r} has the edge {edge!r}; want {wanted}")

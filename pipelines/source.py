@@ -83,7 +83,7 @@ def open_parquet(path: str, dictionary_columns: tuple[str, ...] = ()) -> pq.Parq
     dictionary_columns: Text columns to read as dictionaries.
     """
     filesystem, inner = filesystem_of(path)
-    # Reading ahead pays where every request travels; memory mapping never does: a file cut short would kill the process.
+    # Reading ahead pays where requests travel. Files are not mapped to memory: one cut short would kill the process.
     remote = not isinstance(filesystem, fs.LocalFileSystem)
     return pq.ParquetFile(inner, filesystem=filesystem, read_dictionary=list(dictionary_columns), pre_buffer=remote)
 
@@ -205,9 +205,10 @@ def _footer_digest(path: str, key: bytes) -> bytes:
     def read() -> bytes:
         filesystem, inner = filesystem_of(path)
         with filesystem.open_input_file(inner) as file:
-            size = file.size()
+            size = int(file.size())
             length = int.from_bytes(file.read_at(4, size - _FOOTER_TAIL), "little")
-            return size.to_bytes(8, "little") + bytes(file.read_at(length + _FOOTER_TAIL, size - _FOOTER_TAIL - length))
+            footer = bytes(file.read_at(length + _FOOTER_TAIL, size - _FOOTER_TAIL - length))
+            return size.to_bytes(8, "little") + footer
 
     return hashlib.blake2b(reading(path, read), key=key, digest_size=32).digest()  # SENSITIVE
 

@@ -42,7 +42,7 @@ class SignedClauses:
     def blocks(self) -> NDArray[np.int64]:
         """Bounds in ``columns`` of the one-hot groups that occur, int64 [blocks + 1]; a column in no group is alone."""
         groups = self.view.group_of_column()[self.columns]
-        return np.concatenate([[0], np.flatnonzero(np.diff(groups)) + 1, [groups.size]]).astype(np.int64)
+        return np.append(np.flatnonzero(np.diff(groups, prepend=-1)), groups.size).astype(np.int64)
 
 
 def signed_clauses(queries: Conjunctions, samples: NDArray[np.int64]) -> SignedClauses:
@@ -74,11 +74,10 @@ def signed_clauses(queries: Conjunctions, samples: NDArray[np.int64]) -> SignedC
 def _merged(codes: NDArray[np.int32], weights: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Rows of literals, distinct as sets, with their weights added and without those of weight 0."""
     ordered = np.sort(codes, axis=1)
-    order = np.lexsort(ordered.T)
-    ordered, weights = ordered[order], weights[order]
-    first = np.ones(len(ordered), dtype=np.bool_)
-    first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     if len(ordered) == 0:
         return ordered, weights
-    sums = np.add.reduceat(weights, np.flatnonzero(first))
-    return ordered[first][sums != 0], sums[sums != 0]
+    order = np.lexsort(ordered.T)
+    ordered = ordered[order]
+    starts = np.append(0, np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1)
+    sums = np.add.reduceat(weights[order], starts)
+    return ordered[starts][sums != 0], sums[sums != 0]

@@ -41,8 +41,8 @@ class Bitmaps:
         row_of = np.full(queries.view.columns, -1, dtype=np.int32)
         row_of[named] = np.arange(named.size)
         offsets = np.array([start for start, _ in queries.view.groups], dtype=np.int64)
-        rows = rows.reshape(queries.columns.shape).astype(np.int32)
-        return cls(rows, queries.negated, row_of, named.size, offsets)
+        shaped = rows.reshape(queries.columns.shape).astype(np.int32)
+        return cls(shaped, queries.negated, row_of, named.size, offsets)
 
     def create(self) -> NDArray[np.int64]:
         return np.zeros(len(self.rows), dtype=np.int64)

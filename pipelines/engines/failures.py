@@ -26,9 +26,9 @@ def guarded(results: Iterator[T]) -> Iterator[T]:
     """
     try:
         yield from results
-    except MarqueeError:
-        raise
-    except Exception as error:
+    except MarqueeError as error:
+        raise error from None  # Its cause is a library's message.
+    except Exception as error:  # noqa: BLE001 - the one place that may not know what can fail
         place = traceback.extract_tb(error.__traceback__)[-1]
         kind = type(error).__name__
         message = f"a task failed with {kind} in {place.name} ({Path(place.filename).name}:{place.lineno})"

@@ -69,7 +69,7 @@ class LocalEngine:
             return units_in_many_files(pool.map(functools.partial(units_of_file, source), source.files))
 
     def over_whole_units(self, source: Source, task: Callable[[Iterable[pa.RecordBatch]], R]) -> Iterator[R]:
-        """Results of ``task`` over batches that hold whole units (clustered: whole files); each row is in one of them."""
+        """Results of ``task`` over batches of whole units (clustered: whole files); each row is in one."""
         with ThreadPoolExecutor(self._workers) as pool:
             if source.layout.clustered_by_unit:
                 yield from _mapped(pool, self._workers, lambda file: task(read_batches(source, file)), source.files)

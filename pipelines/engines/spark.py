@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from functools import partial
-from typing import final
+from typing import TypeVar, final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.core.broadcast import Broadcast
 from pyspark.core.rdd import RDD
@@ -27,6 +28,8 @@ from pipelines.engines.distributed import Counts, Part, Work
 from pipelines.engines.failures import failure
 from pipelines.engines.java import find_java
 from pipelines.source import Source
+
+T = TypeVar("T")
 
 
 def open_session(settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -66,34 +69,41 @@ class SparkEngine:
 
     def reduce(self, source: Source, aggregator: Aggregator) -> Counts:
         """The merged accumulator, before ``extract``. SENSITIVE."""
-        clustered = source.layout.clustered_by_unit
-        parts = [] if clustered else distributed.parts_of(source)
-        workers = self._context.defaultParallelism
-        buckets = self._partitions or distributed.buckets_for(sum(part.rows for part in parts), workers)
-        # Source and aggregator can be large: once to each executor, not once to each task.
-        work = self._context.broadcast(Work(source, aggregator, buckets))
         try:
-            slices = self._clustered(work) if clustered else self._unclustered(work, parts)
-            summed = slices.reduceByKey(partial(_merged, work), workers).collect()  # SENSITIVE
+            with ExitStack() as broadcasts:
+                count = self._clustered if source.layout.clustered_by_unit else self._unclustered
+                return count(source, aggregator, broadcasts)
         except (Py4JError, PySparkException) as error:
             raise failure("Spark", str(error)) from None
-        finally:
-            work.unpersist()
-        return distributed.joined_counts(aggregator, summed)
 
-    def _clustered(self, work: Broadcast[Work]) -> RDD[tuple[int, Counts]]:
-        files = work.value.source.files
-        paths = self._context.parallelize(files, len(files))
-        dropped = None
-        if len(files) > 1:
+    def _clustered(self, source: Source, aggregator: Aggregator, broadcasts: ExitStack) -> Counts:
+        work = self._broadcast(Work(source, aggregator, self._partitions or len(source.files)), broadcasts)
+        paths = self._context.parallelize(source.files, len(source.files))
+        broken: list[bytes] = []
+        if len(source.files) > 1:
             meeting = paths.flatMap(partial(_split_units, work)).groupByKey(work.value.buckets)
-            dropped = distributed.joined_units(meeting.flatMap(_broken_units).collect())  # SENSITIVE
-        return paths.flatMap(partial(_count_file, work, self._context.broadcast(dropped)))
+            broken = meeting.flatMap(_broken_units).collect()  # SENSITIVE
+        dropped = self._broadcast(distributed.joined_units(broken), broadcasts)
+        return self._summed(paths.flatMap(partial(_count_file, work, dropped)), work)
 
-    def _unclustered(self, work: Broadcast[Work], parts: list[Part]) -> RDD[tuple[int, Counts]]:
+    def _unclustered(self, source: Source, aggregator: Aggregator, broadcasts: ExitStack) -> Counts:
+        parts = distributed.parts_of(source)
+        rows = sum(part.rows for part in parts)
+        buckets = self._partitions or distributed.buckets_for(rows, self._context.defaultParallelism)
+        work = self._broadcast(Work(source, aggregator, buckets), broadcasts)
         pieces = self._context.parallelize(parts, max(len(parts), 1)).flatMap(partial(_split_rows, work))
-        buckets = pieces.partitionBy(work.value.buckets, _identity)
-        return buckets.mapPartitions(partial(_count_bucket, work))
+        whole = pieces.partitionBy(buckets, _identity).mapPartitions(partial(_count_bucket, work))
+        return self._summed(whole, work)
+
+    def _summed(self, slices: RDD[tuple[int, Counts]], work: Broadcast[Work]) -> Counts:
+        summed = slices.reduceByKey(partial(_merged, work), self._context.defaultParallelism).collect()  # SENSITIVE
+        return distributed.joined_counts(work.value.aggregator, summed)
+
+    def _broadcast(self, value: T, broadcasts: ExitStack) -> Broadcast[T]:
+        """Sends what can be large once to each executor, not with each task, until ``broadcasts`` closes."""
+        sent = self._context.broadcast(value)
+        broadcasts.callback(sent.destroy)
+        return sent
 
 
 def _split_units(work: Broadcast[Work], path: str) -> Iterator[tuple[int, bytes]]:

@@ -1,7 +1,7 @@
-"""The law of generated baskets: who takes how much, and which items are popular with whom.
+"""The law of generated baskets: who takes how much, and which films are popular with whom.
 
 The shape is that of the published Netflix data: users' sizes are log-normal (median 96, sigma 1.25, at full scale),
-items' sizes fall like exp(-8.33 x^0.465) in their rank x, and 8 tastes tie users to items. User u holds item j with
+films' sizes fall like exp(-8.33 x^0.465) in their rank x, and 8 tastes tie users to films. User u holds film j with
 probability 1 - exp(-8 a_u p_j <taste_u, genre_j>), independently of everything else.
 """
 
@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
+from pipelines.generate.checks import want_at_least
 
 TASTES = 8
 _SIGMA = 1.25
 _DECAY, _POWER = 8.33, 0.465
-_LARGEST_SHARE = 17_000 / 17_770  # No user is meant to hold more of the items, no item to be held by more of the users.
+_LARGEST_SHARE = 17_000 / 17_770  # No user is meant to hold more of the films, no film to be held by more of the users.
 _DENSEST = 0.25
 _PASSES = 30
 _SAMPLED_USERS = 4_000
@@ -26,10 +27,10 @@ _ROWS_AT_ONCE = 64
 
 @dataclass(frozen=True, eq=False)
 class BasketLaw:
-    """A fitted law; user u holds item j with probability 1 - exp(-activity[u] * <taste_u, rates[:, j]>).
+    """A fitted law; user u holds film j with probability 1 - exp(-activity[u] * <taste_u, rates[:, j]>).
 
     activity: float64 [users], a_u.
-    rates: float64 [TASTES, items], 8 p_j genre_j of the item with id j: ids are in no order of popularity.
+    rates: float64 [TASTES, films], 8 p_j genre_j of the film with id j: ids are in no order of popularity.
     """
 
     activity: NDArray[np.float64]
@@ -40,26 +41,30 @@ class BasketLaw:
         return len(self.activity)
 
     @property
-    def items(self) -> int:
+    def films(self) -> int:
         return int(self.rates.shape[1])
 
 
-def fit_law(*, users: int, items: int, pairs: int, generator: np.random.Generator) -> BasketLaw:
-    """The law with about ``pairs`` pairs over ``users`` x ``items``: tastes cost one or two per cent of them.
+def fit_law(*, users: int, films: int, pairs: int, generator: np.random.Generator) -> BasketLaw:
+    """The law with about ``pairs`` pairs over ``users`` x ``films``: tastes cost one or two per cent of them.
 
     Raises ConfigError when a size is not positive, or when more than a quarter of all pairs is asked for.
     """
-    _check_sizes(users, items, pairs)
-    wanted_of_user = _scaled(np.exp(_SIGMA * generator.standard_normal(users)), pairs, _LARGEST_SHARE * items)
-    ranks = (np.arange(items) + 0.5) / items
-    wanted_of_item = _scaled(np.exp(-_DECAY * ranks**_POWER), pairs, _LARGEST_SHARE * users)
+    want_at_least(1, users=users, films=films, pairs=pairs)
+    if pairs > _DENSEST * users * films:
+        raise ConfigError(
+            f"pairs is {pairs:,}; want at most a quarter of users x films: {int(_DENSEST * users * films):,}"
+        )
+    wanted_of_user = _scaled(np.exp(_SIGMA * generator.standard_normal(users)), pairs, _LARGEST_SHARE * films)
+    ranks = (np.arange(films) + 0.5) / films
+    wanted_of_film = _scaled(np.exp(-_DECAY * ranks**_POWER), pairs, _LARGEST_SHARE * users)
     sampled = _sample(np.sort(wanted_of_user))
-    sampled_activity, popularity = _fixed_point(sampled * (pairs / users / sampled.mean()), wanted_of_item / users)
+    sampled_activity, popularity = _fixed_point(sampled * (pairs / users / sampled.mean()), wanted_of_film / users)
     # Users above the largest sampled one share its activity: the interpolation does not extrapolate.
     activity = np.exp(np.interp(np.log(wanted_of_user), np.log(sampled), np.log(sampled_activity)))
-    genres = generator.dirichlet(np.full(TASTES, 0.5), size=items)
-    rates = np.empty((TASTES, items))
-    rates[:, generator.permutation(items)] = TASTES * popularity * genres.T
+    genres = generator.dirichlet(np.full(TASTES, 0.5), size=films)
+    rates = np.empty((TASTES, films))
+    rates[:, generator.permutation(films)] = TASTES * popularity * genres.T
     return BasketLaw(activity, rates)
 
 
@@ -68,13 +73,13 @@ def draw_tastes(users: int, generator: np.random.Generator) -> NDArray[np.float6
     return generator.dirichlet(np.ones(TASTES), size=users)
 
 
-def _check_sizes(users: int, items: int, pairs: int) -> None:
-    for name, value in (("users", users), ("items", items), ("pairs", pairs)):
+def _check_sizes(users: int, films: int, pairs: int) -> None:
+    for name, value in (("users", users), ("films", films), ("pairs", pairs)):
         if value < 1:
             raise ConfigError(f"{name} is {value}; want >= 1")
-    if pairs > _DENSEST * users * items:
+    if pairs > _DENSEST * users * films:
         raise ConfigError(
-            f"pairs is {pairs:,}; want at most a quarter of users x items, {int(_DENSEST * users * items):,}"
+            f"pairs is {pairs:,}; want at most a quarter of users x films, {int(_DENSEST * users * films):,}"
         )
 
 
@@ -96,29 +101,29 @@ def _sample(ordered: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _fixed_point(
-    of_user: NDArray[np.float64], of_item: NDArray[np.float64]
+    of_user: NDArray[np.float64], of_film: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """a and p with sum_j 1 - exp(-a_u p_j) = of_user[u], mean_u 1 - exp(-a_u p_j) = of_item[j]: alternate scaling."""
-    activity = of_user / of_item.sum()
-    popularity = of_item.copy()
+    """a and p with sum_j 1 - exp(-a_u p_j) = of_user[u], mean_u 1 - exp(-a_u p_j) = of_film[j]: alternate scaling."""
+    activity = of_user / of_film.sum()
+    popularity = of_film.copy()
     for _ in range(_PASSES):
         activity *= of_user / _expected(activity, popularity)[0]
-        popularity *= of_item * len(of_user) / _expected(activity, popularity)[1]
+        popularity *= of_film * len(of_user) / _expected(activity, popularity)[1]
     return activity, popularity
 
 
 def _expected(
     activity: NDArray[np.float64], popularity: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums over items and over users of 1 - exp(-a_u p_j). Single precision: this is where the time goes."""
+    """Sums over films and over users of 1 - exp(-a_u p_j). Single precision: this is where the time goes."""
     factors = popularity.astype(np.float32)
     of_user = np.empty(len(activity))
-    of_item = np.zeros(len(popularity))
+    of_film = np.zeros(len(popularity))
     for start in range(0, len(activity), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
         held = np.multiply.outer(-activity[rows].astype(np.float32), factors)
         np.exp(held, out=held)
         np.subtract(1, held, out=held)
         of_user[rows] = held.sum(axis=1)
-        of_item += held.sum(axis=0)
-    return of_user, of_item
+        of_film += held.sum(axis=0)
+    return of_user, of_film

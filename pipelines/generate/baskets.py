@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
-from dpcore.errors import ConfigError
 from pipelines.generate.basket_law import TASTES, BasketLaw, draw_tastes, fit_law
-from pipelines.generate.folder import empty_folder
+from pipelines.generate.checks import empty_folder, want_at_least, want_blocks_for
 
 UNIT, ITEM = "user_id", "movie_id"
 SCHEMA = pa.schema([pa.field(UNIT, pa.int32(), nullable=False), pa.field(ITEM, pa.int32(), nullable=False)])
@@ -43,10 +42,11 @@ def write_baskets(
 
     Raises ConfigError when a size is out of range or the folder holds something already.
     """
+    want_at_least(1, users=users, threads=threads)
+    want_at_least(0, seed=seed)
     blocks = -(-users // USERS_AT_ONCE)
-    if not 1 <= files <= max(1, blocks):
-        raise ConfigError(f"files is {files}; want 1 .. {blocks}, one for each {USERS_AT_ONCE:,} users at most")
-    law = fit_law(users=users, items=films, pairs=pairs, generator=_generator(seed, _LAW, 0))
+    want_blocks_for(files, blocks, f"{USERS_AT_ONCE:,} users")
+    law = fit_law(users=users, films=films, pairs=pairs, generator=_generator(seed, _LAW, 0))
     folder = empty_folder(folder)
     tables = alias_tables(law)
     parts = [
@@ -77,38 +77,38 @@ def _batches(
     """The first user and the pairs of each block."""
     for block in blocks.tolist():
         start = block * USERS_AT_ONCE
-        units, items = draw_baskets(
+        units, films = draw_baskets(
             law, tables, start, min(start + USERS_AT_ONCE, law.users), _generator(seed, _DRAWS, block)
         )
-        yield start, pa.record_batch([pa.array(units), pa.array(items)], schema=SCHEMA)
+        yield start, pa.record_batch([pa.array(units), pa.array(films)], schema=SCHEMA)
 
 
 def draw_baskets(
     law: BasketLaw, tables: AliasTables, start: int, stop: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Units and items, int32 [pairs], of the users start .. stop - 1, ordered by user and item, each pair once.
+    """Units and films, int32 [pairs], of the users start .. stop - 1, ordered by user and film, each pair once.
 
-    1 - exp(-x) is the chance that a Poisson variable of mean x is not 0. So a user's basket is the set of items hit by
+    1 - exp(-x) is the chance that a Poisson variable of mean x is not 0. So a user's basket is the set of films hit by
     a Poisson number of throws for each taste k, mean a_u taste_uk sum_j rates[k, j], each throw falling on j in
-    proportion to rates[k, j]: exactly the law, at a cost in proportion to the pairs and not to users x items.
+    proportion to rates[k, j]: exactly the law, at a cost in proportion to the pairs and not to users x films.
     """
     tastes = draw_tastes(stop - start, generator)
     means = law.activity[start:stop, None] * tastes * law.rates.sum(axis=1)
     throws = generator.poisson(means)
     hits = generator.random(int(throws.sum()))
     chances, aliases = tables
-    items = np.empty(len(hits), dtype=np.int32)
+    films = np.empty(len(hits), dtype=np.int32)
     sizes = np.empty(stop - start, dtype=np.int64)
-    kept = _distinct_hits(throws, hits, chances, aliases, items, sizes)
-    return np.repeat(np.arange(start, stop, dtype=np.int32), sizes), items[:kept].copy()
+    kept = _distinct_hits(throws, hits, chances, aliases, films, sizes)
+    return np.repeat(np.arange(start, stop, dtype=np.int32), sizes), films[:kept].copy()
 
 
 def alias_tables(law: BasketLaw) -> AliasTables:
-    """Walker's tables, float64 and int32 [TASTES, items]: taste k falls on j in proportion to law.rates[k, j]."""
-    chances = np.ones((TASTES, law.items))
-    aliases = np.zeros((TASTES, law.items), dtype=np.int32)
+    """Walker's tables, float64 and int32 [TASTES, films]: taste k falls on j in proportion to law.rates[k, j]."""
+    chances = np.ones((TASTES, law.films))
+    aliases = np.zeros((TASTES, law.films), dtype=np.int32)
     for taste in range(TASTES):
-        _fill_alias_table(law.rates[taste] * (law.items / law.rates[taste].sum()), chances[taste], aliases[taste])
+        _fill_alias_table(law.rates[taste] * (law.films / law.rates[taste].sum()), chances[taste], aliases[taste])
     return chances, aliases
 
 
@@ -145,10 +145,10 @@ def _distinct_hits(
     hits: NDArray[np.float64],
     chances: NDArray[np.float64],
     aliases: NDArray[np.int32],
-    items: NDArray[np.int32],
+    films: NDArray[np.int32],
     sizes: NDArray[np.int64],
 ) -> int:
-    """Turns uniform numbers into items, sorted and without repeats within a user; returns how many there are."""
+    """Turns uniform numbers into films, sorted and without repeats within a user; returns how many there are."""
     count = chances.shape[1]
     held = np.zeros(count, dtype=np.bool_)
     used = kept = 0
@@ -159,13 +159,13 @@ def _distinct_hits(
                 position = hits[used] * count
                 used += 1
                 cell = min(int(position), count - 1)
-                item = cell if position - cell < chances[taste, cell] else aliases[taste, cell]
-                if not held[item]:
-                    held[item] = True
-                    items[kept] = item
+                film = cell if position - cell < chances[taste, cell] else aliases[taste, cell]
+                if not held[film]:
+                    held[film] = True
+                    films[kept] = film
                     kept += 1
-        items[first:kept].sort()
+        films[first:kept].sort()
         for index in range(first, kept):
-            held[items[index]] = False
+            held[films[index]] = False
         sizes[user] = kept - first
     return kept

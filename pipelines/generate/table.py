@@ -12,7 +12,7 @@ import yaml
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
-from pipelines.generate.folder import empty_folder
+from pipelines.generate.checks import empty_folder, want_at_least, want_blocks_for
 
 ROWS_AT_ONCE = 16_384
 UNIT = "person_id"
@@ -72,17 +72,16 @@ TABLE_SCHEMA = {
 
 
 def write_table(folder: str | Path, *, rows: int, files: int, seed: int) -> Path:
-    """Writes ``rows`` people to ``files`` Parquet files in ``folder``; returns the path of their schema, FOLDER.schema.yaml.
+    """Writes ``rows`` people to ``files`` Parquet files in ``folder``; returns their schema, FOLDER.schema.yaml.
 
     The unit column is person_id, one row a person. The rows depend on ``rows`` and ``seed``, never on ``files``.
 
     Raises ConfigError when a size is out of range, or when the folder or the schema holds something already.
     """
-    if rows < 1:
-        raise ConfigError(f"rows is {rows}; want >= 1")
+    want_at_least(1, rows=rows)
+    want_at_least(0, seed=seed)
     blocks = -(-rows // ROWS_AT_ONCE)
-    if not 1 <= files <= blocks:
-        raise ConfigError(f"files is {files}; want 1 .. {blocks}, one for each {ROWS_AT_ONCE:,} rows at most")
+    want_blocks_for(files, blocks, f"{ROWS_AT_ONCE:,} rows")
     folder = Path(folder)
     schema = folder.with_name(f"{folder.name}.schema.yaml")
     if schema.exists():
@@ -139,8 +138,8 @@ def draw_people(start: int, stop: int, generator: np.random.Generator) -> pa.Rec
 
 def _draw_rows(chances: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
     """One column index for each row of ``chances``, drawn with the chances of that row."""
-    above = generator.random((len(chances), 1)) >= np.cumsum(chances[:, :-1], axis=1)
-    return np.count_nonzero(above, axis=1)
+    above: NDArray[np.bool_] = generator.random((len(chances), 1)) >= np.cumsum(chances[:, :-1], axis=1)
+    return above.sum(axis=1, dtype=np.int64)
 
 
 def _words(words: tuple[str, ...], codes: NDArray[np.int64], missing: NDArray[np.bool_] | None = None) -> pa.Array:

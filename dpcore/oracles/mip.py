@@ -1,0 +1,169 @@
+"""The best response as a mixed integer program, solved by HiGHS.
+
+Strong linearisation: z_c stands for "clause c holds" and lies in [0, 1];
+    weight > 0:  z_c <= l for each literal l of c (a value x_i, or 1 - x_i where it is negated);
+    weight < 0:  z_c >= sum of the literals - (k - 1).
+It is much tighter than the paper's k z_c <= sum of the literals: with about as many samples as columns its linear
+relaxation is mostly integral already. With integral x every z is integral at an optimum, so only x is declared so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.errors import EngineError
+from dpcore.oracles.clauses import SignedClauses
+from dpcore.oracles.protocol import BestResponse
+from dpcore.oracles.ties import NONE, Blocks, blocks_of, settled
+
+# The objective is an integer; a bound from HiGHS's tolerances may lie this much below the true one.
+_SLACK = 1e-4
+_USABLE = (
+    highspy.HighsModelStatus.kOptimal,
+    highspy.HighsModelStatus.kSolutionLimit,
+    highspy.HighsModelStatus.kInterrupt,
+)
+
+
+@dataclass(frozen=True)
+class Highs:
+    """Linear relaxation, rounding and ascent; branch and bound where their values do not meet.
+
+    node_limit: Most nodes of branch and bound.
+    iteration_limit: Most simplex iterations of branch and bound: the root alone can be long. Both limits count work,
+        never seconds, so that a response can be repeated.
+    """
+
+    node_limit: int = 50
+    iteration_limit: int = 20_000
+
+    def respond(self, clauses: SignedClauses, preferences: NDArray[np.float64]) -> BestResponse:
+        blocks = blocks_of(clauses, preferences)
+        if clauses.weights.size == 0:
+            chosen = np.full(len(blocks.spare), NONE, dtype=np.int64)
+            return BestResponse(settled(clauses, blocks, chosen, preferences)[1], clauses.constant, clauses.constant)
+        model = _model(clauses, blocks)
+        relaxed, bound = _solve_relaxation(model, clauses)
+        used, record = settled(clauses, blocks, _rounded(relaxed, blocks), preferences)
+        if clauses.value(used) < bound:
+            found, bound = self._branch_and_bound(model, clauses, used, bound)
+            used, record = settled(clauses, blocks, _rounded(found, blocks), preferences)
+        return BestResponse(record, clauses.value(used), bound)
+
+    def _branch_and_bound(
+        self, model: highspy.HighsLp, clauses: SignedClauses, start: NDArray[np.bool_], bound: int
+    ) -> tuple[NDArray[np.float64], int]:
+        """The best x found, float64 [n], and a bound; ``start`` is where the search begins."""
+        columns = len(clauses.columns)
+        model.integrality_ = [highspy.HighsVarType.kInteger] * columns + [highspy.HighsVarType.kContinuous] * len(
+            clauses.weights
+        )
+        solver = _solver()
+        solver.setOptionValue("mip_max_nodes", self.node_limit)
+        solver.setOptionValue("mip_rel_gap", 0.0)
+        solver.setOptionValue("mip_abs_gap", 1 - 2 * _SLACK)  # Two integers that are nearer than this are equal.
+        solver.passModel(model)
+        point = highspy.HighsSolution()
+        satisfied = (start[clauses.literals] != clauses.negated).all(axis=1)
+        point.col_value = np.concatenate([start, satisfied]).astype(np.float64).tolist()
+        solver.setSolution(point)
+
+        def stop_when_spent(event: highspy.HighsCallbackEvent) -> None:
+            if False:
+                event.interrupt()
+
+        solver.cbMipInterrupt += stop_when_spent
+        _run(solver)
+        found = _values(solver, columns)
+        proved = math.floor(clauses.constant - solver.getInfo().mip_dual_bound + _SLACK)
+        return found, min(bound, proved)
+
+
+def _model(clauses: SignedClauses, blocks: Blocks) -> highspy.HighsLp:
+    """Minimise -weights . z over x (columns that occur) and z (clauses), with the rows of the module docstring."""
+    columns, order = len(clauses.columns), clauses.literals.shape[1]
+    signs = np.where(clauses.negated, -1.0, 1.0)
+    wanted, avoided = np.flatnonzero(clauses.weights > 0), np.flatnonzero(clauses.weights < 0)
+    negative = clauses.negated.sum(axis=1)
+    groups = np.diff(blocks.bounds) if clauses.view.groups else np.empty(0, dtype=np.int64)
+    # Row by row: z - sign x <= [negated]; z - sum of sign x >= negated - (k - 1); sum of a group = 1, or <= 1.
+    indices = [
+        np.stack([np.repeat(columns + wanted, order), clauses.literals[wanted].ravel()], axis=1).ravel(),
+        np.concatenate([columns + avoided[:, None], clauses.literals[avoided]], axis=1).ravel(),
+        np.arange(columns if len(groups) else 0),
+    ]
+    values = [
+        np.stack([np.ones(wanted.size * order), -signs[wanted].ravel()], axis=1).ravel(),
+        np.concatenate([np.ones((avoided.size, 1)), -signs[avoided]], axis=1).ravel(),
+        np.ones(columns if len(groups) else 0),
+    ]
+    lengths = np.concatenate([np.full(wanted.size * order, 2), np.full(avoided.size, order + 1), groups])
+    lower = [
+        np.full(wanted.size * order, -highspy.kHighsInf),
+        negative[avoided] - (order - 1.0),
+        np.where(blocks.none_allowed, 0.0, 1.0)[: len(groups)],
+    ]
+    upper = [
+        clauses.negated[wanted].ravel().astype(np.float64),
+        np.full(avoided.size, highspy.kHighsInf),
+        np.ones(len(groups)),
+    ]
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = columns + len(clauses.weights), len(lengths)
+    model.col_cost_ = np.concatenate([np.zeros(columns), -clauses.weights.astype(np.float64)])
+    model.col_lower_, model.col_upper_ = np.zeros(model.num_col_), np.ones(model.num_col_)
+    model.row_lower_, model.row_upper_ = np.concatenate(lower), np.concatenate(upper)
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.num_col_, model.a_matrix_.num_row_ = model.num_col_, model.num_row_
+    model.a_matrix_.start_ = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    model.a_matrix_.index_ = np.concatenate(indices).astype(np.int32)
+    model.a_matrix_.value_ = np.concatenate(values)
+    return model
+
+
+def _solve_relaxation(model: highspy.HighsLp, clauses: SignedClauses) -> tuple[NDArray[np.float64], int]:
+    """Values of x at an optimum of the relaxation, and the bound that its value proves."""
+    solver = _solver()
+    solver.passModel(model)
+    _run(solver)
+    bound = math.floor(clauses.constant - solver.getInfo().objective_function_value + _SLACK)
+    return _values(solver, len(clauses.columns)), min(bound, clauses.largest())
+
+
+def _solver() -> highspy.Highs:
+    solver = highspy.Highs()
+    solver.silent()
+    solver.setOptionValue("threads", 1)
+    solver.setOptionValue("random_seed", 0)
+    return solver
+
+
+def _run(solver: highspy.Highs) -> None:
+    """Runs the solver and refuses to go on without a solution."""
+    solver.run()
+    if solver.getModelStatus() == highspy.HighsModelStatus.kNotset:
+        # HiGHS keeps one scheduler a process: after a run with another number of threads it answers nothing.
+        highspy.Highs.resetGlobalScheduler(True)
+        solver.run()
+    status = solver.getModelStatus()
+    if status not in _USABLE:
+        raise EngineError(f"HiGHS ended with {solver.modelStatusToString(status)!r}; want a solution")
+
+
+def _values(solver: highspy.Highs, columns: int) -> NDArray[np.float64]:
+    return np.asarray(solver.getSolution().col_value[:columns], dtype=np.float64)
+
+
+def _rounded(values: NDArray[np.float64], blocks: Blocks) -> NDArray[np.int64]:
+    """The largest value of each block, "none" counting as what is missing to 1."""
+    starts = blocks.bounds[:-1]
+    block_of = np.repeat(np.arange(len(starts)), np.diff(blocks.bounds))
+    order = np.lexsort((-np.arange(len(values)), values, block_of))
+    best = order[np.append(np.flatnonzero(np.diff(block_of)), len(values) - 1)]
+    missing = 1.0 - np.add.reduceat(values, starts)
+    return np.where(blocks.none_allowed & (missing >= values[best]), NONE, best)

@@ -1,0 +1,29 @@
+"""What a generator checks before it writes anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpcore.errors import ConfigError
+
+
+def want_at_least(lowest: int, **settings: int) -> None:
+    """Raises ConfigError that names the first setting below ``lowest``."""
+    for name, value in settings.items():
+        if value < lowest:
+            raise ConfigError(f"{name} is {value}; want >= {lowest}")
+
+
+def want_blocks_for(files: int, blocks: int, block: str) -> None:
+    """Raises ConfigError unless each file gets at least one block. ``block``: what a block is, in words."""
+    if not 1 <= files <= blocks:
+        raise ConfigError(f"files is {files}; want 1 .. {blocks}, at least one for each {block} or part of it")
+
+
+def empty_folder(folder: str | Path) -> Path:
+    """Makes the folder; refuses one that holds something, so that no dataset mixes two runs. Raises ConfigError."""
+    path = Path(folder)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ConfigError(f"{folder} holds something already; want a new or an empty folder")
+    path.mkdir(parents=True, exist_ok=True)
+    return path

@@ -56,7 +56,8 @@ def relative_entropy(exact: NDArray[np.int64], model: NDArray[np.float64]) -> fl
     present = exact > 0
     b = exact[present] / exact.sum()
     a = model[present] / model.sum()
-    return float((b * np.log(b / a)).sum())
+    with np.errstate(divide="ignore"):  # Infinite where the model excludes what exists.
+        return float((b * np.log(b / a)).sum())
 
 
 def _columns(queries: Queries) -> tuple[BinaryView, Domain | None]:

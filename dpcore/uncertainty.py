@@ -41,7 +41,7 @@ def half_width(noise: Noise, scale: float, confidence: float = CONFIDENCE) -> fl
     if noise is Noise.GAUSSIAN:
         return NormalDist().inv_cdf(1 - tail / 2) * scale + 0.5
     ratio = math.exp(-1.0 / scale)
-    return float(max(0, math.ceil(math.log(tail * (1 + ratio) / 2) / math.log(ratio) - 1)))
+    return float(max(0, math.ceil(-scale * math.log(tail * (1 + ratio) / 2) - 1)))
 
 
 def of_measurements(measurements: list[Measurement]) -> Answers:

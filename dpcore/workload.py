@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -10,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
+from dpcore.errors import ConfigError
 from dpcore.queries import Conjunctions, Marginals, Queries
 
-_GENERATED_CLIQUES = 100_000
+LARGEST_CLOSURE = 100_000
+LARGEST_CLIQUES = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +58,14 @@ def all_k_way(domain: Domain, order: int, attributes: Sequence[str] | None = Non
     """Every marginal of ``order`` attributes out of ``attributes`` (all when None), with weight 1."""
     names = domain.canonical(domain.names if attributes is None else attributes)
     _check_order(order, len(names))
+    _check_cliques(math.comb(len(names), order), LARGEST_CLIQUES)
     return explicit(domain, dict.fromkeys(combinations(names, order), 1.0))
 
 
 def target(domain: Domain, order: int, attribute: str) -> Workload:
     """Every marginal of ``order`` attributes that contains ``attribute`` (thesis, section 5.3), with weight 1."""
     _check_order(order, len(domain.names))
+    _check_cliques(math.comb(len(domain.names) - 1, order - 1), LARGEST_CLIQUES)
     others = [name for name in domain.names if name != domain.names[domain.index(attribute)]]
     return explicit(domain, {(attribute, *rest): 1.0 for rest in combinations(others, order - 1)})
 
@@ -86,14 +91,19 @@ def downward_closure(cliques: Iterable[Clique]) -> tuple[Clique, ...]:
     """Every non-empty subset of the cliques, small ones first, each once, attributes in the given order."""
     closure: dict[frozenset[str], Clique] = {}
     for clique in cliques:
+        _check_cliques(2 ** len(clique) - 1, LARGEST_CLOSURE)
         for order in range(1, len(clique) + 1):
             for subset in combinations(clique, order):
                 closure.setdefault(frozenset(subset), subset)
-        if len(closure) > _GENERATED_CLIQUES:
-            raise ValueError(f"the downward closure passes {_GENERATED_CLIQUES:,} cliques; want smaller cliques")
+        _check_cliques(len(closure), LARGEST_CLOSURE)
     return tuple(sorted(closure.values(), key=lambda clique: (len(clique), clique)))
 
 
 def _check_order(order: int, attributes: int) -> None:
     if not 1 <= order <= attributes:
         raise ValueError(f"order {order} over {attributes} attributes; want 1 .. {attributes}")
+
+
+def _check_cliques(cliques: int, limit: int) -> None:
+    if cliques > limit:
+        raise ConfigError(f"the workload has {cliques:,} cliques or more; want at most {limit:,}: a lower order")

@@ -299,18 +299,23 @@ _WANTED = {
 }
 
 
+def said(error: ValidationError) -> str:
+    """The first problem of a single value."""
+    problem = error.errors(include_url=False)[0]
+    if problem["type"] in _WANTED:
+        return f"is {problem['input']!r}; want {_WANTED[problem['type']].format(**problem.get('ctx', {}))}"
+    return f"is refused: {problem['msg']}"
+
+
 def _sentence(error: ValidationError) -> str:
-    """The first problem as one sentence, and how many more there are."""
+    """The first problem as one sentence, with its key, and how many more there are."""
     problems = error.errors(include_url=False)
     first, others = problems[0], len(problems) - 1
     place = ".".join(str(part) for part in first["loc"])
-    context = first.get("ctx", {})
     if first["type"] == "missing":
-        said = f"{place} is missing"
+        sentence = f"{place} is missing"
     elif first["type"] == "value_error":
-        said = f"{place}: {context['error']}" if place else str(context["error"])
-    elif first["type"] in _WANTED:
-        said = f"{place} is {first['input']!r}; want {_WANTED[first['type']].format(**context)}"
+        sentence = f"{place}: {first['ctx']['error']}" if place else str(first["ctx"]["error"])
     else:
-        said = f"{place}: {first['msg']}"
-    return said + (f" (and {others} more)" if others else "")
+        sentence = f"{place} {said(error)}"
+    return sentence + (f" (and {others} more)" if others else "")

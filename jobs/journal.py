@@ -115,6 +115,21 @@ class FileJournal:
         self._head = chain
 
 
+@final
+@dataclass(frozen=True)
+class JournalFrom:
+    """The part of a journal from answer number ``first`` on, numbered from 0."""
+
+    journal: FileJournal
+    first: int
+
+    def recall(self, index: int, request: str) -> NDArray[np.int64] | None:
+        return self.journal.recall(self.first + index, request)
+
+    def record(self, index: int, request: str, answer: NDArray[np.int64]) -> None:
+        self.journal.record(self.first + index, request, answer)
+
+
 def sync_folder(folder: Path) -> None:
     """Makes the names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY)

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, final
 
-from sqlalchemy import Connection, Engine, create_engine, event, exc, insert, inspect, select, update
-from sqlalchemy.engine import URL, Row, make_url
-from sqlalchemy.pool import NullPool
+from sqlalchemy import Connection, insert, inspect, select, update
+from sqlalchemy.engine import Row
 
-from dpcore.errors import (
-    BudgetExceededError,
-    ConfigError,
-    IntegrityError,
-    LedgerUnavailableError,
-    NoBudgetError,
-)
+from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
+from jobs.ledger_connection import Database
+from jobs.ledger_records import ChargeRecord, DatasetBudget, PlannedRelease, ReleaseRecord, State, charged_amount
 from jobs.ledger_tables import CHARGES, DATASETS, METADATA, RELEASES
 
 DEFAULT_LEDGER = "sqlite:///marquee.db"
@@ -41,17 +32,16 @@ class SqlLedger:
     """
 
     def __init__(self, url: str, lock_seconds: float = LOCK_SECONDS) -> None:
-        self._url = _parsed(url)
-        self._engine = _engine(self._url, lock_seconds)
+        self._database = Database(url, lock_seconds)
 
     @property
     def shown_url(self) -> str:
-        return self._url.render_as_string(hide_password=True)
+        return self._database.shown_url
 
     def create_dataset(self, name: str, epsilon: float, delta: float) -> DatasetBudget:
         """Gives a dataset its budget, once; the same figures again change nothing."""
         budget = budget_of(epsilon, delta)
-        with self._transaction(create=True) as connection:
+        with self._database.transaction(create=True) as connection:
             METADATA.create_all(connection)
             existing = _dataset_row(connection, name)
             if existing is not None:
@@ -65,7 +55,7 @@ class SqlLedger:
             return _dataset(connection, _existing_dataset(connection, name))
 
     def datasets(self) -> list[DatasetBudget]:
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             if not _is_ledger(connection):
                 return []
             rows = connection.execute(select(DATASETS).order_by(DATASETS.c.name)).all()
@@ -73,14 +63,14 @@ class SqlLedger:
 
     def dataset(self, name: str, epsilon: float, delta: float) -> DatasetBudget:
         """The budget of a dataset. Raises NoBudgetError with the command that would create it."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             row = _dataset_row(connection, name) if _is_ledger(connection) else None
             if row is None:
                 raise NoBudgetError(self._missing(name, epsilon, delta))
             return _dataset(connection, row)
 
     def history(self, name: str) -> list[ChargeRecord]:
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             if not _is_ledger(connection) or _dataset_row(connection, name) is None:
                 raise NoBudgetError(f"dataset {name!r} has no budget in {self.shown_url}; want a dataset of the ledger")
             query = (
@@ -93,7 +83,7 @@ class SqlLedger:
             return [ChargeRecord(row[0], Fraction(row[1]), State(row[2]), row[3]) for row in rows]
 
     def release(self, release_id: str) -> ReleaseRecord | None:
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             row = _release_row(connection, release_id) if _is_ledger(connection) else None
             return None if row is None else _release(row)
 
@@ -103,7 +93,7 @@ class SqlLedger:
         Raises, with nothing written: ConfigError when name and path do not belong together, BudgetExceededError when
         the release does not fit, IntegrityError when the release ran on other input.
         """
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             dataset = _dataset(connection, _existing_dataset(connection, planned.dataset))
             _bind(connection, dataset, planned.path)
             row = _release_row(connection, planned.release_id)
@@ -113,14 +103,14 @@ class SqlLedger:
                 row = _existing_release(connection, planned.release_id)
             if row.fingerprint != planned.fingerprint:
                 raise IntegrityError(
-                    f"release {planned.release_id[:12]} of dataset {planned.dataset!r} ran on other input; want the same "
-                    "files, or a new dataset.snapshot"
+                    f"release {planned.release_id[:12]} of dataset {planned.dataset!r} ran on other input; want the "
+                    "same files, or a new dataset.snapshot"
                 )
             return _release(row)
 
     def reserve(self, release_id: str, budget: Budget) -> None:
         """Charges the whole budget of a release; again for the same release it changes nothing."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             row = _existing_release(connection, release_id)
             dataset = _dataset(connection, _existing_dataset(connection, row.dataset))
             if _release(row).budget != budget:
@@ -136,7 +126,7 @@ class SqlLedger:
         self, release_id: str, state: State, *, journal_head: str | None = None, output: str | None = None
     ) -> None:
         """Moves a release forward; a state it has passed already changes nothing but the output folder."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             row = _existing_release(connection, release_id)
             changes: dict[str, str] = {} if output is None else {"output": output}
             if state.step > State(row.state).step:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
@@ -39,8 +39,8 @@ class DatasetBudget:
     spent: Fraction
     epsilon: float
     delta: float
-    salt: bytes
-    fingerprint_key: bytes
+    salt: bytes = field(repr=False)
+    fingerprint_key: bytes = field(repr=False)
 
     @property
     def remaining(self) -> Fraction:
@@ -82,7 +82,7 @@ class PlannedRelease:
     dataset: str
     budget: Budget
     path: str
-    fingerprint: str
+    fingerprint: str = field(repr=False)
     state_folder: str
 
 

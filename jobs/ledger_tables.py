@@ -60,7 +60,7 @@ CHARGES = Table(
 )
 
 for _verb in ("UPDATE", "DELETE"):
-    _trigger = DDL(
+    _trigger = DDL(  # type: ignore[no-untyped-call]
         f"CREATE TRIGGER charges_refuse_{_verb.lower()} BEFORE {_verb} ON charges "
         "BEGIN SELECT RAISE(ABORT, 'charges are append-only'); END"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
@@ -42,7 +43,7 @@ class Attribute:
     edges: Integer, float: increasing bin edges. Date: the same in days since 1970-01-01. Bin i is
         [edges[i], edges[i + 1]), the last one closed; a value outside falls into the nearest end bin.
     other: True for a code of its own, a listed value to fold unknown values into it, or False: then they take the
-        code of null if it has its own, else the first code. Categorical only.
+        code of null if it has its own, else the first code. Categorical only. (A schema file has true by default.)
     null: True for a code of its own, a listed value to fold nulls into it (categorical only), or False: then they take
         the code of ``other`` if it has its own, else the first code.
     column: Name of the Parquet column.
@@ -86,8 +87,7 @@ class Attribute:
             raise ConfigError(f"attribute {self.name!r} lists an integer of more than 64 bits; want int64 or uint64")
 
     def _check_edges(self) -> None:
-        wanted = (int, float) if self.kind is Kind.FLOAT else (int,)
-        if self.values or any(type(edge) not in wanted or not abs(edge) < 2.0**63 for edge in self.edges):
+        if self.values or not all(_is_edge(edge, self.kind) for edge in self.edges):
             raise ConfigError(f"attribute {self.name!r}: edges must be finite {self.kind} values")
         if len(self.edges) < 2 or any(low >= high for low, high in pairwise(self.edges)):
             raise ConfigError(f"attribute {self.name!r}: edges must be two or more increasing values")
@@ -168,6 +168,12 @@ class Attribute:
             return low / 2 + high / 2
         middle = (int(low) + int(high)) // 2
         return _day(middle) if self.kind is Kind.DATE else middle
+
+
+def _is_edge(edge: object, kind: Kind) -> bool:
+    if type(edge) is int:
+        return abs(edge) < 2**63
+    return kind is Kind.FLOAT and type(edge) is float and math.isfinite(edge)
 
 
 def _integer_type(values: tuple[Value, ...]) -> pa.DataType:

@@ -162,6 +162,24 @@ def _smallest(hashes: NDArray[np.uint64], starts: NDArray[np.int64], bound: int)
     return kept
 
 
+def units_over_bound(rows: EncodedRows, layout: TableLayout | BasketLayout) -> tuple[int, int]:
+    """Number of units, and of units with more rows (baskets: distinct items) than the bound. SENSITIVE."""
+    groups = group_by_unit(rows.units)
+    over = np.flatnonzero(groups.sizes > layout.contribution.bound)
+    if not over.size or isinstance(layout, TableLayout):
+        return groups.starts.size - 1, over.size
+    picked, starts = groups.rows_of(over)
+    return groups.starts.size - 1, _units_with_more(rows.rows[0, picked], starts, layout.contribution.bound)
+
+
+@compiled
+def _units_with_more(items: NDArray[np.integer], starts: NDArray[np.int64], bound: int) -> int:
+    over = 0
+    for unit in range(starts.size - 1):
+        over += np.unique(items[starts[unit] : starts[unit + 1]]).size > bound
+    return over
+
+
 @compiled
 def _smallest_distinct(hashes: NDArray[np.uint64], starts: NDArray[np.int64], bound: int) -> NDArray[np.bool_]:
     """Which rows of each unit have one of its ``bound`` smallest distinct hashes."""

@@ -59,7 +59,7 @@ def encode_batch(batch: pa.RecordBatch, layout: Layout, dropped: pa.Array | None
         elsewhere = pc.invert(pc.is_in(units, value_set=dropped))
         valid = elsewhere if valid is None else pc.and_(valid, elsewhere)
     if isinstance(layout, BasketLayout):
-        inside = _items_inside(batch.column(layout.item), layout.items)
+        inside = items_inside(batch.column(layout.item), layout.items)
         if inside is not None:
             valid = inside if valid is None else pc.and_(valid, inside)
     if valid is not None:
@@ -146,8 +146,8 @@ def _row_dtype(layout: Layout) -> type[np.integer]:
     return code_dtype(layout.schema) if isinstance(layout, TableLayout) else np.int32
 
 
-def _items_inside(items: pa.Array, count: int) -> pa.Array | None:
-    """Which items are ids of the catalogue; None when all are."""
+def items_inside(items: pa.Array, count: int) -> pa.Array | None:
+    """Which items are ids 0 .. count - 1; None when all are. Null is none."""
     ends = pc.min_max(items)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     if items.null_count == 0 and (low is None or (low >= 0 and high < count)):
@@ -199,7 +199,8 @@ def _inner_edges(attribute: Attribute, dtype: np.dtype[np.generic]) -> NDArray[n
     """Edges between bins; for integer values the integers that meet the same values."""
     if dtype == np.float64:
         return np.array(attribute.edges[1:-1], dtype=np.float64)
-    return np.array([math.ceil(edge) for edge in attribute.edges[1:-1]], dtype=np.int64)
+    inner = [max(math.ceil(edge), _INT64.min) for edge in attribute.edges[1:-1]]
+    return np.array([edge for edge in inner if edge <= _INT64.max], dtype=np.int64)
 
 
 @compiled

@@ -138,7 +138,7 @@ def _fields(entry: object, known: Collection[str], where: str) -> dict[str, obje
 def _kind(name: str, kind: object) -> Kind:
     if kind not in tuple(Kind):
         near = difflib.get_close_matches(str(kind), tuple(Kind), n=1, cutoff=0.0)
-        raise ConfigError(f"attribute {name!r} has type {kind!r}; did you mean {near[0]!r}?")
+        raise ConfigError(f"attribute {name!r} has type {kind!r}; did you mean {str(near[0])!r}?")
     return Kind(str(kind))
 
 

@@ -19,6 +19,7 @@ from dpcore.queries import Marginals, Queries
 
 LARGEST_CELLS = 200_000_000  # 1.6 GB of doubles.
 _INNER = 1 << 12
+_LARGEST_EXPONENT = 30.0
 
 
 def check_size(domain: Domain, what: str, limit: int = LARGEST_CELLS) -> None:
@@ -111,7 +112,10 @@ class MultiplicativeWeights:
         for clique, values in cycle:
             sums = self._multiply_then_sum(follower, factor * scale, clique)
             scale = self.total / sums.sum()
-            follower, factor = clique, np.exp((values - scale * sums) / (2 * self.total))
+            exponents = (values - scale * sums) / (2 * self.total)
+            # Noise far above the total would overflow: such a step moves nearly all mass anyway.
+            factor = np.exp(np.clip(exponents, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
+            follower = clique
         sums = self._multiply_then_sum(follower, factor * scale, follower)
         self.table *= self.total / sums.sum()
 

@@ -71,6 +71,7 @@ def to_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Source: Duchi et al. (2008), Fig. 1: subtract one threshold, drop what falls below 0.
     """
+    values = values - values.max()  # A common shift changes nothing, and large values would lose the 1 below.
     ordered = np.sort(values)[::-1]
     thresholds = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
     last = np.flatnonzero(ordered > thresholds)[-1]

@@ -27,7 +27,7 @@ def delta_of_zcdp(rho: float, epsilon: float) -> float:
     def log_delta(alpha: float) -> float:
         return (alpha - 1) * (alpha * rho - epsilon) - math.log(alpha - 1) + alpha * math.log1p(-1 / alpha)
 
-    return min(1.0, math.exp(_minimum_over_alpha(log_delta)) * (1 + _SLACK))
+    return min(1.0, math.exp(min(0.0, _minimum_over_alpha(log_delta))) * (1 + _SLACK))
 
 
 def epsilon_of_zcdp(rho: float, delta: float) -> float:
@@ -51,6 +51,8 @@ def zcdp_of(epsilon: float, delta: float) -> Fraction:
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise ValueError(f"epsilon is {epsilon}; want a finite number > 0")
     low, high = 0.0, epsilon
+    while epsilon_of_zcdp(high, delta) <= epsilon:  # Only for a delta near 1: else epsilon >= rho.
+        high *= 2
     for _ in range(200):
         middle = (low + high) / 2
         if middle in (low, high):

@@ -40,7 +40,7 @@ class MemoryJournal:
         stored, answer = self.answers[index]
         if stored != request:
             raise IntegrityError(f"answer {index} belongs to another request; want the request that was recorded")
-        return answer
+        return answer.copy()
 
     def record(self, index: int, request: str, answer: NDArray[np.int64]) -> None:
         if index != len(self.answers):

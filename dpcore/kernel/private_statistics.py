@@ -33,7 +33,7 @@ class PrivateStatistics:
         * The joint law of everything returned is epsilon-DP or rho-zCDP for the amount of ``budget``, whatever the
           caller does between calls, provided that the statistics keep their declared contribution.
         * The whole budget is reserved in the ledger before anything is asked of the data.
-        * A call is charged before it draws; a call that raises drew nothing.
+        * A call is charged before it draws; a call that is refused draws nothing, one that fails later returns nothing.
         * An answer is durable in the journal before it is returned; asked again in the same order, it is the same.
     """
 
@@ -75,6 +75,7 @@ class PrivateStatistics:
         """Index of a clique whose score is nearly the largest: the exponential mechanism by exact noisy maximum."""
         if type(score) is not L1Error:
             raise TypeError(f"score of type {type(score).__name__}; want L1Error, whose sensitivity is proved")
+        score.check(candidates)
         amount = self.terms.amount(share)
         scale = self.terms.select_scale(score, share)
         request = ["select", candidates.digest(), _digest(*score.public_parts()), scale.hex()]

@@ -12,7 +12,7 @@ from dpcore.kernel.sensitivity import PrivacyUnit, marginal_l1_sensitivity
 from dpcore.queries import Marginals
 
 GRID = 256  # Steps a count, and steps of the largest weight.
-_LARGEST = float(2**44)
+_LARGEST = float(2**44)  # Rows, expected rows or penalty of a clique: a score is then below 3 * 2^44 * GRID^2 < 2^62.
 
 
 @final
@@ -38,6 +38,18 @@ class L1Error:
         if (self.weights <= 0).any():
             raise ValueError("a score weight is not positive; want > 0")
 
+    def check(self, queries: Marginals) -> None:
+        """Refuses parts that do not fit the candidates or could overflow a score; looks at public values only."""
+        cliques = len(queries.cliques)
+        wanted = {"estimate": (queries.size,), "weights": (cliques,), "penalties": (cliques,)}
+        found = {"estimate": self.estimate, "weights": self.weights, "penalties": self.penalties}
+        for name, shape in wanted.items():
+            if found[name].shape != shape:
+                # Another shape would be broadcast, and a unit would move a score more often than once.
+                raise ValueError(f"{name} of a score have shape {found[name].shape}; want {shape}")
+        if (np.add.reduceat(np.abs(self.estimate), _starts(queries)) > _LARGEST).any():
+            raise ValueError("the estimate of a score sums to more than 2^44 for one clique; want at most 2^44")
+
     def public_parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Estimate, weights (1 .. GRID) and penalties on the grid."""
         weights = np.maximum(1, np.rint(self.weights / self.weights.max() * GRID)).astype(np.int64)
@@ -47,12 +59,16 @@ class L1Error:
         """One integer score a clique. SENSITIVE: a function of the exact tables."""
         estimate, weights, penalties = self.public_parts()
         distance = np.abs(GRID * exact - estimate)
-        starts = np.concatenate([[0], np.cumsum(queries.sizes)[:-1]])
-        return np.asarray(weights * (np.add.reduceat(distance, starts) - penalties), dtype=np.int64)
+        return np.asarray(weights * (np.add.reduceat(distance, _starts(queries)) - penalties), dtype=np.int64)
 
     def sensitivity(self, unit: PrivacyUnit) -> int:
         """How far one unit moves any score: GRID steps a count of L1 distance, times the largest weight."""
         return GRID * GRID * marginal_l1_sensitivity(unit)
+
+
+def _starts(queries: Marginals) -> NDArray[np.int64]:
+    """Where each clique's table begins in the answer vector."""
+    return np.concatenate([[0], np.cumsum(queries.sizes)[:-1]]).astype(np.int64)
 
 
 def _on_grid(values: NDArray[np.float64]) -> NDArray[np.int64]:

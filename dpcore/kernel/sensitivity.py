@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.queries import Conjunctions, Marginals, Queries, UnitCount
 
@@ -52,13 +53,14 @@ def l1_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> int:
         * distinct positive single literals: a row satisfies one for each one-hot group, a basket one for each item.
     Replacing a unit moves by v' - v with both of that kind: at most 2 |v|_1, except that an answer of a conjunction
     stays in an interval of length r, so m r still holds.
+
+    Raises ConfigError for marginals of baskets, and ValueError for the number of units where it is public.
     """
-    bound = unit.contribution.bound
     match queries:
         case UnitCount():
             return _of_unit_count(unit)
         case Marginals():
-            return _twice_if_replaced(len(queries.cliques) * bound, unit)
+            return _twice_if_replaced(len(queries.cliques) * _rows_of_unit(unit), unit)
         case Conjunctions():
             per_answer = answer_sensitivity(unit)
             return min(queries.size * per_answer, _twice_if_replaced(_satisfied(queries, unit), unit))
@@ -70,12 +72,11 @@ def squared_l2_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> i
     With v as in ``l1_sensitivity``: |v|_2^2 <= m b^2 for marginals (one cell a clique at worst), m r^2 for
     conjunctions. For non-negative v, v': |v' - v|_2^2 <= |v|_2^2 + |v'|_2^2, so replace-one at most doubles the square.
     """
-    bound = unit.contribution.bound
     match queries:
         case UnitCount():
             return _of_unit_count(unit) ** 2
         case Marginals():
-            return _twice_if_replaced(len(queries.cliques) * bound**2, unit)
+            return _twice_if_replaced(len(queries.cliques) * _rows_of_unit(unit) ** 2, unit)
         case Conjunctions():
             per_answer = answer_sensitivity(unit)
             return min(queries.size * per_answer**2, _twice_if_replaced(_satisfied(queries, unit) * per_answer, unit))
@@ -88,7 +89,7 @@ def answer_sensitivity(unit: PrivacyUnit) -> int:
 
 def marginal_l1_sensitivity(unit: PrivacyUnit) -> int:
     """Largest L1 distance between one exact marginal of neighbours."""
-    return _twice_if_replaced(unit.contribution.bound, unit)
+    return _twice_if_replaced(_rows_of_unit(unit), unit)
 
 
 def _satisfied(queries: Conjunctions, unit: PrivacyUnit) -> int:
@@ -100,6 +101,12 @@ def _satisfied(queries: Conjunctions, unit: PrivacyUnit) -> int:
     if unit.contribution.shape is Shape.BASKETS:
         return min(queries.size, unit.contribution.bound)
     return len(np.unique(queries.view.group_of_column()[columns])) * per_answer
+
+
+def _rows_of_unit(unit: PrivacyUnit) -> int:
+    if unit.contribution.shape is not Shape.TABLE:
+        raise ConfigError("marginals were asked of baskets; want conjunctions, or data of shape table")
+    return unit.contribution.bound
 
 
 def _of_unit_count(unit: PrivacyUnit) -> int:

@@ -31,7 +31,10 @@ class Terms:
         """What a call for this share is charged, and draws its noise for."""
         if not 0 < share <= 1:
             raise ValueError(f"share {share} of the budget; want 0 < share <= 1")
-        return rounded_down(share * self.budget.amount)
+        amount = rounded_down(share * self.budget.amount)
+        if amount == 0:
+            raise ValueError(f"share {float(share):.3g} of the budget is below 2^-80; want a larger share or budget")
+        return amount
 
     def measure_scale(self, queries: Queries | UnitCount, share: Fraction) -> float:
         """Noise scale, in counts, of measuring these queries for this share."""

@@ -1,12 +1,12 @@
 """Exact sampling with chances proportional to integer weights close to exp(score). TRUSTED.
 
 A slot is a query or a complement. Its score in powers of two is x = slope * count + offset, computed in doubles. The
-slot gets the integer weight w = floor(2^30 * p(f)) * 2^e with e = floor(x), f = x - e in [0, 1) exactly, and p(f) a
-table and polynomial for 2^f that uses only correctly rounded operations.
+slot gets the integer weight w = floor(2^30 * p(f)) * 2^e with e = floor(x), f = x - e in [0, 1), and p(f) a table and
+polynomial for 2^f that uses only correctly rounded operations.
 
 Proved relative error of w against 2^x:
     * rounding of x: slope * count + offset with |slope * count|, |offset| <= 2^12 has absolute error below 2^-39, hence
-      2^-39 ln 2 relative;
+      2^-39 ln 2 relative; rounding of x - e adds at most 2^-54;
     * p(f): table entries and the polynomial of degree 4 on [0, 2^-8) are off by less than 2^-45 together;
     * the floor: below 2^-30, because 2^30 p(f) >= 2^30 (1 - 2^-45).
 Together below XI = 2^-29. The draw itself is exact: first the exponent class (integers of any size), then a uniform
@@ -41,7 +41,10 @@ def _split_weights(
     for slot in range(counts.size):
         x = slope * counts[slot] + offsets[slot]
         floor = math.floor(x)
-        fraction = (x - floor) * 256.0
+        part = x - floor
+        if part >= 1.0:  # x lies in (-2^-53, 0), and the difference was rounded up to 1: the score is taken as 0.
+            floor, part = floor + 1, 0.0
+        fraction = part * 256.0
         step = int(fraction)
         y = (fraction - step) * 0.00390625 * ln2
         power = 1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0))))

@@ -50,7 +50,7 @@ class Highs:
         model = _model(clauses, blocks)
         relaxed, bound = _solve_relaxation(model, clauses)
         used, record = settled(clauses, blocks, _rounded(relaxed, blocks), preferences)
-        if clauses.value(used) < bound:
+        if clauses.value(used) < bound and self.node_limit:
             found, bound = self._branch_and_bound(model, clauses, used, bound)
             used, record = settled(clauses, blocks, _rounded(found, blocks), preferences)
         return BestResponse(record, clauses.value(used), bound)
@@ -73,8 +73,11 @@ class Highs:
         point.col_value = np.concatenate([start, satisfied]).astype(np.float64).tolist()
         solver.setSolution(point)
 
+        calls = 0
+
         def stop_when_spent(event: highspy.HighsCallbackEvent) -> None:
-            if False:
+            nonlocal calls; calls += 1
+            if calls > self.node_limit:
                 event.interrupt()
 
         solver.cbMipInterrupt += stop_when_spent

@@ -26,7 +26,7 @@ class Blocks:
     its 1 in a column of the group that does not occur (``spare``), or a 0.
 
     bounds: int64 [b + 1], positions in ``clauses.columns``.
-    spare: int64 [b], the preferred column that does not occur; NONE where the group occurs in full or there is no group.
+    spare: int64 [b], the preferred column that does not occur; NONE where all of the group occurs or there is no group.
     none_allowed: bool [b].
     none_preference: float64 [b].
     """

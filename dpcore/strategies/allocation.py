@@ -23,7 +23,8 @@ def weighted_shares(cells: NDArray[np.int64], weights: NDArray[np.float64], nois
 
     Returns one share a clique, exact fractions with sum at most 1.
     """
-    energy = np.asarray(weights, dtype=np.float64) ** 2 * cells
+    # Only ratios matter, and squares of unscaled weights could overflow.
+    energy = (np.asarray(weights, dtype=np.float64) / np.max(weights)) ** 2 * cells
     wanted = energy ** (1 / 2 if noise is Noise.GAUSSIAN else 1 / 3)
     steps = np.maximum(1, np.floor(wanted / wanted.sum() * (_STEPS - len(wanted)))).astype(np.int64)
     return tuple(Fraction(int(step), _STEPS) for step in steps)

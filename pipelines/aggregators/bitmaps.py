@@ -49,7 +49,8 @@ class Bitmaps:
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
         records = block.units if isinstance(block, BasketBlock) else block.codes.shape[1]
-        words = min(max(_CACHE // (8 * self.used), _FEWEST_WORDS), _MOST_WORDS, -(-records // _WORD))
+        wanted = min(max(_CACHE // (8 * self.used), _FEWEST_WORDS), _MOST_WORDS)
+        words = min(wanted, records // _WORD + 1)
         bits = np.empty((self.used, words), dtype=np.uint64)
         for first in range(0, records, words * _WORD):
             here = min(records - first, words * _WORD)

@@ -51,8 +51,8 @@ class Aggregator(Protocol):
         * an accumulator is an int64 vector; ``create`` gives zeros, the neutral element of ``merge``;
         * ``add`` may change ``accumulator`` in place and returns it; splitting the units of a block in any way into
           several blocks gives the same sum;
-        * ``merge`` is associative and commutative, may change ``left`` in place, leaves ``right`` alone, and raises
-          EngineError rather than overflow.
+        * ``merge`` adds element by element, so that engines may merge slices; it may change ``left`` in place, leaves
+          ``right`` alone, and raises EngineError rather than overflow.
     """
 
     def create(self) -> NDArray[np.int64]: ...

@@ -1,27 +1,207 @@
-"""Aggregation by Beam: whole-unit files, or rows grouped by a hash of their unit, counted and summed by a combiner.
+# Beam annotates only part of its interface.
+# mypy: allow-untyped-calls
+"""Aggregation by Beam: one element a file of whole units, or rows grouped by a hash of their unit.
 
 Importing Beam takes seconds: import this module only for this engine.
 """
 
 from __future__ import annotations
 
-import logging
+import io
+import os
 import pickle
-import struct
-import tempfile
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from contextlib import contextmanager
+from functools import lru_cache
+from tempfile import gettempdir, mkdtemp
 from typing import final
 from uuid import uuid4
 
 import apache_beam as beam
 import numpy as np
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions
+from apache_beam.pvalue import AsList, PCollection
+from apache_beam.runners.runner import PipelineState
 
-from dpcore.errors import ConfigError, EngineError, MarqueeError
+from dpcore.errors import ConfigError, EngineError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines import distributed
-from pipelines.engines.distributed import Counts, Part, Work
+from pipelines.engines.distributed import Counts, Part, Slice, Work
 from pipelines.engines.failures import failure
 from pipelines.source import Source
+
+_FEWEST_BUCKETS = 8
+# Runners whose workers see this machine's temporary folder.
+_LOCAL_RUNNERS = ("", "DirectRunner", "BundleBasedDirectRunner", "SwitchingDirectRunner", "FnApiRunner")
+
+
+@final
+class BeamEngine:
+    """Sums an aggregator with one Beam pipeline.
+
+    options: Beam's command-line options. ``--temp_location`` is a folder that all workers reach, and must be given
+        unless the runner is local; a new folder in it holds the task and the exact counts during the run. SENSITIVE.
+
+    Raises ConfigError when a runner that is not local has no ``--temp_location``.
+    """
+
+    name = "beam"
+
+    def __init__(self, options: Sequence[str] = ()) -> None:
+        self._options = PipelineOptions(list(options))
+        runner = self._options.view_as(StandardOptions).runner or ""
+        folder = self._options.view_as(GoogleCloudOptions).temp_location
+        if folder is None and runner not in _LOCAL_RUNNERS:
+            raise ConfigError(
+                f"Beam runner {runner!r} has no --temp_location; want a folder that all its workers reach"
+            )
+        self._folder: str = folder or gettempdir()
+
+    def reduce(self, source: Source, aggregator: Aggregator) -> Counts:
+        """The merged accumulator, before ``extract``. SENSITIVE."""
+        clustered = source.layout.clustered_by_unit
+        parts = [] if clustered else distributed.parts_of(source)
+        if clustered:
+            buckets = distributed.buckets_for_files(len(source.files), _FEWEST_BUCKETS)
+        else:
+            buckets = distributed.buckets_for(sum(part.rows for part in parts), _FEWEST_BUCKETS)
+        try:
+            with _temporary_folder(self._folder) as folder:
+                task, counts = FileSystems.join(folder, "task"), FileSystems.join(folder, "counts")
+                _write(task, pickle.dumps(Work(source, aggregator, buckets)))  # SENSITIVE
+                pipeline = beam.Pipeline(options=self._options)
+                slices = _clustered(pipeline, source.files, task) if clustered else _unclustered(pipeline, parts, task)
+                _sum_into(counts, slices, task)
+                _run(pipeline)
+                return distributed.joined_counts(aggregator, _read(counts))  # SENSITIVE
+        except Exception as error:  # noqa: BLE001 - every runner has exceptions of its own
+            raise failure("Beam", "".join(traceback.format_exception_only(error))) from None
+
+
+def _clustered(pipeline: beam.Pipeline, files: Sequence[str], task: str) -> PCollection[Slice]:
+    # Reshuffle keeps Beam from fusing all files into the one task that lists them.
+    paths = pipeline | "Files" >> beam.Create(files) | "Spread files" >> beam.Reshuffle()
+    units = paths | "Split units" >> beam.FlatMap(_split_units, task) | "Meet units" >> beam.GroupByKey()
+    broken = units | "Broken units" >> beam.FlatMap(_broken_units)
+    slices: PCollection[Slice] = paths | "Count files" >> beam.FlatMap(_count_file, task, AsList(broken))
+    return slices
+
+
+def _unclustered(pipeline: beam.Pipeline, parts: Sequence[Part], task: str) -> PCollection[Slice]:
+    spread = pipeline | "Parts" >> beam.Create(parts) | "Spread parts" >> beam.Reshuffle()
+    rows = spread | "Split rows" >> beam.FlatMap(_split_rows, task) | "Meet rows" >> beam.GroupByKey()
+    slices: PCollection[Slice] = rows | "Count units" >> beam.FlatMap(_count_bucket, task)
+    return slices
+
+
+def _sum_into(path: str, slices: PCollection[Slice], task: str) -> None:
+    """Sums slices of one number and writes them through Beam, which renames whole files into place."""
+    write = beam.io.WriteToText(
+        path,
+        append_trailing_newlines=False,
+        coder=beam.coders.BytesCoder(),
+        compression_type=CompressionTypes.UNCOMPRESSED,
+    )
+    _ = slices | "Sum" >> beam.CombinePerKey(_Sum(task)) | "Records" >> beam.MapTuple(_record) | "Write" >> write
+
+
+def _run(pipeline: beam.Pipeline) -> None:
+    state = pipeline.run().wait_until_finish()
+    if state != PipelineState.DONE:
+        raise EngineError(f"Beam's pipeline ended in state {state}; want {PipelineState.DONE}")
+
+
+class _Sum(beam.CombineFn):
+    """The aggregator's ``merge``, as Beam's combiner of slices."""
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+
+    def create_accumulator(self) -> Counts:
+        return np.zeros(0, dtype=np.int64)
+
+    def add_input(self, mutable_accumulator: Counts, element: Counts) -> Counts:
+        if not mutable_accumulator.size:
+            return element.copy()  # Beam forbids changes of its elements.
+        return _work(self._task).aggregator.merge(mutable_accumulator, element)
+
+    def merge_accumulators(self, accumulators: Iterable[Counts]) -> Counts:
+        merged = self.create_accumulator()
+        for accumulator in accumulators:
+            merged = self.add_input(merged, accumulator) if accumulator.size else merged
+        return merged
+
+    def extract_output(self, accumulator: Counts) -> Counts:
+        return accumulator
+
+
+def _split_units(path: str, task: str) -> Iterator[tuple[int, bytes]]:
+    return distributed.split_units(_work(task), path)
+
+
+def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
+    return distributed.broken_units(bucket[1])
+
+
+def _count_file(path: str, task: str, broken: Sequence[bytes]) -> Iterator[Slice]:
+    return distributed.count_file(_work(task), distributed.joined_units(broken), path)
+
+
+def _split_rows(part: Part, task: str) -> Iterator[tuple[int, bytes]]:
+    return distributed.split_rows(_work(task), part)
+
+
+def _count_bucket(bucket: tuple[int, Iterable[bytes]], task: str) -> Iterator[Slice]:
+    return distributed.count_bucket(_work(task), bucket[1])
+
+
+@lru_cache(maxsize=1)
+def _work(task: str) -> Work:
+    """The task, read once a process: it can be too large for the pipeline's graph. SENSITIVE."""
+    with FileSystems.open(task) as file:
+        work = pickle.loads(file.read())
+    if not isinstance(work, Work):
+        raise EngineError(f"{task} holds no task of this run")
+    return work
+
+
+def _record(number: int, counts: Counts) -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.concatenate(([number], counts)), allow_pickle=False)
+    return file.getvalue()
+
+
+def _read(path: str) -> Iterator[Slice]:
+    for found in FileSystems.match([f"{path}-*"])[0].metadata_list:
+        with FileSystems.open(found.path) as opened:
+            file = io.BytesIO(opened.read())
+        while file.tell() < file.getbuffer().nbytes:
+            record = np.load(file, allow_pickle=False)
+            yield int(record[0]), record[1:]
+
+
+def _write(path: str, content: bytes) -> None:
+    with FileSystems.create(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def _temporary_folder(parent: str) -> Iterator[str]:
+    """A new folder, on this machine for its owner alone, and nothing left of it afterwards."""
+    if "://" in parent:
+        folder = FileSystems.join(parent, f"marquee-{uuid4().hex}")
+        FileSystems.mkdirs(folder)
+    else:
+        os.makedirs(parent, exist_ok=True)
+        folder = mkdtemp(prefix="marquee-", dir=parent)
+    try:
+        yield folder
+    finally:
+        _work.cache_clear()
+        try:
+            FileSystems.delete([folder])
+        except BeamIOError:
+            raise EngineError(f"{folder} could not be removed; remove it, it holds exact counts") from None

@@ -20,9 +20,11 @@ from pipelines.engines.task import accumulate, read_batches, split_by_unit, unit
 from pipelines.source import Source, open_parquet, reading
 
 Counts = NDArray[np.int64]
+Slice = tuple[int, Counts]  # a number, and the counts from that many slices on
 _SLICE = 1 << 20  # counts: 8 MiB
 _PART_ROWS = 1 << 21
 _BUCKET_ROWS = 1 << 20
+_BUCKET_FILES = 16
 _FOOTER_READERS = 8
 
 
@@ -58,12 +60,17 @@ def buckets_for(rows: int, workers: int) -> int:
     return max(workers, -(-rows // _BUCKET_ROWS), 1)
 
 
-def count_file(work: Work, dropped: pa.Array | None, path: str) -> Iterator[tuple[int, Counts]]:
+def buckets_for_files(files: int, workers: int) -> int:
+    """Buckets for the units of whole files: fewer than files, because every file gives a piece to every bucket."""
+    return max(workers, -(-files // _BUCKET_FILES))
+
+
+def count_file(work: Work, dropped: pa.Array | None, path: str) -> Iterator[Slice]:
     """Slices of the counts of one file of whole units, those in ``dropped`` left out. SENSITIVE."""
     return guarded(_slices(lambda: accumulate(read_batches(work.source, path), work.source, work.aggregator, dropped)))
 
 
-def count_bucket(work: Work, pieces: Iterable[bytes]) -> Iterator[tuple[int, Counts]]:
+def count_bucket(work: Work, pieces: Iterable[bytes]) -> Iterator[Slice]:
     """Slices of the counts of one bucket, given all its pieces in any order. SENSITIVE."""
     return guarded(_slices(lambda: accumulate(map(_unpacked, pieces), work.source, work.aggregator)))
 
@@ -102,7 +109,7 @@ def joined_units(pieces: Iterable[bytes]) -> pa.Array | None:
     return pa.concat_arrays(arrays) if arrays else None
 
 
-def joined_counts(aggregator: Aggregator, slices: Iterable[tuple[int, Counts]]) -> Counts:
+def joined_counts(aggregator: Aggregator, slices: Iterable[Slice]) -> Counts:
     """The whole accumulator from its summed slices; zeros where there is no slice. SENSITIVE."""
     counts = aggregator.create()
     for number, values in slices:
@@ -110,7 +117,7 @@ def joined_counts(aggregator: Aggregator, slices: Iterable[tuple[int, Counts]]) 
     return counts
 
 
-def _slices(count: Callable[[], Counts]) -> Iterator[tuple[int, Counts]]:
+def _slices(count: Callable[[], Counts]) -> Iterator[Slice]:
     counts = count()
     for number, start in enumerate(range(0, counts.size, _SLICE)):
         yield number, counts[start : start + _SLICE]

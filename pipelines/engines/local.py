@@ -8,6 +8,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from pipelines.source import Source, open_parquet, reading
 
 T = TypeVar("T")
 R = TypeVar("R")
+Piece = tuple[str, tuple[int, ...]]
 
 # More rows than this are worth splitting; a shard of this size keeps its temporaries small.
 _SHARD_ROWS = 2_000_000
@@ -52,18 +54,14 @@ class LocalEngine:
 
     def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
         """The accumulator over all units. SENSITIVE. Raises InputError for unreadable files, else EngineError."""
-        try:
-            broken = self.broken_units(source) if source.layout.clustered_by_unit else None  # SENSITIVE
+        with failures_as_engine_errors():
+            broken = self.broken_units(source)  # SENSITIVE
             task = functools.partial(accumulate, source=source, aggregator=aggregator, dropped=broken)
             return functools.reduce(aggregator.merge, self.over_whole_units(source, task), aggregator.create())
-        except MarqueeError:
-            raise
-        except Exception as error:
-            raise EngineError(f"the local engine failed with {type(error).__name__}") from error
 
     def broken_units(self, source: Source) -> pa.Array:
-        """Units that break the claim ``clustered_by_unit``. SENSITIVE."""
-        if len(source.files) == 1:
+        """Units that break the claim ``clustered_by_unit``; none where it is not made. SENSITIVE."""
+        if len(source.files) == 1 or not source.layout.clustered_by_unit:
             return pa.array([], pa.null())
         with ThreadPoolExecutor(self._workers) as pool:
             return units_in_many_files(pool.map(functools.partial(units_of_file, source), source.files))
@@ -96,7 +94,15 @@ class LocalEngine:
         return self.threads or len(os.sched_getaffinity(0))
 
 
-Piece = tuple[str, tuple[int, ...]]
+@contextmanager
+def failures_as_engine_errors() -> Iterator[None]:
+    """What goes wrong and is nobody's input becomes an EngineError; its message holds no value of the data."""
+    try:
+        yield
+    except MarqueeError:
+        raise
+    except Exception as error:
+        raise EngineError(f"the local engine failed with {type(error).__name__}") from error
 
 
 def _pieces(source: Source) -> tuple[list[Piece], int]:
@@ -129,7 +135,7 @@ def _split(source: Source, shards: int, wanted: range, piece: Piece) -> list[lis
     batches = read_batches(source, *piece)
     if shards == 1:
         return [list(batches)]
-    split = [split_by_unit(batch, source, shards, wanted) for batch in batches]
+    split = [split_by_unit(batch, source, shards, wanted, unitless=True) for batch in batches]
     return [list(parts) for parts in zip(*split, strict=True)] or [[] for _ in wanted]
 
 

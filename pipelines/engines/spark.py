@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import TypeVar, final
 
 import pyarrow as pa
@@ -21,10 +22,10 @@ from pyspark.core.rdd import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dpcore.errors import EngineError
+from dpcore.errors import ConfigError, EngineError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines import distributed
-from pipelines.engines.distributed import Counts, Part, Work
+from pipelines.engines.distributed import Counts, Part, Slice, Work
 from pipelines.engines.failures import failure
 from pipelines.engines.java import find_java
 from pipelines.source import Source
@@ -44,9 +45,15 @@ def open_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     # Spark's own default is the `python3` of PATH, which need not have our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
-        return SparkSession.builder.config(map=dict(settings or {})).getOrCreate()
+        return SparkSession.builder.config(map={**_checkout(), **(settings or {})}).getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:
         raise EngineError(f"Spark does not start ({type(error).__name__}): its own log says why") from None
+
+
+def _checkout() -> dict[str, str]:
+    """Lets workers import what this process runs when it is neither installed nor an archive of --py-files."""
+    root = Path(__file__).parents[2]
+    return {"spark.executorEnv.PYTHONPATH": str(root)} if (root / "pyproject.toml").is_file() else {}
 
 
 @final
@@ -63,7 +70,7 @@ class SparkEngine:
         if not isinstance(getattr(session, "_sc", None), SparkContext):
             raise EngineError("the session is one of Spark Connect; want a classic session, as spark-submit gives")
         if partitions is not None and partitions < 1:
-            raise EngineError(f"partitions is {partitions}; want >= 1")
+            raise ConfigError(f"engine partitions is {partitions}; want >= 1")
         self._context = session.sparkContext
         self._partitions = partitions
 
@@ -77,7 +84,8 @@ class SparkEngine:
             raise failure("Spark", str(error)) from None
 
     def _clustered(self, source: Source, aggregator: Aggregator, broadcasts: ExitStack) -> Counts:
-        work = self._broadcast(Work(source, aggregator, self._partitions or len(source.files)), broadcasts)
+        buckets = distributed.buckets_for_files(len(source.files), self._context.defaultParallelism)
+        work = self._broadcast(Work(source, aggregator, self._partitions or buckets), broadcasts)
         paths = self._context.parallelize(source.files, len(source.files))
         broken: list[bytes] = []
         if len(source.files) > 1:
@@ -95,7 +103,7 @@ class SparkEngine:
         whole = pieces.partitionBy(buckets, _identity).mapPartitions(partial(_count_bucket, work))
         return self._summed(whole, work)
 
-    def _summed(self, slices: RDD[tuple[int, Counts]], work: Broadcast[Work]) -> Counts:
+    def _summed(self, slices: RDD[Slice], work: Broadcast[Work]) -> Counts:
         summed = slices.reduceByKey(partial(_merged, work), self._context.defaultParallelism).collect()  # SENSITIVE
         return distributed.joined_counts(work.value.aggregator, summed)
 
@@ -114,7 +122,7 @@ def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     return distributed.broken_units(bucket[1])
 
 
-def _count_file(work: Broadcast[Work], dropped: Broadcast[pa.Array | None], path: str) -> Iterator[tuple[int, Counts]]:
+def _count_file(work: Broadcast[Work], dropped: Broadcast[pa.Array | None], path: str) -> Iterator[Slice]:
     return distributed.count_file(work.value, dropped.value, path)
 
 
@@ -122,7 +130,7 @@ def _split_rows(work: Broadcast[Work], part: Part) -> Iterator[tuple[int, bytes]
     return distributed.split_rows(work.value, part)
 
 
-def _count_bucket(work: Broadcast[Work], pieces: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, Counts]]:
+def _count_bucket(work: Broadcast[Work], pieces: Iterable[tuple[int, bytes]]) -> Iterator[Slice]:
     return distributed.count_bucket(work.value, (rows for _, rows in pieces))
 
 

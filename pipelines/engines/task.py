@@ -80,18 +80,20 @@ def whole_units(batches: Iterable[pa.RecordBatch], source: Source, dropped: pa.A
 
 
 def split_by_unit(
-    batch: pa.RecordBatch, source: Source, shards: int, wanted: range | None = None
+    batch: pa.RecordBatch, source: Source, shards: int, wanted: range | None = None, *, unitless: bool = False
 ) -> list[pa.RecordBatch]:
     """The batch in pieces, some empty: all rows of a unit, of whatever file, go to the same one of ``shards`` pieces.
 
     wanted: Which consecutive pieces to make, all when None; memory is held for these alone.
-    Rows without a unit are left out.
+    unitless: Whether rows without a unit, which the encoder leaves out, go to the first piece or to none.
     """
     wanted = range(shards) if wanted is None else wanted
     column = unit_column(batch.column(source.layout.unit))
+    filled = column.fill_null("" if pa.types.is_large_string(column.type) else 0)
+    numbers = shard_numbers(filled, shards, source.salt)
     if column.null_count:
-        batch, column = batch.filter(column.is_valid()), column.drop_null()
-    numbers = shard_numbers(column, shards, source.salt) - wanted.start
+        numbers[column.is_null().to_numpy(zero_copy_only=False)] = 0 if unitless else -1
+    numbers -= wanted.start
     rows = np.flatnonzero((numbers >= 0) & (numbers < len(wanted)))
     rows = rows[np.argsort(numbers[rows], kind="stable")]
     ordered = batch.take(pa.array(rows))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from dpcore.errors import ConfigError
 from pipelines.generate.checks import want_at_least
@@ -18,7 +19,10 @@ from pipelines.generate.checks import want_at_least
 TASTES = 8
 _SIGMA = 1.25
 _DECAY, _POWER = 8.33, 0.465
-_LARGEST_SHARE = 17_000 / 17_770  # No user is meant to hold more of the films, no film to be held by more of the users.
+_LARGEST_USER = 17_000 / 17_770  # Of the films.
+_LARGEST_FILM = (
+    232_944 / 480_189
+)  # Of the users: at full size it binds nothing, on smaller data it keeps light users light.
 _DENSEST = 0.25
 _PASSES = 30
 _SAMPLED_USERS = 4_000
@@ -30,7 +34,7 @@ class BasketLaw:
     """A fitted law; user u holds film j with probability 1 - exp(-activity[u] * <taste_u, rates[:, j]>).
 
     activity: float64 [users], a_u.
-    rates: float64 [TASTES, films], 8 p_j genre_j of the film with id j: ids are in no order of popularity.
+    rates: float64 [TASTES, films], 8 p_j genre_j of the film with id j. Ids of users and films are in no order.
     """
 
     activity: NDArray[np.float64]
@@ -55,17 +59,16 @@ def fit_law(*, users: int, films: int, pairs: int, generator: np.random.Generato
         raise ConfigError(
             f"pairs is {pairs:,}; want at most a quarter of users x films: {int(_DENSEST * users * films):,}"
         )
-    wanted_of_user = _scaled(np.exp(_SIGMA * generator.standard_normal(users)), pairs, _LARGEST_SHARE * films)
-    ranks = (np.arange(films) + 0.5) / films
-    wanted_of_film = _scaled(np.exp(-_DECAY * ranks**_POWER), pairs, _LARGEST_SHARE * users)
-    sampled = _sample(np.sort(wanted_of_user))
+    # Quantiles instead of draws: the sizes are then the same for every seed.
+    wanted_of_user = _scaled(np.exp(_SIGMA * ndtri(_middles(users))), pairs, _LARGEST_USER * films)
+    wanted_of_film = _scaled(np.exp(-_DECAY * _middles(films) ** _POWER), pairs, _LARGEST_FILM * users)
+    sampled = _sample(wanted_of_user)
     sampled_activity, popularity = _fixed_point(sampled * (pairs / users / sampled.mean()), wanted_of_film / users)
     # Users above the largest sampled one share its activity: the interpolation does not extrapolate.
     activity = np.exp(np.interp(np.log(wanted_of_user), np.log(sampled), np.log(sampled_activity)))
     genres = generator.dirichlet(np.full(TASTES, 0.5), size=films)
-    rates = np.empty((TASTES, films))
-    rates[:, generator.permutation(films)] = TASTES * popularity * genres.T
-    return BasketLaw(activity, rates)
+    rates = TASTES * popularity * genres.T
+    return BasketLaw(generator.permutation(activity), generator.permutation(rates, axis=1))
 
 
 def draw_tastes(users: int, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -81,6 +84,11 @@ def _check_sizes(users: int, films: int, pairs: int) -> None:
         raise ConfigError(
             f"pairs is {pairs:,}; want at most a quarter of users x films, {int(_DENSEST * users * films):,}"
         )
+
+
+def _middles(count: int) -> NDArray[np.float64]:
+    """The middles of ``count`` equal parts of [0, 1], increasing."""
+    return (np.arange(count) + 0.5) / count
 
 
 def _scaled(shape: NDArray[np.float64], total: float, largest: float) -> NDArray[np.float64]:

@@ -90,25 +90,26 @@ def draw_baskets(
 
     1 - exp(-x) is the chance that a Poisson variable of mean x is not 0. So a user's basket is the set of films hit by
     a Poisson number of throws for each taste k, mean a_u taste_uk sum_j rates[k, j], each throw falling on j in
-    proportion to rates[k, j]: exactly the law, at a cost in proportion to the pairs and not to users x films.
+    proportion to rates[k, j]: exactly the law, at a cost in proportion to the pairs and not to users x films. Users
+    who would throw more often than there are films toss a coin for each film instead.
     """
-    tastes = draw_tastes(stop - start, generator)
-    means = law.activity[start:stop, None] * tastes * law.rates.sum(axis=1)
-    throws = generator.poisson(means)
-    hits = generator.random(int(throws.sum()))
-    chances, aliases = tables
-    films = np.empty(len(hits), dtype=np.int32)
+    likings = law.activity[start:stop, None] * draw_tastes(stop - start, generator)
+    means = likings * law.rates.sum(axis=1)
+    tosses = means.sum(axis=1) > law.films
+    throws = generator.poisson(np.where(tosses[:, None], 0.0, means))
+    films = np.empty(int(throws.sum()) + int(tosses.sum()) * law.films, dtype=np.int32)
     sizes = np.empty(stop - start, dtype=np.int64)
-    kept = _distinct_hits(throws, hits, chances, aliases, films, sizes)
-    return np.repeat(np.arange(start, stop, dtype=np.int32), sizes), films[:kept].copy()
+    _fill_baskets(throws, tosses, likings, law.rates, *tables, generator, films, sizes)
+    return np.repeat(np.arange(start, stop, dtype=np.int32), sizes), films[: int(sizes.sum())].copy()
 
 
 def alias_tables(law: BasketLaw) -> AliasTables:
     """Walker's tables, float64 and int32 [TASTES, films]: taste k falls on j in proportion to law.rates[k, j]."""
     chances = np.ones((TASTES, law.films))
     aliases = np.zeros((TASTES, law.films), dtype=np.int32)
-    for taste in range(TASTES):
-        _fill_alias_table(law.rates[taste] * (law.films / law.rates[taste].sum()), chances[taste], aliases[taste])
+    for taste, total in enumerate(law.rates.sum(axis=1).tolist()):
+        if total > 0:
+            _fill_alias_table(law.rates[taste] * (law.films / total), chances[taste], aliases[taste])
     return chances, aliases
 
 
@@ -140,32 +141,41 @@ def _fill_alias_table(weights: NDArray[np.float64], chances: NDArray[np.float64]
 
 
 @compiled
-def _distinct_hits(
+def _fill_baskets(
     throws: NDArray[np.int64],
-    hits: NDArray[np.float64],
+    tosses: NDArray[np.bool_],
+    likings: NDArray[np.float64],
+    rates: NDArray[np.float64],
     chances: NDArray[np.float64],
     aliases: NDArray[np.int32],
+    generator: np.random.Generator,
     films: NDArray[np.int32],
     sizes: NDArray[np.int64],
-) -> int:
-    """Turns uniform numbers into films, sorted and without repeats within a user; returns how many there are."""
-    count = chances.shape[1]
+) -> None:
+    """Fills the films of one user after the other, sorted and each once, and how many each user got."""
+    tastes, count = chances.shape
     held = np.zeros(count, dtype=np.bool_)
-    used = kept = 0
-    for user in range(throws.shape[0]):
+    kept = 0
+    for user in range(len(sizes)):
         first = kept
-        for taste in range(throws.shape[1]):
-            for _ in range(throws[user, taste]):
-                position = hits[used] * count
-                used += 1
-                cell = min(int(position), count - 1)
-                film = cell if position - cell < chances[taste, cell] else aliases[taste, cell]
-                if not held[film]:
-                    held[film] = True
+        if tosses[user]:
+            for film in range(count):
+                mean = 0.0
+                for taste in range(tastes):
+                    mean += likings[user, taste] * rates[taste, film]
+                if generator.random() < -np.expm1(-mean):
                     films[kept] = film
                     kept += 1
-        films[first:kept].sort()
-        for index in range(first, kept):
-            held[films[index]] = False
+        else:
+            for taste in range(tastes):
+                for _ in range(throws[user, taste]):
+                    position = generator.random() * count
+                    cell = min(int(position), count - 1)
+                    film = cell if position - cell < chances[taste, cell] else aliases[taste, cell]
+                    if not held[film]:
+                        held[film] = True
+                        films[kept] = film
+                        kept += 1
+            films[first:kept].sort()
+            held[films[first:kept]] = False
         sizes[user] = kept - first
-    return kept

@@ -139,7 +139,8 @@ def draw_people(start: int, stop: int, generator: np.random.Generator) -> pa.Rec
 def _draw_rows(chances: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
     """One column index for each row of ``chances``, drawn with the chances of that row."""
     above: NDArray[np.bool_] = generator.random((len(chances), 1)) >= np.cumsum(chances[:, :-1], axis=1)
-    return above.sum(axis=1, dtype=np.int64)
+    drawn: NDArray[np.int64] = above.sum(axis=1, dtype=np.int64)
+    return drawn
 
 
 def _words(words: tuple[str, ...], codes: NDArray[np.int64], missing: NDArray[np.bool_] | None = None) -> pa.Array:

@@ -1,7 +1,7 @@
 """Generated Netflix keeps the percentiles of its law at full size, within 10 %.
 
-The law is fitted for all 480,189 users and 17,770 films; sizes of baskets are counted on drawn users, sizes of films are
-expected values over users spread evenly over the activities: a full draw takes longer and says the same.
+The law is fitted for all 480,189 users and 17,770 films; sizes of baskets are counted on drawn users, sizes of films
+are expected values over users spread evenly over the activities: a full draw takes longer and says the same.
 """
 
 from __future__ import annotations

@@ -28,36 +28,37 @@ def _p_value(counts: np.ndarray, chances: np.ndarray, draws: int) -> float:
     return float(stats.chi2.sf(((counts - draws * chances) ** 2 / variance).sum(), len(counts)))
 
 
-def test_a_user_holds_each_item_with_the_chance_of_the_law() -> None:
-    draws, items = 20_000, 12
-    rates = np.random.default_rng(1).gamma(1.0, 0.1, size=(TASTES, items))
-    law = BasketLaw(np.full(draws, 2.0), rates)
+@pytest.mark.parametrize("activity", [0.5, 2.0, 20.0], ids=["throws", "some toss", "all toss"])
+def test_a_user_holds_each_film_with_the_chance_of_the_law(activity: float) -> None:
+    draws, films = 20_000, 12
+    rates = np.random.default_rng(1).gamma(1.0, 0.45, size=(TASTES, films))
+    law = BasketLaw(np.full(draws, activity), rates)
     _, held = draw_baskets(law, alias_tables(law), 0, draws, np.random.default_rng(2))
-    counts = np.bincount(held, minlength=items)
+    counts = np.bincount(held, minlength=films)
     # Averaged over tastes by the plain formula, with tastes of its own.
     tastes = draw_tastes(400_000, np.random.default_rng(3))
 
     def chances(factor: float) -> np.ndarray:
-        return (1 - np.exp(-2.0 * factor * tastes @ rates)).mean(axis=0)
+        return (1 - np.exp(-activity * factor * tastes @ rates)).mean(axis=0)
 
     assert _p_value(counts, chances(1), draws) > REJECT_BELOW
     assert _p_value(counts, chances(1 - WRONG_BY), draws) < REJECT_BELOW
     assert _p_value(counts, chances(1 + WRONG_BY), draws) < REJECT_BELOW
 
 
-def test_tastes_tie_items_together() -> None:
+def test_tastes_tie_films_together() -> None:
     rates = np.zeros((TASTES, 3))
-    rates[0, :2] = rates[1, 2] = 1.0  # Items 0 and 1 are to one taste, item 2 to another.
+    rates[0, :2] = rates[1, 2] = 1.0  # Films 0 and 1 are to one taste, film 2 to another.
     law = BasketLaw(np.full(20_000, 2.0), rates)
-    units, items = draw_baskets(law, alias_tables(law), 0, law.users, np.random.default_rng(4))
+    units, films = draw_baskets(law, alias_tables(law), 0, law.users, np.random.default_rng(4))
     held = np.zeros((law.users, 3))
-    held[units, items] = 1
+    held[units, films] = 1
     correlation = np.corrcoef(held.T)
     assert correlation[0, 1] > 0.05
     assert correlation[0, 2] < -0.005
 
 
-def test_alias_tables_give_each_item_its_share() -> None:
+def test_alias_tables_give_each_film_its_share() -> None:
     rates = np.random.default_rng(5).gamma(0.3, size=(TASTES, 40))
     chances, aliases = alias_tables(BasketLaw(np.ones(1), rates))
     for taste in range(TASTES):
@@ -79,6 +80,11 @@ def test_files_and_threads_do_not_change_the_pairs(tmp_path: Path) -> None:
     pairs = _pairs(tmp_path / "a")
     assert pairs == _pairs(tmp_path / "b")
     assert pairs == sorted(set(pairs))
+
+
+def test_a_quarter_of_all_pairs_can_be_asked_for(tmp_path: Path) -> None:
+    write_baskets(tmp_path / "dense", users=2_000, films=40, pairs=20_000, files=1, seed=9)
+    assert 0.85 * 20_000 < len(_pairs(tmp_path / "dense")) < 1.05 * 20_000
 
 
 def test_another_seed_gives_other_pairs(tmp_path: Path) -> None:

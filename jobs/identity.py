@@ -1,0 +1,41 @@
+"""What a release is called, and where its data are, in spellings that do not depend on how a config is written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import asdict
+
+from jobs.config import Config
+from jobs.version import VERSION
+from pipelines.schema import Schema
+
+# Where things lie and who computes them changes neither the guarantee nor a byte of the release.
+_PLACES = {"dataset": {"path", "table_schema"}, "privacy": {"ledger"}, "engine": True, "output": {"path", "report"}}
+
+
+def release_id(config: Config, schema: Schema | None) -> str:
+    """SHA-256 of the public facts of a release: its config, the meaning of its schema, the version of the code.
+
+    The snapshot label stands for the content of the data, from which nothing here is derived.
+    """
+    facts = {
+        "config": config.model_dump(mode="json", exclude=_PLACES),  # type: ignore[arg-type]
+        "schema": None if schema is None else asdict(schema),
+        "version": VERSION,
+    }
+    content = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def bound_path(path: str) -> str:
+    """One spelling of a dataset's path: absolute, links resolved, a folder for all the Parquet files in it.
+
+    It guards against accidents (two names for one dataset, two budgets), not against an operator who copies files.
+    """
+    path = re.sub(r"(/\*\*)?/\*(\.parquet)?$", "", path).rstrip("/")
+    if path.startswith("file://"):
+        path = path.removeprefix("file://")
+    return path if "://" in path else os.path.realpath(os.path.expanduser(path))

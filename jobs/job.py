@@ -1,0 +1,116 @@
+"""Everything public about a release, made from its config and schema before any data are touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from dpcore.errors import ConfigError
+from dpcore.kernel.budget import Budget
+from dpcore.kernel.conversion import budget_of
+from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
+from dpcore.kernel.terms import Terms
+from dpcore.mechanisms.additive_noise import Gaussian, Laplace
+from dpcore.mechanisms.api import Mechanism, Plan
+from dpcore.workload import Workload
+from jobs.config import Config, Dataset, load_config
+from jobs.engines import check_engine
+from jobs.identity import release_id
+from jobs.mechanisms import mechanism_of
+from jobs.workloads import workload_of
+from pipelines.layout import BasketLayout, Layout, TableLayout
+from pipelines.schema import Schema, load_schema
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One release, ready to run; public.
+
+    budget: All of it, as charged. popularity: The part that buys noisy popularity first, or None. rest: What the
+        mechanism has; popularity and rest add up to the budget.
+    stand_in: A workload of the same size as the one to come: itself, unless noisy popularity chooses the queries.
+    """
+
+    config: Config
+    layout: Layout
+    mechanism: Mechanism
+    unit: PrivacyUnit
+    budget: Budget
+    popularity: Budget | None
+    rest: Budget
+    stand_in: Workload
+    plan: Plan
+    release_id: str
+
+    @property
+    def output(self) -> Path:
+        return Path(self.config.output.path).absolute()
+
+
+def load_job(path: Path | str) -> Job:
+    """Reads a config file and everything public that it names. Raises ConfigError; nothing private is read."""
+    config = load_config(path)
+    return job_of(config, Path(path).parent)
+
+
+def job_of(config: Config, folder: Path) -> Job:
+    """The release that a config describes.
+
+    folder: Where the schema's path starts.
+
+    Raises ConfigError, DomainTooLargeError where no proof, no memory or no mechanism fits the config.
+    """
+    check_engine(config.engine)
+    mechanism = mechanism_of(config.mechanism)
+    _check_synthetic(config, mechanism)
+    schema = load_schema(folder / config.dataset.table_schema) if config.dataset.table_schema else None
+    layout = layout_of(config.dataset, schema)
+    unit = _unit(config, layout)
+    budget = budget_of(config.privacy.epsilon, config.privacy.delta)
+    popularity, rest = _parts(config, budget)
+    stand_in = workload_of(config, layout)
+    plan = _plan(mechanism, Terms(unit, rest), stand_in)
+    identity = release_id(config, schema)
+    return Job(config, layout, mechanism, unit, budget, popularity, rest, stand_in, plan, identity)
+
+
+def layout_of(dataset: Dataset, schema: Schema | None) -> Layout:
+    """The public layout of the data."""
+    if schema is not None:
+        rows = dataset.max_rows_per_unit or 1
+        return TableLayout(dataset.unit, schema, rows, dataset.clustered_by_unit)
+    item, items = dataset.item or "", dataset.items or 0
+    return BasketLayout(dataset.unit, item, items, dataset.max_items_per_unit, dataset.clustered_by_unit)
+
+
+def _unit(config: Config, layout: Layout) -> PrivacyUnit:
+    units = config.privacy.units
+    return PrivacyUnit(
+        Neighbours(config.privacy.neighbours), layout.contribution, None if isinstance(units, str) else units
+    )
+
+
+def _parts(config: Config, budget: Budget) -> tuple[Budget | None, Budget]:
+    asked = config.workload.conjunctions
+    share = Fraction(str(asked.popularity_share)) if asked is not None else Fraction(0)
+    if not share:
+        return None, budget
+    part = Budget(budget.currency, share * budget.amount)
+    return part, Budget(budget.currency, budget.amount - part.amount)
+
+
+def _plan(mechanism: Mechanism, terms: Terms, workload: Workload) -> Plan:
+    try:
+        return mechanism.plan(terms, workload)
+    except ValueError as error:
+        raise ConfigError(f"mechanism: {error}") from error
+
+
+def _check_synthetic(config: Config, mechanism: Mechanism) -> None:
+    rows = config.output.synthetic_rows
+    if isinstance(rows, int) and rows > 0 and isinstance(mechanism, Laplace | Gaussian):
+        raise ConfigError(
+            f"output.synthetic_rows is {rows}, but mechanism {config.mechanism.name} gives answers without a model; "
+            "want auto or 0, or another mechanism"
+        )

@@ -1,0 +1,25 @@
+"""One run of a release at a time, because two would draw noise twice."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpcore.errors import LedgerUnavailableError
+
+
+@contextmanager
+def only_run(folder: Path) -> Iterator[None]:
+    """Holds the folder's lock file; the system frees it when the process ends, however it ends.
+
+    Raises LedgerUnavailableError while another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LedgerUnavailableError("another process runs this release; try again when it has ended") from error
+        yield

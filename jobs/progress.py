@@ -1,0 +1,26 @@
+"""Progress bars, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from dpcore.mechanisms.api import Progress as Report
+
+
+@contextmanager
+def bar(label: str) -> Iterator[Report]:
+    """A function to call with (done, total); draws on stderr when that is a terminal, else reports nothing."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as shown:
+        task = shown.add_task(label, total=None)
+
+        def report(done: int, total: int) -> None:
+            shown.update(task, completed=done, total=total)
+
+        yield report

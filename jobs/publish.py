@@ -1,0 +1,127 @@
+"""A release appears whole or not at all: staging folder, manifest, one rename, then _SUCCESS."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from enum import Enum
+from pathlib import Path
+
+from dpcore.errors import ConfigError, IntegrityError
+from jobs.journal import sync_folder
+from jobs.version import VERSION
+
+MANIFEST = "manifest.json"
+SUCCESS = "_SUCCESS"
+STATE_FOLDER = ".marquee"
+_CHUNK = 1 << 20
+
+
+class Standing(Enum):
+    """What an output folder holds of a release: nothing, all but the mark of success, or everything."""
+
+    ABSENT = "absent"
+    RENAMED = "renamed"
+    DONE = "done"
+
+
+def state_folder(output: Path, release_id: str) -> Path:
+    """Where a release keeps its journal and its staging folder: beside the output, so that a rename is atomic."""
+    return output.parent / STATE_FOLDER / release_id
+
+
+def standing(output: Path, release_id: str) -> Standing:
+    """How far this release is published in ``output``. Raises ConfigError when something else is there."""
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        return Standing.ABSENT
+    holder = _holder(output)
+    if holder is None:
+        raise ConfigError(f"output {output} holds files of something else; want a new or an empty folder")
+    if holder != release_id:
+        raise ConfigError(f"output {output} holds release {holder[:12]}; want another folder for {release_id[:12]}")
+    return Standing.DONE if (output / SUCCESS).exists() else Standing.RENAMED
+
+
+def fresh_staging(folder: Path) -> Path:
+    """An empty staging folder within a release's state folder."""
+    staging = folder / "staging"
+    if staging.exists():
+        shutil.rmtree(staging)
+    staging.mkdir(parents=True)
+    return staging
+
+
+def publish(staging: Path, output: Path, release_id: str) -> None:
+    """Makes everything in ``staging`` durable and moves it to ``output`` in one step, then marks it as complete.
+
+    A crash leaves either no output, or one without _SUCCESS that ``finish`` completes.
+    """
+    files = _files(staging)
+    for path in files:
+        _sync(path)
+    content = {
+        "release_id": release_id,
+        "marquee": VERSION,
+        "files": [
+            {"path": path.relative_to(staging).as_posix(), "bytes": path.stat().st_size, "sha256": _sha256(path)}
+            for path in files
+        ],
+    }
+    _write(staging / MANIFEST, json.dumps(content, indent=2) + "\n")
+    for folder in sorted({path.parent for path in files} | {staging}):
+        sync_folder(folder)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    os.rename(staging, output)
+    sync_folder(output.parent)
+    finish(output)
+
+
+def finish(output: Path) -> None:
+    """Writes the mark that says the folder is complete."""
+    _write(output / SUCCESS, "")
+    sync_folder(output)
+
+
+def verify(output: Path) -> None:
+    """Raises IntegrityError when a published file is not what the manifest says."""
+    for entry in json.loads((output / MANIFEST).read_text(encoding="utf-8"))["files"]:
+        path = output / entry["path"]
+        if not path.is_file() or path.stat().st_size != entry["bytes"] or _sha256(path) != entry["sha256"]:
+            raise IntegrityError(f"{path} is not the file that was published; want the bytes its manifest names")
+
+
+def _holder(output: Path) -> str | None:
+    """The release id that a folder's manifest names."""
+    try:
+        return str(json.loads((output / MANIFEST).read_text(encoding="utf-8"))["release_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+
+
+def _sha256(path: Path) -> str:
+    content = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            content.update(chunk)
+    return content.hexdigest()
+
+
+def _write(path: Path, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

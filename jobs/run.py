@@ -1,0 +1,246 @@
+"""One release: the wiring from a config to a published folder. No algorithm lives here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.errors import IntegrityError
+from dpcore.kernel.budget import Budget, Charge
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.mechanisms.api import Progress, Release
+from dpcore.mechanisms.popularity import noisy_popularity
+from dpcore.workload import Workload
+from jobs import log, publish
+from jobs.answers_table import write_answers
+from jobs.certificate import write_certificate
+from jobs.config import LARGEST_QUIET_DELTA
+from jobs.engines import open_engine
+from jobs.identity import bound_path
+from jobs.job import Job
+from jobs.journal import FileJournal, JournalFrom
+from jobs.ledger import SqlLedger
+from jobs.ledger_records import DatasetBudget, PlannedRelease, ReleaseRecord, State
+from jobs.lock import only_run
+from jobs.progress import bar
+from jobs.publish import Standing
+from jobs.workloads import workload_of
+from pipelines.aggregators.protocol import Aggregator
+from pipelines.engines.statistics import Engine, EngineStatistics
+from pipelines.generate.rows import write_rows
+from pipelines.source import Source, fingerprint, open_source
+
+Bar = Callable[[str], AbstractContextManager[Progress]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where a release is. already: Whether it was there before this run."""
+
+    release_id: str
+    output: Path
+    already: bool
+
+
+def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> Outcome:
+    """Runs a release to its published folder, or goes on where an earlier run of it ended.
+
+    engine: In place of the config's; it changes speed, never the result.
+
+    Everything is checked before anything is reserved. Raises what ``jobs.exit_codes`` maps to exit codes.
+    """
+    _warn_of_a_large_delta(job)
+    ledger = SqlLedger(job.config.privacy.ledger)
+    dataset = _dataset(job, ledger)
+    published = publish.standing(job.output, job.release_id)
+    known = ledger.release(job.release_id)
+    if published is not Standing.ABSENT and (known is None or known.state.step < State.ESTIMATED.step):
+        raise IntegrityError(f"output {job.output} holds this release, but the ledger never saw it; want its ledger")
+    source = _source(job, dataset)
+    record = ledger.plan(_planned(job, source, dataset))
+    log.info("planned", release=job.release_id[:12], dataset=dataset.name, state=record.state.value)
+    done = _finished(job, ledger, record, published)
+    if done is not None:
+        return done
+    with only_run(Path(record.state_folder)):
+        return _run(job, ledger, source, engine or open_engine(job.config.engine), progress)
+
+
+def open_statistics(job: Job, engine: Engine | None = None) -> EngineStatistics:
+    """The exact statistics of a release, wired as ``release`` wires them. SENSITIVE."""
+    dataset = _dataset(job, SqlLedger(job.config.privacy.ledger))
+    return EngineStatistics(engine or open_engine(job.config.engine), _source(job, dataset))
+
+
+def build_workload(job: Job, popularity: NDArray[np.float64] | None = None) -> Workload:
+    """The queries of a release; popularity is noisy, float64 [columns of the view]."""
+    return job.stand_in if popularity is None else workload_of(job.config, job.layout, popularity)
+
+
+def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: Bar) -> Outcome:
+    record = ledger.release(job.release_id)
+    published = publish.standing(job.output, job.release_id)
+    done = None if record is None else _finished(job, ledger, record, published)
+    if record is None or done is not None:  # Another process ended while this one waited for its turn.
+        return done or Outcome(job.release_id, job.output, already=True)
+    journal = open_journal(job, ledger, record)
+    watched = _Watched(engine, lambda: ledger.advance(job.release_id, State.AGGREGATED))
+    made = _mechanism(job, ledger, EngineStatistics(watched, source), journal, progress)
+    ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
+    log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
+    staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
+    _write(job, made, staging, progress)
+    publish.publish(staging, job.output, job.release_id)
+    ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
+    log.info("published", release=job.release_id[:12], output=str(job.output))
+    return Outcome(job.release_id, job.output, already=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What the kernel allowed out, and what it cost; public."""
+
+    release: Release
+    charges: tuple[Charge, ...]
+
+
+def _mechanism(job: Job, ledger: SqlLedger, statistics: EngineStatistics, journal: FileJournal, progress: Bar) -> Made:
+    port = _WholeBudget(ledger, job)
+    popularity, charges = buy_popularity(job, statistics, port, journal)
+    workload = build_workload(job, popularity)
+    private = PrivateStatistics(
+        statistics, unit=job.unit, budget=job.rest, ledger=port, journal=JournalFrom(journal, len(charges))
+    )
+    log.info("reserved", release=job.release_id[:12], currency=job.budget.currency.value)
+    with progress(job.config.mechanism.name) as report:
+        made = job.mechanism.run(private, workload, generator=_generator(job, 0), progress=report)
+    return Made(made, charges + private.charges)
+
+
+def buy_popularity(
+    job: Job, statistics: EngineStatistics, port: _WholeBudget, journal: FileJournal
+) -> tuple[NDArray[np.float64] | None, tuple[Charge, ...]]:
+    """Noisy popularity of the columns with what it cost, where the workload asks for it.
+
+    Its part of the budget and the mechanism's are fixed in advance and add up to what is reserved.
+    """
+    if job.popularity is None:
+        return None, ()
+    private = PrivateStatistics(statistics, unit=job.unit, budget=job.popularity, ledger=port, journal=journal)
+    weights = noisy_popularity(private, job.layout.view, private.remaining_share)
+    return weights, tuple(Charge(f"popularity {charge.label}", charge.amount) for charge in private.charges)
+
+
+def open_journal(job: Job, ledger: SqlLedger, record: ReleaseRecord) -> FileJournal:
+    """The journal of a release. Raises IntegrityError when answers that were used are missing from it."""
+    path = Path(record.state_folder) / "journal.jsonl"
+    journal = FileJournal(path, job.release_id, lambda: ledger.advance(job.release_id, State.MEASURING))
+    used = record.state.step >= State.MEASURING.step
+    cut = record.journal_head is not None and journal.head != record.journal_head
+    if (used and not len(journal)) or cut:
+        raise IntegrityError(
+            f"{path} lacks answers of release {job.release_id[:12]} that were drawn and used; want the journal back, "
+            "because a second draw would reveal more than was charged"
+        )
+    return journal
+
+
+def _write(job: Job, made: Made, staging: Path, progress: Bar) -> None:
+    workload, model = made.release.workload, made.release.model
+    write_answers(staging / "answers.parquet", workload.queries, made.release.answers, job.layout)
+    rows = 0
+    if model is not None:
+        asked = job.config.output.synthetic_rows
+        rows = round(model.total) if isinstance(asked, str) else asked
+        if rows:
+            with progress("synthetic rows") as report:
+                seed = int(_generator(job, 1).integers(2**63))
+                write_rows(model, rows, job.layout, staging / "synthetic", seed=seed, progress=report)
+    else:
+        log.info("no synthetic rows: this mechanism gives answers without a model", mechanism=job.config.mechanism.name)
+    write_certificate(staging / "certificate.json", job, workload, made.charges, rows or None)
+
+
+def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Standing) -> Outcome | None:
+    """The outcome when the release is published already; completes one whose process died in the last step."""
+    if published is not Standing.ABSENT:
+        publish.verify(job.output)
+        if published is Standing.RENAMED:
+            publish.finish(job.output)
+        ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
+        return Outcome(job.release_id, job.output, already=True)
+    elsewhere = Path(record.output) if record.output else None
+    if elsewhere is None or not elsewhere.is_dir():
+        return None
+    if publish.standing(elsewhere, job.release_id) is not Standing.DONE:
+        return None
+    publish.verify(elsewhere)
+    return Outcome(job.release_id, elsewhere, already=True)
+
+
+def _planned(job: Job, source: Source, dataset: DatasetBudget) -> PlannedRelease:
+    return PlannedRelease(
+        release_id=job.release_id,
+        dataset=dataset.name,
+        budget=job.budget,
+        path=bound_path(job.config.dataset.path),
+        fingerprint=fingerprint(source, dataset.fingerprint_key),
+        state_folder=str(publish.state_folder(job.output, job.release_id)),
+    )
+
+
+def _dataset(job: Job, ledger: SqlLedger) -> DatasetBudget:
+    privacy = job.config.privacy
+    return ledger.dataset(job.config.dataset.name, privacy.epsilon, privacy.delta)
+
+
+def _source(job: Job, dataset: DatasetBudget) -> Source:
+    return open_source(job.config.dataset.path, job.layout, dataset.salt)
+
+
+def _generator(job: Job, purpose: int) -> np.random.Generator:
+    """For post-processing only: its seed is public."""
+    return np.random.default_rng([int(job.release_id[:16], 16), purpose])
+
+
+def _warn_of_a_large_delta(job: Job) -> None:
+    if job.config.privacy.delta > LARGEST_QUIET_DELTA:
+        log.warning("privacy.delta is large: want at most 1e-5, and far below one in the number of units")
+
+
+@final
+@dataclass(frozen=True)
+class _WholeBudget:
+    """The ledger port of one release: whichever part of it asks first, all of it is reserved."""
+
+    ledger: SqlLedger
+    job: Job
+
+    def reserve(self, budget: Budget) -> None:
+        if budget.currency is not self.job.budget.currency or budget.amount > self.job.budget.amount:
+            raise IntegrityError("a part of a release asks for more than the release has; want parts of its budget")
+        self.ledger.reserve(self.job.release_id, self.job.budget)
+
+
+@final
+@dataclass(frozen=True)
+class _Watched:
+    """An engine that tells when it has aggregated."""
+
+    engine: Engine
+    on_reduced: Callable[[], None]
+
+    @property
+    def name(self) -> str:
+        return self.engine.name
+
+    def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
+        counts = self.engine.reduce(source, aggregator)  # SENSITIVE
+        self.on_reduced()
+        return counts

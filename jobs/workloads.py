@@ -1,0 +1,109 @@
+"""From the workload section of a config to queries, by public facts and noisy popularity alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import Domain
+from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.queries import Conjunctions
+from dpcore.queries.generation import random_conjunctions
+from dpcore.workload import Workload, all_k_way, conjunctive, explicit, skewed, target
+from jobs.config import Config, ConjunctionQueries, MarginalQueries
+from pipelines.layout import Layout, TableLayout
+
+LARGEST_ANSWERS = 1 << 26  # 67 million answers: 2 GiB of vectors on the driver.
+
+
+def workload_of(config: Config, layout: Layout, popularity: NDArray[np.float64] | None = None) -> Workload:
+    """The workload of a config.
+
+    popularity: float64 [columns of the layout's view], noisy; None for queries of the same number and order that are
+        chosen uniformly, which is what a plan can know.
+
+    Raises ConfigError, DomainTooLargeError when the answers do not fit in memory.
+    """
+    try:
+        if config.workload.conjunctions is not None:
+            return _conjunctions(config.workload.conjunctions, layout, popularity)
+        if config.workload.marginals is not None and isinstance(layout, TableLayout):
+            return _marginals(config.workload.marginals, layout.schema.domain)
+    except ValueError as error:
+        raise ConfigError(f"workload: {error}") from error
+    raise ConfigError("workload does not fit the shape of the dataset; want conjunctions for baskets")
+
+
+def _marginals(asked: MarginalQueries, domain: Domain) -> Workload:
+    if asked.cliques is not None:
+        weights: dict[tuple[str, ...], float] = {}
+        for clique in asked.cliques:
+            name = domain.canonical(clique.attributes)
+            weights[name] = weights.get(name, 0.0) + clique.weight
+        _check_size(sum(domain.size(clique) for clique in weights))
+        return explicit(domain, weights)
+    order = asked.order or 1
+    if asked.skewed is not None:
+        made = skewed(domain, order, asked.skewed.count, np.random.default_rng(asked.skewed.seed))
+        _check_size(made.queries.size)
+        return made
+    if asked.target is not None:
+        others = [size for name, size in zip(domain.names, domain.sizes, strict=True) if name != asked.target]
+        _check_size(domain.size((asked.target,)) * _cells(others, order - 1))
+        return target(domain, order, asked.target)
+    names = domain.names if asked.attributes == "all" else asked.attributes
+    _check_size(_cells(domain.shape(names), order))
+    return all_k_way(domain, order, names)
+
+
+def _cells(sizes: tuple[int, ...] | list[int], order: int) -> int:
+    """Cells of all marginals of ``order`` attributes: the elementary symmetric polynomial of their sizes."""
+    sums = [1] + [0] * order
+    for size in sizes:
+        for degree in range(order, 0, -1):
+            sums[degree] += size * sums[degree - 1]
+    return sums[order]
+
+
+def _conjunctions(asked: ConjunctionQueries, layout: Layout, popularity: NDArray[np.float64] | None) -> Workload:
+    _check_size(asked.count)
+    allowed = _allowed_columns(asked, layout)
+    if popularity is None:
+        return conjunctive(_drawn(asked, layout, None if allowed.all() else allowed.astype(np.float64)))
+    # Noise may leave fewer popular columns than the count needs; the choice then leans towards uniform.
+    popular = popularity * allowed
+    uniform = allowed / allowed.sum()
+    candidates = [popular / popular.sum(), popular / popular.sum() + uniform] if popular.any() else []
+    for weights in candidates:
+        try:
+            return conjunctive(_drawn(asked, layout, weights))
+        except ValueError:
+            continue
+    return conjunctive(_drawn(asked, layout, uniform))
+
+
+def _drawn(asked: ConjunctionQueries, layout: Layout, weights: NDArray[np.float64] | None) -> Conjunctions:
+    generator = np.random.default_rng(asked.seed)
+    negate = asked.negations == "random"
+    return random_conjunctions(layout.view, asked.count, asked.order, generator, weights=weights, negate=negate)
+
+
+def _allowed_columns(asked: ConjunctionQueries, layout: Layout) -> NDArray[np.bool_]:
+    """Columns of the view that queries may name, bool [columns]."""
+    allowed = np.ones(layout.view.columns, dtype=np.bool_)
+    if isinstance(layout, TableLayout) and asked.attributes != "all":
+        chosen = layout.schema.domain.axes(asked.attributes)
+        allowed = np.isin(layout.view.group_of_column(), chosen)
+    return allowed
+
+
+def _check_size(answers: int) -> None:
+    if answers > LARGEST_ANSWERS:
+        gib = math.ceil(answers * 32 / 2**30)
+        advice = (
+            f"about {gib:,} GiB on the driver; choose a lower order or fewer attributes, or workload.conjunctions with "
+            "mechanism: dual_query, which answers a chosen number of queries"
+        )
+        raise DomainTooLargeError("the workload", answers, LARGEST_ANSWERS, advice)

@@ -1,0 +1,76 @@
+"""Synthetic rows from a model to Parquet, in blocks that are drawn and written in parallel. Post-processing only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dpcore.estimation.model import BasketRows, Model, SyntheticRows, TableRows
+from pipelines.layout import BasketLayout, Layout, TableLayout
+
+UNITS_AT_ONCE = 100_000
+
+
+def write_rows(
+    model: Model,
+    units: int,
+    layout: Layout,
+    folder: Path,
+    *,
+    seed: int,
+    block: int = UNITS_AT_ONCE,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Path]:
+    """Writes ``units`` synthetic units to ``folder``, one file a block; returns the files.
+
+    The files have the columns of the layout (of a model over some attributes, those), decoded to values that encode to
+    the sampled codes; units are numbered from 0. A basket without items has no row.
+
+    seed: Of the generators, one a block: the rows depend on model, units, seed and block, never on the threads.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    starts = range(0, units, block)
+    seeds = np.random.SeedSequence(seed).spawn(len(starts))
+    workers = len(os.sched_getaffinity(0))
+    files: list[Path] = []
+
+    def write(index: int) -> Path:
+        start = starts[index]
+        sampled = model.sample(min(block, units - start), np.random.default_rng(seeds[index]))
+        path = folder / f"part-{index:05d}.parquet"
+        pq.write_table(rows_table(sampled, start, layout), path, compression="zstd")
+        return path
+
+    with ThreadPoolExecutor(workers) as pool:
+        # In waves of one block a worker: a block is held in memory only while it is written.
+        for first in range(0, len(starts), workers):
+            files += pool.map(write, range(first, min(first + workers, len(starts))))
+            if progress is not None:
+                progress(min(units, (first + workers) * block), units)
+    return files
+
+
+def rows_table(rows: SyntheticRows, start: int, layout: Layout) -> pa.Table:
+    """Sampled rows as the layout's columns; units are numbered from ``start``."""
+    match rows, layout:
+        case TableRows(), TableLayout():
+            return _decoded(rows, start, layout)
+        case BasketRows(), BasketLayout():
+            unit = pa.array(rows.unit.astype(np.int64) + start)
+            return pa.table({layout.unit: unit, layout.item: pa.array(rows.item)})
+        case _:
+            raise TypeError(f"{type(rows).__name__} for {type(layout).__name__}; want rows of the layout's shape")
+
+
+def _decoded(rows: TableRows, start: int, layout: TableLayout) -> pa.Table:
+    columns = {layout.unit: pa.array(np.arange(start, start + len(rows.codes), dtype=np.int64))}
+    for attribute in layout.schema.attributes:
+        if attribute.name in rows.domain:
+            columns[attribute.column] = attribute.decode(rows.codes[:, rows.domain.index(attribute.name)])
+    return pa.table(columns)

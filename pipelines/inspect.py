@@ -1,0 +1,133 @@
+"""What a dataset holds that a run would fold, drop or bound. SENSITIVE: for the operator alone, never released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipelines.attributes import Attribute
+from pipelines.contribution import units_over_bound
+from pipelines.encode import (
+    NOT_FINITE,
+    NULL,
+    UNKNOWN,
+    EncodedRows,
+    encode_batch,
+    items_inside,
+    marked_codes,
+    numbers,
+    unit_column,
+)
+from pipelines.engines.local import LocalEngine, failures_as_engine_errors
+from pipelines.layout import BasketLayout, Layout
+from pipelines.source import Source
+
+
+@dataclass(frozen=True)
+class ColumnFindings:
+    """Numbers of rows. SENSITIVE.
+
+    nulls, not_finite, unknown: Values that take the code of null or ``other``.
+    out_of_range: Numbers and dates that are clamped into an end bin.
+    """
+
+    attribute: str
+    nulls: int
+    not_finite: int
+    unknown: int
+    out_of_range: int
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Counts over a whole dataset. SENSITIVE.
+
+    rows: Rows in the files.
+    units: Units with at least one valid row; with ``clustered_by_unit`` a unit counts once in every file.
+    null_units: Rows without a unit, which are dropped.
+    null_items, items_out_of_range: Pairs that are dropped; 0 for tables.
+    units_over_bound: Units that lose rows or items to the bound.
+    units_in_many_files: Units that break the claim ``clustered_by_unit`` and are dropped; 0 where it is not made.
+    columns: One entry an attribute of a table, in the order of the schema.
+    """
+
+    rows: int
+    units: int
+    null_units: int
+    null_items: int
+    items_out_of_range: int
+    units_over_bound: int
+    units_in_many_files: int
+    columns: tuple[ColumnFindings, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether a run would count every row exactly as it is; nulls with a code of their own are no finding."""
+        dropped = self.null_units, self.null_items, self.items_out_of_range
+        if any(dropped) or self.units_over_bound or self.units_in_many_files:
+            return False
+        return not any(column.not_finite or column.unknown or column.out_of_range for column in self.columns)
+
+
+def inspect_source(source: Source, engine: LocalEngine | None = None) -> Findings:
+    """Counts everything in one pass over the data (and one over the units, for the clustered claim).
+
+    Raises InputError when a file cannot be read, EngineError when the pass fails otherwise.
+    """
+    engine = LocalEngine() if engine is None else engine
+    with failures_as_engine_errors():
+        counts = sum(
+            engine.over_whole_units(source, lambda batches: _counts(batches, source.layout)), _none(source.layout)
+        )
+        split = len(engine.broken_units(source))  # SENSITIVE
+    rows, units, null_units, null_items, outside, over = counts[:6].tolist()
+    columns = [
+        ColumnFindings(attribute.name, *found)
+        for attribute, found in zip(_attributes(source.layout), counts[6:].reshape(-1, 4).tolist(), strict=True)
+    ]
+    return Findings(rows, units, null_units, null_items, outside, over, split, tuple(columns))
+
+
+def _attributes(layout: Layout) -> tuple[Attribute, ...]:
+    return () if isinstance(layout, BasketLayout) else layout.schema.attributes
+
+
+def _none(layout: Layout) -> NDArray[np.int64]:
+    return np.zeros(6 + 4 * len(_attributes(layout)), dtype=np.int64)
+
+
+def _counts(batches: Iterable[pa.RecordBatch], layout: Layout) -> NDArray[np.int64]:
+    """int64: rows, units, null units, null items, items out of range, units over the bound, then four an attribute."""
+    counts = _none(layout)
+    parts = []
+    for batch in batches:
+        parts.append(encode_batch(batch, layout))
+        counts[0] += batch.num_rows
+        counts[2] += unit_column(batch.column(layout.unit)).null_count
+        if isinstance(layout, BasketLayout):
+            counts[3:5] += _item_counts(batch.column(layout.item), layout.items)
+        for place, attribute in enumerate(_attributes(layout)):
+            counts[6 + 4 * place : 10 + 4 * place] += _column_counts(batch.column(attribute.column), attribute)
+    counts[1], counts[5] = units_over_bound(EncodedRows.join(parts, layout), layout)
+    return counts
+
+
+def _item_counts(items: pa.Array, count: int) -> tuple[int, int]:
+    inside = items_inside(items, count)
+    valid = len(items) if inside is None else pc.sum(inside).as_py()
+    return items.null_count, len(items) - items.null_count - valid
+
+
+def _column_counts(column: pa.Array, attribute: Attribute) -> tuple[int, int, int, int]:
+    marked = marked_codes(column, attribute)
+    nulls, not_finite, unknown = (int(np.count_nonzero(marked == mark)) for mark in (NULL, NOT_FINITE, UNKNOWN))
+    if attribute.values:
+        return nulls, not_finite, unknown, 0
+    values = numbers(column, attribute)[0][marked >= 0]
+    outside = (values < attribute.edges[0]) | (values > attribute.edges[-1])
+    return nulls, not_finite, unknown, int(np.count_nonzero(outside))

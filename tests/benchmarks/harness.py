@@ -1,0 +1,125 @@
+"""Runs a benchmark case in fresh processes, stores the result as JSON, prints it, and says whether its targets are met."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks import process_tree
+from tests.benchmarks.case import Case, Figures, Inputs, Run, load_case
+from tests.benchmarks.measured import JUDGEMENT, PEER, TIMES, WORK
+from tests.benchmarks.provenance import commit, digest, machine
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(__file__).resolve().parent
+_WATCH_SECONDS = 0.02
+
+
+def run_case(name: str, module: str, data: Path) -> dict[str, Any]:
+    """The result of a case, as stored. Inputs are made first, below ``data``, and are no part of what is measured.
+
+    The first process starts with an empty compile cache and gives the cold seconds; the others find it filled.
+    """
+    case = load_case(module)
+    inputs = case.inputs(data)
+    with tempfile.TemporaryDirectory() as scratch:
+        processes = _Processes(module, inputs, Path(scratch))
+        cold, _ = processes.run(WORK, case.seeds[0])
+        runs = [_run(seed, *processes.run(WORK, seed)) for seed in case.seeds]
+        peer = _peer(case, processes)
+    return _result(name, case, inputs, cold, runs, peer)
+
+
+def store(result: Mapping[str, Any], folder: Path) -> Path:
+    """Writes ``folder``/CASE.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{result['case']}.json"
+    path.write_text(json.dumps(result, indent=2) + "\n")
+    return path
+
+
+class _Processes:
+    """Starts measured processes that share one compile cache."""
+
+    def __init__(self, module: str, inputs: Inputs, scratch: Path) -> None:
+        self._module = module
+        self._scratch = scratch
+        self._inputs = scratch / "inputs.json"
+        self._inputs.write_text(json.dumps({name: str(path) for name, path in inputs.items()}))
+        self._count = 0
+
+    def run(self, role: str, seed: int) -> tuple[dict[str, float], dict[str, Any]]:
+        """Times and judgement of one fresh process. Raises CalledProcessError when it fails."""
+        self._count += 1
+        folder = self._scratch / f"run{self._count}"
+        folder.mkdir()
+        command = [sys.executable, "-m", "tests.benchmarks.measured", self._module, role, str(seed)]
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(self._scratch / "compiled")}
+        process = subprocess.Popen([*command, str(self._inputs), str(folder)], cwd=ROOT, env=environment)
+        peak = _watch(process, folder / TIMES)
+        if process.returncode != 0:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        times = json.loads((folder / TIMES).read_text())
+        times["peak_rss_mb"] = max(peak, times.pop("own_peak_rss_mb"))
+        judgement = json.loads((folder / JUDGEMENT).read_text()) if role == WORK else {}
+        return times, judgement
+
+
+def _watch(process: subprocess.Popen[bytes], end_of_work: Path) -> float:
+    """Waits for the process; returns the peak of the tree's memory until ``end_of_work`` appears, in MB."""
+    peak = 0.0
+    while process.poll() is None:
+        if not end_of_work.exists():
+            peak = max(peak, process_tree.resident_mb(process.pid))
+        time.sleep(_WATCH_SECONDS)
+    return peak
+
+
+def _run(seed: int, times: Mapping[str, float], judgement: Mapping[str, Any]) -> Run:
+    return Run(seed=seed, **times, **judgement)
+
+
+def _peer(case: Case[Any, Any], processes: _Processes) -> dict[str, Any]:
+    if case.peer is None:
+        return {}
+    runs = [processes.run(PEER, seed)[0] for seed in case.seeds]
+    return {"name": case.peer.name, **_means(runs)}
+
+
+def _result(
+    name: str, case: Case[Any, Any], inputs: Inputs, cold: Mapping[str, float], runs: list[Run], peer: dict[str, Any]
+) -> dict[str, Any]:
+    # Targets see what the file holds and nothing else.
+    stored = json.loads(json.dumps([vars(run) for run in runs]))
+    read = [Run(**run) for run in stored]
+    targets = []
+    for target in case.targets:
+        got = target.got(read)
+        targets.append({"name": target.name, "wanted": target.wanted, "got": got, "met": target.met(got)})
+    timed = ("cpu_seconds", "wall_seconds", "process_cpu_seconds")
+    return {
+        "case": name,
+        "commit": commit(ROOT),
+        "machine": machine(),
+        "params": {**case.params, "inputs": {key: digest(path) for key, path in inputs.items()}},
+        **_means({key: getattr(run, key) for key in timed} for run in read),
+        "cold_cpu_seconds": cold["cpu_seconds"],
+        "peak_rss_mb": max(run.peak_rss_mb for run in read),
+        "error": _means(run.error for run in read),
+        "baselines": {key: _means(run.baselines[key] for run in read) for key in read[0].baselines},
+        "peer": peer,
+        "targets": targets,
+        "runs": stored,
+    }
+
+
+def _means(rows: Iterable[Figures]) -> dict[str, float]:
+    rows = list(rows)
+    return {key: sum(row[key] for row in rows) / len(rows) for key in rows[0]}

@@ -1,0 +1,64 @@
+"""The fresh process of one run: ``python -m tests.benchmarks.measured MODULE ROLE SEED INPUTS FOLDER``.
+
+It prepares, runs the work under the clock, stores the times, and only then judges the result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+from tests.benchmarks import process_tree
+from tests.benchmarks.case import load_case
+
+TIMES, JUDGEMENT = "times.json", "judgement.json"
+WORK, PEER = "work", "peer"
+
+
+def main(module: str, role: str, seed: int, inputs: Path, folder: Path) -> None:
+    """Writes TIMES, and for the work itself JUDGEMENT, into ``folder``. ``inputs``: JSON file of paths by name."""
+    case = load_case(module)
+    state = case.prepare({name: Path(path) for name, path in json.loads(inputs.read_text()).items()}, seed)
+    if role == PEER:
+        assert case.peer is not None
+        _timed(case.peer.work, state, folder)
+        return
+    result = _timed(case.work, state, folder)
+    judgement = dataclasses.asdict(case.judge(state, result))
+    _write(folder / JUDGEMENT, {name: _plain(value) for name, value in judgement.items()})
+
+
+def _timed(work, state, folder: Path):  # type: ignore[no-untyped-def]
+    cpu, wall = process_tree.cpu_seconds(), time.perf_counter()
+    result = work(state)
+    wall, total = time.perf_counter() - wall, process_tree.cpu_seconds()
+    times = {
+        "cpu_seconds": total - cpu,
+        "wall_seconds": wall,
+        "process_cpu_seconds": total,
+        "own_peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10,
+    }
+    _write(folder / TIMES, times)
+    return result
+
+
+def _plain(value: object) -> object:
+    """Numbers of any library as Python's own."""
+    if isinstance(value, dict):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    return float(value)  # type: ignore[arg-type]
+
+
+def _write(path: Path, content: object) -> None:
+    """In one step, because the parent watches for the file."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(content))
+    partial.rename(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), Path(sys.argv[5]))

@@ -1,0 +1,37 @@
+"""CPU time and memory of a process and everything it started."""
+
+from __future__ import annotations
+
+import psutil
+
+
+def cpu_seconds() -> float:
+    """User and system seconds of this process and of all processes it started, alive or waited for."""
+    this = psutil.Process()
+    return _with_finished_children(this) + sum(
+        _with_finished_children(child) for child in this.children(recursive=True)
+    )
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process tree now, shared pages counted once for each process; 0 when it is gone."""
+    try:
+        root = psutil.Process(pid)
+        return sum(_resident_bytes(process) for process in [root, *root.children(recursive=True)]) / 2**20
+    except psutil.NoSuchProcess:
+        return 0.0
+
+
+def _with_finished_children(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system + times.children_user + times.children_system)
+
+
+def _resident_bytes(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0

@@ -1,0 +1,155 @@
+"""The slow, obvious reference of the pipelines: plain Python over rows, one value at a time."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import product
+
+from dpcore.exact_statistics import Request
+from dpcore.queries import Conjunctions, UnitCount
+from pipelines.layout import BasketLayout, Layout
+from pipelines.schema import Attribute, Kind
+
+Row = Mapping[str, object]
+_MASK = 2**64 - 1
+
+
+def answers(files: Sequence[Sequence[Row]], layout: Layout, salt: bytes, request: Request) -> list[int]:
+    """Exact answers about the rows of some files."""
+    records = kept_records(files, layout, salt)
+    if isinstance(request, UnitCount):
+        return [len(records)]
+    queries = request.queries
+    if isinstance(queries, Conjunctions):
+        ones = [_ones(record, layout) for record in _flat(records, layout)]
+        return [
+            sum(_satisfies(one, columns, negated) for one in ones)
+            for columns, negated in zip(queries.columns.tolist(), queries.negated.tolist(), strict=True)
+        ]
+    names = [attribute.name for attribute in layout.schema.attributes]
+    counted: list[int] = []
+    for clique in queries.cliques:
+        cells = Counter(tuple(record[names.index(name)] for name in clique) for record in _flat(records, layout))
+        counted += [cells[cell] for cell in product(*(range(size) for size in queries.domain.shape(clique)))]
+    return counted
+
+
+def kept_records(files: Sequence[Sequence[Row]], layout: Layout, salt: bytes) -> dict[object, list[tuple[int, ...]]]:
+    """Encoded rows of each unit, (item,) for baskets, within the bound."""
+    seen_in: dict[object, set[int]] = defaultdict(set)
+    rows_of: dict[object, list[tuple[int, ...]]] = defaultdict(list)
+    for number, rows in enumerate(files):
+        for row in rows:
+            unit = row[layout.unit]
+            if unit is None:
+                continue
+            seen_in[unit].add(number)
+            encoded = _encoded(row, layout)
+            if encoded is not None:
+                rows_of[unit].append(encoded)
+    kept = {}
+    for unit, encoded_rows in rows_of.items():
+        if layout.clustered_by_unit and len(seen_in[unit]) > 1:
+            continue
+        if isinstance(layout, BasketLayout):
+            encoded_rows = list(set(encoded_rows))
+        encoded_rows.sort(key=lambda encoded, unit=unit: row_hash(salt, unit, encoded))
+        kept[unit] = encoded_rows[: layout.contribution.bound]
+    return kept
+
+
+def code(value: object, attribute: Attribute) -> int:
+    """The code of one value, from the rules of the published schema."""
+    own_other = attribute.other is True
+    own_null = attribute.null is True
+    listed = len(attribute.values) if attribute.values else len(attribute.edges) - 1
+    last = listed + own_other + own_null - 1
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        if own_null:
+            return last
+        return (listed if own_other else 0) if attribute.null is False else attribute.values.index(attribute.null)
+    if attribute.values:
+        if value in attribute.values:
+            return attribute.values.index(value)
+        if own_other:
+            return listed
+        return (last if own_null else 0) if attribute.other is False else attribute.values.index(attribute.other)
+    number = _number(value, attribute)
+    place = 0
+    while place + 1 < listed and attribute.edges[place + 1] <= number:
+        place += 1
+    return place
+
+
+def row_hash(salt: bytes, unit: object, encoded: Sequence[int]) -> int:
+    """Keyed hash of (unit, encoded row)."""
+    word = unit & _MASK if isinstance(unit, int) else siphash(salt, str(unit).encode())
+    return siphash(salt, b"".join(part.to_bytes(8, "little") for part in (word, *encoded)))
+
+
+def siphash(key: bytes, message: bytes) -> int:
+    """SipHash-2-4 (Aumasson and Bernstein 2012, section 2)."""
+    k0, k1 = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
+    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
+    padded = message + bytes(7 - len(message) % 8) + bytes([len(message) % 256])
+    for start in range(0, len(padded), 8):
+        word = int.from_bytes(padded[start : start + 8], "little")
+        v[3] ^= word
+        _rounds(v, 2)
+        v[0] ^= word
+    v[2] ^= 0xFF
+    _rounds(v, 4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def _rounds(v: list[int], count: int) -> None:
+    def turn(word: int, bits: int) -> int:
+        return ((word << bits) | (word >> (64 - bits))) & _MASK
+
+    for _ in range(count):
+        v[0], v[2] = (v[0] + v[1]) & _MASK, (v[2] + v[3]) & _MASK
+        v[1], v[3] = turn(v[1], 13) ^ v[0], turn(v[3], 16) ^ v[2]
+        v[0] = turn(v[0], 32)
+        v[2], v[0] = (v[2] + v[1]) & _MASK, (v[0] + v[3]) & _MASK
+        v[1], v[3] = turn(v[1], 17) ^ v[2], turn(v[3], 21) ^ v[0]
+        v[2] = turn(v[2], 32)
+
+
+def _encoded(row: Row, layout: Layout) -> tuple[int, ...] | None:
+    if isinstance(layout, BasketLayout):
+        item = row[layout.item]
+        return (item,) if isinstance(item, int) and 0 <= item < layout.items else None
+    return tuple(code(row[attribute.column], attribute) for attribute in layout.schema.attributes)
+
+
+def _flat(records: dict[object, list[tuple[int, ...]]], layout: Layout) -> list[tuple[int, ...]]:
+    """One record a unit of baskets, one a kept row of a table."""
+    if isinstance(layout, BasketLayout):
+        return [tuple(item for (item,) in pairs) for pairs in records.values()]
+    return [record for rows in records.values() for record in rows]
+
+
+def _ones(record: tuple[int, ...], layout: Layout) -> set[int]:
+    """Columns of the binary view where the record has a 1."""
+    if isinstance(layout, BasketLayout):
+        return set(record)
+    starts = [start for start, _ in layout.view.groups]
+    return {start + value for start, value in zip(starts, record, strict=True)}
+
+
+def _satisfies(ones: set[int], columns: list[int], negated: list[bool]) -> bool:
+    return all((column in ones) != negation for column, negation in zip(columns, negated, strict=True))
+
+
+def _number(value: object, attribute: Attribute) -> float | int:
+    if attribute.kind is Kind.DATE:
+        if isinstance(value, datetime):
+            value = (value.astimezone(UTC) if value.tzinfo else value).date()
+        assert isinstance(value, date)
+        return (value - date(1970, 1, 1)).days
+    assert isinstance(value, int | float | Decimal)
+    return float(value) if isinstance(value, Decimal) else value

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.queries.generation import random_conjunctions
+
+TABLE = BinaryView.one_hot(Domain.of({"a": 2, "b": 3, "c": 4, "d": 2}))
+
+
+def rows(view: BinaryView, count: int, order: int, seed: int = 0, **options: object) -> list[tuple[tuple[int, bool], ...]]:
+    queries = random_conjunctions(view, count, order, np.random.default_rng(seed), **options)  # type: ignore[arg-type]
+    assert queries.columns.shape == (count, order)
+    return [
+        tuple(zip(columns, negated, strict=True))
+        for columns, negated in zip(queries.columns.tolist(), queries.negated.tolist(), strict=True)
+    ]
+
+
+@settings(max_examples=40)
+@given(order=st.integers(1, 4), count=st.integers(1, 20), negate=st.booleans(), seed=st.integers(0, 2**32))
+def test_conjunctions_are_distinct_and_take_one_literal_from_a_group(
+    order: int, count: int, negate: bool, seed: int
+) -> None:
+    count = min(count, 11)
+    drawn = rows(TABLE, count, order, seed, negate=negate)
+    assert len({frozenset(row) for row in drawn}) == count
+    groups = TABLE.group_of_column()
+    for row in drawn:
+        assert len({groups[column] for column, _ in row}) == order
+    if not negate:
+        assert not any(sign for row in drawn for _, sign in row)
+
+
+def test_every_conjunction_of_a_small_view_is_found() -> None:
+    assert len({frozenset(row) for row in rows(BinaryView(5), math.comb(5, 3), 3)}) == 10
+    assert len({frozenset(row) for row in rows(BinaryView(3), 12, 2, negate=True)}) == 12  # comb(3, 2) * 2^2
+
+
+def test_more_conjunctions_than_there_are_are_refused() -> None:
+    with pytest.raises(ValueError, match="only 10 distinct conjunctions of order 3 were found"):
+        rows(BinaryView(5), 11, 3)
+
+
+@pytest.mark.parametrize("order", [0, 5])
+def test_an_order_beyond_the_groups_is_refused(order: int) -> None:
+    with pytest.raises(ValueError, match=f"order {order} over 11 usable columns"):
+        rows(TABLE, 1, order)
+
+
+def test_columns_without_weight_are_never_named() -> None:
+    weights = np.array([0.0, 1, 1, 1, 0])
+    drawn = rows(BinaryView(5), 3, 2, weights=weights)
+    assert {column for row in drawn for column, _ in row} == {1, 2, 3}
+    with pytest.raises(ValueError, match="order 4 over 3 usable columns"):
+        rows(BinaryView(5), 1, 4, weights=weights)
+
+
+@pytest.mark.parametrize(
+    "weights", [np.ones(4), np.zeros(5), np.array([1.0, 1, 1, 1, -1]), np.array([1.0, 1, 1, 1, np.nan])]
+)
+def test_bad_weights_are_refused(weights: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:
+    with pytest.raises(ValueError, match="want 5 finite numbers >= 0, not all 0"):
+        rows(BinaryView(5), 1, 1, weights=weights)
+
+
+def test_columns_are_named_in_proportion_to_their_weights() -> None:
+    """Pairs among 300 columns, 2,000 of 44,850: heavy columns (weight 4) come about 4 times as often as light ones.
+
+    Counts of the two halves are near 3,200 and 800, so a ratio outside 3..5 is beyond 8 standard deviations.
+    """
+    weights = np.repeat([4.0, 1.0], 150)
+    named = Counter(column < 150 for row in rows(BinaryView(300), 2000, 2, weights=weights) for column, _ in row)
+    assert 3 < named[True] / named[False] < 5
+
+
+def test_half_of_the_literals_are_negated() -> None:
+    """4,000 literals: 1,800 to 2,200 is 6.3 standard deviations either side."""
+    signs = [sign for row in rows(BinaryView(300), 2000, 2, negate=True) for _, sign in row]
+    assert 1800 < sum(signs) < 2200
+
+
+def test_one_generator_state_gives_one_workload() -> None:
+    assert rows(TABLE, 20, 3, 7) == rows(TABLE, 20, 3, 7)
+    assert rows(TABLE, 20, 3, 7) != rows(TABLE, 20, 3, 8)

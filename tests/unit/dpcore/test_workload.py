@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.errors import ConfigError
+from dpcore.queries import Conjunctions, Marginals
+from dpcore.workload import Workload, all_k_way, conjunctive, downward_closure, explicit, skewed, target
+
+DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4, "d": 5})
+WIDE = Domain.of({f"x{i}": 2 for i in range(200)})
+
+
+def cliques(workload: Workload) -> tuple[tuple[str, ...], ...]:
+    assert isinstance(workload.queries, Marginals)
+    return workload.queries.cliques
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_all_k_way_is_every_subset_once(order: int) -> None:
+    workload = all_k_way(DOMAIN, order)
+    assert set(cliques(workload)) == set(combinations("abcd", order))
+    assert len(cliques(workload)) == math.comb(4, order)
+    assert workload.weights.tolist() == [1.0] * math.comb(4, order)
+
+
+def test_all_k_way_of_some_attributes() -> None:
+    assert set(cliques(all_k_way(DOMAIN, 2, ["d", "a", "b"]))) == {("a", "b"), ("a", "d"), ("b", "d")}
+
+
+def test_target_is_every_subset_with_the_attribute() -> None:
+    assert set(cliques(target(DOMAIN, 3, "c"))) == {("a", "b", "c"), ("a", "c", "d"), ("b", "c", "d")}
+
+
+def test_skewed_counts_repeated_cliques_as_weight_and_favours_attributes() -> None:
+    workload = skewed(DOMAIN, 2, 50, np.random.default_rng(1))
+    assert workload.weights.sum() == 50
+    assert all(len(set(clique)) == 2 for clique in cliques(workload))
+    assert len(set(cliques(workload))) == len(cliques(workload))
+    use = [sum(weight for clique, weight in zip(cliques(workload), workload.weights, strict=True) if name in clique)
+           for name in DOMAIN.names]  # fmt: skip
+    assert max(use) > 2 * min(use)
+
+
+def test_explicit_adds_up_cliques_of_one_set_of_attributes() -> None:
+    workload = explicit(DOMAIN, {("b", "a"): 1.5, ("a", "b"): 2.0, ("c",): 1.0})
+    assert cliques(workload) == (("a", "b"), ("c",))
+    assert workload.weights.tolist() == [3.5, 1.0]
+
+
+def test_conjunctions_weigh_the_same() -> None:
+    workload = conjunctive(Conjunctions.single_columns(BinaryView(3)))
+    assert workload.weights.tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(ValueError, match="read-only"):
+        workload.weights[0] = 2
+
+
+@given(st.lists(st.lists(st.sampled_from("abcd"), min_size=1, unique=True).map(tuple), min_size=1, max_size=5))
+def test_the_downward_closure_is_every_subset_once(given_cliques: list[tuple[str, ...]]) -> None:
+    closure = downward_closure(given_cliques)
+    subsets = chain.from_iterable(
+        combinations(clique, order) for clique in given_cliques for order in range(1, len(clique) + 1)
+    )
+    assert {frozenset(clique) for clique in closure} == {frozenset(subset) for subset in subsets}
+    assert len({frozenset(clique) for clique in closure}) == len(closure)
+    assert [len(clique) for clique in closure] == sorted(len(clique) for clique in closure)
+
+
+@pytest.mark.parametrize("order", [0, 5])
+@pytest.mark.parametrize(
+    "make",
+    [
+        all_k_way,
+        lambda domain, order: target(domain, order, "a"),
+        lambda domain, order: skewed(domain, order, 1, np.random.default_rng(0)),
+    ],
+    ids=["all_k_way", "target", "skewed"],
+)
+def test_an_order_out_of_range_is_refused(make: Callable[[Domain, int], Workload], order: int) -> None:
+    with pytest.raises(ValueError, match=f"order {order} over 4 attributes; want 1 .. 4"):
+        make(DOMAIN, order)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: all_k_way(WIDE, 100),
+        lambda: target(WIDE, 100, "x0"),
+        lambda: downward_closure([WIDE.names]),
+        lambda: downward_closure([WIDE.names[i : i + 16] for i in range(0, 48, 16)]),
+    ],
+    ids=["all_k_way", "target", "closure of a large clique", "closure of many"],
+)
+def test_too_many_cliques_are_refused_before_they_are_made(make: Callable[[], object]) -> None:
+    with pytest.raises(ConfigError, match="cliques or more; want at most"):
+        make()
+
+
+def test_an_unknown_target_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown attribute 'z'"):
+        target(DOMAIN, 2, "z")
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, math.inf], [1.0, math.nan], [[1.0, 1.0]]])
+def test_bad_weights_are_refused(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="want"):
+        Workload(Marginals(DOMAIN, (("a",), ("b",))), np.array(weights))

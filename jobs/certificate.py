@@ -68,7 +68,8 @@ def promise(job: Job) -> str:
     law = f"{privacy.epsilon:g}-differential privacy"
     if not pure:
         law = f"({privacy.epsilon:g}, {privacy.delta:g})-differential privacy"
-    return f"{law} for {privacy.neighbours} neighbours on column {job.config.dataset.unit!r}: {_NEIGHBOURS[privacy.neighbours]}."
+    unit = job.config.dataset.unit
+    return f"{law} for {privacy.neighbours} on column {unit!r}: {_NEIGHBOURS[privacy.neighbours]}."
 
 
 def _guarantee(job: Job) -> dict[str, object]:

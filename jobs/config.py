@@ -23,7 +23,9 @@ Seed = Annotated[int, Field(ge=0)]
 
 
 def _all_or_names(value: object) -> object:
-    if value == "all" or (isinstance(value, list) and value and all(isinstance(name, str) for name in value)):
+    if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    if value == "all":
         return value
     raise ValueError("want all, or a list of attribute names")
 
@@ -130,7 +132,7 @@ class Skewed(Section):
 class WeightedClique(Section):
     """One marginal and how much it matters."""
 
-    attributes: Annotated[tuple[str, ...], Field(min_length=1)]
+    attributes: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
 
@@ -141,7 +143,7 @@ class MarginalQueries(Section):
     attributes: Attributes = "all"
     target: Text | None = None
     skewed: Skewed | None = None
-    cliques: Annotated[tuple[WeightedClique, ...], Field(min_length=1)] | None = None
+    cliques: Annotated[tuple[WeightedClique, ...], Field(min_length=1, strict=False)] | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

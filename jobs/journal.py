@@ -59,7 +59,7 @@ class FileJournal:
                 f"answer {index} in {self._path} belongs to another request; want the version and the settings that "
                 "recorded it"
             )
-        return entry.answer
+        return entry.answer.copy()
 
     def record(self, index: int, request: str, answer: NDArray[np.int64]) -> None:
         if index != len(self._entries):

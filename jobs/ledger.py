@@ -55,6 +55,8 @@ class SqlLedger:
             return _dataset(connection, _existing_dataset(connection, name))
 
     def datasets(self) -> list[DatasetBudget]:
+        if not self._database.exists():
+            return []
         with self._database.transaction() as connection:
             if not _is_ledger(connection):
                 return []
@@ -62,7 +64,12 @@ class SqlLedger:
             return [_dataset(connection, row) for row in rows]
 
     def dataset(self, name: str, epsilon: float, delta: float) -> DatasetBudget:
-        """The budget of a dataset. Raises NoBudgetError with the command that would create it."""
+        """The budget of a dataset. Raises NoBudgetError with the command that would create it.
+
+        epsilon, delta: Figures for that command.
+        """
+        if not self._database.exists():
+            raise NoBudgetError(self._missing(name, epsilon, delta))
         with self._database.transaction() as connection:
             row = _dataset_row(connection, name) if _is_ledger(connection) else None
             if row is None:
@@ -70,9 +77,13 @@ class SqlLedger:
             return _dataset(connection, row)
 
     def history(self, name: str) -> list[ChargeRecord]:
+        """Every charge of a dataset, oldest first. Raises NoBudgetError for an unknown one."""
+        unknown = f"dataset {name!r} has no budget in {self.shown_url}; want a dataset that marquee budget show lists"
+        if not self._database.exists():
+            raise NoBudgetError(unknown)
         with self._database.transaction() as connection:
             if not _is_ledger(connection) or _dataset_row(connection, name) is None:
-                raise NoBudgetError(f"dataset {name!r} has no budget in {self.shown_url}; want a dataset of the ledger")
+                raise NoBudgetError(unknown)
             query = (
                 select(CHARGES.c.release_id, CHARGES.c.amount, RELEASES.c.state, CHARGES.c.charged)
                 .join(RELEASES, RELEASES.c.release_id == CHARGES.c.release_id)
@@ -83,6 +94,9 @@ class SqlLedger:
             return [ChargeRecord(row[0], Fraction(row[1]), State(row[2]), row[3]) for row in rows]
 
     def release(self, release_id: str) -> ReleaseRecord | None:
+        """What is known of a release, or None."""
+        if not self._database.exists():
+            return None
         with self._database.transaction() as connection:
             row = _release_row(connection, release_id) if _is_ledger(connection) else None
             return None if row is None else _release(row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, exc
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
 
-from dpcore.errors import ConfigError, LedgerUnavailableError, NoBudgetError
+from dpcore.errors import ConfigError, LedgerUnavailableError
 
 
 @final
@@ -41,18 +41,26 @@ class Database:
         except exc.DatabaseError as error:
             raise ConfigError(f"ledger {self.shown_url} refused the transaction; want a database of Marquee") from error
 
+    def exists(self) -> bool:
+        """Whether the database is there; a server's answer is known only by asking it."""
+        return self._file is None or self._file.exists()
+
+    @property
+    def _file(self) -> Path | None:
+        if self._url.get_backend_name() != "sqlite" or self._url.database in (None, "", ":memory:"):
+            return None
+        return Path(str(self._url.database))
+
     def _check_file(self, create: bool) -> None:
         """SQLite makes a missing file on connecting; only creating a budget may do that."""
-        if self._url.get_backend_name() != "sqlite" or self._url.database in (None, "", ":memory:"):
+        if self._file is None or self._file.exists():
             return
-        file = Path(str(self._url.database))
-        if create and not file.parent.is_dir():
+        if not create:
+            raise LedgerUnavailableError(f"ledger {self.shown_url} does not exist; want the file that holds the budget")
+        if not self._file.parent.is_dir():
             raise ConfigError(f"the folder of ledger {self.shown_url} does not exist; want an existing folder")
-        if not create and not file.exists():
-            raise NoBudgetError(
-                f"ledger {self.shown_url} does not exist; create a budget with: "
-                f"marquee budget create --ledger {shlex.quote(self.shown_url)} --dataset NAME --epsilon E --delta D"
-            )
+        # It will hold secrets: nobody else may read it.
+        os.close(os.open(self._file, os.O_CREAT | os.O_WRONLY, 0o600))
 
 
 def _parsed(url: str) -> URL:

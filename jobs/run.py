@@ -83,6 +83,15 @@ def build_workload(job: Job, popularity: NDArray[np.float64] | None = None) -> W
     return job.stand_in if popularity is None else workload_of(job.config, job.layout, popularity)
 
 
+def replayed_popularity(job: Job, statistics: EngineStatistics) -> NDArray[np.float64] | None:
+    """The noisy popularity that a release bought, from its journal: nothing new is drawn. None where it bought none."""
+    ledger = SqlLedger(job.config.privacy.ledger)
+    record = ledger.release(job.release_id)
+    if job.popularity is None or record is None or record.state.step < State.MEASURING.step:
+        return None
+    return buy_popularity(job, statistics, _WholeBudget(ledger, job), open_journal(job, ledger, record))[0]
+
+
 def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: Bar) -> Outcome:
     record = ledger.release(job.release_id)
     published = publish.standing(job.output, job.release_id)

@@ -159,7 +159,8 @@ def _matching(filesystem: fs.FileSystem, inner: str) -> list[str]:
         pattern = inner[len(base) + 1 :]
         if not base:
             raise FileNotFoundError(inner)
-    listing = filesystem.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive="/" in pattern))
+    deep = "/" in pattern or "**" in pattern
+    listing = filesystem.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=deep))
     wanted = re.compile(_glob_expression(pattern))
     # Some stores list their names with a leading slash that the question did not have.
     start = len(base.lstrip("/")) + 1

@@ -110,9 +110,10 @@ def draw(slope: float, counts: NDArray[np.float64], offsets: NDArray[np.float64]
 
 def check_scores(slope: float, largest_count: float, offsets: NDArray[np.float64]) -> None:
     """Refuses scores for which the error bound would not hold; looks at public values only."""
-    largest = max(abs(slope) * largest_count, float(np.abs(offsets).max()))
-    if not largest <= LARGEST_SCORE:
-        raise ValueError(f"a score reaches 2^{largest:.3g}; want at most 2^{LARGEST_SCORE:.0f}: lower eta or rounds")
+    # Each is compared on its own: the maximum of a number and NaN can be the number.
+    for part in (abs(slope) * largest_count, float(np.abs(offsets).max())):
+        if not part <= LARGEST_SCORE:
+            raise ValueError(f"a score reaches 2^{part:.3g}; want at most 2^{LARGEST_SCORE:.0f}: lower eta or rounds")
 
 
 def _draw_classes(totals: NDArray[np.uint64], size: int) -> NDArray[np.int64]:

@@ -41,6 +41,7 @@ class Highs:
 
     node_limit: int = 50
     iteration_limit: int = 20_000
+    tolerance: float=0.0
 
     def respond(self, clauses: SignedClauses, preferences: NDArray[np.float64]) -> BestResponse:
         blocks = blocks_of(clauses, preferences)
@@ -50,7 +51,7 @@ class Highs:
         model = _model(clauses, blocks)
         relaxed, bound = _solve_relaxation(model, clauses)
         used, record = settled(clauses, blocks, _rounded(relaxed, blocks), preferences)
-        if clauses.value(used) < bound and self.node_limit:
+        if bound - clauses.value(used) > self.tolerance * np.abs(clauses.weights).sum() and self.node_limit:
             found, bound = self._branch_and_bound(model, clauses, used, bound)
             used, record = settled(clauses, blocks, _rounded(found, blocks), preferences)
         return BestResponse(record, clauses.value(used), bound)

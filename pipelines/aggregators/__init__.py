@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcore.domain import Domain
+from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Request
 from dpcore.queries import Conjunctions, UnitCount
@@ -24,15 +24,19 @@ def aggregator_for(request: Request, layout: Layout) -> Aggregator:
         return Units()
     queries = request.queries
     if isinstance(queries, Conjunctions):
-        if queries.view != layout.view:
-            raise ConfigError(
-                f"the conjunctions have {queries.view.columns} columns; the data have {layout.view.columns}"
-            )
+        _check_view(queries.view, layout.view)
         return Bitmaps.of(queries)
     if isinstance(layout, BasketLayout):
         raise ConfigError("marginals were asked of baskets; want conjunctions, or data of shape table")
     _check_within(queries.domain, layout.schema.domain)
     return Contingency.of(queries, layout.schema.domain)
+
+
+def _check_view(asked: BinaryView, view: BinaryView) -> None:
+    if asked.columns != view.columns:
+        raise ConfigError(f"the conjunctions have {asked.columns} columns; the data have {view.columns}")
+    if asked != view:
+        raise ConfigError("the conjunctions speak of other columns than the data; want the one-hot view of the schema")
 
 
 def _check_within(asked: Domain, domain: Domain) -> None:

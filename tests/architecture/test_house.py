@@ -6,7 +6,6 @@ import re
 import shutil
 import statistics
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest

@@ -70,19 +70,19 @@ def with_numpy(state: State) -> NDArray[np.int64]:
 def judge(state: State, answers: NDArray[np.int64]) -> Judgement:
     """Error against numpy in units; baselines in fractions of the users."""
     wrong = np.abs(answers - with_numpy(state))
-    pairs = sum(pq.read_metadata(file).num_rows for file in state.folder.glob("*.parquet"))
-    popularity = np.zeros(FILMS)
+    popularity = np.zeros(FILMS, dtype=np.int64)
     for file in state.folder.glob("*.parquet"):
         popularity += np.bincount(pq.read_table(file)[ITEM].to_numpy(), minlength=FILMS)
     product = (popularity / USERS)[state.queries.columns].prod(axis=1)
     truth = answers / USERS
     guesses = {"zeros": 0.0, "uniform": math.pow(0.5, ORDER), "product": product}
     return Judgement(
-        error={"max": wrong.max(), "mean": wrong.mean(), "pairs": pairs, "answers_above_0": np.count_nonzero(answers)},
+        error={"max": wrong.max(), "mean": wrong.mean()},
         baselines={
             name: {"max": np.abs(truth - guess).max(), "mean": np.abs(truth - guess).mean()}
             for name, guess in guesses.items()
         },
+        facts={"pairs": float(popularity.sum()), "answers_above_0": float(np.count_nonzero(answers))},
     )
 
 
@@ -95,7 +95,6 @@ CASE = Case(
         "queries": QUERIES,
         "order": ORDER,
         "engine": "local",
-        "seeds": 3,
     },
     seeds=(1, 2, 3),
     inputs=inputs,
@@ -106,6 +105,6 @@ CASE = Case(
     targets=(
         Target("CPU seconds, Parquet reading included", "<", 3.0, mean_cpu_seconds),
         Target("largest difference to numpy", "==", 0.0, lambda runs: max(run.error["max"] for run in runs)),
-        Target("pairs", ">=", PAIRS_AT_LEAST, lambda runs: min(run.error["pairs"] for run in runs)),
+        Target("pairs", ">=", PAIRS_AT_LEAST, lambda runs: min(run.facts["pairs"] for run in runs)),
     ),
 )

@@ -26,6 +26,7 @@ class Run:
     peak_rss_mb: Peak resident memory up to the end of the work, the tree's processes added up.
     error: Measured error of the work's result, for this seed.
     baselines: By name of a trivial baseline, its error in the same terms.
+    facts: Other numbers worth keeping.
     """
 
     seed: int
@@ -34,7 +35,8 @@ class Run:
     process_cpu_seconds: float
     peak_rss_mb: float
     error: Figures
-    baselines: Mapping[str, Figures] = field(default_factory=dict)
+    baselines: Mapping[str, Figures]
+    facts: Figures
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,11 @@ class Target:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is computed after the clock has stopped."""
+    """What is computed after the clock has stopped; see Run."""
 
     error: Figures
     baselines: Mapping[str, Figures] = field(default_factory=dict)
+    facts: Figures = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Runs a benchmark case in fresh processes, stores the result as JSON, prints it, and says whether its targets are met."""
+"""Runs a benchmark case in fresh processes and puts together its result: times, error, baselines, peer, targets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run_case(name: str, module: str, data: Path) -> dict[str, Any]:
     case = load_case(module)
     inputs = case.inputs(data)
     with tempfile.TemporaryDirectory() as scratch:
-        processes = _Processes(module, inputs, Path(scratch))
+        processes = Processes(module, inputs, Path(scratch))
         cold, _ = processes.run(WORK, case.seeds[0])
         runs = [_run(seed, *processes.run(WORK, seed)) for seed in case.seeds]
         peer = _peer(case, processes)
@@ -45,7 +45,7 @@ def store(result: Mapping[str, Any], folder: Path) -> Path:
     return path
 
 
-class _Processes:
+class Processes:
     """Starts measured processes that share one compile cache."""
 
     def __init__(self, module: str, inputs: Inputs, scratch: Path) -> None:
@@ -82,11 +82,11 @@ def _watch(process: subprocess.Popen[bytes], end_of_work: Path) -> float:
     return peak
 
 
-def _run(seed: int, times: Mapping[str, float], judgement: Mapping[str, Any]) -> Run:
+def _run(seed: int, times: Mapping[str, Any], judgement: Mapping[str, Any]) -> Run:
     return Run(seed=seed, **times, **judgement)
 
 
-def _peer(case: Case[Any, Any], processes: _Processes) -> dict[str, Any]:
+def _peer(case: Case[Any, Any], processes: Processes) -> dict[str, Any]:
     if case.peer is None:
         return {}
     runs = [processes.run(PEER, seed)[0] for seed in case.seeds]
@@ -108,12 +108,17 @@ def _result(
         "case": name,
         "commit": commit(ROOT),
         "machine": machine(),
-        "params": {**case.params, "inputs": {key: digest(path) for key, path in inputs.items()}},
+        "params": {
+            **case.params,
+            "seeds": list(case.seeds),
+            "inputs": {key: digest(path) for key, path in inputs.items()},
+        },
         **_means({key: getattr(run, key) for key in timed} for run in read),
         "cold_cpu_seconds": cold["cpu_seconds"],
         "peak_rss_mb": max(run.peak_rss_mb for run in read),
         "error": _means(run.error for run in read),
         "baselines": {key: _means(run.baselines[key] for run in read) for key in read[0].baselines},
+        "facts": _means(run.facts for run in read),
         "peer": peer,
         "targets": targets,
         "runs": stored,

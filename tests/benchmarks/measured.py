@@ -10,10 +10,15 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from tests.benchmarks import process_tree
 from tests.benchmarks.case import load_case
+
+S = TypeVar("S")
+R = TypeVar("R")
 
 TIMES, JUDGEMENT = "times.json", "judgement.json"
 WORK, PEER = "work", "peer"
@@ -32,7 +37,7 @@ def main(module: str, role: str, seed: int, inputs: Path, folder: Path) -> None:
     _write(folder / JUDGEMENT, {name: _plain(value) for name, value in judgement.items()})
 
 
-def _timed(work, state, folder: Path):  # type: ignore[no-untyped-def]
+def _timed(work: Callable[[S], R], state: S, folder: Path) -> R:
     cpu, wall = process_tree.cpu_seconds(), time.perf_counter()
     result = work(state)
     wall, total = time.perf_counter() - wall, process_tree.cpu_seconds()

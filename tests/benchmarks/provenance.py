@@ -13,12 +13,17 @@ import psutil
 
 
 def commit(root: Path) -> str:
-    """The commit of the working tree, with ``-dirty`` when files differ from it; ``unknown`` outside a repository."""
+    """The commit, with ``-dirty`` when files other than results differ from it; ``unknown`` outside a repository."""
     try:
-        command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
-        return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+        head = _git(root, "rev-parse", "HEAD")
+        changed = _git(root, "status", "--porcelain", "--", ".", ":!tests/benchmarks/results")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+    return f"{head}-dirty" if changed else head
+
+
+def _git(root: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def machine() -> dict[str, Any]:

@@ -33,6 +33,8 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "error", _figures(result["error"])
     for name, figures in result["baselines"].items():
         yield f"baseline {name}", _figures(figures)
+    if result["facts"]:
+        yield "facts", _figures(result["facts"])
     if result["peer"]:
         yield f"peer {result['peer']['name']}", _figures(result["peer"])
 

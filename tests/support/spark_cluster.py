@@ -37,7 +37,7 @@ class SparkCluster:
     environment: Mapping[str, str]
 
     def submit(
-        self, script: Path, arguments: Sequence[str], *, py_files: Path, events: Path, cwd: Path
+        self, script: Path, arguments: Sequence[str], *, py_files: Path | None, events: Path, cwd: Path
     ) -> subprocess.CompletedProcess[str]:
         """Runs ``spark-submit`` from ``cwd`` with one executor a worker; its event log goes to ``events``."""
         settings = {
@@ -56,7 +56,9 @@ class SparkCluster:
             "spark.cores.max": "2",
             "spark.locality.wait": "0s",
         }
-        command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.master, "--py-files", str(py_files)]
+        command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.master]
+        if py_files:
+            command += ["--py-files", str(py_files)]
         for name, value in settings.items():
             command += ["--conf", f"{name}={value}"]
         return subprocess.run(

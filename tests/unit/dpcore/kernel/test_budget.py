@@ -32,7 +32,9 @@ def test_thirds_fill_a_budget_exactly() -> None:
 def test_a_refused_charge_changes_nothing_and_carries_its_numbers() -> None:
     spent = Filter(Budget.pure(1))
     spent.charge("first", Fraction(3, 4))
-    with pytest.raises(BudgetExceededError, match="second: charge of epsilon=0.5 refused: only epsilon=0.25") as refusal:
+    with pytest.raises(
+        BudgetExceededError, match="second: charge of epsilon=0.5 refused: only epsilon=0.25"
+    ) as refusal:
         spent.charge("second", Fraction(1, 2))
     assert (refusal.value.requested, refusal.value.remaining) == (Fraction(1, 2), Fraction(1, 4))
     assert refusal.value.currency == "epsilon"

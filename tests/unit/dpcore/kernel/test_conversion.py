@@ -17,9 +17,7 @@ from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.terms import Terms
 
 CASES = [
-    (rho, delta)
-    for rho in (1e-10, 1e-6, 0.003, 0.1, 1.0, 17.0, 500.0)
-    for delta in (1e-15, 1e-9, 1e-6, 1e-3, 0.2)
+    (rho, delta) for rho in (1e-10, 1e-6, 0.003, 0.1, 1.0, 17.0, 500.0) for delta in (1e-15, 1e-9, 1e-6, 1e-3, 0.2)
 ]
 
 

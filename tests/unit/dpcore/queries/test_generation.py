@@ -14,7 +14,9 @@ from dpcore.queries.generation import random_conjunctions
 TABLE = BinaryView.one_hot(Domain.of({"a": 2, "b": 3, "c": 4, "d": 2}))
 
 
-def rows(view: BinaryView, count: int, order: int, seed: int = 0, **options: object) -> list[tuple[tuple[int, bool], ...]]:
+def rows(
+    view: BinaryView, count: int, order: int, seed: int = 0, **options: object
+) -> list[tuple[tuple[int, bool], ...]]:
     queries = random_conjunctions(view, count, order, np.random.default_rng(seed), **options)  # type: ignore[arg-type]
     assert queries.columns.shape == (count, order)
     return [

@@ -1,0 +1,70 @@
+"""marquee generate baskets | table"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.progress import bar
+
+app = typer.Typer(help="Generated data, for trying things out and for benchmarks.")
+
+Folder = Annotated[Path, typer.Argument(help="A new or empty folder.")]
+Files = Annotated[int, typer.Option(help="Parquet files.")]
+Seed = Annotated[int, typer.Option(help="The data are a function of the sizes and this number.")]
+
+
+@app.command()
+def baskets(
+    out: Folder,
+    users: Annotated[int, typer.Option(help="Users.")] = 20_000,
+    films: Annotated[int, typer.Option(help="Films.")] = 2_000,
+    pairs: Annotated[int, typer.Option(help="About this many (user, film) pairs.")] = 1_000_000,
+    files: Files = 4,
+    seed: Seed = 0,
+) -> None:
+    """Netflix-like baskets: pairs of user_id and movie_id, each file whole users.
+
+    Examples:
+
+        marquee generate baskets data/small
+
+        marquee generate baskets data/netflix --users 480189 --films 17770 --pairs 100480507 --files 64
+    """
+    from pipelines.generate.baskets import write_baskets
+
+    threads = len(os.sched_getaffinity(0))
+    with bar("users") as report:
+        done = 0
+
+        def written(count: int) -> None:
+            nonlocal done
+            done += count
+            report(done, users)
+
+        paths = write_baskets(
+            out, users=users, films=films, pairs=pairs, files=files, seed=seed, threads=threads, progress=written
+        )
+    typer.echo(f"{len(paths)} files in {out}")
+
+
+@app.command()
+def table(
+    out: Folder,
+    rows: Annotated[int, typer.Option(help="People, one row each.")] = 50_000,
+    files: Files = 2,
+    seed: Seed = 0,
+) -> None:
+    """A census-like table and its schema, OUT.schema.yaml.
+
+    Examples:
+
+        marquee generate table data/census --rows 50000
+    """
+    from pipelines.generate.table import write_table
+
+    schema = write_table(out, rows=rows, files=files, seed=seed)
+    typer.echo(f"{files} files in {out}, schema {schema}")

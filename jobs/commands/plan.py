@@ -1,0 +1,84 @@
+"""marquee plan"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.certificate import promise
+from jobs.config import Config
+from jobs.job import Job, load_job
+
+
+def plan(
+    config: Annotated[Path | None, typer.Argument(help="The release's YAML config.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a config, and stop.")] = False,
+) -> None:
+    """Say what a release would cost and do. Nothing is spent and no data are read, not even their footers.
+
+    Examples:
+
+        marquee plan adult.yaml
+
+        marquee plan --schema > marquee.schema.json
+    """
+    if schema:
+        typer.echo(config_schema())
+        return
+    if config is None:
+        raise typer.BadParameter("want a config file, or --schema")
+    job = load_job(config)
+    typer.echo(json.dumps(_facts(job), indent=2) if as_json else "\n".join(_lines(job)))
+
+
+def config_schema() -> str:
+    """The JSON Schema of a config."""
+    return json.dumps(Config.model_json_schema(), indent=2)
+
+
+def _facts(job: Job) -> dict[str, object]:
+    return {
+        "release_id": job.release_id,
+        "promise": promise(job),
+        "currency": job.budget.currency.value,
+        "amount": float(job.budget.amount),
+        "popularity_amount": float(job.popularity.amount) if job.popularity else 0.0,
+        "answers": job.stand_in.queries.size,
+        "mechanism": job.config.mechanism.name,
+        **dataclasses.asdict(job.plan),
+    }
+
+
+def _lines(job: Job) -> list[str]:
+    plan, currency = job.plan, job.budget.currency.value
+    lines = [
+        f"release    {job.release_id}",
+        f"promise    {promise(job)}",
+        f"cost       {currency} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}",
+        f"answers    {job.stand_in.queries.size:,} by mechanism {job.config.mechanism.name}",
+        f"rounds     {plan.rounds}",
+        f"memory     about {plan.memory_bytes / 2**20:,.0f} MiB on the driver",
+        f"error      {_error(job)}",
+    ]
+    if job.popularity is not None:
+        lines.append(
+            f"first      noisy popularity for {currency} = {float(job.popularity.amount):.6g}; the shares below"
+        )
+        lines.append("           are of the rest")
+    for step in plan.steps:
+        noise = "" if step.stddev is None else f", standard deviation {step.stddev:.4g} counts"
+        lines.append(f"step       {step.label}: {step.share:.2%} of the budget in {step.calls} calls{noise}")
+    lines += [f"note       {note}" for note in plan.notes]
+    return [*lines, "Nothing was spent and no data were read."]
+
+
+def _error(job: Job) -> str:
+    expected = job.plan.predicted_error
+    if expected is None:
+        return "no useful formula for this mechanism"
+    return f"{expected:.4g} counts expected for one answer, from the noise alone"

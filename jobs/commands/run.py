@@ -1,0 +1,32 @@
+"""marquee run"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.certificate import promise
+from jobs.job import load_job
+
+
+def run(config: Annotated[Path, typer.Argument(help="The release's YAML config.")]) -> None:
+    """Make a release: check everything, reserve its budget, answer, publish.
+
+    Run again after a failure, it goes on where it ended and charges nothing twice; run again after success, it changes
+    nothing.
+
+    Examples:
+
+        marquee run adult.yaml
+
+        marquee --log-format json run adult.yaml
+    """
+    from jobs.run import release
+
+    job = load_job(config)
+    outcome = release(job)
+    typer.echo(f"{'already published' if outcome.already else 'published'}: {outcome.output}")
+    typer.echo(f"release {outcome.release_id}")
+    typer.echo(promise(job))

@@ -1,0 +1,40 @@
+"""marquee status"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.job import load_job
+from jobs.ledger import SqlLedger
+
+
+def status(
+    config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say how far the release of a config has come. Reads the ledger alone.
+
+    Examples:
+
+        marquee status adult.yaml
+
+        marquee status adult.yaml --json
+    """
+    job = load_job(config)
+    ledger = SqlLedger(job.config.privacy.ledger)
+    record = ledger.release(job.release_id)
+    facts = {
+        "release_id": job.release_id,
+        "dataset": job.config.dataset.name,
+        "state": "unknown to the ledger" if record is None else record.state.value,
+        "output": None if record is None else record.output,
+    }
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    for name, fact in facts.items():
+        typer.echo(f"{name:<12}{fact or '-'}")

@@ -1,0 +1,88 @@
+"""PrivateStatistics over tiny data, and doubles that fail where nothing may happen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.errors import BudgetExceededError
+from dpcore.exact_statistics import Contribution, Request, Statistics
+from dpcore.kernel.budget import Budget
+from dpcore.kernel.memory import MemoryJournal, MemoryLedger
+from dpcore.kernel.ports import Journal, Ledger
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
+
+ADD_REMOVE = Neighbours.ADD_REMOVE_UNIT
+REPLACE = Neighbours.REPLACE_ONE_UNIT
+
+
+def private_statistics(
+    statistics: Statistics,
+    budget: Budget,
+    *,
+    neighbours: Neighbours = ADD_REMOVE,
+    units: int | None = None,
+    ledger: Ledger | None = None,
+    journal: Journal | None = None,
+) -> PrivateStatistics:
+    """The kernel over ``statistics`` with a ledger and a journal in memory where none are given."""
+    return PrivateStatistics(
+        statistics,
+        unit=PrivacyUnit(neighbours, statistics.contribution, units),
+        budget=budget,
+        ledger=MemoryLedger(budget) if ledger is None else ledger,
+        journal=MemoryJournal() if journal is None else journal,
+    )
+
+
+@dataclass(frozen=True)
+class NoStatistics:
+    """Data that nobody may touch."""
+
+    contribution: Contribution
+
+    def aggregate(self, request: Request) -> NDArray[np.int64]:
+        raise AssertionError("the data were touched")
+
+
+@dataclass
+class WatchedStatistics:
+    """Passes on, and keeps every request."""
+
+    inner: Statistics
+    requests: list[Request] = field(default_factory=list)
+
+    @property
+    def contribution(self) -> Contribution:
+        return self.inner.contribution
+
+    def aggregate(self, request: Request) -> NDArray[np.int64]:
+        self.requests.append(request)
+        return self.inner.aggregate(request)
+
+
+@dataclass(frozen=True)
+class RefusingLedger:
+    """A ledger with nothing left."""
+
+    def reserve(self, budget: Budget) -> None:
+        raise BudgetExceededError("release", budget.amount, budget.amount * 0, budget.currency.value)
+
+
+@dataclass
+class WatchedJournal:
+    """A journal in memory that writes down the order of what is asked of it."""
+
+    inner: MemoryJournal = field(default_factory=MemoryJournal)
+    calls: list[str] = field(default_factory=list)
+
+    def recall(self, index: int, request: str) -> NDArray[np.int64] | None:
+        self.calls.append(f"recall {index}")
+        return self.inner.recall(index, request)
+
+    def record(self, index: int, request: str, answer: NDArray[np.int64]) -> None:
+        self.calls.append(f"record {index}")
+        self.inner.record(index, request, answer)

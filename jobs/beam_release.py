@@ -2,7 +2,7 @@
 
     python jobs/beam_release.py --config adult.yaml --runner=DataflowRunner --project=... --temp_location=gs://...
 
-The config's engine section gives way to Beam. Workers only count; everything is drawn and written here.
+The config's engine section gives way to Beam. Workers only count; everything is drawn and written in this process.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one release and gives its exit code; options that are not ours are Beam's."""
     from jobs import exit_codes, log
 
-    # Without abbreviations: a short form of one of ours could be an option of Beam.
+    # No abbreviations: a short form of an option of ours could be one of Beam's.
     parser = argparse.ArgumentParser(
         prog="beam_release.py",
         description="Run one release on Beam; all other options are Beam's.",
         allow_abbrev=False,
     )
-    parser.add_argument("--config", required=True, metavar="FILE", help="the release's config, such as adult.yaml")
-    parser.add_argument("--log", choices=list(log.LogFormat), default=log.LogFormat.JSON, help="how events are written")
+    parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the release's YAML config")
+    parser.add_argument("--log-format", choices=[*log.LogFormat], default=log.LogFormat.TEXT, help="events on stderr")
     chosen, options = parser.parse_known_args(arguments)
-    log.configure(log.LogFormat(chosen.log))
+    log.configure(log.LogFormat(chosen.log_format))
     return exit_codes.guarded(lambda: _release(chosen.config, options))
 
 
-def _release(config: str, options: Sequence[str]) -> None:
-    from jobs.job import load_job
+def _release(path: Path, options: list[str]) -> None:
+    from jobs.config import EngineChoice, load_config
+    from jobs.job import job_of
     from jobs.run import release
 
-    job = load_job(config)
-    from pipelines.engines.beam import BeamEngine
-
-    release(job, engine=BeamEngine(options))
+    beam = EngineChoice(name="beam", options={"arguments": options})
+    outcome = release(job_of(load_config(path).model_copy(update={"engine": beam}), path.parent))
+    sys.stdout.write(f"{'already published' if outcome.already else 'published'}: {outcome.output}\n")
 
 
 def _find_packages() -> None:
     """Takes this script's folder off sys.path, where its neighbours would hide other modules, and adds the checkout.
 
-    Worker processes that a local runner starts find the checkout through PYTHONPATH.
+    Worker processes of a local runner find the checkout through PYTHONPATH.
     """
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]

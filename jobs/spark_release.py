@@ -1,9 +1,9 @@
-"""Main of ``spark-submit``: one release, counted on the session that Spark started.
+"""Main of ``spark-submit``: one release, counted on the session that Spark gives.
 
     spark-submit --master ... [--py-files marquee.zip] jobs/spark_release.py --config adult.yaml
 
-The config's engine section gives way to Spark; only ``options.partitions`` of a spark engine is read, because master,
-memory and cores belong to the command. Exit codes are those of ``marquee run`` (client deploy mode passes them on).
+The config's engine section gives way to Spark. Of a spark engine's options only ``partitions`` is read: master, memory
+and cores belong to the command. Exit codes are those of ``marquee run``; client deploy mode passes them on.
 """
 
 from __future__ import annotations
@@ -19,25 +19,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from jobs import exit_codes, log
 
     parser = argparse.ArgumentParser(prog="spark_release.py", description="Run one release on Spark.")
-    parser.add_argument("--config", required=True, metavar="FILE", help="the release's config, such as adult.yaml")
-    parser.add_argument("--log", choices=list(log.LogFormat), default=log.LogFormat.JSON, help="how events are written")
+    parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the release's YAML config")
+    parser.add_argument("--log-format", choices=[*log.LogFormat], default=log.LogFormat.TEXT, help="events on stderr")
     chosen = parser.parse_args(arguments)
-    log.configure(log.LogFormat(chosen.log))
+    log.configure(log.LogFormat(chosen.log_format))
     return exit_codes.guarded(lambda: _release(chosen.config))
 
 
-def _release(config: str) -> None:
-    from jobs.job import load_job
+def _release(path: Path) -> None:
+    from jobs.config import EngineChoice, load_config
+    from jobs.job import job_of
     from jobs.run import release
-    from pipelines.engines.spark import SparkEngine, open_session
 
-    job = load_job(config)
-    choice = job.config.engine
-    session = open_session()
-    try:
-        release(job, engine=SparkEngine(session, choice.options.get("partitions") if choice.name == "spark" else None))
-    finally:
-        session.stop()
+    config = load_config(path)
+    own = config.engine.options if config.engine.name == "spark" else {}
+    spark = EngineChoice(name="spark", options={key: own[key] for key in own if key == "partitions"})
+    outcome = release(job_of(config.model_copy(update={"engine": spark}), path.parent))
+    sys.stdout.write(f"{'already published' if outcome.already else 'published'}: {outcome.output}\n")
 
 
 def _find_packages() -> None:

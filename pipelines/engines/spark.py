@@ -39,6 +39,8 @@ def open_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     settings: Spark settings of a new session, by their Spark names.
     Raises: EngineError when there is no Java, or when Spark does not start.
     """
+    if session := SparkSession.getActiveSession():
+        return session
     # Under spark-submit the JVM runs already; otherwise this process starts it.
     if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
         os.environ["JAVA_HOME"] = str(find_java().home)

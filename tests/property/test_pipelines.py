@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +55,7 @@ BOUNDS = st.integers(1, 4)
 
 def batches_of(rows: list[dict[str, object]], types: pa.Schema, pieces: int) -> list[pa.RecordBatch]:
     cuts = np.linspace(0, len(rows), pieces + 1).astype(int)
-    parts = [rows[low:high] for low, high in zip(cuts, cuts[1:], strict=False)]
+    parts = [rows[low:high] for low, high in pairwise(cuts)]
     return [pa.RecordBatch.from_pylist(part, schema=types) for part in parts]
 
 

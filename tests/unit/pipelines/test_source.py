@@ -178,9 +178,9 @@ def test_files_must_agree_on_types_but_not_on_packing(tmp_path: Path) -> None:
 def test_a_store_that_fails_can_be_tried_again_and_a_local_file_cannot() -> None:
     with pytest.raises(EngineError, match="s3://b/x could not be read from its store"):
         raise_unreadable("s3://b/x", OSError("timeout while reading 'secret'"))
-    with pytest.raises(InputError, match="^/x may not be read; want read permission$"):
+    with pytest.raises(InputError, match=r"^/x may not be read; want read permission$"):
         raise_unreadable("/x", PermissionError())
-    with pytest.raises(InputError, match="^/x cannot be read as Parquet; it is damaged or truncated$"):
+    with pytest.raises(InputError, match=r"^/x cannot be read as Parquet; it is damaged or truncated$"):
         raise_unreadable("/x", OSError("bad value 'secret'"))
 
 

@@ -33,7 +33,7 @@ def test_a_refused_charge_changes_nothing_and_carries_its_numbers() -> None:
     spent = Filter(Budget.pure(1))
     spent.charge("first", Fraction(3, 4))
     with pytest.raises(
-        BudgetExceededError, match="second: charge of epsilon=0.5 refused: only epsilon=0.25"
+        BudgetExceededError, match=r"second: charge of epsilon=0\.5 refused: only epsilon=0\.25"
     ) as refusal:
         spent.charge("second", Fraction(1, 2))
     assert (refusal.value.requested, refusal.value.remaining) == (Fraction(1, 2), Fraction(1, 4))

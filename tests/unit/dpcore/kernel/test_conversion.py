@@ -67,7 +67,7 @@ def test_a_target_is_used_up_and_never_passed(epsilon: float, delta: float) -> N
 
 
 def test_the_bound_is_better_than_the_classical_one_and_worse_than_the_exact_gaussian() -> None:
-    """100 Gaussians of sigma 5: rho 2 at delta 1e-9 is 14.150; rho + 2 sqrt(rho ln(1/delta)) is 14.876, exact 13.535."""
+    """100 Gaussians of sigma 5 at delta 1e-9: 14.150; rho + 2 sqrt(rho ln(1/delta)) is 14.876, exactly 13.535."""
     assert epsilon_of_zcdp(2.0, 1e-9) == pytest.approx(14.150, abs=5e-4)
 
 

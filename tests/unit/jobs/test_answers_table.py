@@ -1,0 +1,93 @@
+"""answers.parquet: queries as text that says exactly what was asked."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import jobs.answers_table
+from dpcore.domain import BinaryView
+from dpcore.queries import Conjunctions, Marginals
+from dpcore.uncertainty import Answers, of_model
+from jobs.answers_table import query_texts, write_answers
+from pipelines.attributes import Attribute, Kind
+from pipelines.layout import BasketLayout, TableLayout
+from pipelines.schema import Schema
+
+SCHEMA = Schema(
+    (
+        Attribute("sex", Kind.CATEGORICAL, values=("female", "male"), null=False),
+        Attribute("age", Kind.INTEGER, edges=(0, 30, 100)),
+        Attribute("job & rank", Kind.CATEGORICAL, values=("a=b", "plain", 'say "x"'), other=True, null=False),
+    )
+)
+TABLE = TableLayout("person", SCHEMA)
+BASKETS = BasketLayout("user", "item", 1000)
+JOB = '"job & rank"'
+JOBS = ['"a=b"', "plain", '"say \\"x\\""', "__other__"]
+
+
+def texts(queries: Marginals | Conjunctions, layout: TableLayout | BasketLayout) -> list[str]:
+    return [text for part in query_texts(queries, layout) for text in part.to_pylist()]
+
+
+def test_cells_of_marginals_are_named_in_the_order_of_their_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    ages = ["[0, 30)", "[30, 100]", "__null__"]
+    wanted = [f"sex={sex} & {JOB}={job}" for sex, job in itertools.product(("female", "male"), JOBS)]
+    wanted += [f"age={age}" for age in ages] + ["all"]
+    queries = Marginals(SCHEMA.domain, (("job & rank", "sex"), ("age",), ()))
+    assert texts(queries, TABLE) == wanted
+    monkeypatch.setattr(jobs.answers_table, "_ROWS_AT_ONCE", 3)
+    assert texts(queries, TABLE) == wanted
+
+
+def test_literals_of_a_table_are_named_by_column_and_sign() -> None:
+    columns = np.array([[0, 4], [1, 5], [3, 8]])
+    negated = np.array([[False, True], [False, False], [True, False]])
+    queries = Conjunctions(TABLE.view, columns, negated)
+    assert texts(queries, TABLE) == [
+        "sex=female & age!=__null__",
+        f'sex=male & {JOB}="a=b"',
+        f"age!=[30, 100] & {JOB}=__other__",
+    ]
+
+
+def test_items_of_baskets_are_numbers() -> None:
+    queries = Conjunctions(BinaryView(1000), np.array([[12, 845], [7, 3]]), np.array([[False, True], [False, False]]))
+    assert texts(queries, BASKETS) == ["12 & !845", "7 & 3"]
+
+
+def test_different_queries_have_different_texts() -> None:
+    view = TABLE.view
+    pairs = np.array(list(itertools.combinations(range(view.columns), 2)))
+    both = Conjunctions(view, np.tile(pairs, (2, 1)), np.repeat([[False, False], [True, False]], len(pairs), axis=0))
+    assert len(set(texts(both, TABLE))) == both.size
+
+
+def test_error_bars_that_are_not_known_are_null(tmp_path: Path) -> None:
+    queries = Marginals(SCHEMA.domain, (("sex",),))
+    values = np.array([1.5, -2.0])
+    write_answers(tmp_path / "model.parquet", queries, of_model(values), TABLE)
+    rows = pq.read_table(tmp_path / "model.parquet").to_pylist()
+    unknown = {"stddev": None, "lower": None, "upper": None}
+    assert rows == [
+        {"query": "sex=female", "kind": "marginal", "answer": 1.5, "measured": False, **unknown},
+        {"query": "sex=male", "kind": "marginal", "answer": -2.0, "measured": False, **unknown},
+    ]
+    measured = Answers(values, np.array([1.0, 2.0]), values - 1, values + 1, measured=True)
+    write_answers(tmp_path / "measured.parquet", queries, measured, TABLE)
+    table = pq.read_table(tmp_path / "measured.parquet")
+    assert table.column("stddev").to_pylist() == [1.0, 2.0]
+    assert table.column("lower").to_pylist() == [0.5, -3.0]
+    assert table.column("measured").to_pylist() == [True, True]
+
+
+def test_equal_answers_give_equal_bytes(tmp_path: Path) -> None:
+    queries = Conjunctions.single_columns(TABLE.view)
+    for name in ("one", "two"):
+        write_answers(tmp_path / name, queries, of_model(np.arange(queries.size, dtype=float)), TABLE)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()

@@ -1,0 +1,69 @@
+"""Every failure ends in one sentence and its number; a library's message never gets out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+from dpcore import errors
+from jobs.exit_codes import guarded
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def action() -> None:
+        raise error
+
+    return action
+
+
+CASES: list[tuple[BaseException, int]] = [
+    (errors.ConfigError("said"), 2),
+    (errors.DomainTooLargeError("said", 10, 5, "less"), 2),
+    (errors.InputError("said"), 3),
+    (errors.NoBudgetError("said"), 4),
+    (errors.BudgetExceededError("said", Fraction(2), Fraction(1), "rho"), 4),
+    (errors.LedgerUnavailableError("said"), 5),
+    (errors.EngineError("said"), 6),
+    (errors.IntegrityError("said"), 7),
+    (errors.MarqueeError("said"), 70),
+]
+
+
+@pytest.mark.parametrize(("error", "code"), CASES, ids=lambda part: type(part).__name__)
+def test_a_deliberate_error_speaks_for_itself(
+    capsys: pytest.CaptureFixture[str], error: BaseException, code: int
+) -> None:
+    assert guarded(raising(error)) == code
+    said = capsys.readouterr().err
+    assert said == f"marquee: {error}\n"
+
+
+def test_every_deliberate_error_has_a_row() -> None:
+    kinds = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.MarqueeError)}
+    assert kinds == {type(error) for error, _ in CASES}
+
+
+@pytest.mark.parametrize("error", [ValueError("secret 42"), KeyError("secret 42"), MemoryError("secret 42")])
+def test_an_unexpected_error_is_named_by_its_type_alone(capsys: pytest.CaptureFixture[str], error: Exception) -> None:
+    assert guarded(raising(error)) == 70
+    said = capsys.readouterr().err
+    assert "secret" not in said
+    assert said.count("\n") == 1
+    assert type(error).__name__ in said or "memory" in said
+
+
+def test_an_interrupt_is_no_failure_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(raising(KeyboardInterrupt())) == 130
+    assert "goes on" in capsys.readouterr().err
+
+
+def test_a_trace_is_shown_on_request_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(raising(ValueError("x")), debug=True) == 70
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_success_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(lambda: None) == 0
+    assert capsys.readouterr() == ("", "")

@@ -20,8 +20,10 @@ help: ## List the targets
 demo: $(VENV)/.core ## Generate two small datasets, release them, show the error
 	$(BIN)/marquee demo
 
+# Spark takes all cores by itself, and one JVM serves all its tests: they run apart.
 test: $(VENV)/.test ## Run the whole suite
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not spark"
+	$(BIN)/python -m pytest -m spark
 
 check: lint types imports ## Style, types and import contracts
 

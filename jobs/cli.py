@@ -27,7 +27,7 @@ _EXIT_CODES = (
 )
 
 # Of the parser that typer brings along, whichever it is.
-_UsageError = cast(type[Exception], typer.BadParameter.__base__)
+_UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 
 app = typer.Typer(
     add_completion=False,
@@ -62,34 +62,32 @@ def everywhere(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and ends the process with its exit code."""
-    ordered = _global_first(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(exit_codes.guarded(lambda: _command(ordered), debug="--debug" in ordered))
+    front, rest = _global_first(sys.argv[1:] if arguments is None else arguments)
+    as_json = f"--log-format={LogFormat.JSON}" in front
+    log.configure(LogFormat.JSON if as_json else LogFormat.TEXT)
+    say = log.failure if as_json else exit_codes.to_stderr
+    sys.exit(exit_codes.guarded(lambda: _command(front + rest), debug="--debug" in front, say=say))
 
 
 def _command(arguments: list[str]) -> None:
     """One command; a misspelled one is a config error like any other."""
     try:
-        code = app(args=arguments, prog_name="marquee", standalone_mode=False)
-    except typer.Exit as stop:
-        code = stop.exit_code
+        app(args=arguments, prog_name="marquee", standalone_mode=False)
     except typer.Abort as stop:
         raise KeyboardInterrupt from stop
     except _UsageError as error:
-        raise ConfigError(str(error)) from error
-    if isinstance(code, int) and code:
-        raise SystemExit(code)
+        raise ConfigError(error.format_message()) from error
 
 
-def _global_first(arguments: Sequence[str]) -> list[str]:
-    """The options of every command, moved to where the parser wants them."""
+def _global_first(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The options of every command, which may stand anywhere, and the rest."""
     front: list[str] = []
     rest: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if word == "--debug" or word.startswith("--log-format="):
+    for word in arguments:
+        if rest[-1:] == ["--log-format"]:
+            front.append(f"{rest.pop()}={word}")
+        elif word == "--debug" or word.startswith("--log-format="):
             front.append(word)
-        elif word == "--log-format":
-            front += [word, *([following] if (following := next(words, None)) is not None else [])]
         else:
             rest.append(word)
-    return front + rest
+    return front, rest

@@ -283,10 +283,10 @@ def parse_config(document: object) -> Config:
 
 
 _WANTED = {
-    "greater_than": "> {gt}",
-    "greater_than_equal": ">= {ge}",
-    "less_than": "< {lt}",
-    "less_than_equal": "<= {le}",
+    "greater_than": "> {gt:g}",
+    "greater_than_equal": ">= {ge:g}",
+    "less_than": "< {lt:g}",
+    "less_than_equal": "<= {le:g}",
     "literal_error": "{expected}",
     "int_type": "an integer",
     "float_type": "a number",

@@ -59,16 +59,22 @@ def sentence(error: BaseException) -> str:
     return f"unexpected {type(error).__name__}; run again with --debug to see where (the trace may show data)"
 
 
-def guarded(action: Callable[[], None], *, debug: bool = False) -> int:
-    """Runs a command and returns its exit code; every failure becomes one sentence on stderr.
+def to_stderr(said: str, code: int) -> None:
+    """One line for people."""
+    sys.stderr.write(f"marquee: {said}\n")
+
+
+def guarded(action: Callable[[], None], *, debug: bool = False, say: Callable[[str, int], None] = to_stderr) -> int:
+    """Runs a command and returns its exit code; every failure becomes one sentence.
 
     debug: Prints the traceback as well. SENSITIVE: a traceback may quote data.
+    say: Where the sentence goes, with the exit code.
     """
     try:
         action()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the outermost frame of the process
         if debug:
             traceback.print_exception(error)
-        sys.stderr.write(f"marquee: {sentence(error)}\n")
+        say(sentence(error), exit_code(error))
         return exit_code(error)
     return DONE

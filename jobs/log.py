@@ -32,6 +32,11 @@ def configure(log_format: LogFormat) -> None:
     )
 
 
+def failure(said: str, code: int) -> None:
+    """The sentence of a failed command, as an event."""
+    structlog.get_logger().error(said, exit_code=code)
+
+
 def info(event: str, **facts: str | int | float | None) -> None:
     """Says what happened. Facts are public: names, settings, noisy or planned figures."""
     structlog.get_logger().info(event, **facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import final
 
@@ -99,7 +100,7 @@ def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: 
     if record is None or done is not None:  # Another process ended while this one waited for its turn.
         return done or Outcome(job.release_id, job.output, already=True)
     journal = open_journal(job, ledger, record)
-    watched = _Watched(engine, lambda: ledger.advance(job.release_id, State.AGGREGATED))
+    watched = _Watched(engine, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
     made = _mechanism(job, ledger, EngineStatistics(watched, source), journal, progress)
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
@@ -149,7 +150,7 @@ def buy_popularity(
 def open_journal(job: Job, ledger: SqlLedger, record: ReleaseRecord) -> FileJournal:
     """The journal of a release. Raises IntegrityError when answers that were used are missing from it."""
     path = Path(record.state_folder) / "journal.jsonl"
-    journal = FileJournal(path, job.release_id, lambda: ledger.advance(job.release_id, State.MEASURING))
+    journal = FileJournal(path, job.release_id, cache(lambda: ledger.advance(job.release_id, State.MEASURING)))
     used = record.state.step >= State.MEASURING.step
     cut = record.journal_head is not None and journal.head != record.journal_head
     if (used and not len(journal)) or cut:

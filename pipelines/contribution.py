@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from pipelines.aggregators.protocol import BasketBlock, TableBlock
+from pipelines.arrow import integers, numbers_of
 from pipelines.encode import EncodedRows
 from pipelines.hashing import hash_texts, hash_words, key_of
 from pipelines.layout import BasketLayout, TableLayout
@@ -70,16 +71,16 @@ def group_by_unit(units: pa.Array) -> Groups:
     """Rows by unit, without a sort when the rows of each unit lie together already."""
     if not pa.types.is_integer(units.type):
         units = units.dictionary_encode().indices
-    keys = units.to_numpy(zero_copy_only=False)
+    keys = numbers_of(units)
     starts = _run_starts(keys)
     heads = keys[starts[:-1]]
     if bool((heads[1:] > heads[:-1]).all()):
         return Groups(None, starts)
-    runs = pa.array(heads).dictionary_encode()
+    runs = integers(heads).dictionary_encode()
     distinct = len(runs.dictionary)
     if distinct == heads.size:
         return Groups(None, starts)
-    return _counting_sort(runs.indices.to_numpy(), starts, distinct)
+    return _counting_sort(numbers_of(runs.indices), starts, distinct)
 
 
 def shard_numbers(units: pa.Array, shards: int, salt: bytes) -> NDArray[np.int64]:
@@ -91,7 +92,7 @@ def shard_numbers(units: pa.Array, shards: int, salt: bytes) -> NDArray[np.int64
 def unit_words(units: pa.Array, salt: bytes) -> NDArray[np.uint64]:
     """uint64 [rows], one word for each unit: the integer, or the keyed hash of the text."""
     if pa.types.is_integer(units.type):
-        words: NDArray[np.uint64] = units.to_numpy(zero_copy_only=False).view(np.uint64)
+        words: NDArray[np.uint64] = numbers_of(units).view(np.uint64)
         return words
     offsets = np.frombuffer(units.buffers()[1], dtype=np.int64)[units.offset : units.offset + len(units) + 1]
     texts = units.buffers()[2]
@@ -102,7 +103,7 @@ def unit_words(units: pa.Array, salt: bytes) -> NDArray[np.uint64]:
 def _hashes(rows: EncodedRows, picked: NDArray[np.int64], salt: bytes) -> NDArray[np.uint64]:
     """Keyed hash of (unit, encoded row) for some rows. SENSITIVE."""
     words = np.empty((len(rows.rows) + 1, picked.size), dtype=np.uint64)
-    words[0] = unit_words(rows.units.take(pa.array(picked)), salt)
+    words[0] = unit_words(rows.units.take(integers(picked)), salt)
     words[1:] = rows.rows[:, picked]
     return hash_words(words, key_of(salt))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
+from pipelines.arrow import booleans, integers, nulls_of, numbers_of, texts
 from pipelines.attributes import Attribute, Kind
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema
@@ -42,7 +42,7 @@ class EncodedRows:
             return filled[0]
         if not filled:
             height = len(layout.schema.attributes) if isinstance(layout, TableLayout) else 1
-            return cls(pa.array([], pa.int64()), np.empty((height, 0), dtype=_row_dtype(layout)))
+            return cls(pa.nulls(0, pa.int64()), np.empty((height, 0), dtype=_row_dtype(layout)))
         return cls(
             pa.concat_arrays([part.units for part in filled]), np.concatenate([part.rows for part in filled], axis=1)
         )
@@ -65,7 +65,7 @@ def encode_batch(batch: pa.RecordBatch, layout: Layout, dropped: pa.Array | None
     if valid is not None:
         batch, units = batch.filter(valid), units.filter(valid)
     if isinstance(layout, BasketLayout):
-        return EncodedRows(units, _numpy(batch.column(layout.item)).astype(np.int32, copy=False)[None, :])
+        return EncodedRows(units, numbers_of(batch.column(layout.item)).astype(np.int32, copy=False)[None, :])
     return EncodedRows(units, encode_table(batch, layout.schema))
 
 
@@ -122,24 +122,17 @@ def numbers(
     """Values int64 or float64 [rows] on the scale of the attribute's edges, and where they are null (None: nowhere)."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    null = _numpy(column.is_null()) if column.null_count else None
+    null = nulls_of(column) if column.null_count else None
     if attribute.kind is Kind.DATE:
         return _days(column), null
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
-    if null is not None:
-        column = column.fill_null(0)
-    values = _numpy(column)
+    values = numbers_of(column)
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False), null
     if values.dtype == np.uint64:
         values = np.minimum(values, np.uint64(_INT64.max))
     return values.astype(np.int64, copy=False), null
-
-
-def _numpy(column: pa.Array) -> NDArray[Any]:
-    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return values
 
 
 def _row_dtype(layout: Layout) -> type[np.integer]:
@@ -152,9 +145,9 @@ def items_inside(items: pa.Array, count: int) -> pa.Array | None:
     low, high = ends["min"].as_py(), ends["max"].as_py()
     if items.null_count == 0 and (low is None or (low >= 0 and high < count)):
         return None
-    values = _numpy(items.fill_null(0))
-    inside = (values >= 0) & (values < count)
-    return pc.and_(pa.array(inside), items.is_valid())
+    values = numbers_of(items)
+    inside = booleans((values >= 0) & (values < count))
+    return pc.and_(inside, items.is_valid()) if items.null_count else inside
 
 
 def _places(column: pa.Array, attribute: Attribute) -> NDArray[np.int32]:
@@ -165,13 +158,14 @@ def _places(column: pa.Array, attribute: Attribute) -> NDArray[np.int32]:
     listed, places = _comparable(attribute, column.dictionary.type)
     found = pc.index_in(column.dictionary, value_set=listed)
     place_of = np.full(len(column.dictionary) + 1, UNKNOWN, dtype=np.int32)
-    known = _numpy(found.is_valid())
-    place_of[:-1][known] = places[_numpy(found.drop_null())]
+    place_of[:-1][~nulls_of(found)] = places[numbers_of(found.drop_null())]
     # A dictionary may hold null as one of its values.
-    place_of[:-1][_numpy(column.dictionary.is_null())] = NULL
+    place_of[:-1][nulls_of(column.dictionary)] = NULL
     place_of[-1] = NULL
-    indices = column.indices.cast(pa.int64()).fill_null(len(column.dictionary))
-    codes: NDArray[np.int32] = place_of[_numpy(indices)]
+    indices = numbers_of(column.indices)
+    if column.indices.null_count:
+        indices = np.where(nulls_of(column.indices), len(column.dictionary), indices)
+    codes: NDArray[np.int32] = place_of[indices]
     return codes
 
 
@@ -179,17 +173,22 @@ def _comparable(attribute: Attribute, kind: pa.DataType) -> tuple[pa.Array, NDAr
     """The listed values as the column's type, without those that it cannot hold, and their places."""
     values = list(enumerate(attribute.values))
     if pa.types.is_integer(kind):
-        bounds = np.iinfo(kind.to_pandas_dtype())
+        bounds = np.iinfo(str(kind))
         values = [(place, value) for place, value in values if int(bounds.min) <= int(value) <= int(bounds.max)]
-    return pa.array([value for _, value in values], type=kind), np.array([place for place, _ in values], dtype=np.int32)
+        listed = integers(np.array([value for _, value in values], dtype=str(kind)))
+    elif pa.types.is_boolean(kind):
+        listed = booleans(np.array(attribute.values, dtype=np.bool_))
+    else:
+        listed = texts([str(value) for value in attribute.values]).cast(kind)
+    return listed, np.array([place for place, _ in values], dtype=np.int32)
 
 
 def _days(column: pa.Array) -> NDArray[np.int64]:
     """Days since 1970-01-01, in UTC where the column has a time zone; any day for null."""
     kind = column.type
     if pa.types.is_date32(kind):
-        return _numpy(column.view(pa.int32()).fill_null(0)).astype(np.int64)
-    ticks = _numpy(column.view(pa.int64()).fill_null(0))
+        return numbers_of(column.view(pa.int32())).astype(np.int64)
+    ticks = numbers_of(column.view(pa.int64()))
     a_day = _TICKS_A_DAY["ms"] if pa.types.is_date64(kind) else _TICKS_A_DAY[kind.unit]
     days: NDArray[np.int64] = ticks // a_day
     return days

@@ -67,7 +67,7 @@ class Findings:
 
     @property
     def clean(self) -> bool:
-        """Whether a run would count every row exactly as it is; nulls with a code of their own are no finding."""
+        """Whether a run would count every row as it is. Nulls are no finding: the schema says where they go."""
         dropped = self.null_units, self.null_items, self.items_out_of_range
         if any(dropped) or self.units_over_bound or self.units_in_many_files:
             return False

@@ -104,6 +104,10 @@ def raise_unreadable(path: str, error: Exception) -> NoReturn:
         raise InputError(f"{path} may not be read; want read permission") from error
     if "://" in path and isinstance(error, OSError):
         raise EngineError(f"{path} could not be read from its store ({type(error).__name__})") from error
+    if isinstance(error, MemoryError):
+        raise EngineError(f"memory ran out while {path} was read") from error
+    if isinstance(error, NotImplementedError):
+        raise InputError(f"{path} uses a feature of Parquet that this build of pyarrow cannot read") from error
     raise InputError(f"{path} cannot be read as Parquet; it is damaged or truncated") from error
 
 
@@ -161,7 +165,10 @@ def _matching(filesystem: fs.FileSystem, inner: str) -> list[str]:
             raise FileNotFoundError(inner)
     deep = "/" in pattern or "**" in pattern
     listing = filesystem.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=deep))
-    wanted = re.compile(_glob_expression(pattern))
+    try:
+        wanted = re.compile(_glob_expression(pattern))
+    except re.error:
+        raise InputError(f"{inner} is not a valid glob; want ranges such as [a-z]") from None
     # Some stores list their names with a leading slash that the question did not have.
     start = len(base.lstrip("/")) + 1
     relative = [info.path.lstrip("/")[start:] for info in listing if info.type is fs.FileType.File]

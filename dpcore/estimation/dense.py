@@ -93,12 +93,13 @@ class MultiplicativeWeights:
     """The distribution of MWEM: a dense table that follows measured marginals.
 
     Source: Hardt, Ligett and McSherry (2012), Fig. 1, step 3, for all cells of a marginal at once:
-    A(x) <- A(x) exp(q(x) (m - q(A)) / 2n), then scaled to sum n.
+    A(x) <- A(x) exp(step q(x) (m - q(A)) / n), then scaled to sum n; the paper's step is 1/2.
     """
 
-    def __init__(self, domain: Domain, start: NDArray[np.float64], total: float) -> None:
+    def __init__(self, domain: Domain, start: NDArray[np.float64], total: float, step: float = 0.5) -> None:
         self.domain = domain
         self.total = total
+        self.step = step
         self.table = start * (total / start.sum())
         self._offsets: dict[Clique, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
 
@@ -112,7 +113,7 @@ class MultiplicativeWeights:
         for clique, values in cycle:
             sums = self._multiply_then_sum(follower, factor * scale, clique)
             scale = self.total / sums.sum()
-            exponents = (values - scale * sums) / (2 * self.total)
+            exponents = (values - scale * sums) * (self.step / self.total)
             # Noise far above the total would overflow: such a step moves nearly all mass anyway.
             factor = np.exp(np.clip(exponents, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
             follower = clique

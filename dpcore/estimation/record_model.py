@@ -14,7 +14,7 @@ from dpcore.estimation.model import BasketRows, SyntheticRows, TableRows
 from dpcore.queries import Conjunctions, Marginals, Queries
 
 _BITS = 64
-_COLUMNS = 1 << 16  # Columns that are turned into bitmaps at a time.
+_CELLS = 1 << 26  # Cells of the 0/1 matrix that are unpacked at a time.
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,8 @@ class RecordModel:
         return cls(view, np.packbits(rows, axis=1), total)
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
-        if isinstance(queries, Marginals):
-            counts = self._count_cells(queries)
-        else:
-            counts = self._count_satisfied(queries)
-        return counts * (self.total / len(self.records))
+        counts = self._count_cells(queries) if isinstance(queries, Marginals) else self._count_satisfied(queries)
+        return np.asarray(counts * (self.total / len(self.records)), dtype=np.float64)
 
     def sample(self, units: int, generator: np.random.Generator) -> SyntheticRows:
         """Every record equally often, up to one; which come once more, and the order, is random."""
@@ -98,8 +95,9 @@ class RecordModel:
         """Columns as bits over the records, uint64 [columns, ceil(T / 64)]; bit t of a column is record t."""
         words = -(-len(self.records) // _BITS)
         bitmaps = np.zeros((self.view.columns, words * 8), dtype=np.uint8)
-        for start in range(0, self.view.columns, _COLUMNS):
-            stop = min(start + _COLUMNS, self.view.columns)
+        step = max(8, _CELLS // len(self.records) // 8 * 8)
+        for start in range(0, self.view.columns, step):
+            stop = min(start + step, self.view.columns)
             rows = np.unpackbits(self.records[:, start // 8 : -(-stop // 8)], axis=1, count=stop - start)
             packed = np.packbits(rows.T, axis=1, bitorder="little")
             bitmaps[start:stop, : packed.shape[1]] = packed

@@ -15,12 +15,12 @@ from dpcore.domain import BinaryView
 from dpcore.errors import ConfigError
 from dpcore.estimation.independent import to_simplex
 from dpcore.estimation.record_model import RecordModel
-from dpcore.exact_statistics import Shape
 from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.sensitivity import answer_sensitivity
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
-from dpcore.mechanisms.dual_query_schedule import Schedule, schedule_for
+from dpcore.mechanisms.dual_query_schedule import Schedule, schedule_for, slope_of_round
 from dpcore.oracles import fill
 from dpcore.oracles.clauses import signed_clauses
 from dpcore.oracles.enumerate import Enumeration
@@ -30,10 +30,38 @@ from dpcore.queries import Conjunctions, UnitCount
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
+_TOLERANCE = 0.01  # Gap of a best response, as a fraction of the samples: alpha / 4 of Algorithm 2 for alpha = 0.04.
+_TYPICAL_UNITS = (1_000, 10_000, 100_000, 1_000_000)
+_FOR_PLAN = 2  # Index of the number that a plan shows where the number of units is private.
+
 
 @final
 @dataclass(frozen=True)
 class DualQuery:
+    """Draws queries on which the synthetic data fall short, and adds a record that satisfies many of them.
+
+    Formal guarantees: a draw of round t has bounded range 2 eta (t - 1) / n where a unit is replaced and
+    eta (t - 1) / n0 where one is added or removed. Ranges add up under pure DP (Theorem 4.2); under zCDP a draw costs
+    range^2 / 8. The total and the marginals below are charged beside them.
+
+    A workload's weights are the weights of the first round: important queries start with more attention.
+
+    eta, samples, rounds: Of Algorithm 2; None for what the budget and the number of units suggest
+        (``dual_query_schedule``). Rounds is an upper bound: no more are run than the budget pays for.
+    oracle: "highs", or "enumerate" for at most 2^20 possible records.
+    free: What the columns become that no sampled query decides. "marginals": drawn from noisy one-way marginals, bought
+        for ``free_share``; "zeros": 0 (baskets only, a table has no zero); "uniform": any value alike. None takes
+        marginals for a table, whose one-way marginals cost next to nothing, and zeros for baskets: noise on every item
+        of a long list drowns the rare ones, and zero is right for most of them.
+    total_share: Share of the budget for the number of units where it is private. Rounds grow with the fourth root of
+        the budget, so 5 % costs about 1 % of them.
+    node_limit: Branch-and-bound nodes of a best response that rounding leaves more than 1 % from its bound. 0 by
+        default: exact responses take many times longer and do not lower the error.
+
+    Source: Gaboardi, Gallego Arias, Hsu, Roth and Wu, "Dual Query: Practical Private Query Release for High Dimensional
+    Data" (full version), Algorithm 2.
+    """
+
     eta: float | None = None
     samples: int | None = None
     rounds: int | None = None
@@ -41,7 +69,26 @@ class DualQuery:
     free: Literal["marginals", "zeros", "uniform"] | None = None
     free_share: float = 0.05
     total_share: float = 0.05
-    node_limit: int = 20
+    node_limit: int = 0
+
+    def plan(self, terms: Terms, workload: Workload) -> Plan:
+        queries = self._checked(terms, workload)
+        for_total, for_free = self._shares(terms, queries.view)
+        steps = []
+        if for_total:
+            scale = terms.measure_scale(UnitCount(), for_total)
+            steps.append(Step("measure units", float(for_total), 1, noise_stddev(terms.noise, scale)))
+        if for_free:
+            scale = terms.measure_scale(Conjunctions.single_columns(queries.view), for_free)
+            stddev = noise_stddev(terms.noise, scale)
+            steps.append(Step("measure one-way marginals", float(for_free), 1, stddev))
+        left = 1 - for_total - for_free
+        totals = _TYPICAL_UNITS if terms.unit.units is None else (terms.unit.units,)
+        schedules = [self._schedule(terms, left, total, workload) for total in totals]
+        shown = schedules[min(_FOR_PLAN, len(schedules) - 1)]
+        steps.append(Step("sample queries", float(left), shown.rounds))
+        notes = _notes(queries, shown) + (_by_units(schedules) if terms.unit.units is None else ())
+        return Plan(tuple(steps), shown.rounds, _memory(queries, shown), None, notes)
 
     def run(
         self,
@@ -51,62 +98,142 @@ class DualQuery:
         generator: np.random.Generator,
         progress: Progress = silent,
     ) -> Release:
-        queries = workload.queries
+        queries = self._checked(private.terms, workload)
         private.expect(queries)
-        total, bought = self._total(private)
-        chances, measured = self._chances(private, queries.view, total)
-        schedule = schedule_for(
-            private.terms, private.remaining_share, total, eta=self.eta, samples=self.samples, rounds=self.rounds
-        )
-        oracle = self._oracle()
-        hits = np.zeros(queries.size, dtype=np.int64)
+        total, chances, measured = self._measure(private, queries.view)
+        schedule = self._schedule(private.terms, private.remaining_share, total, workload)
+        oracle: Oracle = Enumeration() if self.oracle == "enumerate" else Highs(self.node_limit, _TOLERANCE)
+        prior = _log_weights(workload)
+        hits = np.zeros(queries.size, dtype=np.int64)  # Earlier records that satisfy each query.
         records = np.empty((schedule.rounds, -(-queries.view.columns // 8)), dtype=np.uint8)
-        prior = np.log(np.tile(workload.weights, 2))
         for t in range(1, schedule.rounds + 1):
+            # Weight of q: exp(eta * sum over i < t of q(D) - q(x^i)); of its complement alike.
             offsets = prior - schedule.eta * np.concatenate([hits, t - 1 - hits])
-            slope = Fraction(schedule.eta) * (t - 1)
+            slope = slope_of_round(schedule.eta, t)
             drawn = private.sample(queries, slope, offsets, total, schedule.samples)  # SAMPLE
             preferences = fill.draw_preferences(queries.view, chances, generator)
-            response = oracle.respond(signed_clauses(queries, drawn), preferences)  # RESPOND
-            _count_satisfied(queries.columns, queries.negated, response.record, hits)  # UPDATE
-            records[t - 1] = np.packbits(response.record)
+            best = oracle.respond(signed_clauses(queries, drawn), preferences)  # RESPOND
+            _add_satisfied(hits, queries.columns, queries.negated, best.record)  # UPDATE
+            records[t - 1] = np.packbits(best.record)
             progress(t, schedule.rounds)
         model = RecordModel(queries.view, records, float(total))
-        answers = hits * (total / schedule.rounds)
-        return Release(workload, of_model(answers), model, (*bought, *measured))
+        answers = hits.astype(np.float64) * (total / schedule.rounds)
+        return Release(workload, of_model(answers), model, measured)
 
-    def _oracle(self) -> Oracle:
-        return Enumeration() if self.oracle == "enumerate" else Highs(self.node_limit)
+    def _measure(
+        self, private: PrivateStatistics, view: BinaryView
+    ) -> tuple[int, NDArray[np.float64], tuple[Measurement, ...]]:
+        """The number of units, the chance of a 1 in each free column, and what was measured for them."""
+        for_total, for_free = self._shares(private.terms, view)
+        measured = []
+        total = private.terms.unit.units
+        if total is None:
+            measured.append(private.measure(UnitCount(), for_total))
+            total = max(1, int(measured[-1].values[0]))
+        match self._policy(view):
+            case "marginals":
+                measured.append(private.measure(Conjunctions.single_columns(view), for_free))
+                chances = _frequencies(measured[-1], view, total)
+            case "uniform":
+                chances = fill.uniform(view)
+            case _:
+                chances = np.zeros(view.columns)
+        return total, chances, tuple(measured)
 
-    def _total(self, private):
-        units = private.terms.unit.units
-        if units is not None:
-            return units, []
-        measured = private.measure(UnitCount(), Fraction(self.total_share))
-        return max(1, int(measured.values[0])), [measured]
+    def _schedule(self, terms: Terms, share: Fraction, total: int, workload: Workload) -> Schedule:
+        spread = float(np.ptp(_log_weights(workload)))
+        amount = share * terms.budget.amount
+        return schedule_for(terms, amount, total, eta=self.eta, samples=self.samples, rounds=self.rounds, spread=spread)
 
-    def _chances(self, private, view, total):
-        policy = self.free or ("marginals" if view.groups else "zeros")
-        if policy == "zeros":
-            return np.zeros(view.columns), []
-        if policy == "uniform":
-            return fill.uniform(view), []
-        measured = private.measure(Conjunctions.single_columns(view), Fraction(self.free_share))
-        return _frequencies(measured, view, total), [measured]
+    def _policy(self, view: BinaryView) -> str:
+        return self.free or ("marginals" if view.groups else "zeros")
+
+    def _shares(self, terms: Terms, view: BinaryView) -> tuple[Fraction, Fraction]:
+        """For the number of units, and for the one-way marginals."""
+        for_total = Fraction(self.total_share) if terms.unit.units is None else Fraction(0)
+        return for_total, Fraction(self.free_share) if self._policy(view) == "marginals" else Fraction(0)
+
+    def _checked(self, terms: Terms, workload: Workload) -> Conjunctions:
+        """The queries. Raises ConfigError for a workload, a privacy unit or settings that there is no proof for."""
+        queries = workload.queries
+        if not isinstance(queries, Conjunctions):
+            raise ConfigError(
+                "mechanism dual_query answers conjunctions; want workload.conjunctions, or mechanism gaussian, laplace "
+                "or mwem for marginals"
+            )
+        if answer_sensitivity(terms.unit) != 1:
+            raise ConfigError(
+                "mechanism dual_query has a proof for units of one row or one basket; want dataset.max_rows_per_unit: 1"
+            )
+        for name, value in (("eta", self.eta), ("samples", self.samples), ("rounds", self.rounds)):
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise ConfigError(f"mechanism.{name} is {value}; want > 0")
+        if self.node_limit < 0:
+            raise ConfigError(f"mechanism.node_limit is {self.node_limit}; want >= 0")
+        if not (self.total_share > 0 and self.free_share > 0 and self.total_share + self.free_share < 1):
+            raise ConfigError("mechanism.total_share and free_share; want both > 0 and a sum < 1")
+        if self.free == "zeros" and queries.view.groups:
+            raise ConfigError("mechanism.free: zeros on a table, where every attribute has a value; want marginals")
+        if self.oracle == "enumerate":
+            Enumeration().check(queries.view)
+        return queries
 
 
-def _frequencies(measured, view, total):
-    noisy = measured.values / total
+def _log_weights(workload: Workload) -> NDArray[np.float64]:
+    """Log-weights of the first round, float64 [2 m]: a query and its complement weigh the same."""
+    return np.tile(np.log(workload.weights), 2)
+
+
+def _frequencies(measured: Measurement, view: BinaryView, total: int) -> NDArray[np.float64]:
+    """One-way marginals as chances, float64 [view.columns].
+
+    In a group: the distribution nearest to the noisy frequencies. Outside: the noisy frequency, and 0 below
+    sqrt(2 ln d) standard deviations, which is what the largest of d pure noises reaches (Donoho and Johnstone 1994):
+    otherwise the noise of many rare items would fill every basket.
+    """
+    frequencies = measured.values / total
     if view.groups:
-        return np.concatenate([to_simplex(noisy[start:stop]) for start, stop in view.groups])
-    threshold = math.sqrt(2.0 * math.log(view.columns)) * measured.stddev
-    return np.where(measured.values > threshold, np.minimum(noisy, 1.0), 0.0)
+        return np.concatenate([to_simplex(frequencies[start:stop]) for start, stop in view.groups])
+    threshold = math.sqrt(2.0 * math.log(max(2, view.columns))) * measured.stddev
+    return np.where(measured.values > threshold, np.minimum(frequencies, 1.0), 0.0)
 
 
 @compiled
-def _count_satisfied(columns, negated, record, hits):
+def _add_satisfied(
+    hits: NDArray[np.int64], columns: NDArray[np.int32], negated: NDArray[np.bool_], record: NDArray[np.bool_]
+) -> None:
+    """Adds 1 where the record satisfies all literals of a query."""
     for query in range(columns.shape[0]):
-        holds = True
+        holds = 1
         for literal in range(columns.shape[1]):
-            holds = holds and record[columns[query, literal]] != negated[query, literal]
+            if record[columns[query, literal]] == negated[query, literal]:
+                holds = 0
+                break
         hits[query] += holds
+
+
+def _notes(queries: Conjunctions, schedule: Schedule) -> tuple[str, ...]:
+    bound = 4 * math.sqrt(math.log(2 * queries.size) / schedule.rounds)
+    promised = f"{bound:.2g} of the units" if bound < 1 else "nothing"
+    return (
+        f"eta {schedule.eta:g}, {schedule.samples:,} samples a round, {schedule.rounds:,} rounds",
+        f"answers are multiples of 1/{schedule.rounds:,} of the units; on workloads whose answers are mostly smaller, "
+        "compare with all-zeros",
+        f"the worst-case bound (Theorem 4.6) with so many rounds promises {promised} at best: it is no prediction",
+    )
+
+
+def _by_units(schedules: list[Schedule]) -> tuple[str, ...]:
+    options = ", ".join(
+        f"{units:,} units: {schedule.rounds:,} rounds of {schedule.samples:,} samples"
+        for units, schedule in zip(_TYPICAL_UNITS, schedules, strict=True)
+    )
+    shown = _TYPICAL_UNITS[_FOR_PLAN]
+    return (f"the number of units is private, so rounds follow from its noisy value; shown is {shown:,}. {options}",)
+
+
+def _memory(queries: Conjunctions, schedule: Schedule) -> int:
+    """Peak of queries and hits, weights and counts (about ten vectors of two slots a query), records and the solver."""
+    per_query = 5 * queries.order + 8 + 10 * 16
+    solver = 1000 * min(schedule.samples, 2 * queries.size) * queries.order
+    return per_query * queries.size + 2 * schedule.rounds * queries.view.columns + 64 * queries.view.columns + solver

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.dense import DenseModel, MultiplicativeWeights, check_size, tables_of
+from dpcore.estimation.independent import to_simplex
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.terms import Terms
@@ -21,6 +22,9 @@ from dpcore.mechanisms.totals import row_total, total_share
 from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
+
+LARGEST_STEP = 4.0
+START_MIX = 0.001
 
 
 @final
@@ -32,7 +36,10 @@ class Mwem:
     distribution: "final" or, as in Fig. 1, the "average" of the rounds.
     passes: How often a round follows all measurements so far; 1 pass over only the newest is Fig. 1.
     newest_only: Follows the newest measurement alone, as in Fig. 1.
-    start_share: Share of the budget for a noisy count of every cell to start from; 0 starts uniform.
+    step: Length of a multiplicative step; 1/2 in Fig. 1. Steps up to 4 cannot overshoot a marginal.
+    start: Where the distribution starts: "uniform" (Fig. 1), noisy counts of all "cells" (section 2.3.2), or the
+        product of noisy "one_way" marginals, which wide tables need more than anything else.
+    start_share: Share of the budget for those noisy counts.
     total_share: Share for the number of rows where it is private.
     select_share: Part of each round that selects; the rest measures.
     size_penalty: Taken off a marginal's score: its expected "noise" (cells times mean absolute noise), its number of
@@ -46,7 +53,9 @@ class Mwem:
     distribution: Literal["final", "average"] = "final"
     passes: int = 10
     newest_only: bool = False
-    start_share: float = 0.0
+    step: float = 2.0
+    start: Literal["uniform", "one_way", "cells"] = "one_way"
+    start_share: float = 0.1
     total_share: float = 0.02
     select_share: float = 0.5
     size_penalty: Literal["noise", "cells", "none"] = "noise"
@@ -62,10 +71,10 @@ class Mwem:
             Step("select", float(shares.select * self.rounds), self.rounds),
             Step("measure", float(shares.measure * self.rounds), self.rounds, noise_stddev(terms.noise, scale)),
         ]
-        if shares.start:
-            whole = queries.only([domain.names])
-            stddev = noise_stddev(terms.noise, terms.measure_scale(whole, shares.start))
-            steps.insert(0, Step("measure every cell", float(shares.start), 1, stddev))
+        first = self._start_queries(queries)
+        if first:
+            stddev = noise_stddev(terms.noise, terms.measure_scale(first[0], shares.start / len(first)))
+            steps.insert(0, Step(f"measure {self.start} to start from", float(shares.start), len(first), stddev))
         if shares.total:
             empty = terms.measure_scale(queries.only([()]), shares.total)
             steps.insert(0, Step("measure rows", float(shares.total), 1, noise_stddev(terms.noise, empty)))
@@ -84,10 +93,10 @@ class Mwem:
         queries, shares = _marginals(workload), self._shares(private.terms)
         private.expect(queries)
         total, bought = row_total(private, queries.domain, shares.total or Fraction(1))
-        start, initial = self._start(private, queries, shares)
-        weights = MultiplicativeWeights(_modelled(queries), start, total)
+        first = self._start_queries(queries)
+        measured = [private.measure(part, shares.start / len(first)) for part in first]
+        weights = MultiplicativeWeights(_modelled(queries), _start_table(queries, measured), total, self.step)
         average = np.zeros_like(weights.table) if self.distribution == "average" else None
-        measured: list[Measurement] = []
         for done in range(self.rounds):
             if average is not None:
                 average += weights.table / self.rounds
@@ -98,7 +107,7 @@ class Mwem:
             weights.follow(self._followed(measured), self.passes)  # ESTIMATE
             progress(done + 1, self.rounds)
         model = DenseModel(weights.domain, weights.table if average is None else average)
-        return Release(workload, of_model(model.answer(queries)), model, (*bought, *initial, *measured))
+        return Release(workload, of_model(model.answer(queries)), model, (*bought, *measured))
 
     def _score(self, terms: Terms, workload: Workload, weights: MultiplicativeWeights, shares: _Shares) -> L1Error:
         queries = _marginals(workload)
@@ -116,23 +125,17 @@ class Mwem:
 
     def _followed(self, measured: list[Measurement]) -> list[tuple[Clique, NDArray[np.int64]]]:
         chosen = measured[-1:] if self.newest_only else measured
-        return [(m.queries.cliques[0], m.values) for m in chosen if isinstance(m.queries, Marginals)]
+        return [(_clique(measurement), measurement.values) for measurement in chosen]
 
-    def _start(
-        self, private: PrivateStatistics, queries: Marginals, shares: _Shares
-    ) -> tuple[NDArray[np.float64], list[Measurement]]:
-        """The uniform table, or noisy counts of every cell mixed with it, so that no cell starts at 0."""
-        domain = _modelled(queries)
-        uniform = np.ones(domain.size())
-        if not shares.start:
-            return uniform, []
-        measured = private.measure(queries.only([domain.names]), shares.start)
-        noisy = np.maximum(measured.values, 0).astype(np.float64)
-        return noisy / max(1.0, noisy.sum()) + 0.1 * uniform / uniform.size, [measured]
+    def _start_queries(self, queries: Marginals) -> list[Marginals]:
+        """What is measured to start from, each part with one clique."""
+        names = _modelled(queries).names
+        cliques: dict[str, list[Clique]] = {"uniform": [], "one_way": [(name,) for name in names], "cells": [names]}
+        return [queries.only([clique]) for clique in cliques[self.start]]
 
     def _shares(self, terms: Terms) -> _Shares:
         total = total_share(terms, Fraction(self.total_share))
-        start = Fraction(self.start_share)
+        start = Fraction(0) if self.start == "uniform" else Fraction(self.start_share)
         a_round = (1 - total - start) / self.rounds
         select = a_round * Fraction(self.select_share)
         return _Shares(total, start, select, a_round - select)
@@ -142,8 +145,10 @@ class Mwem:
             raise ConfigError(f"mechanism.rounds {self.rounds}, passes {self.passes}; want both >= 1")
         if not 0 < self.select_share < 1:
             raise ConfigError(f"mechanism.select_share is {self.select_share}; want 0 < select_share < 1")
-        if self.start_share < 0 or not 0 < self.total_share < 1 or self.start_share + self.total_share >= 1:
-            raise ConfigError("mechanism.start_share and total_share; want start_share >= 0, total_share > 0, sum < 1")
+        if not 0 < self.step <= LARGEST_STEP:
+            raise ConfigError(f"mechanism.step is {self.step}; want 0 < step <= {LARGEST_STEP:g}")
+        if min(self.start_share, self.total_share) <= 0 or self.start_share + self.total_share >= 1:
+            raise ConfigError("mechanism.start_share and mechanism.total_share; want both > 0 and their sum < 1")
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,26 @@ class _Shares:
     start: Fraction
     select: Fraction
     measure: Fraction
+
+
+def _start_table(queries: Marginals, measured: list[Measurement]) -> NDArray[np.float64]:
+    """The product of the measured marginals, each mixed with a little of the uniform so that no cell starts at 0."""
+    domain = _modelled(queries)
+    table = np.ones(domain.sizes)
+    for measurement in measured:
+        clique = _clique(measurement)
+        counts = measurement.values.astype(np.float64)
+        chances = (1 - START_MIX) * to_simplex(counts / max(1.0, counts.sum())) + START_MIX / counts.size
+        table *= chances.reshape(
+            [size if name in clique else 1 for name, size in zip(domain.names, domain.sizes, strict=True)]
+        )
+    return table.ravel()
+
+
+def _clique(measurement: Measurement) -> Clique:
+    """The one clique of a measurement that this mechanism asked for."""
+    assert isinstance(measurement.queries, Marginals)
+    return measurement.queries.cliques[0]
 
 
 def _marginals(workload: Workload) -> Marginals:

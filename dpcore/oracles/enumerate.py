@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,13 +43,17 @@ class Enumeration:
             if best_value is None or values[leader] > best_value:
                 best, best_value = used[leader], int(values[leader])
         blocks = blocks_of(clauses, preferences)
-        chosen = np.array(
-            [next((i for i in range(*bounds) if best[i]), NONE) for bounds in zip(blocks.bounds, blocks.bounds[1:])],
-            dtype=np.int64,
-        )
+        chosen = _chosen(best, blocks.bounds)
         used, record = settled(clauses, blocks, chosen, preferences)
         value = clauses.value(used)
         return BestResponse(record, value, value)
+
+
+def _chosen(used: NDArray[np.bool_], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The position of the 1 in each block, or NONE."""
+    return np.array(
+        [next((i for i in range(start, stop) if used[i]), NONE) for start, stop in pairwise(bounds)], dtype=np.int64
+    )
 
 
 def _records(view: BinaryView, start: int) -> NDArray[np.bool_]:

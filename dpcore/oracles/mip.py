@@ -10,6 +10,7 @@ relaxation is mostly integral already. With integral x every z is integral at an
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import highspy
@@ -23,6 +24,7 @@ from dpcore.oracles.ties import NONE, Blocks, blocks_of, settled
 
 # The objective is an integer; a bound from HiGHS's tolerances may lie this much below the true one.
 _SLACK = 1e-4
+_CHECKS_A_NODE = 50
 _USABLE = (
     highspy.HighsModelStatus.kOptimal,
     highspy.HighsModelStatus.kSolutionLimit,
@@ -32,16 +34,16 @@ _USABLE = (
 
 @dataclass(frozen=True)
 class Highs:
-    """Linear relaxation, rounding and ascent; branch and bound where their values do not meet.
+    """Linear relaxation, rounding and coordinate ascent; branch and bound where that leaves a gap.
 
-    node_limit: Most nodes of branch and bound.
-    iteration_limit: Most simplex iterations of branch and bound: the root alone can be long. Both limits count work,
-        never seconds, so that a response can be repeated.
+    node_limit: Most nodes of branch and bound, 0 for none of it. It counts work, never seconds, so that a response can
+        be repeated; the work before the first branching is limited in proportion.
+    tolerance: Gap that is left alone, as a fraction of the sampled weight. DualQuery needs no exact response: alpha / 4
+        of the average sampled query will do (full paper, Algorithm 2).
     """
 
-    node_limit: int = 50
-    iteration_limit: int = 20_000
-    tolerance: float=0.0
+    node_limit: int = 1000
+    tolerance: float = 0.0
 
     def respond(self, clauses: SignedClauses, preferences: NDArray[np.float64]) -> BestResponse:
         blocks = blocks_of(clauses, preferences)
@@ -51,41 +53,49 @@ class Highs:
         model = _model(clauses, blocks)
         relaxed, bound = _solve_relaxation(model, clauses)
         used, record = settled(clauses, blocks, _rounded(relaxed, blocks), preferences)
-        if bound - clauses.value(used) > self.tolerance * np.abs(clauses.weights).sum() and self.node_limit:
-            found, bound = self._branch_and_bound(model, clauses, used, bound)
-            used, record = settled(clauses, blocks, _rounded(found, blocks), preferences)
+        gap = bound - clauses.value(used)
+        if self.node_limit and gap > self.tolerance * float(np.abs(clauses.weights).sum()):
+            found, proved = _branch_and_bound(model, clauses, used, self.node_limit)
+            bound = min(bound, proved)
+            better = settled(clauses, blocks, _rounded(found, blocks), preferences)
+            if clauses.value(better[0]) > clauses.value(used):
+                used, record = better
         return BestResponse(record, clauses.value(used), bound)
 
-    def _branch_and_bound(
-        self, model: highspy.HighsLp, clauses: SignedClauses, start: NDArray[np.bool_], bound: int
-    ) -> tuple[NDArray[np.float64], int]:
-        """The best x found, float64 [n], and a bound; ``start`` is where the search begins."""
-        columns = len(clauses.columns)
-        model.integrality_ = [highspy.HighsVarType.kInteger] * columns + [highspy.HighsVarType.kContinuous] * len(
-            clauses.weights
-        )
-        solver = _solver()
-        solver.setOptionValue("mip_max_nodes", self.node_limit)
-        solver.setOptionValue("mip_rel_gap", 0.0)
-        solver.setOptionValue("mip_abs_gap", 1 - 2 * _SLACK)  # Two integers that are nearer than this are equal.
-        solver.passModel(model)
-        point = highspy.HighsSolution()
-        satisfied = (start[clauses.literals] != clauses.negated).all(axis=1)
-        point.col_value = np.concatenate([start, satisfied]).astype(np.float64).tolist()
-        solver.setSolution(point)
 
-        calls = 0
+def _branch_and_bound(
+    model: highspy.HighsLp, clauses: SignedClauses, start: NDArray[np.bool_], node_limit: int
+) -> tuple[NDArray[np.float64], int]:
+    """The best x found, float64 [n], and a bound; ``start`` is where the search begins."""
+    columns = len(clauses.columns)
+    continuous = [highspy.HighsVarType.kContinuous] * len(clauses.weights)
+    model.integrality_ = [highspy.HighsVarType.kInteger] * columns + continuous
+    solver = _solver()
+    solver.setOptionValue("mip_max_nodes", node_limit)
+    solver.setOptionValue("mip_rel_gap", 0.0)
+    solver.setOptionValue("mip_abs_gap", 1 - 2 * _SLACK)  # Two integers that are nearer than this are equal.
+    solver.passModel(model)
+    satisfied = (start[clauses.literals] != clauses.negated).all(axis=1)
+    point = highspy.HighsSolution()
+    point.col_value = np.concatenate([start, satisfied]).astype(np.float64).tolist()
+    solver.setSolution(point)
+    solver.cbMipInterrupt += _stop_after(_CHECKS_A_NODE * node_limit)
+    _run(solver)
+    return _values(solver, columns), math.floor(clauses.constant - solver.getInfo().mip_dual_bound + _SLACK)
 
-        def stop_when_spent(event: highspy.HighsCallbackEvent) -> None:
-            nonlocal calls; calls += 1
-            if calls > self.node_limit:
-                event.interrupt()
 
-        solver.cbMipInterrupt += stop_when_spent
-        _run(solver)
-        found = _values(solver, columns)
-        proved = math.floor(clauses.constant - solver.getInfo().mip_dual_bound + _SLACK)
-        return found, min(bound, proved)
+def _stop_after(checks: int) -> Callable[[highspy.HighsCallbackEvent], None]:
+    """Interrupts at a number of HiGHS's own checks, which one thread makes at the same places in every run.
+
+    Nodes alone do not bound the work: cuts at the root can take seconds.
+    """
+    left = iter(range(checks))
+
+    def check(event: highspy.HighsCallbackEvent) -> None:
+        if next(left, None) is None:
+            event.interrupt()
+
+    return check
 
 
 def _model(clauses: SignedClauses, blocks: Blocks) -> highspy.HighsLp:
@@ -140,7 +150,7 @@ def _solve_relaxation(model: highspy.HighsLp, clauses: SignedClauses) -> tuple[N
 
 
 def _solver() -> highspy.Highs:
-    solver = highspy.Highs()
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.silent()
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("random_seed", 0)

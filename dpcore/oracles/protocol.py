@@ -13,7 +13,7 @@ from dpcore.oracles.clauses import SignedClauses
 
 
 class Status(StrEnum):
-    """OPTIMAL: no record has a larger value. FEASIBLE: the limit on work came first; the bound says how far off at most."""
+    """OPTIMAL: no record has a larger value. FEASIBLE: none is known, and the bound says how far off it is."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"

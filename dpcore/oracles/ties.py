@@ -125,7 +125,7 @@ def _open_literals(clauses: SignedClauses, chosen: NDArray[np.int64]) -> NDArray
     """How many literals of each clause do not hold, int64 [c]."""
     used = np.zeros(len(clauses.columns), dtype=np.bool_)
     used[chosen[chosen != NONE]] = True
-    return (used[clauses.literals] == clauses.negated).sum(axis=1)
+    return np.asarray((used[clauses.literals] == clauses.negated).sum(axis=1), dtype=np.int64)
 
 
 @compiled

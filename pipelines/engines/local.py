@@ -62,7 +62,7 @@ class LocalEngine:
     def broken_units(self, source: Source) -> pa.Array:
         """Units that break the claim ``clustered_by_unit``; none where it is not made. SENSITIVE."""
         if len(source.files) == 1 or not source.layout.clustered_by_unit:
-            return pa.array([], pa.null())
+            return pa.nulls(0)
         with ThreadPoolExecutor(self._workers) as pool:
             return units_in_many_files(pool.map(functools.partial(units_of_file, source), source.files))
 
@@ -91,7 +91,8 @@ class LocalEngine:
 
     @property
     def _workers(self) -> int:
-        return self.threads or len(os.sched_getaffinity(0))
+        allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        return self.threads or allowed or 1
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipelines.aggregators.protocol import Aggregator, Block
+from pipelines.arrow import booleans, integers, nulls_of, numbers_of
 from pipelines.contribution import basket_block, shard_numbers, table_block
 from pipelines.encode import EncodedRows, encode_batch, unit_column
 from pipelines.layout import TableLayout
@@ -31,7 +32,7 @@ def units_of_file(source: Source, path: str) -> pa.Array:
     """Distinct units of one file, without null: int64, uint64 or large_string. SENSITIVE."""
     columns = (unit_column(batch.column(0)) for batch in _read(path, (source.layout.unit,), (), None))
     chunks = [pc.unique(column.drop_null()) for column in columns if len(column) > column.null_count]
-    return pc.unique(pa.chunked_array(chunks)) if chunks else pa.array([], pa.null())
+    return pc.unique(pa.chunked_array(chunks)) if chunks else pa.nulls(0)
 
 
 def units_in_many_files(per_file: Iterable[pa.Array]) -> pa.Array:
@@ -55,7 +56,7 @@ def units_in_many_files(per_file: Iterable[pa.Array]) -> pa.Array:
         meeting.append(units)
         reach = max(reach, high)
     broken.extend(_repeated(meeting))
-    return pa.concat_arrays(broken) if broken else pa.array([], pa.null())
+    return pa.concat_arrays(broken) if broken else pa.nulls(0)
 
 
 def accumulate(
@@ -89,14 +90,13 @@ def split_by_unit(
     """
     wanted = range(shards) if wanted is None else wanted
     column = unit_column(batch.column(source.layout.unit))
-    filled = column.fill_null("" if pa.types.is_large_string(column.type) else 0)
-    numbers = shard_numbers(filled, shards, source.salt)
+    numbers = shard_numbers(column, shards, source.salt)
     if column.null_count:
-        numbers[column.is_null().to_numpy(zero_copy_only=False)] = 0 if unitless else -1
+        numbers[nulls_of(column)] = 0 if unitless else -1
     numbers -= wanted.start
     rows = np.flatnonzero((numbers >= 0) & (numbers < len(wanted)))
     rows = rows[np.argsort(numbers[rows], kind="stable")]
-    ordered = batch.take(pa.array(rows))
+    ordered = batch.take(integers(rows))
     stops = np.cumsum(np.bincount(numbers[rows], minlength=len(wanted))).tolist()
     return [ordered.slice(start, stop - start) for start, stop in pairwise([0, *stops])]
 
@@ -125,4 +125,4 @@ def _repeated(arrays: list[pa.Array]) -> list[pa.Array]:
     if len(arrays) < 2:
         return []
     counted = pc.value_counts(pa.chunked_array(arrays))
-    return [counted.field("values").filter(pc.greater(counted.field("counts"), 1))]
+    return [counted.field("values").filter(booleans(numbers_of(counted.field("counts")) > 1))]

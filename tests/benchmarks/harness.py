@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.benchmarks import process_tree
 from tests.benchmarks.case import Case, Figures, Inputs, Run, load_case
-from tests.benchmarks.measured import JUDGEMENT, PEER, TIMES, WORK
+from tests.benchmarks.measured import JUDGEMENT, PEER, STARTED, TIMES, WORK
 from tests.benchmarks.provenance import commit, digest, machine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,7 +63,7 @@ class Processes:
         command = [sys.executable, "-m", "tests.benchmarks.measured", self._module, role, str(seed)]
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(self._scratch / "compiled")}
         process = subprocess.Popen([*command, str(self._inputs), str(folder)], cwd=ROOT, env=environment)
-        peak = _watch(process, folder / TIMES)
+        peak = _watch(process, folder)
         if process.returncode != 0:
             raise subprocess.CalledProcessError(process.returncode, command)
         times = json.loads((folder / TIMES).read_text())
@@ -72,11 +72,12 @@ class Processes:
         return times, judgement
 
 
-def _watch(process: subprocess.Popen[bytes], end_of_work: Path) -> float:
-    """Waits for the process; returns the peak of the tree's memory until ``end_of_work`` appears, in MB."""
+def _watch(process: subprocess.Popen[bytes], folder: Path) -> float:
+    """Waits for the process; returns the peak of its tree's memory until the end of the work, in MB."""
     peak = 0.0
     while process.poll() is None:
-        if not end_of_work.exists():
+        # Before its first line a child still shows its parent's memory.
+        if (folder / STARTED).exists() and not (folder / TIMES).exists():
             peak = max(peak, process_tree.resident_mb(process.pid))
         time.sleep(_WATCH_SECONDS)
     return peak

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -20,12 +19,16 @@ from tests.benchmarks.case import load_case
 S = TypeVar("S")
 R = TypeVar("R")
 
-TIMES, JUDGEMENT = "times.json", "judgement.json"
+STARTED, TIMES, JUDGEMENT = "started", "times.json", "judgement.json"
 WORK, PEER = "work", "peer"
 
 
 def main(module: str, role: str, seed: int, inputs: Path, folder: Path) -> None:
-    """Writes TIMES, and for the work itself JUDGEMENT, into ``folder``. ``inputs``: JSON file of paths by name."""
+    """Writes STARTED, TIMES and, for the work itself, JUDGEMENT into ``folder``.
+
+    inputs: JSON file of paths by name.
+    """
+    (folder / STARTED).touch()
     case = load_case(module)
     state = case.prepare({name: Path(path) for name, path in json.loads(inputs.read_text()).items()}, seed)
     if role == PEER:
@@ -45,7 +48,7 @@ def _timed(work: Callable[[S], R], state: S, folder: Path) -> R:
         "cpu_seconds": total - cpu,
         "wall_seconds": wall,
         "process_cpu_seconds": total,
-        "own_peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10,
+        "own_peak_rss_mb": process_tree.own_peak_mb(),
     }
     _write(folder / TIMES, times)
     return result

@@ -1,49 +1,88 @@
-"""What is particular to the Beam engine: its temporary folder, its failures, its worker processes, its script."""
+"""What is particular to the Beam engine: its temporary folder, its failures and its worker processes."""
 
 from __future__ import annotations
 
-import logging
-import os
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
-from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError, EngineError, InputError
 from dpcore.queries import UnitCount
 from pipelines.aggregators import aggregator_for
-from pipelines.aggregators.protocol import Block
+from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines import distributed
 from pipelines.engines.beam import BeamEngine
 from pipelines.engines.local import LocalEngine
 from pipelines.source import Source, open_source
 from tests.support import engine_cases
-from tests.support.datasets import ROOT
 from tests.support.engine_cases import SALT
-from tests.support.small_release import EXACT, write_release
+from tests.support.quoting import SECRET, Quoting
 
 pytestmark = pytest.mark.beam
 
-SECRET = "patient-4711"
+
+@pytest.fixture(params=[True, False], ids=["clustered", "shuffled"])
+def task(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Source, Aggregator]:
+    case = engine_cases.messy_table()
+    layout = case.clustered() if request.param else case.layout
+    engine_cases.write(case.rows, tmp_path / "data", 3)
+    return open_source(str(tmp_path / "data"), layout, SALT), aggregator_for(case.requests[0], layout)
 
 
-@dataclass(frozen=True)
-class Quoting:
-    """An aggregator that fails as libraries do: with a value of the data in its message."""
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A new folder for --temp_location, which starts empty and must end so."""
+    (tmp_path / "temporary").mkdir()
+    return tmp_path / "temporary"
 
-    def create(self) -> NDArray[np.int64]:
-        return np.zeros(1, dtype=np.int64)
 
-    def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
-        raise ValueError(f"cannot parse {SECRET}")
+def test_sums_answers_of_many_slices_and_leaves_no_exact_count_behind(
+    task: tuple[Source, Aggregator], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distributed, "_SLICE", 3)
+    counted = BeamEngine([f"--temp_location={folder}"]).reduce(*task)
+    assert counted.size > 30
+    np.testing.assert_array_equal(counted, LocalEngine(1).reduce(*task))
+    assert list(folder.iterdir()) == []
 
-    def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-        return left + right
 
-    def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]:
-        return accumulator
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [False], ids=["shuffled"], indirect=True)
+def test_worker_processes_give_the_same_counts(task: tuple[Source, Aggregator], folder: Path) -> None:
+    processes = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    counted = BeamEngine([f"--temp_location={folder}", *processes]).reduce(*task)
+    np.testing.assert_array_equal(counted, LocalEngine(1).reduce(*task))
+
+
+def test_a_failed_task_quotes_no_value_and_leaves_nothing_behind(
+    task: tuple[Source, Aggregator], folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(EngineError, match=r"^a task failed with ValueError in add \(quoting\.py:\d+\)$"):
+        BeamEngine([f"--temp_location={folder}"]).reduce(task[0], Quoting())
+    assert "a task failed with ValueError" in caplog.text
+    assert SECRET not in caplog.text
+    assert list(folder.iterdir()) == []
+
+
+def test_a_damaged_file_is_named(task: tuple[Source, Aggregator]) -> None:
+    source, aggregator = task
+    path = Path(source.files[1])
+    content = bytearray(path.read_bytes())
+    content[4:200] = bytes(196)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"^{path} cannot be read as Parquet; it is damaged or truncated$"):
+        BeamEngine().reduce(source, aggregator)
+
+
+def test_workers_elsewhere_need_a_folder_that_they_reach() -> None:
+    with pytest.raises(ConfigError, match="Beam runner 'DataflowRunner' has no --temp_location; want a folder"):
+        BeamEngine(["--runner=DataflowRunner"])
+
+
+def test_no_unit_at_all_is_zero(tmp_path: Path) -> None:
+    case = engine_cases.messy_table()
+    nobody = case.rows.filter(case.rows["person"].is_null())
+    engine_cases.write(nobody, tmp_path, 2)
+    source = open_source(str(tmp_path), case.layout, SALT)
+    assert BeamEngine().reduce(source, aggregator_for(UnitCount(), case.layout)).tolist() == [0]

@@ -63,6 +63,7 @@ def test_a_relative_path_becomes_absolute(tmp_path: Path, monkeypatch: pytest.Mo
         ("nowhere/*.parquet", r"matches no Parquet file; want a file, a folder or a glob"),
         ("*.csv", r"matches no Parquet file"),
         ("empty", r"matches no Parquet file"),
+        ("[z-a].parquet", r"is not a valid glob; want ranges such as \[a-z\]"),
     ],
 )
 def test_names_a_path_without_files(tmp_path: Path, path: str, wanted: str) -> None:
@@ -182,6 +183,10 @@ def test_a_store_that_fails_can_be_tried_again_and_a_local_file_cannot() -> None
         raise_unreadable("/x", PermissionError())
     with pytest.raises(InputError, match=r"^/x cannot be read as Parquet; it is damaged or truncated$"):
         raise_unreadable("/x", OSError("bad value 'secret'"))
+    with pytest.raises(InputError, match=r"^/x uses a feature of Parquet that this build of pyarrow cannot read$"):
+        raise_unreadable("/x", pa.ArrowNotImplementedError("codec 'secret'"))
+    with pytest.raises(EngineError, match=r"^memory ran out while /x was read$"):
+        raise_unreadable("/x", pa.ArrowMemoryError("malloc"))
 
 
 def opened(folder: Path, layout: Layout = BASKETS, salt: bytes = SALT) -> Source:

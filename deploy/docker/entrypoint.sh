@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# What the container runs: a driver or an executor when Spark on Kubernetes asks for one, else a marquee command.
+set -euo pipefail
+
+case "${1:-}" in
+driver)
+    shift
+    exec spark-submit --deploy-mode client --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" "$@"
+    ;;
+executor)
+    # Spark numbers the JVM options of an executor from 0 and hands them over in the environment.
+    options=()
+    for ((number = 0; ; number++)); do
+        name=SPARK_JAVA_OPT_$number
+        [ -n "${!name+set}" ] || break
+        options+=("${!name}")
+    done
+    exec java "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
+        -cp "${SPARK_CONF_DIR:-$SPARK_HOME/conf}:$SPARK_HOME/jars/*${SPARK_CLASSPATH:+:$SPARK_CLASSPATH}" \
+        org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+        --driver-url "$SPARK_DRIVER_URL" \
+        --executor-id "$SPARK_EXECUTOR_ID" \
+        --cores "$SPARK_EXECUTOR_CORES" \
+        --app-id "$SPARK_APPLICATION_ID" \
+        --hostname "$SPARK_EXECUTOR_POD_IP" \
+        --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" \
+        --podName "$SPARK_EXECUTOR_POD_NAME"
+    ;;
+*)
+    exec marquee "$@"
+    ;;
+esac

@@ -1,0 +1,49 @@
+"""Arrow arrays as NumPy arrays and back, without a copy where their memory agrees.
+
+pyarrow's own conversions import pandas where it is installed, which costs every process more than it may have to count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+_FLOATS = {16: np.float16, 32: np.float32, 64: np.float64}
+
+
+def numbers_of(column: pa.Array) -> NDArray[Any]:
+    """Integers, floats or booleans [rows] as they lie in memory: any value where the column is null. Read-only."""
+    if pa.types.is_boolean(column.type):
+        return numbers_of(column.cast(pa.uint8())).view(np.bool_)
+    dtype = np.dtype(_FLOATS[column.type.bit_width] if pa.types.is_floating(column.type) else str(column.type))
+    if not len(column):
+        return np.empty(0, dtype=dtype)
+    return np.frombuffer(column.buffers()[1], dtype=dtype, count=len(column), offset=column.offset * dtype.itemsize)
+
+
+def nulls_of(column: pa.Array) -> NDArray[np.bool_]:
+    """bool [rows], True where the column is null."""
+    return numbers_of(column.is_null())
+
+
+def integers(values: NDArray[np.integer]) -> pa.Array:
+    """An Arrow array of integers over the same memory."""
+    values = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.type_for_alias(values.dtype.name), values.size, [None, pa.py_buffer(values)])
+
+
+def booleans(values: NDArray[np.bool_]) -> pa.Array:
+    """An Arrow array of booleans."""
+    return integers(values.view(np.uint8)).cast(pa.bool_())
+
+
+def texts(values: Sequence[str]) -> pa.Array:
+    """An Arrow array of texts, large_string."""
+    encoded = [value.encode() for value in values]
+    stops = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    buffers = [None, pa.py_buffer(stops), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.large_string(), len(encoded), buffers)

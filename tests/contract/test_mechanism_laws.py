@@ -1,0 +1,245 @@
+"""The laws of every mechanism: one row a mechanism, on every workload, privacy unit and currency."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.errors import ConfigError
+from dpcore.exact_statistics import Shape, Statistics
+from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.memory import MemoryJournal, MemoryLedger
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.mechanisms.additive_noise import Gaussian, Laplace
+from dpcore.mechanisms.api import Mechanism, Plan, Release
+from dpcore.mechanisms.independent import Independent
+from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.registry import MECHANISMS
+from dpcore.queries import Conjunctions
+from dpcore.queries.generation import random_conjunctions
+from dpcore.workload import Workload, all_k_way, conjunctive, explicit
+from tests.support.private import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
+from tests.support.tiny_statistics import TinyBaskets, TinyTable
+
+DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
+CODES = np.random.default_rng(0).integers(0, DOMAIN.sizes, (40, 3))
+ONE_HOT, ITEMS = BinaryView.one_hot(DOMAIN), BinaryView(6)
+BITS = np.random.default_rng(1).random((40, 6)) < 0.4
+BITS[:, 0] |= ~BITS.any(axis=1)
+
+
+def conjunctions(view: BinaryView) -> Workload:
+    return conjunctive(random_conjunctions(view, 8, 2, np.random.default_rng(2), negate=True))
+
+
+@dataclass(frozen=True)
+class Data:
+    """A kind of workload, with two neighbouring datasets of as many units."""
+
+    workload: Workload
+    statistics: Statistics
+    neighbour: Statistics
+
+
+def table(codes: np.ndarray[tuple[int, int], np.dtype[np.int64]], bound: int = 1) -> TinyTable:
+    return TinyTable(DOMAIN, codes, bound)
+
+
+OTHER_CODES, OTHER_BITS = CODES.copy(), BITS.copy()
+OTHER_CODES[0] = (CODES[0] + 1) % DOMAIN.sizes
+OTHER_BITS[0] = ~BITS[0]
+DATA = {
+    "marginals": Data(all_k_way(DOMAIN, 2), table(CODES), table(OTHER_CODES)),
+    "weighted marginals": Data(
+        explicit(DOMAIN, {("a",): 5.0, ("a", "b", "c"): 1.0, ("c", "b"): 0.1}), table(CODES), table(OTHER_CODES)
+    ),
+    "marginals of several rows a unit": Data(all_k_way(DOMAIN, 1), table(CODES, 2), table(OTHER_CODES, 2)),
+    "conjunctions of a table": Data(conjunctions(ONE_HOT), table(CODES), table(OTHER_CODES)),
+    "conjunctions of baskets": Data(
+        conjunctions(ITEMS), TinyBaskets(ITEMS, BITS, 6), TinyBaskets(ITEMS, OTHER_BITS, 6)
+    ),
+}
+MARGINALS = ("marginals", "weighted marginals", "marginals of several rows a unit")
+CONJUNCTIONS = ("conjunctions of a table", "conjunctions of baskets")
+PURE, ZCDP = Budget.pure(2), Budget.zcdp(Fraction(1, 2))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A mechanism with what it has a proof for.
+
+    exact: Whether it uses its whole budget, up to the rounding of shares (2^-30).
+    """
+
+    mechanism: Mechanism
+    data: tuple[str, ...]
+    budgets: tuple[Budget, ...]
+    exact: bool
+
+
+ROWS = [
+    Row(Laplace(), MARGINALS + CONJUNCTIONS, (PURE,), exact=True),
+    Row(Gaussian(), MARGINALS + CONJUNCTIONS, (ZCDP,), exact=True),
+    Row(Independent(), MARGINALS + CONJUNCTIONS, (PURE, ZCDP), exact=True),
+    Row(Mwem(rounds=3), MARGINALS, (PURE, ZCDP), exact=True),
+    Row(Mwem(rounds=2, distribution="average", start_share=0.3), MARGINALS, (PURE, ZCDP), exact=True),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mechanism on one kind of data under one privacy unit and currency."""
+
+    row: Row
+    data: Data
+    budget: Budget
+    replaced: bool
+    public: bool
+
+    def private(
+        self,
+        statistics: Statistics | None = None,
+        journal: MemoryJournal | None = None,
+        ledger: MemoryLedger | None = None,
+    ) -> PrivateStatistics:
+        found = self.data.statistics if statistics is None else statistics
+        units = 40 // (found.contribution.bound if found.contribution.shape is Shape.TABLE else 1)
+        return private_statistics(
+            found,
+            self.budget,
+            neighbours=REPLACE if self.replaced else ADD_REMOVE,
+            units=units if self.public else None,
+            journal=journal,
+            ledger=ledger,
+        )
+
+    def run(self, private: PrivateStatistics, seed: int = 0) -> Release:
+        return self.row.mechanism.run(private, self.data.workload, generator=np.random.default_rng(seed))
+
+    def plan(self, private: PrivateStatistics) -> Plan:
+        return self.row.mechanism.plan(private.terms, self.data.workload)
+
+
+UNITS = {"add/remove, private units": (False, False), "add/remove": (False, True), "replace": (True, True)}
+CASES, REFUSED = [], []
+for row, (kind, data), budget, (unit, (replaced, public)) in product(ROWS, DATA.items(), (PURE, ZCDP), UNITS.items()):
+    proved = kind in row.data and budget in row.budgets
+    name = f"{type(row.mechanism).__name__}-{kind}-{budget.currency.name}-{unit}"
+    (CASES if proved else REFUSED).append(pytest.param(Case(row, data, budget, replaced, public), id=name))
+every_case = pytest.mark.parametrize("case", CASES)
+
+
+def test_every_mechanism_that_a_config_can_name_has_a_row() -> None:
+    assert set(MECHANISMS.values()) <= {type(row.mechanism) for row in ROWS}
+
+
+@every_case
+def test_it_spends_its_budget_and_answers_in_the_shape_of_the_workload(case: Case) -> None:
+    ledger = MemoryLedger(case.budget)
+    private = case.private(ledger=ledger)
+    release = case.run(private)
+    assert ledger.spent == case.budget.amount
+    assert sum(charge.amount for charge in private.charges) <= case.budget.amount
+    if case.row.exact:
+        assert private.remaining_share < Fraction(1, 2**30)
+    answers = release.answers
+    for values in (answers.values, answers.stddev, answers.lower, answers.upper):
+        assert values.shape == (case.data.workload.queries.size,)
+        assert values.dtype == np.float64
+    assert np.isfinite(answers.values).all()
+    assert release.workload is case.data.workload
+    known = ~np.isnan(answers.stddev)
+    assert (answers.lower[known] <= answers.values[known]).all()
+    assert (answers.values[known] <= answers.upper[known]).all()
+
+
+@every_case
+def test_answers_of_a_model_are_those_of_the_model(case: Case) -> None:
+    release = case.run(case.private())
+    assert release.answers.measured == (release.model is None)
+    if release.model is not None:
+        assert np.allclose(release.answers.values, release.model.answer(case.data.workload.queries))
+        assert release.model.total >= 1
+
+
+@every_case
+def test_the_plan_tells_every_call_and_its_share(case: Case) -> None:
+    private = case.private()
+    plan = case.plan(private)
+    release = case.run(private)
+    assert sum(step.share for step in plan.steps) <= 1 + 1e-9
+    assert sum(step.calls for step in plan.steps) == len(private.charges)
+    planned = sorted({round(step.stddev, 9) for step in plan.steps if step.stddev is not None})
+    if all(step.calls == 1 or step.stddev is None for step in plan.steps):
+        assert sorted({round(measured.stddev, 9) for measured in release.measurements}) == planned
+    assert plan.memory_bytes > 0
+
+
+@every_case
+def test_everything_it_releases_comes_from_the_journal(case: Case) -> None:
+    """Replayed over a neighbour's data the run is the same to the last bit: nothing passes the kernel by."""
+    journal = MemoryJournal()
+    first = case.private(journal=journal)
+    release = case.run(first)
+    again = case.private(case.data.neighbour, journal=journal)
+    replayed = case.run(again)
+    assert len(journal.answers) == len(first.charges) == len(again.charges)
+    assert first.charges == again.charges
+    assert np.array_equal(release.answers.values, replayed.answers.values)
+    assert np.array_equal(release.answers.stddev, replayed.answers.stddev, equal_nan=True)
+    assert len(release.measurements) == len(replayed.measurements)
+    for one, other in zip(release.measurements, replayed.measurements, strict=True):
+        assert np.array_equal(one.values, other.values)
+        assert (one.noise, one.scale) == (other.noise, other.scale)
+    if release.model is not None and replayed.model is not None:
+        rows, others = (m.sample(30, np.random.default_rng(5)) for m in (release.model, replayed.model))
+        assert all(
+            np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
+            for one, other in zip(vars(rows).values(), vars(others).values(), strict=True)
+        )
+
+
+@every_case
+def test_the_plan_needs_no_data(case: Case) -> None:
+    assert case.plan(case.private(NoStatistics(case.data.statistics.contribution))).steps
+
+
+@every_case
+def test_progress_ends_where_it_says(case: Case) -> None:
+    seen: list[tuple[int, int]] = []
+    case.row.mechanism.run(
+        case.private(),
+        case.data.workload,
+        generator=np.random.default_rng(0),
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert seen[-1][0] == seen[-1][1]
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_has_no_proof_is_refused_before_anything_is_measured(case: Case) -> None:
+    private = case.private(NoStatistics(case.data.statistics.contribution))
+    for call in (case.plan, case.run):
+        with pytest.raises(ConfigError, match=r"want|choose"):
+            call(private)
+    assert private.charges == ()
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "marginals" in row.data], ids=lambda row: repr(row.mechanism))
+def test_marginals_of_baskets_are_refused_before_anything_is_measured(row: Row) -> None:
+    private = private_statistics(NoStatistics(DATA["conjunctions of baskets"].statistics.contribution), row.budgets[0])
+    with pytest.raises(ConfigError, match="marginals were asked of baskets"):
+        row.mechanism.run(private, DATA["marginals"].workload, generator=np.random.default_rng(0))
+    assert private.charges == ()
+
+
+def test_the_cases_cover_both_currencies_neighbours_and_units() -> None:
+    found = {(case.budget.currency, case.replaced, case.public) for (case,) in (param.values for param in CASES)}
+    assert found == set(product(Currency, (False,), (False, True))) | set(product(Currency, (True,), (True,)))
+    assert all(isinstance(DATA[kind].workload.queries, Conjunctions) for kind in CONJUNCTIONS)

@@ -1,0 +1,146 @@
+"""The laws of every model: one row a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.estimation.dense import DenseModel
+from dpcore.estimation.independent import IndependentModel
+from dpcore.estimation.model import Model, SyntheticRows, TableRows
+from dpcore.queries import Conjunctions, Marginals
+from dpcore.queries.generation import random_conjunctions
+from tests.support.tiny_statistics import count_conjunctions, one_hot_matrix
+
+DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
+VIEW = BinaryView.one_hot(DOMAIN)
+ITEMS = BinaryView(6)
+ROWS = 20_000
+LARGEST_ERROR = 6 * 0.5 / ROWS**0.5  # Six standard deviations of a frequency: wrong once in 5e8.
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model to hold to the laws.
+
+    view: The columns it can answer conjunctions about.
+    marginals: Whether it answers marginals of DOMAIN.
+    """
+
+    name: str
+    make: Callable[[], Model]
+    view: BinaryView
+    marginals: bool
+
+
+def dense() -> Model:
+    cells = np.random.default_rng(1).exponential(size=24) * (np.arange(24) % 5 > 0)
+    return DenseModel(DOMAIN, cells * 730.5 / cells.sum())
+
+
+def independent_table() -> Model:
+    parts = [np.random.default_rng(size).dirichlet(np.ones(size)) for size in DOMAIN.sizes]
+    return IndependentModel(VIEW, np.concatenate(parts), 512.0, DOMAIN)
+
+
+def independent_baskets() -> Model:
+    return IndependentModel(ITEMS, np.array([0.0, 0.01, 0.2, 0.5, 0.9, 1.0]), 99.5)
+
+
+MODELS = [
+    Row("dense", dense, VIEW, True),
+    Row("independent, table", independent_table, VIEW, True),
+    Row("independent, baskets", independent_baskets, ITEMS, False),
+]
+every_model = pytest.mark.parametrize("row", MODELS, ids=lambda row: row.name)
+MARGINALS = Marginals(DOMAIN, tuple(chain.from_iterable(combinations("abc", order) for order in range(4))))
+
+
+def conjunctions(view: BinaryView) -> list[Conjunctions]:
+    generator = np.random.default_rng(2)
+    return [random_conjunctions(view, 6, order, generator, negate=order > 1) for order in (1, 2, 3)]
+
+
+@every_model
+def test_answers_are_counts_between_nothing_and_the_total(row: Row) -> None:
+    model = row.make()
+    for queries in [*conjunctions(row.view), *([MARGINALS] if row.marginals else [])]:
+        answers = model.answer(queries)
+        assert answers.shape == (queries.size,)
+        assert answers.dtype == np.float64
+        assert np.isfinite(answers).all()
+        assert answers.min() >= 0
+        assert answers.max() <= model.total * (1 + 1e-12)
+
+
+@every_model
+def test_marginals_agree_where_they_overlap(row: Row) -> None:
+    if not row.marginals:
+        return
+    model = row.make()
+    tables = dict(zip(MARGINALS.cliques, MARGINALS.split(model.answer(MARGINALS)), strict=True))
+    assert tables[()] == pytest.approx(model.total)
+    for clique, table in tables.items():
+        for axis, name in enumerate(clique):
+            smaller = tuple(other for other in clique if other != name)
+            assert np.allclose(table.sum(axis=axis), tables[smaller])
+
+
+@every_model
+def test_a_literal_and_its_negation_sum_to_the_total(row: Row) -> None:
+    model = row.make()
+    positive = Conjunctions.single_columns(row.view)
+    negative = Conjunctions(row.view, positive.columns, ~positive.negated)
+    assert np.allclose(model.answer(positive) + model.answer(negative), model.total)
+
+
+@every_model
+def test_marginals_and_conjunctions_agree(row: Row) -> None:
+    if not row.marginals:
+        return
+    model = row.make()
+    single = model.answer(Conjunctions.single_columns(row.view))
+    assert np.allclose(single, model.answer(Marginals(DOMAIN, (("a",), ("b",), ("c",)))))
+
+
+@every_model
+def test_rows_come_as_often_as_the_answers_say(row: Row) -> None:
+    model = row.make()
+    matrix = columns_of(model.sample(ROWS, np.random.default_rng(3)), row.view)
+    assert matrix.shape == (ROWS, row.view.columns)
+    for queries in conjunctions(row.view):
+        frequencies = count_conjunctions(queries, matrix) / ROWS
+        assert np.abs(frequencies - model.answer(queries) / model.total).max() < LARGEST_ERROR
+
+
+@every_model
+def test_one_generator_state_gives_one_sample(row: Row) -> None:
+    model = row.make()
+    first, again, other = (columns_of(model.sample(50, np.random.default_rng(s)), row.view) for s in (4, 4, 5))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@every_model
+def test_as_many_rows_come_as_are_asked(row: Row) -> None:
+    model = row.make()
+    for units in (1, 7):
+        assert columns_of(model.sample(units, np.random.default_rng(6)), row.view).shape[0] == units
+
+
+def columns_of(rows: SyntheticRows, view: BinaryView) -> NDArray[np.bool_]:
+    """Synthetic rows as 0/1 columns, bool [units, view.columns]."""
+    if isinstance(rows, TableRows):
+        assert rows.codes.dtype == np.int32
+        return one_hot_matrix(rows.domain, rows.codes)
+    assert (np.diff(rows.unit) >= 0).all()
+    matrix = np.zeros((rows.units, view.columns), dtype=np.bool_)
+    matrix[rows.unit, rows.item] = True
+    assert matrix.sum() == len(rows.unit)  # No pair comes twice.
+    return matrix

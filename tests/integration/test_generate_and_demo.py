@@ -1,0 +1,78 @@
+"""Generated data by command, and the demo from nothing to its figures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.cli import main
+from jobs.commands import demo
+from jobs.ledger import SqlLedger
+
+
+def marquee(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert isinstance(stop.value.code, int)
+    return stop.value.code, out, err
+
+
+def test_baskets_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ("--users", "5000", "--films", "100", "--pairs", "50000", "--files", "2")
+    code, out, err = marquee(capsys, "generate", "baskets", str(tmp_path / "films"), *sizes)
+    assert (code, out) == (0, f"2 files in {tmp_path / 'films'}\n"), err
+    table = pq.read_table(tmp_path / "films")
+    assert table.column_names == ["user_id", "movie_id"]
+    assert table.num_rows == pytest.approx(50_000, rel=0.1)
+    code, _, err = marquee(capsys, "generate", "baskets", str(tmp_path / "films"), *sizes)
+    assert code == 2
+    assert "holds something already" in err
+
+
+def test_a_table_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = marquee(capsys, "generate", "table", str(tmp_path / "people"), "--rows", "500", "--files", "1")
+    assert code == 0, err
+    assert pq.read_table(tmp_path / "people").num_rows == 500
+    assert (tmp_path / "people.schema.yaml").exists()
+    assert str(tmp_path / "people.schema.yaml") in out
+
+
+@pytest.fixture
+def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("USERS", 2_500), ("FILMS", 120), ("PAIRS", 60_000), ("PEOPLE", 3_000), ("FILES", 1)):
+        monkeypatch.setattr(demo, name, size)
+
+
+def test_the_demo_releases_two_datasets_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], small_demo: None
+) -> None:
+    folder = tmp_path / "demo"
+    code, out, err = marquee(capsys, "demo", str(folder))
+    assert code == 0, err
+    for name in ("films", "people"):
+        assert (folder / f"{name}-release" / "_SUCCESS").exists()
+        assert f"{folder}/{name}-release/" in out
+    errors = re.findall(r"^  (release|zeros|product) +(\S+) +(\S+)", out, re.MULTILINE)
+    assert [row[0] for row in errors] == ["release", "zeros", "product"] * 2
+    assert out.count("differential privacy for add_remove_unit") == 2
+    code, again, _ = marquee(capsys, "demo", str(folder))
+    assert code == 0
+    assert again.replace("generating data ...\n", "") == out.replace("generating data ...\n", "")
+    ledger = SqlLedger(f"sqlite:///{folder}/marquee.db")
+    assert [len(ledger.history(name)) for name in ("films", "people")] == [1, 1]
+
+
+def test_an_interrupted_demo_starts_its_data_afresh(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], small_demo: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "EXAMPLES", demo.EXAMPLES[1:])
+    (tmp_path / "people.partial").mkdir()
+    (tmp_path / "people.partial" / "part-00000.parquet").write_text("half")
+    (tmp_path / "people.partial.schema.yaml").write_text("half")
+    code, _, err = marquee(capsys, "demo", str(tmp_path))
+    assert code == 0, err
+    assert not list(tmp_path.glob("*.partial*"))

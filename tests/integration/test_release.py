@@ -1,0 +1,391 @@
+"""One release from a config to a published folder, and every way in which it may be interrupted or repeated."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from dpcore.kernel.exact_answers import ExactAnswers
+from dpcore.kernel.sensitivity import squared_l2_sensitivity
+from jobs import publish
+from jobs.job import load_job
+from jobs.ledger import SqlLedger
+from jobs.ledger_records import State
+from jobs.run import build_workload, open_statistics
+from pipelines.engines.local import LocalEngine
+from tests.support.datasets import ROOT
+from tests.support.releases import LEDGER, World, baskets_world, people, table_world
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> World:
+    monkeypatch.chdir(tmp_path)
+    world = table_world(tmp_path, capsys)
+    world.budget()
+    return world
+
+
+@pytest.fixture
+def baskets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> World:
+    monkeypatch.chdir(tmp_path)
+    world = baskets_world(tmp_path, capsys)
+    world.budget(epsilon=20.0)
+    return world
+
+
+def state(world: World) -> State:
+    record = SqlLedger(LEDGER).release(world.job().release_id)
+    assert record is not None
+    return record.state
+
+
+def test_a_release_is_published_whole(table: World) -> None:
+    code, out, err = table.run()
+    assert code == 0, err
+    assert out.startswith(f"published: {table.folder / 'out' / 'people'}\n")
+    assert "(1, 1e-06)-differential privacy for add_remove_unit on column 'person'" in out
+    files = table.files("out/people")
+    names = ["_SUCCESS", "answers.parquet", "certificate.json", "manifest.json", "synthetic/part-00000.parquet"]
+    assert list(files) == [f"out/people/{name}" for name in names]
+    answers = pq.read_table(table.folder / "out/people/answers.parquet")
+    assert answers.num_rows == build_workload(table.job()).queries.size
+    assert answers.column("query")[0].as_py() == "sex=female & work=private"
+    assert (state(table), table.charges()) == (State.PUBLISHED, 1)
+    code, out, _ = table.marquee("status", "release.yaml", "--json")
+    assert (code, json.loads(out)["state"]) == (0, "published")
+
+
+def test_the_same_config_twice_gives_the_same_bytes_and_one_charge(table: World) -> None:
+    assert table.run()[0] == 0
+    before = table.files("out/people")
+    table.set("engine", {"name": "local", "options": {"threads": 1}})  # Speed is no part of a release.
+    code, out, _ = table.run()
+    assert (code, out.splitlines()[0]) == (0, f"already published: {table.folder / 'out' / 'people'}")
+    assert table.files("out/people") == before
+    assert table.charges() == 1
+
+
+def test_a_lost_output_is_written_again_from_the_journal(table: World) -> None:
+    assert table.run()[0] == 0
+    before = table.files("out/people")
+    (table.folder / "out" / "people").rename(table.folder / "gone")
+    assert table.run()[0] == 0
+    assert table.files("out/people") == before
+    assert table.charges() == 1
+
+
+def test_a_release_published_elsewhere_is_found_there(table: World) -> None:
+    assert table.run()[0] == 0
+    table.set("output.path", "out/again")
+    code, out, _ = table.run()
+    assert (code, out.splitlines()[0]) == (0, f"already published: {table.folder / 'out' / 'people'}")
+    assert not (table.folder / "out" / "again").exists()
+
+
+def test_other_input_under_a_finished_id_is_an_integrity_error(table: World) -> None:
+    assert table.run()[0] == 0
+    pq.write_table(people(300, 100, np.random.default_rng(9)), table.folder / "data" / "part-3.parquet")
+    before = table.files()
+    code, _, err = table.run()
+    assert code == 7
+    assert "snapshot" in err
+    assert table.files() == before
+
+
+def test_a_changed_answer_is_an_integrity_error(table: World) -> None:
+    assert table.run()[0] == 0
+    path = table.folder / "out/people/certificate.json"
+    path.write_text(path.read_text().replace("0.0", "0.1", 1))
+    code, _, err = table.run()
+    assert code == 7
+    assert "certificate.json" in err
+
+
+def test_a_lost_ledger_is_an_integrity_error(table: World) -> None:
+    assert table.run()[0] == 0
+    (table.folder / "marquee.db").unlink()
+    table.budget()
+    before = table.files()
+    code, _, err = table.run()
+    assert code == 7
+    assert "ledger" in err
+    assert table.files() == before
+
+
+def test_an_unmarked_folder_is_completed(table: World) -> None:
+    assert table.run()[0] == 0
+    before = table.files("out/people")
+    (table.folder / "out/people/_SUCCESS").unlink()
+    assert table.run()[0] == 0
+    assert table.files("out/people") == before
+
+
+# Runs a release in which this process is killed: the first argument says where, the second after how many calls.
+DRIVER = """
+import os, signal, sys
+import jobs.cli, jobs.journal, jobs.ledger, jobs.publish, jobs.run
+
+place, calls = sys.argv[1], int(sys.argv[2])
+owner, name, when = {
+    "reserved": (jobs.ledger.SqlLedger, "reserve", "after"),
+    "record": (jobs.journal.FileJournal, "record", "before"),
+    "recorded": (jobs.journal.FileJournal, "record", "after"),
+    "torn": (jobs.journal.os, "fsync", "before"),
+    "written": (jobs.run, "write_certificate", "after"),
+    "renamed": (jobs.publish, "finish", "before"),
+    "marked": (jobs.publish, "finish", "after"),
+}[place]
+original, done = getattr(owner, name), 0
+
+def deadly(*arguments, **named):
+    global done
+    done += 1
+    if when == "before" and done == calls:
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = original(*arguments, **named)
+    if when == "after" and done == calls:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+
+setattr(owner, name, deadly)
+jobs.cli.main(["run", "release.yaml"])
+"""
+KILLS = [
+    ("reserved", 1, State.RESERVED),
+    ("record", 1, State.AGGREGATED),
+    ("recorded", 4, State.MEASURING),
+    ("torn", 3, State.MEASURING),
+    ("written", 1, State.ESTIMATED),
+    ("renamed", 1, State.ESTIMATED),
+    ("marked", 1, State.ESTIMATED),
+]
+
+
+@pytest.mark.parametrize(("place", "calls", "left"), KILLS)
+def test_a_killed_release_goes_on_under_its_one_charge(table: World, place: str, calls: int, left: State) -> None:
+    killed = subprocess.run(
+        [sys.executable, "-c", DRIVER, place, str(calls)],
+        cwd=table.folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert (state(table), table.charges()) == (left, 1)
+    journal = table.folder / "out" / ".marquee" / table.job().release_id / "journal.jsonl"
+    drawn = journal.read_bytes() if journal.exists() else b""
+    code, _, err = table.run()
+    assert code == 0, err
+    assert (state(table), table.charges()) == (State.PUBLISHED, 1)
+    whole = drawn[: drawn.rfind(b"\n") + 1]
+    assert journal.read_bytes().startswith(whole), "what was drawn is never drawn again"
+    assert publish.standing(table.folder / "out/people", table.job().release_id) is publish.Standing.DONE
+
+
+def test_a_journal_that_was_lost_is_an_integrity_error(table: World) -> None:
+    assert table.run()[0] == 0
+    (table.folder / "out" / "people").rename(table.folder / "gone")
+    journal = table.folder / "out" / ".marquee" / table.job().release_id / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    for kept in (lines[:-1], []):
+        journal.write_bytes(b"".join(kept))
+        code, _, err = table.run()
+        assert code == 7
+        assert "journal.jsonl lacks answers" in err
+
+
+def test_one_release_runs_once_at_a_time(table: World) -> None:
+    folder = table.folder / "out" / ".marquee" / table.job().release_id
+    folder.mkdir(parents=True)
+    with open(folder / "lock", "wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        code, _, err = table.run()
+    assert code == 5
+    assert "try again" in err
+    assert table.charges() == 0
+    assert table.run()[0] == 0
+
+
+def test_the_command_that_a_missing_budget_names_creates_it(table: World) -> None:
+    table.set("privacy.ledger", "sqlite:///other ledger.db")
+    code, _, err = table.run()
+    assert code == 4
+    command = shlex.split(err.split("create one with: ")[1])
+    assert command[0] == "marquee"
+    assert table.marquee(*command[1:])[0] == 0
+    assert table.run()[0] == 0
+
+
+def test_budgets_are_shown_with_their_history(table: World) -> None:
+    assert table.run()[0] == 0
+    code, out, _ = table.marquee("budget", "show")
+    assert code == 0
+    assert "people: epsilon 1, delta 1e-06; spent rho 0.024356 of 0.024356 (epsilon 1 at delta 1e-06)" in out
+    code, out, _ = table.marquee("budget", "history", "--dataset", "people")
+    assert (code, out.count("\n")) == (0, 1)
+    assert table.job().release_id[:12] in out
+
+
+def test_a_plan_reads_and_writes_nothing(table: World) -> None:
+    for path in (table.folder / "data").iterdir():
+        path.unlink()
+    (table.folder / "marquee.db").unlink()
+    before = table.files()
+    code, out, _ = table.marquee("plan", "release.yaml")
+    assert code == 0
+    assert "rho = 0.024356 of dataset 'people'" in out
+    assert "Nothing was spent and no data were read." in out
+    code, out, _ = table.marquee("plan", "release.yaml", "--json")
+    facts = json.loads(out)
+    assert (facts["release_id"], facts["rounds"]) == (table.job().release_id, 3)
+    assert table.files() == before
+
+
+def test_baskets_chosen_by_noisy_popularity(baskets: World) -> None:
+    code, _, err = baskets.run()
+    assert code == 0, err
+    certificate = json.loads((baskets.folder / "out/shop/certificate.json").read_text())
+    charges = {charge["label"]: Fraction(charge["amount"]) for charge in certificate["charges"]}
+    total = Fraction(certificate["guarantee"]["amount"])
+    assert list(charges) == ["popularity measure 0", "measure 0"]
+    assert float(charges["popularity measure 0"] / total) == pytest.approx(0.1)
+    assert sum(charges.values()) <= total
+    assert float(sum(charges.values()) / total) == pytest.approx(1.0)
+    assert not (baskets.folder / "out/shop/synthetic").exists()
+    answers = pq.read_table(baskets.folder / "out/shop/answers.parquet").to_pandas()
+    job = baskets.job()
+    scale = (squared_l2_sensitivity(job.stand_in.queries, job.unit) / 2 / float(job.rest.amount)) ** 0.5
+    assert answers.measured.all()
+    assert answers.stddev.to_numpy() == pytest.approx(scale)
+    items = [int(item) for text in answers["query"] for item in text.split(" & ")]
+    assert np.mean(np.array(items) < 20) > 0.8, "about 11 of 12 pairs have popular items"
+
+
+def test_an_evaluation_sees_what_was_released_beside_the_baselines(baskets: World) -> None:
+    code, _, err = baskets.marquee("evaluate", "release.yaml")
+    assert code == 2
+    assert "not published" in err
+    assert baskets.run()[0] == 0
+    before = baskets.files()
+    code, out, _ = baskets.marquee("evaluate", "release.yaml", "--json")
+    assert code == 0
+    rows = json.loads(out)["rows"]
+    assert list(rows) == ["release", "zeros", "uniform", "product"]
+    answers = pq.read_table(baskets.folder / "out/shop/answers.parquet").to_pandas()
+    shop = pq.read_table(baskets.folder / "data").to_pandas()
+    held = [set(items) for _, items in shop.groupby("user")["item"]]
+    wanted = [sum({int(item) for item in text.split(" & ")} <= one for one in held) for text in answers["query"]]
+    assert rows["zeros"]["max"] == pytest.approx(max(wanted) / 200)
+    assert rows["release"]["max"] == pytest.approx(np.abs(answers.answer - wanted).max() / 200)
+    assert baskets.files() == before
+
+
+def test_an_evaluation_reads_synthetic_rows_back(table: World) -> None:
+    table.set("workload.marginals.attributes", ["sex", "home", "work"])
+    assert table.run()[0] == 0
+    code, out, _ = table.marquee("evaluate", "release.yaml")
+    assert code == 0
+    assert out.startswith("SENSITIVE")
+    names = [line.split()[0] for line in out.splitlines()[2:]]
+    assert names == ["release", "synthetic", "zeros", "uniform", "product"]
+    synthetic = pq.read_table(table.folder / "out/people/synthetic")
+    assert synthetic.column_names == ["person", "sex", "work", "home"]
+    certificate = json.loads((table.folder / "out/people/certificate.json").read_text())
+    assert certificate["synthetic_rows"] == synthetic.num_rows
+
+
+@pytest.mark.parametrize(("asked", "rows"), [(0, None), (17, 17)])
+def test_the_number_of_synthetic_rows_is_that_asked_for(table: World, asked: int, rows: int | None) -> None:
+    table.set("output.synthetic_rows", asked)
+    assert table.run()[0] == 0
+    folder = table.folder / "out/people/synthetic"
+    assert (pq.read_table(folder).num_rows if folder.exists() else None) == rows
+
+
+def test_a_public_number_of_units_is_the_number_of_synthetic_rows(table: World) -> None:
+    table.set("privacy.units", 300)
+    assert table.run()[0] == 0
+    assert pq.read_table(table.folder / "out/people/synthetic").num_rows == 300
+
+
+def test_only_the_engine_differs_between_two_readings(table: World) -> None:
+    job = table.job()
+    queries = build_workload(job).queries
+    wanted = ExactAnswers(open_statistics(job)).of(queries)
+    assert wanted.sum() == 300 * 6
+    assert (
+        ExactAnswers(open_statistics(job, LocalEngine(threads=1, rows_in_memory=7))).of(queries).tolist()
+        == wanted.tolist()
+    )
+    table.set("engine", {"name": "local", "options": {"threads": 2}})
+    assert ExactAnswers(open_statistics(load_job("release.yaml"))).of(queries).tolist() == wanted.tolist()
+
+
+def test_events_are_json_lines_without_figures_of_the_data(table: World) -> None:
+    code, _, err = table.marquee("run", "release.yaml", "--log-format", "json")
+    assert code == 0
+    events = [json.loads(line) for line in err.splitlines()]
+    assert [event["event"] for event in events] == ["planned", "reserved", "estimated", "published"]
+    known = {"event", "level", "timestamp", "release", "dataset", "state", "currency", "mechanism", "output"}
+    assert {key for event in events for key in event} <= known
+    assert not any("300" in str(value) for event in events for key, value in event.items() if key != "timestamp")
+
+
+def test_nothing_published_holds_a_path_a_fingerprint_or_a_salt(table: World) -> None:
+    assert table.run()[0] == 0
+    dataset = SqlLedger(LEDGER).dataset("people", 1, 0)
+    secrets = [str(table.folder).encode(), b"data/", dataset.salt, dataset.fingerprint_key, dataset.salt.hex().encode()]
+    for name, content in table.files("out/people").items():
+        assert not any(secret in content for secret in secrets), name
+
+
+def test_a_large_delta_is_a_warning(table: World) -> None:
+    table.budget(name="loose", delta=1e-3)
+    table.set("dataset.name", "loose")
+    table.set("privacy.delta", 1e-3)
+    code, _, err = table.run()
+    assert code == 0
+    assert "privacy.delta is large" in err
+
+
+def test_a_pure_release(table: World) -> None:
+    table.budget(name="pure", delta=0)
+    table.set("dataset.name", "pure")
+    table.set("privacy.delta", 0)
+    table.set("mechanism", {"name": "laplace"})
+    code, out, err = table.run()
+    assert code == 0, err
+    assert "1-differential privacy" in out
+    assert "without a model" in err
+
+
+def test_validation_reports_to_the_operator_and_spends_nothing(table: World) -> None:
+    before = table.files()
+    code, out, _ = table.marquee("validate", "release.yaml")
+    assert code == 0
+    assert out.startswith("SENSITIVE")
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines()}
+    frame = pq.read_table(table.folder / "data").to_pandas()
+    unknown = int((frame["work"] == "astronaut").sum())
+    assert rows["work"] == [str(int(frame["work"].isna().sum())), "0", str(unknown), "0"]
+    assert table.files() == before
+
+
+def test_a_broken_claim_is_found_by_validation_and_survived_by_a_release(table: World) -> None:
+    table.set("dataset.clustered_by_unit", True)
+    pq.write_table(people(0, 5, np.random.default_rng(3)), table.folder / "data" / "part-9.parquet")
+    code, out, err = table.marquee("validate", "release.yaml")
+    assert code == 3
+    assert out.startswith("SENSITIVE")
+    assert "clustered_by_unit" in err
+    assert table.run()[0] == 0

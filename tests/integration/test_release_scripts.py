@@ -1,0 +1,47 @@
+"""jobs/spark_release.py and jobs/beam_release.py as their users start them: by path, from any folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.datasets import ROOT
+from tests.support.small_release import EXACT, answers, published, write_release
+
+SCRIPTS = ["spark_release.py", "beam_release.py"]
+
+
+def run(script: Path, *arguments: str, folder: Path, python_path: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": python_path}
+    command = [sys.executable, str(script), *arguments]
+    return subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_does_not_import_its_neighbours(name: str, tmp_path: Path) -> None:
+    shutil.copy(ROOT / "jobs" / name, tmp_path / name)
+    for hidden in ("pydantic", "jobs", "log"):
+        (tmp_path / f"{hidden}.py").write_text("raise SystemExit('imported the neighbour')\n")
+    finished = run(tmp_path / name, "--config", "absent.yaml", folder=tmp_path, python_path=str(ROOT))
+    assert (finished.returncode, finished.stderr) == (2, "marquee: absent.yaml does not exist; want a YAML config\n")
+
+
+@pytest.mark.beam
+@pytest.mark.slow
+def test_beam_releases_once_with_its_own_options(tmp_path: Path) -> None:
+    config = write_release(tmp_path, clustered=False)
+    arguments = ("--config", str(config), "--runner=DirectRunner", f"--temp_location={tmp_path / 'temporary'}")
+    first = run(ROOT / "jobs" / "beam_release.py", *arguments, folder=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert answers(tmp_path) == EXACT
+    before = published(tmp_path)
+    second = run(ROOT / "jobs" / "beam_release.py", *arguments, folder=tmp_path)
+    assert second.stdout == f"already published: {tmp_path / 'out'}\n"
+    assert published(tmp_path) == before

@@ -1,0 +1,173 @@
+"""The laws that the kernel's answers must follow, from formulas written without it, and tests of draws against them.
+
+Every p-value is that of a chi-square test over about BINS bins that expect at least ten draws each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.exact_statistics import QueryAnswers
+from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.scores import L1Error
+from dpcore.kernel.sensitivity import Neighbours
+from dpcore.queries import Conjunctions, Marginals
+from tests.support.private import REPLACE, private_statistics
+from tests.support.tiny_statistics import TinyBaskets, TinyTable
+
+REJECT_BELOW = 1e-6  # Chance that a right kernel fails one check.
+WRONG_BY = 0.3  # A scale this far off must be rejected.
+BINS = 24  # More bins would spread the power of the test too thin.
+
+Law = Callable[[float], NDArray[np.float64]]
+
+
+def p_value(counts: NDArray[np.int64], chances: NDArray[np.float64]) -> float:
+    """Chance of counts at least this far from their law; neighbouring values share a bin."""
+    wanted = chances / chances.sum() * counts.sum()
+    found, expected = np.add.reduceat(counts, _bins(wanted)), np.add.reduceat(wanted, _bins(wanted))
+    return float(chi2.sf(((found - expected) ** 2 / expected).sum(), len(found) - 1))
+
+
+def _bins(wanted: NDArray[np.float64]) -> list[int]:
+    """Where each bin starts; the last ones merge when what is left would be too small."""
+    least = max(10.0, wanted.sum() / BINS)
+    starts, held = [0], 0.0
+    for index, more in enumerate(wanted[:-1]):
+        held += more
+        if held >= least and wanted[index + 1 :].sum() >= least:
+            starts.append(index + 1)
+            held = 0.0
+    return starts
+
+
+def noise_p_value(draws: NDArray[np.int64], currency: Currency, scale: float) -> float:
+    """Draws against exp(-|z| / scale) (pure) or exp(-z^2 / (2 scale^2)) (zCDP) on the integers."""
+    reach = math.ceil(40 * scale) + 2
+    if np.abs(draws).max() > reach:
+        return 0.0
+    z = np.arange(-reach, reach + 1)
+    energy = np.abs(z) / scale if currency is Currency.PURE else z**2 / (2 * scale**2)
+    with np.errstate(under="ignore"):
+        return p_value(np.bincount(draws + reach, minlength=z.size), np.exp(-energy))
+
+
+def neighbour_z(draws: NDArray[np.int64]) -> float:
+    """Correlation of a draw with the next, in standard deviations of independent draws."""
+    centred = draws - draws.mean()
+    return float((centred[1:] * centred[:-1]).sum() / (centred**2).sum() * math.sqrt(len(draws)))
+
+
+def marginal_noise(
+    currency: Currency, neighbours: Neighbours, rows: int, cliques: int, cells: int
+) -> tuple[NDArray[np.int64], float]:
+    """Noise of measuring ``cliques`` marginals at once, and the scale it must have.
+
+    The budget is 1/2. Adding a unit moves each marginal by ``rows`` counts in one cell, replacing it in two, so
+    L1 is f c r and the square of L2 is f c r^2 with f = 1 or 2: b = L1 / epsilon, sigma^2 = L2^2 / (2 rho).
+    """
+    domain = Domain.of({f"x{i}": cells // cliques for i in range(cliques)})
+    queries = Marginals(domain, tuple((name,) for name in domain.names))
+    table = TinyTable(domain, np.tile(np.arange(6)[:, None] % (cells // cliques), (1, cliques)), rows)
+    private = private_statistics(
+        table,
+        Budget(currency, Fraction(1, 2)),
+        neighbours=neighbours,
+        units=6 // rows if neighbours is REPLACE else None,
+    )
+    draws = private.measure(queries, Fraction(1)).values - table.aggregate(QueryAnswers(queries))
+    factor = cliques * (2 if neighbours is REPLACE else 1)
+    return draws, 2.0 * factor * rows if currency is Currency.PURE else math.sqrt(factor) * rows
+
+
+def conjunction_noise(currency: Currency, rows: int, count: int) -> tuple[NDArray[np.int64], float]:
+    """Noise of ``count`` copies of one conjunction of a table: a unit moves each by ``rows``; the budget is count."""
+    view = BinaryView.one_hot(Domain.of({"a": 2, "b": 2}))
+    queries = Conjunctions(
+        view, np.tile(np.array([0, 2], dtype=np.int32), (count, 1)), np.zeros((count, 2), dtype=bool)
+    )
+    table = TinyTable(Domain.of({"a": 2, "b": 2}), np.zeros((6, 2), dtype=np.int64), rows)
+    private = private_statistics(table, Budget(currency, Fraction(count)))
+    draws = private.measure(queries, Fraction(1)).values - 6
+    return draws, float(rows) if currency is Currency.PURE else rows / math.sqrt(2)
+
+
+GAPS = np.array([0.0, 8.0, 16.0, 24.0, 30.0])  # Scores of five candidates, in counts.
+SCORE_SCALE = 10.0  # Counts by which a lead multiplies a chance by e.
+
+
+def selections(currency: Currency, neighbours: Neighbours, rows: int, draws: int) -> NDArray[np.int64]:
+    """How often each of five marginals is selected.
+
+    Each selection costs epsilon = 2 s / SCORE_SCALE for the sensitivity s = f r of an L1 distance, or epsilon^2 / 8 as
+    rho, so that its law is that of ``selection_law(currency, SCORE_SCALE)`` for every privacy unit.
+    """
+    domain = Domain.of({f"x{i}": 2 for i in range(5)})
+    queries = Marginals(domain, tuple((name,) for name in domain.names))
+    table = TinyTable(domain, np.zeros((60, 5), dtype=np.int64), rows)
+    epsilon = Fraction(2 * rows * (2 if neighbours is REPLACE else 1), 10)
+    cost = epsilon if currency is Currency.PURE else epsilon**2 / 8
+    private = private_statistics(
+        table,
+        Budget(currency, draws * cost),
+        neighbours=neighbours,
+        units=60 // rows if neighbours is REPLACE else None,
+    )
+    # Every distance from the empty estimate is 60, so the penalties alone make the scores.
+    score = L1Error(np.zeros(10), np.ones(5), 60 - GAPS)
+    chosen = [private.select(queries, score, Fraction(1, draws)) for _ in range(draws)]
+    return np.bincount(chosen, minlength=5)
+
+
+def selection_law(currency: Currency, scale: float) -> NDArray[np.float64]:
+    """zCDP: the exponential mechanism, Gumbel noise. Pure: permute-and-flip, exponential noise (McKenna, Sheldon 2020).
+
+    Permute-and-flip visits candidates in random order and takes one with chance exp((score - largest) / scale).
+    """
+    if currency is Currency.ZCDP:
+        return np.asarray(np.exp(GAPS / scale))
+    take = np.exp((GAPS - GAPS.max()) / scale)
+    chances = np.zeros(len(GAPS))
+    for order in permutations(range(len(GAPS))):
+        left = 1.0
+        for candidate in order:
+            chances[candidate] += left * take[candidate]
+            left *= 1 - take[candidate]
+    return chances
+
+
+SLOPE = Fraction(5, 2)
+OFFSETS = np.array([0.0, 0.5, -1.0, 0.25, 0.1, -0.3, 1.0, 0.0])
+
+
+def sampled(
+    n0: int, draws: int, slope: Fraction = SLOPE
+) -> tuple[NDArray[np.int64], Callable[[float], NDArray[np.float64]]]:
+    """How often each of four queries and their complements is drawn, and the law as a function of the slope.
+
+    30 baskets; the chance of a query is proportional to exp(slope min(c, n0) / n0 + offset), and a complement counts
+    the other baskets of the data, not of n0.
+    """
+    bits = np.arange(30)[:, None] % np.array([2, 3, 5, 29]) == 0
+    bits = np.concatenate([bits, np.ones((30, 1), dtype=bool)], axis=1)
+    view = BinaryView(5)
+    queries = Conjunctions(
+        view,
+        np.array([[0, 1], [1, 2], [2, 3], [3, 4]]),
+        np.array([[False] * 2, [True, False], [True] * 2, [False] * 2]),
+    )
+    private = private_statistics(TinyBaskets(view, bits, 5), Budget.pure(10**9))
+    counts = np.bincount(private.sample(queries, slope, OFFSETS, n0, draws), minlength=8)
+    held = [
+        sum(bool((row[c] != n).all()) for row in bits) for c, n in zip(queries.columns, queries.negated, strict=True)
+    ]
+    shares = np.array([min(c, n0) / n0 for c in [*held, *(30 - c for c in held)]])
+    return counts, lambda assumed: np.asarray(np.exp(assumed * shares + OFFSETS))

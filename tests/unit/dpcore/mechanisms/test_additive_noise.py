@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.exact_statistics import QueryAnswers
+from dpcore.kernel.budget import Budget
+from dpcore.measurement import Noise, mean_absolute_noise, noise_stddev
+from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS, Gaussian, Laplace
+from dpcore.queries import Conjunctions, Marginals
+from dpcore.workload import Workload, all_k_way, conjunctive, explicit
+from tests.support.private import REPLACE, NoStatistics, WatchedStatistics, private_statistics
+from tests.support.tiny_statistics import TinyTable
+
+DOMAIN = Domain.of({"a": 2, "b": 8})
+TABLE = TinyTable(DOMAIN, np.random.default_rng(0).integers(0, [2, 8], (50, 2)))
+WEIGHTED = explicit(DOMAIN, {("a",): 1.0, ("b",): 3.0, ("a", "b"): 1.0})
+COLUMNS = conjunctive(Conjunctions.single_columns(BinaryView.one_hot(DOMAIN)))
+GENERATOR = np.random.default_rng(0)
+LAPLACE, GAUSSIAN = (Laplace(), Budget.pure(1)), (Gaussian(), Budget.zcdp(1))
+BOTH = pytest.mark.parametrize(("mechanism", "budget"), [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])
+
+
+def test_the_scales_are_those_of_the_best_split() -> None:
+    """Weights 1, 3, 1 over 2, 8, 16 cells; Gaussian shares as w n^(1/2), Laplace shares as (w^2 n)^(1/3)."""
+    for (mechanism, budget), shares, scale in (
+        (LAPLACE, np.array([2, 72, 16]) ** (1 / 3), lambda share: 2 / share),
+        (GAUSSIAN, np.sqrt([2, 72, 16]), lambda share: math.sqrt(2 / (2 * share))),
+    ):
+        private = private_statistics(TABLE, budget, neighbours=REPLACE, units=50)
+        release = mechanism.run(private, WEIGHTED, generator=GENERATOR)
+        found = [measured.scale for measured in release.measurements]
+        assert np.allclose(found, [scale(share) for share in shares / shares.sum()], rtol=1e-9)
+
+
+@BOTH
+def test_answers_are_the_measured_values_with_their_bars(mechanism: Laplace | Gaussian, budget: Budget) -> None:
+    private = private_statistics(TABLE, budget)
+    release = mechanism.run(private, WEIGHTED, generator=GENERATOR)
+    values = np.concatenate([measured.values for measured in release.measurements])
+    assert np.array_equal(release.answers.values, values)
+    assert release.answers.measured
+    assert release.model is None
+    assert (release.answers.lower < release.answers.values).all()
+    assert (release.answers.stddev > 0).all()
+    assert [measured.queries for measured in release.measurements] == [
+        Marginals(DOMAIN, (clique,)) for clique in (("a",), ("b",), ("a", "b"))
+    ]
+    assert 0 <= private.remaining_share < Fraction(1, 2**30)
+
+
+@BOTH
+def test_conjunctions_are_one_vector(mechanism: Laplace | Gaussian, budget: Budget) -> None:
+    private = private_statistics(TABLE, budget)
+    release = mechanism.run(private, COLUMNS, generator=GENERATOR)
+    (measured,) = release.measurements
+    assert measured.queries is COLUMNS.queries
+    assert private.remaining_share == 0
+
+
+def test_without_noise_the_answers_are_exact() -> None:
+    for workload in (WEIGHTED, COLUMNS):
+        release = Laplace().run(private_statistics(TABLE, Budget.pure(10**9)), workload, generator=GENERATOR)
+        assert np.array_equal(release.answers.values, TABLE.aggregate(QueryAnswers(workload.queries)))
+
+
+def test_one_pass_over_the_data_answers_all() -> None:
+    statistics = WatchedStatistics(TABLE)
+    Laplace().run(private_statistics(statistics, Budget.pure(1)), WEIGHTED, generator=GENERATOR)
+    assert len(statistics.requests) == 1
+
+
+@BOTH
+@pytest.mark.parametrize("workload", [WEIGHTED, COLUMNS], ids=["marginals", "conjunctions"])
+def test_the_plan_tells_noise_and_cost(mechanism: Any, budget: Budget, workload: Workload) -> None:
+    private = private_statistics(TABLE, budget)
+    plan = mechanism.plan(private.terms, workload)
+    release = mechanism.run(private, workload, generator=GENERATOR)
+    assert [step.stddev for step in plan.steps] == [measured.stddev for measured in release.measurements]
+    assert sum(step.share for step in plan.steps) == pytest.approx(1.0)
+    noise = Noise.LAPLACE if mechanism == Laplace() else Noise.GAUSSIAN
+    absolute = [
+        mean_absolute_noise(noise, measured.scale) for measured in release.measurements for _ in measured.values
+    ]
+    assert plan.predicted_error == pytest.approx(np.mean(absolute))
+    assert plan.rounds == 0
+    assert noise_stddev(noise, release.measurements[0].scale) == release.answers.stddev[0]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "budget", "message"),
+    [
+        (Laplace(), Budget.zcdp(1), "mechanism laplace gives pure"),
+        (Gaussian(), Budget.pure(1), "mechanism gaussian has"),
+    ],
+)
+def test_the_other_currency_is_refused(mechanism: Laplace | Gaussian, budget: Budget, message: str) -> None:
+    private = private_statistics(NoStatistics(TABLE.contribution), budget)
+    with pytest.raises(ConfigError, match=message):
+        mechanism.run(private, WEIGHTED, generator=GENERATOR)
+    assert private.charges == ()
+
+
+@BOTH
+def test_more_answers_than_can_be_drawn_are_refused(mechanism: Laplace | Gaussian, budget: Budget) -> None:
+    private = private_statistics(NoStatistics(TABLE.contribution), budget)
+    wide = all_k_way(Domain.of({"a": LARGEST_ANSWERS, "b": 2}), 2)
+    with pytest.raises(DomainTooLargeError, match="the workload has 40,000,000 cells; want at most 20,000,000"):
+        mechanism.run(private, wide, generator=GENERATOR)
+    assert private.charges == ()

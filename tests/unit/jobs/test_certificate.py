@@ -1,0 +1,98 @@
+"""The certificate: what is promised, in words and exact figures, from public facts alone."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dpcore.kernel.budget import Budget, Charge
+from dpcore.kernel.conversion import epsilon_of_zcdp, zcdp_of
+from jobs.certificate import certificate, promise, write_certificate
+from jobs.config import parse_config
+from jobs.job import Job, job_of
+from tests.support.releases import SCHEMA, TABLE
+
+CHARGES = [Charge("select 0", Fraction(1, 3)), Charge("measure 1", Fraction(2, 3))]
+
+
+def job(folder: Path, **privacy: object) -> Job:
+    (folder / "people.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    document = {**TABLE, "privacy": {"epsilon": 1.0, "delta": 1e-6, **privacy}}
+    if not document["privacy"]["delta"]:
+        document["mechanism"] = {"name": "laplace"}
+    return job_of(parse_config(document), folder)
+
+
+def content(made: Job) -> dict[str, Any]:
+    return json.loads(json.dumps(certificate(made, made.stand_in, CHARGES, 300)))
+
+
+def test_the_guarantee_is_in_words_and_in_exact_figures(tmp_path: Path) -> None:
+    made = content(job(tmp_path))
+    guarantee = made["guarantee"]
+    assert (guarantee["epsilon"], guarantee["delta"], guarantee["neighbours"]) == (1.0, 1e-6, "add_remove_unit")
+    assert Fraction(guarantee["amount"]) == zcdp_of(1.0, 1e-6)
+    assert guarantee["amount_as_number"] == float(zcdp_of(1.0, 1e-6))
+    assert guarantee["currency"] == "zCDP rho"
+    assert guarantee["epsilon_at_other_deltas"]["1e-09"] == epsilon_of_zcdp(guarantee["amount_as_number"], 1e-9)
+    assert made["charges"] == [
+        {"label": "select 0", "amount": "1/3", "amount_as_number": 1 / 3},
+        {"label": "measure 1", "amount": "2/3", "amount_as_number": 2 / 3},
+    ]
+
+
+PROMISES: list[tuple[dict[str, object], str]] = [
+    ({}, "(1, 1e-06)-differential privacy for add_remove_unit on column 'person': two datasets are neighbours when one "
+         "has one unit more than the other."),
+    ({"neighbours": "replace_one_unit", "units": 300},
+     "(1, 1e-06)-differential privacy for replace_one_unit on column 'person': two datasets are neighbours when one "
+     "unit is exchanged for another; their number is public."),
+    ({"delta": 0, "epsilon": 0.5}, "0.5-differential privacy for add_remove_unit"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("privacy", "says"), PROMISES)
+def test_neighbours_stand_beside_epsilon(tmp_path: Path, privacy: dict[str, object], says: str) -> None:
+    assert promise(job(tmp_path, **privacy)).startswith(says)
+
+
+def test_a_pure_budget_has_one_figure(tmp_path: Path) -> None:
+    made = job(tmp_path, delta=0)
+    assert made.budget == Budget.pure(1)
+    guarantee = content(made)["guarantee"]
+    assert (guarantee["currency"], guarantee["amount"], guarantee["epsilon_at_other_deltas"]) == (
+        "pure epsilon",
+        "1",
+        {},
+    )
+
+
+def test_public_facts_mechanism_and_workload_are_named(tmp_path: Path) -> None:
+    made = job(tmp_path)
+    said = content(made)
+    assert said["public_facts"] == {
+        "shape": "table",
+        "unit": "person",
+        "units": "private",
+        "max_rows_per_unit": 1,
+        "columns": ["person", "sex", "work", "age", "home"],
+        "clustered_by_unit": False,
+    }
+    assert said["mechanism"]["name"] == "mwem"
+    assert said["mechanism"]["settings"]["rounds"] == 3
+    assert said["workload"]["digest"] == made.stand_in.queries.digest()
+    assert said["workload"]["answers"] == made.stand_in.queries.size
+    assert said["synthetic_rows"] == 300
+    assert len(said["limits"]) >= 3
+
+
+def test_equal_releases_give_equal_bytes_without_a_clock(tmp_path: Path) -> None:
+    for name in ("one.json", "two.json"):
+        made = job(tmp_path)
+        write_certificate(tmp_path / name, made, made.stand_in, CHARGES, None)
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()

@@ -183,7 +183,8 @@ def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Sta
         publish.verify(job.output)
         if published is Standing.RENAMED:
             publish.finish(job.output)
-        ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
+        if (record.state, record.output) != (State.PUBLISHED, str(job.output)):
+            ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
         return Outcome(job.release_id, job.output, already=True)
     elsewhere = Path(record.output) if record.output else None
     if elsewhere is None or not elsewhere.is_dir():

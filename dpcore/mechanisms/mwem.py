@@ -169,9 +169,7 @@ def _start_table(queries: Marginals, measured: list[Measurement]) -> NDArray[np.
         clique = _clique(measurement)
         counts = measurement.values.astype(np.float64)
         chances = (1 - START_MIX) * to_simplex(counts / max(1.0, counts.sum())) + START_MIX / counts.size
-        table *= chances.reshape(
-            [size if name in clique else 1 for name, size in zip(domain.names, domain.sizes, strict=True)]
-        )
+        table *= chances.reshape([domain.shape((name,))[0] if name in clique else 1 for name in domain.names])
     return table.ravel()
 
 

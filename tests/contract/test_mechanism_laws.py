@@ -87,7 +87,7 @@ ROWS = [
     Row(Gaussian(), MARGINALS + CONJUNCTIONS, (ZCDP,), exact=True),
     Row(Independent(), MARGINALS + CONJUNCTIONS, (PURE, ZCDP), exact=True),
     Row(Mwem(rounds=3), MARGINALS, (PURE, ZCDP), exact=True),
-    Row(Mwem(rounds=2, distribution="average", start_share=0.3), MARGINALS, (PURE, ZCDP), exact=True),
+    Row(Mwem(rounds=2, distribution="average", start="cells"), MARGINALS, (PURE, ZCDP), exact=True),
 ]
 
 
@@ -164,7 +164,7 @@ def test_answers_of_a_model_are_those_of_the_model(case: Case) -> None:
     assert release.answers.measured == (release.model is None)
     if release.model is not None:
         assert np.allclose(release.answers.values, release.model.answer(case.data.workload.queries))
-        assert release.model.total >= 1
+        assert release.model.total >= 1 - 1e-9
 
 
 @every_case

@@ -41,9 +41,13 @@ def test_marginals_of_a_table_are_sums_of_its_cells(cliques: list[tuple[str, ...
 
 
 def follow_by_hand(
-    cells: NDArray[np.float64], total: float, measured: list[tuple[tuple[str, ...], NDArray[np.int64]]], passes: int
+    cells: NDArray[np.float64],
+    total: float,
+    measured: list[tuple[tuple[str, ...], NDArray[np.int64]]],
+    passes: int,
+    step: float = 0.5,
 ) -> NDArray[np.float64]:
-    """A(x) <- A(x) exp(sum over cells q of the marginal of q(x) (m_q - q(A)) / 2n), then scaled to n; each in turn."""
+    """A(x) <- A(x) exp(step sum over cells q of the marginal of q(x) (m_q - q(A)) / n), then scaled to n; each in turn."""
     cells = cells * total / cells.sum()
     for _ in range(passes):
         for clique, values in measured:
@@ -51,19 +55,22 @@ def follow_by_hand(
             for index in range(cells.size):
                 cell = np.unravel_index(index, DOMAIN.sizes)
                 at = int(np.ravel_multi_index([cell[axis] for axis in DOMAIN.axes(clique)], DOMAIN.shape(clique)))
-                cells[index] *= math.exp((values[at] - now[at]) / (2 * total))
+                cells[index] *= math.exp(step * (values[at] - now[at]) / total)
             cells = cells * total / cells.sum()
     return cells
 
 
 @pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize("step", [0.5, 2.0])
 @pytest.mark.parametrize("order", [[("a", "c")], [("b",), ("a", "c"), ("b", "d")], [("d",), ("d",)]])
-def test_the_weights_follow_measurements_as_the_paper_says(order: list[tuple[str, ...]], passes: int) -> None:
+def test_the_weights_follow_measurements_as_the_paper_says(
+    order: list[tuple[str, ...]], passes: int, step: float
+) -> None:
     generator = np.random.default_rng(5)
     measured = [(clique, generator.integers(-5, 60, DOMAIN.size(clique))) for clique in order]
-    weights = MultiplicativeWeights(DOMAIN, table(1), 200.0)
+    weights = MultiplicativeWeights(DOMAIN, table(1), 200.0, step)
     weights.follow(measured, passes)
-    assert np.allclose(weights.table, follow_by_hand(table(1), 200.0, measured, passes), rtol=1e-10)
+    assert np.allclose(weights.table, follow_by_hand(table(1), 200.0, measured, passes, step), rtol=1e-10)
     assert weights.table.sum() == pytest.approx(200.0)
 
 

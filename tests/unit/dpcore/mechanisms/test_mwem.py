@@ -34,7 +34,9 @@ WORKLOAD = all_k_way(DOMAIN, 2, ["a", "b", "c"])
 MODELLED = DOMAIN.project(["a", "b", "c"])
 NO_NOISE = Budget.pure(10**9)
 GENERATOR = np.random.default_rng(0)
-FIG_1 = Mwem(rounds=4, distribution="average", passes=1, newest_only=True, size_penalty="none")
+FIG_1 = Mwem(
+    rounds=4, distribution="average", passes=1, newest_only=True, step=0.5, start="uniform", size_penalty="none"
+)
 
 
 def run(mechanism: Mwem, budget: Budget = NO_NOISE, workload: Workload = WORKLOAD, **options: Any) -> DenseModel:
@@ -44,7 +46,9 @@ def run(mechanism: Mwem, budget: Budget = NO_NOISE, workload: Workload = WORKLOA
     return release.model
 
 
-def by_hand(rounds: int, passes: int, newest_only: bool, weights: list[float]) -> list[NDArray[np.float64]]:
+def by_hand(
+    rounds: int, passes: int, newest_only: bool, weights: list[float], step: float = 0.5
+) -> list[NDArray[np.float64]]:
     """The distributions A_0 .. A_T of Fig. 1 without noise: the worst marginal, then multiplicative weights."""
     queries = WORKLOAD.queries
     assert isinstance(queries, Marginals)
@@ -61,7 +65,7 @@ def by_hand(rounds: int, passes: int, newest_only: bool, weights: list[float]) -
         for _ in range(passes):
             for clique in chosen[-1:] if newest_only else chosen:
                 error = np.expand_dims(truth[clique] - table.sum(axis=axes[clique]), axes[clique])
-                table = table * np.exp(error / 400)
+                table = table * np.exp(step * error / 200)
                 table = table * 200 / table.sum()
         history.append(table)
     return history
@@ -74,9 +78,10 @@ def test_the_form_of_the_paper_is_the_average_of_its_rounds() -> None:
 
 
 @pytest.mark.parametrize(("passes", "newest_only"), [(1, False), (7, False), (3, True)])
-def test_the_final_distribution_follows_every_measurement(passes: int, newest_only: bool) -> None:
-    mechanism = replace(FIG_1, distribution="final", passes=passes, newest_only=newest_only)
-    wanted = by_hand(4, passes, newest_only, [1.0, 1.0, 1.0])[-1]
+@pytest.mark.parametrize("step", [0.5, 2.0])
+def test_the_final_distribution_follows_every_measurement(passes: int, newest_only: bool, step: float) -> None:
+    mechanism = replace(FIG_1, distribution="final", passes=passes, newest_only=newest_only, step=step)
+    wanted = by_hand(4, passes, newest_only, [1.0, 1.0, 1.0], step)[-1]
     assert np.allclose(run(mechanism).table, wanted.ravel(), rtol=1e-4)
 
 
@@ -114,36 +119,43 @@ def test_the_score_is_the_distance_less_the_penalty(
     truth = queries.split(TABLE.aggregate(QueryAnswers(queries)))
     distances = [np.abs(table - 200 / table.size).sum() for table in truth]
     wanted = np.array(distances) - a_cell * np.array(queries.sizes)
-    found = first_scores(Mwem(rounds=8, size_penalty=penalty), Budget.pure(1), monkeypatch)
+    found = first_scores(Mwem(rounds=8, start="uniform", size_penalty=penalty), Budget.pure(1), monkeypatch)
     assert np.allclose(found, wanted, atol=0.05)
 
 
-def test_a_noisy_start_begins_near_the_data() -> None:
-    mechanism = replace(FIG_1, distribution="final", rounds=1, start_share=0.5)
-    truth = TABLE.aggregate(QueryAnswers(Marginals(DOMAIN, (("a", "b", "c"),))))
-    queries = WORKLOAD.queries
-    assert isinstance(queries, Marginals)
-    wanted = tables_of((truth / 200 + 0.1 / 12) / 1.1 * 200, MODELLED, queries)
-    assert np.abs(run(mechanism).answer(queries) - wanted).max() < 2.0
+@pytest.mark.parametrize("start", ["one_way", "cells"])
+def test_a_noisy_start_begins_near_the_data(start: Any) -> None:
+    """Noise is next to nothing: the truth of all cells, or the product of one-way marginals, but no cell at 0."""
+    mechanism = replace(FIG_1, rounds=1, start=start)  # The average of one round is where it started.
+    truth = TABLE.aggregate(QueryAnswers(Marginals(DOMAIN, (("a", "b", "c"),)))).reshape(MODELLED.sizes) / 200
+    if start == "one_way":
+        truth = np.einsum("a,b,c->abc", truth.sum(axis=(1, 2)), truth.sum(axis=(0, 2)), truth.sum(axis=(0, 1)))
+    found = run(mechanism).table
+    assert np.abs(found - 200 * truth.ravel()).max() < 1.0
+    assert found.min() > 0
+
+
+STARTS = {"uniform": 0, "cells": 1, "one_way": 3}
 
 
 @pytest.mark.parametrize("budget", [Budget.pure(2), Budget.zcdp(2)], ids=["pure", "zcdp"])
-@pytest.mark.parametrize("start_share", [0.0, 0.25])
+@pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("units", [None, 200])
-def test_the_plan_is_what_is_charged(budget: Budget, start_share: float, units: int | None) -> None:
-    mechanism = Mwem(rounds=3, start_share=start_share, select_share=0.3, total_share=0.1)
+def test_the_plan_is_what_is_charged(budget: Budget, start: Any, units: int | None) -> None:
+    mechanism = Mwem(rounds=3, start=start, start_share=0.25, select_share=0.3, total_share=0.1)
     private = private_statistics(TABLE, budget, units=units)
     plan = mechanism.plan(private.terms, WORKLOAD)
     mechanism.run(private, WORKLOAD, generator=GENERATOR)
     verbs = [charge.label.split()[0] for charge in private.charges]
-    start = [] if units else ["measure"]
-    assert verbs == start + ["measure"] * bool(start_share) + ["select", "measure"] * 3
+    before = STARTS[start] + (0 if units else 1)
+    assert verbs == ["measure"] * before + ["select", "measure"] * 3
     assert sum(step.share for step in plan.steps) == pytest.approx(1.0)
     assert sum(step.calls for step in plan.steps) == len(private.charges)
     assert 0 <= private.remaining_share < Fraction(1, 2**70)
     selected = sum(charge.amount for charge in private.charges if charge.label.startswith("select"))
     assert float(selected / budget.amount) == pytest.approx(plan.steps[-2].share)
-    assert plan.steps[-2].share == pytest.approx(0.3 * (1 - start_share - (0 if units else 0.1)))
+    rounds = 1 - (0.25 if STARTS[start] else 0) - (0 if units else 0.1)
+    assert plan.steps[-2].share == pytest.approx(0.3 * rounds)
 
 
 def test_several_rows_a_unit_need_a_bought_total() -> None:
@@ -157,10 +169,11 @@ def test_several_rows_a_unit_need_a_bought_total() -> None:
 
 @pytest.mark.parametrize("budget", [Budget.pure(Fraction(1, 10**6)), Budget.zcdp(Fraction(1, 10**12))])
 @pytest.mark.parametrize("distribution", ["final", "average"])
-def test_noise_far_above_the_data_gives_finite_answers(budget: Budget, distribution: Any) -> None:
+@pytest.mark.parametrize("start", STARTS)
+def test_noise_far_above_the_data_gives_finite_answers(budget: Budget, distribution: Any, start: Any) -> None:
     """One row, noise of a million: measured totals below 1 and counts far above the total."""
     private = private_statistics(TinyTable(DOMAIN, CODES[:1]), budget)
-    mechanism = Mwem(rounds=5, distribution=distribution, start_share=0.2)
+    mechanism = Mwem(rounds=5, distribution=distribution, start=start)
     release = mechanism.run(private, WORKLOAD, generator=GENERATOR)
     assert np.isfinite(release.answers.values).all()
     assert (release.answers.values >= 0).all()
@@ -173,7 +186,10 @@ BAD = [
     ({"select_share": 1.0}, "mechanism.select_share is 1.0"),
     ({"start_share": -0.1}, "mechanism.start_share"),
     ({"start_share": 0.99}, "mechanism.start_share"),
+    ({"start_share": 0.0}, "mechanism.start_share"),
     ({"total_share": 0.0}, "total_share"),
+    ({"step": 0.0}, "mechanism.step is 0.0; want 0 < step <= 4"),
+    ({"step": 4.5}, "mechanism.step is 4.5"),
 ]
 
 

@@ -1,0 +1,51 @@
+"""Random best-response problems for the laws that every oracle keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.oracles import fill
+from dpcore.oracles.clauses import SignedClauses, signed_clauses
+from dpcore.queries import Conjunctions
+from dpcore.queries.generation import random_conjunctions
+
+BASKETS = BinaryView(12)
+TABLE = BinaryView.one_hot(Domain.of({"a": 3, "b": 2, "c": 4, "d": 3}))
+KINDS = {
+    "baskets": (BASKETS, False),
+    "baskets, negated": (BASKETS, True),
+    "table": (TABLE, False),
+    "table, negated": (TABLE, True),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    queries: Conjunctions
+    samples: NDArray[np.int64]
+    clauses: SignedClauses
+    preferences: NDArray[np.float64]
+
+
+def problem(kind: str, seed: int) -> Problem:
+    """A problem over 12 columns, with 2 or 3 literals a query and few to many samples."""
+    view, negate = KINDS[kind]
+    generator = np.random.default_rng(seed)
+    queries = random_conjunctions(view, 40, 2 + seed % 2, generator, negate=negate)
+    samples = generator.integers(0, 2 * queries.size, size=int(generator.integers(1, 120)))
+    preferences = fill.draw_preferences(view, fill.uniform(view), generator)
+    return Problem(queries, samples, signed_clauses(queries, samples), preferences)
+
+
+def satisfied_samples(case: Problem, record: NDArray[np.bool_]) -> int:
+    """How many sampled queries the record satisfies, one by one."""
+    count = 0
+    for sample in case.samples:
+        query = sample % case.queries.size
+        holds = bool((record[case.queries.columns[query]] != case.queries.negated[query]).all())
+        count += holds != (sample >= case.queries.size)
+    return count

@@ -1,0 +1,68 @@
+"""Jobs: from a config to everything public about a release."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dpcore.errors import ConfigError
+from dpcore.exact_statistics import Contribution, Shape
+from dpcore.kernel.budget import Budget
+from dpcore.kernel.conversion import zcdp_of
+from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
+from jobs.config import parse_config
+from jobs.job import Job, job_of, load_job
+from pipelines.layout import BasketLayout, TableLayout
+from tests.support.releases import BASKETS, SCHEMA, TABLE
+
+
+def job(folder: Path, document: dict[str, Any], **changes: dict[str, Any]) -> Job:
+    (folder / "people.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    merged = {name: {**section, **changes.get(name, {})} for name, section in document.items()}
+    return job_of(parse_config(merged), folder)
+
+
+def test_a_table_has_one_row_a_unit_unless_it_says_more(tmp_path: Path) -> None:
+    made = job(tmp_path, TABLE)
+    assert isinstance(made.layout, TableLayout)
+    assert made.layout.schema.domain.names == ("sex", "work", "age", "home")
+    assert made.unit == PrivacyUnit(Neighbours.ADD_REMOVE_UNIT, Contribution(Shape.TABLE, 1), None)
+    assert job(tmp_path, TABLE, dataset={"max_rows_per_unit": 3}).unit.contribution.bound == 3
+
+
+def test_baskets_are_bounded_by_their_items_unless_they_say_less(tmp_path: Path) -> None:
+    made = job(tmp_path, BASKETS, privacy={"units": 200, "neighbours": "replace_one_unit"})
+    assert made.layout == BasketLayout("user", "item", 40, 10)
+    assert made.unit == PrivacyUnit(Neighbours.REPLACE_ONE_UNIT, Contribution(Shape.BASKETS, 10), 200)
+    assert job(tmp_path, BASKETS, dataset={"max_items_per_unit": None}).unit.contribution.bound == 40
+
+
+def test_popularity_and_the_rest_add_up_to_the_budget(tmp_path: Path) -> None:
+    made = job(tmp_path, BASKETS)
+    assert made.popularity is not None
+    assert made.budget == Budget.zcdp(zcdp_of(20.0, 1e-6))
+    assert made.popularity.amount == made.budget.amount / 10
+    assert made.popularity.amount + made.rest.amount == made.budget.amount
+
+
+def test_without_popularity_the_mechanism_has_everything(tmp_path: Path) -> None:
+    pure = {**TABLE, "mechanism": {"name": "laplace"}}
+    made = job(tmp_path, pure, privacy={"delta": 0, "epsilon": 0.1})
+    assert (made.popularity, made.rest, made.budget) == (None, made.budget, Budget.pure(Fraction(1, 10)))
+
+
+def test_the_schema_lies_beside_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "people.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    (tmp_path / "configs" / "people.yaml").write_text(yaml.safe_dump(TABLE))
+    monkeypatch.chdir(tmp_path)
+    assert load_job("configs/people.yaml").output == tmp_path / "out" / "people"
+
+
+def test_an_absent_schema_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"other\.yaml cannot be read"):
+        job(tmp_path, TABLE, dataset={"schema": "other.yaml"})

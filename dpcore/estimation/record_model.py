@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ _BITS = 64
 _CELLS = 1 << 26  # Cells of the 0/1 matrix that are unpacked at a time.
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class RecordModel:
     """The uniform distribution over T records, scaled to ``total`` units. Implements Model.
@@ -75,8 +78,9 @@ class RecordModel:
         tables = []
         for clique in queries.cliques:
             shape = queries.domain.shape(clique)
-            cells = np.ravel_multi_index(tuple(codes[:, axis] for axis in queries.domain.axes(clique)), shape)
-            tables.append(np.bincount(cells, minlength=queries.domain.size(clique)))
+            strides = np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], dtype=np.int64)
+            cells = codes[:, list(queries.domain.axes(clique))] @ strides
+            tables.append(np.bincount(cells, minlength=math.prod(shape)))
         return np.concatenate(tables)
 
     def _check_domain(self, domain: Domain) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.api import Mechanism
+from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mwem import Mwem
 
@@ -14,4 +15,5 @@ MECHANISMS: Final[dict[str, type[Mechanism]]] = {
     "gaussian": Gaussian,
     "independent": Independent,
     "mwem": Mwem,
+    "dual_query": DualQuery,
 }

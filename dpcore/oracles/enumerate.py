@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ def record_count(view: BinaryView) -> int:
     return math.prod(stop - start for start, stop in view.groups) if view.groups else 2**view.columns
 
 
+@final
 @dataclass(frozen=True)
 class Enumeration:
     """Tries every record of a view that has at most 2^20."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import final
 
 import highspy
 import numpy as np
@@ -32,6 +33,7 @@ _USABLE = (
 )
 
 
+@final
 @dataclass(frozen=True)
 class Highs:
     """Linear relaxation, rounding and coordinate ascent; branch and bound where that leaves a gap.

@@ -14,6 +14,7 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.estimation.dense import DenseModel
 from dpcore.estimation.independent import IndependentModel
 from dpcore.estimation.model import Model, SyntheticRows, TableRows
+from dpcore.estimation.record_model import RecordModel
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.queries.generation import random_conjunctions
 from tests.support.tiny_statistics import count_conjunctions, one_hot_matrix
@@ -53,10 +54,21 @@ def independent_baskets() -> Model:
     return IndependentModel(ITEMS, np.array([0.0, 0.01, 0.2, 0.5, 0.9, 1.0]), 99.5)
 
 
+def records_of_a_table() -> Model:
+    codes = np.random.default_rng(7).integers(0, DOMAIN.sizes, (37, 3))
+    return RecordModel.of_rows(VIEW, one_hot_matrix(DOMAIN, codes), 300.0)
+
+
+def records_of_baskets() -> Model:
+    return RecordModel.of_rows(ITEMS, np.random.default_rng(8).random((90, 6)) < 0.4, 1000.0)
+
+
 MODELS = [
     Row("dense", dense, VIEW, True),
     Row("independent, table", independent_table, VIEW, True),
     Row("independent, baskets", independent_baskets, ITEMS, False),
+    Row("records of a table", records_of_a_table, VIEW, True),
+    Row("records of baskets", records_of_baskets, ITEMS, False),
 ]
 every_model = pytest.mark.parametrize("row", MODELS, ids=lambda row: row.name)
 MARGINALS = Marginals(DOMAIN, tuple(chain.from_iterable(combinations("abc", order) for order in range(4))))

@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from jobs import exit_codes
@@ -103,16 +102,6 @@ def test_the_job_gives_up_on_what_cannot_pass() -> None:
     assert rules[0]["action"] == "FailJob"
     assert codes["containerName"] == _container()["name"]
     assert codes["values"] == [exit_codes.CONFIG, exit_codes.INPUT, exit_codes.BUDGET, exit_codes.INTEGRITY]
-
-
-@pytest.mark.parametrize("name", ["core.txt", "spark.txt", "test.txt", "peers.txt"])
-def test_requirements_are_pinned_by_hash_and_name_no_index(name: str) -> None:
-    text = (DEPLOY / "requirements" / name).read_text()
-    assert "://" not in text
-    assert "--index" not in text
-    for requirement in re.split(r"\n(?=\S)", text.strip()):
-        assert "==" in requirement, requirement
-        assert "--hash=sha256:" in requirement, requirement
 
 
 def _container() -> dict[str, Any]:

@@ -47,7 +47,7 @@ def follow_by_hand(
     passes: int,
     step: float = 0.5,
 ) -> NDArray[np.float64]:
-    """A(x) <- A(x) exp(step sum over cells q of the marginal of q(x) (m_q - q(A)) / n), then scaled to n; each in turn."""
+    """A(x) <- A(x) exp(step sum over cells q of q(x) (m_q - q(A)) / n), then scaled to n; each marginal in turn."""
     cells = cells * total / cells.sum()
     for _ in range(passes):
         for clique, values in measured:

@@ -105,13 +105,6 @@ class BinaryView:
         names = self.names or tuple(f"attribute_{position}" for position in range(len(self.groups)))
         return Domain(names, tuple(stop - start for start, stop in self.groups))
 
-    def unnamed_domain(self) -> Domain:
-        """The attributes behind the one-hot groups, in order, under names that only number them."""
-        return Domain(
-            tuple(f"attribute {index}" for index in range(len(self.groups))),
-            tuple(stop - start for start, stop in self.groups),
-        )
-
     def group_of_column(self) -> NDArray[np.int32]:
         """Group of each column, shape (columns,); a column outside every group is a group of its own."""
         if not self.groups:

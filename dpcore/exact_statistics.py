@@ -51,7 +51,9 @@ class Statistics(Protocol):
         * ``aggregate`` gives int64 [size of the request], non-negative, the same bits on every engine and for every
           layout of the same rows in files;
         * adding one unit moves no answer by more than ``contribution`` allows, whatever that unit holds;
-        * it never fails because of what a unit holds.
+        * it never fails because of what a unit holds;
+        * queries over other attributes or columns than the data's raise ConfigError: the kernel takes the one-hot groups
+          of a sensitivity from the queries.
     """
 
     @property

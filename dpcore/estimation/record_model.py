@@ -40,21 +40,15 @@ class RecordModel:
         if not self.total >= 0:
             raise ValueError(f"total is {self.total}; want >= 0")
 
-    @classmethod
-    def of_rows(cls, view: BinaryView, rows: NDArray[np.bool_], total: float) -> RecordModel:
-        """The model of records given as bool [T, columns]."""
-        return cls(view, np.packbits(rows, axis=1), total)
-
     def answer(self, queries: Queries) -> NDArray[np.float64]:
         counts = self._count_cells(queries) if isinstance(queries, Marginals) else self._count_satisfied(queries)
         return np.asarray(counts * (self.total / len(self.records)), dtype=np.float64)
 
     def sample(self, units: int, generator: np.random.Generator) -> SyntheticRows:
         """Every record equally often, up to one; which come once more, and the order, is random."""
-        chosen = np.arange(units) % len(self.records)
-        chosen[units - units % len(self.records) :] = generator.permutation(len(self.records))[
-            : units % len(self.records)
-        ]
+        records = len(self.records)
+        every, once_more = np.repeat(np.arange(records), units // records), generator.permutation(records)
+        chosen = np.concatenate([every, once_more[: units % records]])
         generator.shuffle(chosen)
         domain = self.view.domain
         if domain is not None:
@@ -68,9 +62,8 @@ class RecordModel:
     def _codes(self) -> NDArray[np.int32]:
         """Position of the 1 in each one-hot group, int32 [T, groups]."""
         rows = self._rows()
-        return np.stack([rows[:, start:stop].argmax(axis=1) for start, stop in self.view.groups], axis=1).astype(
-            np.int32
-        )
+        codes = [rows[:, start:stop].argmax(axis=1) for start, stop in self.view.groups]
+        return np.stack(codes, axis=1).astype(np.int32)
 
     def _count_cells(self, queries: Marginals) -> NDArray[np.int64]:
         self._check_domain(queries.domain)

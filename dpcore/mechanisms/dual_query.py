@@ -20,7 +20,7 @@ from dpcore.kernel.sensitivity import answer_sensitivity
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
-from dpcore.mechanisms.dual_query_schedule import Schedule, schedule_for, slope_of_round
+from dpcore.mechanisms.dual_query_schedule import FOR_BASKETS, FOR_TABLES, Schedule, schedule_for, slope_of_round
 from dpcore.oracles import fill
 from dpcore.oracles.clauses import signed_clauses
 from dpcore.oracles.enumerate import Enumeration

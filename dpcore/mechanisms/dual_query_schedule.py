@@ -10,11 +10,22 @@ from dpcore.kernel.budget import Currency
 from dpcore.kernel.terms import Terms
 from dpcore.kernel.weighted_sampler import LARGEST_SCORE
 
-# Chosen once on public research data (KDD99, Adult, NLTCS, retail baskets, generated baskets), all of which want many
-# rounds and few samples; see DECISIONS.md. Never changed by what a dataset holds.
-ETA = 2.0
-SAMPLES_A_ROUND = 1.0
 LARGEST_SAMPLES = 50_000
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Where nothing is set: the step size, and samples as a fraction of the rounds."""
+
+    eta: float
+    samples_a_round: float
+
+
+# Chosen once, on public research data; never changed by what a dataset holds. All of it wants many rounds of few
+# samples. A record satisfies about as many queries as were sampled: baskets satisfy few, so they want fewer samples
+# still, and larger steps.
+FOR_TABLES = Defaults(eta=1.0, samples_a_round=0.25)
+FOR_BASKETS = Defaults(eta=2.0, samples_a_round=0.1)
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,7 @@ def schedule_for(
     terms: Terms,
     amount: Fraction,
     total: int,
+    defaults: Defaults,
     *,
     eta: float | None = None,
     samples: int | None = None,
@@ -43,21 +55,21 @@ def schedule_for(
 ) -> Schedule:
     """The parameters that are not given, and the most rounds that ``amount`` pays for.
 
-    Without samples, s is about SAMPLES_A_ROUND * T. With r the range of a draw of slope 1 (1 / total, twice that where
-    a unit is replaced), the cost under zCDP is s (eta r)^2 T^3 / 24, so T = (24 rho / (eta r)^2 / SAMPLES_A_ROUND)^(1/4);
-    under pure DP it is s eta r T^2 / 2, so T = (2 epsilon / (eta r) / SAMPLES_A_ROUND)^(1/3).
+    Without samples, s is about c T with c = defaults.samples_a_round. Let r be the range of a draw of slope 1:
+    1 / total, and twice that where a unit is replaced. Under zCDP the cost is s (eta r)^2 T^3 / 24, so that
+    T^4 = 24 rho / (eta r)^2 / c; under pure DP it is s eta r T^2 / 2, so that T^3 = 2 epsilon / (eta r) / c.
 
     amount: What the draws may cost, in the currency of the budget.
     total: Public or noisy number of units, >= 1.
     rounds: At most so many.
     spread: Largest minus smallest log-weight of the first round.
     """
-    eta = ETA if eta is None else eta
+    eta = defaults.eta if eta is None else eta
     # The sampler's proof wants scores within 2^12 powers of two; a log-weight moves by at most eta a round.
     limit = 1 + max(0, int((LARGEST_SCORE * math.log(2.0) - spread) / eta))
     limit = limit if rounds is None else min(limit, rounds)
     if samples is None:
-        wanted = max(2, min(limit, int(_balanced_rounds(terms, amount, total, eta))))
+        wanted = max(2, min(limit, int(_balanced_rounds(terms, amount, total, eta, defaults.samples_a_round))))
         samples = int(float(amount) / _cost_of_one_sample(terms, total, eta, wanted))
         samples = max(1, min(samples, LARGEST_SAMPLES))
     return Schedule(eta, samples, affordable_rounds(terms, amount, total, eta, samples, limit))
@@ -93,11 +105,11 @@ def theoretical_parameters(alpha: float, beta: float, queries: int, log_universe
     return Schedule(alpha / 4, samples, rounds)
 
 
-def _balanced_rounds(terms: Terms, amount: Fraction, total: int, eta: float) -> float:
+def _balanced_rounds(terms: Terms, amount: Fraction, total: int, eta: float, samples_a_round: float) -> float:
     step = float(terms.draw_range(Fraction(eta), total))
     if terms.budget.currency is Currency.PURE:
-        return float((2 * amount / SAMPLES_A_ROUND / step) ** (1 / 3))
-    return float((24 * amount / SAMPLES_A_ROUND / step**2) ** (1 / 4))
+        return float((2 * float(amount) / step / samples_a_round) ** (1 / 3))
+    return float((24 * float(amount) / step**2 / samples_a_round) ** (1 / 4))
 
 
 def _cost_of_one_sample(terms: Terms, total: int, eta: float, rounds: int) -> float:

@@ -83,8 +83,8 @@ def _fit(terms: Terms, measured: list[Measurement]) -> IndependentModel:
         case Marginals() as one_way:
             domain = one_way.domain.project(name for (name,) in one_way.cliques)
             return _fit_table(terms, values, BinaryView.one_hot(domain), domain)
-        case Conjunctions() as columns if columns.view.groups:
-            return _fit_table(terms, values, columns.view, columns.view.unnamed_domain())
+        case Conjunctions(view=view) if (attributes := view.domain) is not None:
+            return _fit_table(terms, values, view, attributes)
         case columns:
             total = float(terms.unit.units or max(1, measured[0].values[0]))
             view = BinaryView(columns.size)

@@ -45,10 +45,11 @@ def test_a_table_without_noise_is_the_product_of_its_marginals(options: dict[str
     assert np.allclose(found.answer(PAIRS.queries), 60 * np.outer(a, b).ravel())
 
 
-def test_conjunctions_of_a_table_use_its_groups() -> None:
+def test_conjunctions_of_a_table_use_its_groups_and_keep_its_names() -> None:
     found = model_of(TABLE, conjunctive(Conjunctions.single_columns(VIEW)))
     for start, stop in VIEW.groups:
         assert found.chances[start:stop].sum() == pytest.approx(1.0)
+    assert found.domain == DOMAIN
 
 
 @pytest.mark.parametrize("options", [{}, {"neighbours": REPLACE, "units": 80}])

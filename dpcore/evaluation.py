@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Domain
 from dpcore.estimation.independent import IndependentModel
 from dpcore.exact_statistics import QueryAnswers, Statistics
-from dpcore.queries import Conjunctions, Marginals, Queries
+from dpcore.queries import Conjunctions, Marginals, Queries, UnitCount
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,11 @@ class Errors:
     total_variation: float | None
 
 
+def exact_answers(statistics: Statistics, queries: Queries | UnitCount) -> NDArray[np.int64]:
+    """Exact int64 answers [queries.size]. SENSITIVE."""
+    return statistics.aggregate(queries if isinstance(queries, UnitCount) else QueryAnswers(queries))
+
+
 def errors(queries: Queries, answers: NDArray[np.float64], exact: NDArray[np.int64], total: float) -> Errors:
     """Errors of ``answers`` in counts against ``exact``, both [queries.size], divided by ``total`` rows or units."""
     difference = np.abs(answers - exact) / total
@@ -39,7 +44,7 @@ def baselines(queries: Queries, statistics: Statistics, total: float) -> dict[st
     """Answers in counts that need no mechanism: all zeros, uniform records, product of exact one-way marginals."""
     view, domain = _columns(queries)
     uniform = _uniform(view)
-    one_way = statistics.aggregate(QueryAnswers(_one_way(queries)))
+    one_way = exact_answers(statistics, _one_way(queries))
     chances = np.clip(one_way / total, 0.0, 1.0)
     return {
         "zeros": np.zeros(queries.size),

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
-from dpcore.evaluation import Errors, baselines, errors
-from dpcore.kernel.exact_answers import ExactAnswers
+from dpcore.evaluation import Errors, baselines, errors, exact_answers
 from dpcore.queries import Conjunctions, Marginals, Queries, UnitCount
 from jobs import publish
 from jobs.engines import open_engine
@@ -45,7 +44,7 @@ def evaluate(job: Job, engine: Engine | None = None) -> Comparison:
     output = published_folder(job)
     statistics = open_statistics(job, engine or open_engine(job.config.engine))
     queries = build_workload(job, replayed_popularity(job, statistics)).queries
-    exact = ExactAnswers(statistics).of(queries)  # SENSITIVE
+    exact = exact_answers(statistics, queries)  # SENSITIVE
     total = _total(statistics, job.layout)  # SENSITIVE
     answers = {"release": _released(output)}
     synthetic = _synthetic(output, job.layout, queries, total)
@@ -88,7 +87,7 @@ def comparison_json(comparison: Comparison) -> str:
 def _total(statistics: EngineStatistics, layout: Layout) -> float:
     """Rows of a table as counted, units of baskets. SENSITIVE."""
     everything = Marginals(layout.schema.domain, ((),)) if isinstance(layout, TableLayout) else UnitCount()
-    return max(1.0, float(ExactAnswers(statistics).of(everything)[0]))
+    return max(1.0, float(exact_answers(statistics, everything)[0]))
 
 
 def _released(output: Path) -> NDArray[np.float64]:
@@ -104,7 +103,7 @@ def _synthetic(output: Path, layout: Layout, queries: Queries, total: float) -> 
     rows = json.loads((output / "certificate.json").read_text(encoding="utf-8"))["synthetic_rows"]
     layout, queries = _as_written(folder, layout, queries)
     source = open_source(str(folder), layout, bytes(SALT_BYTES))
-    counts = ExactAnswers(EngineStatistics(LocalEngine(), source)).of(queries)
+    counts = exact_answers(EngineStatistics(LocalEngine(), source), queries)
     return np.asarray(counts * (total / rows), dtype=np.float64)
 
 

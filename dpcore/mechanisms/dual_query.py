@@ -84,7 +84,8 @@ class DualQuery:
             steps.append(Step("measure one-way marginals", float(for_free), 1, stddev))
         left = 1 - for_total - for_free
         totals = _TYPICAL_UNITS if terms.unit.units is None else (terms.unit.units,)
-        schedules = [self._schedule(terms, left, total, workload) for total in totals]
+        prior = _log_weights(workload)
+        schedules = [self._schedule(terms, left, total, queries, prior) for total in totals]
         shown = schedules[min(_FOR_PLAN, len(schedules) - 1)]
         steps.append(Step("sample queries", float(left), shown.rounds))
         notes = _notes(queries, shown) + (_by_units(schedules) if terms.unit.units is None else ())
@@ -101,9 +102,9 @@ class DualQuery:
         queries = self._checked(private.terms, workload)
         private.expect(queries)
         total, chances, measured = self._measure(private, queries.view)
-        schedule = self._schedule(private.terms, private.remaining_share, total, workload)
-        oracle: Oracle = Enumeration() if self.oracle == "enumerate" else Highs(self.node_limit, _TOLERANCE)
         prior = _log_weights(workload)
+        schedule = self._schedule(private.terms, private.remaining_share, total, queries, prior)
+        oracle: Oracle = Enumeration() if self.oracle == "enumerate" else Highs(self.node_limit, _TOLERANCE)
         hits = np.zeros(queries.size, dtype=np.int64)  # Earlier records that satisfy each query.
         records = np.empty((schedule.rounds, -(-queries.view.columns // 8)), dtype=np.uint8)
         for t in range(1, schedule.rounds + 1):
@@ -140,10 +141,19 @@ class DualQuery:
                 chances = np.zeros(view.columns)
         return total, chances, tuple(measured)
 
-    def _schedule(self, terms: Terms, share: Fraction, total: int, workload: Workload) -> Schedule:
-        spread = float(np.ptp(_log_weights(workload)))
-        amount = share * terms.budget.amount
-        return schedule_for(terms, amount, total, eta=self.eta, samples=self.samples, rounds=self.rounds, spread=spread)
+    def _schedule(
+        self, terms: Terms, share: Fraction, total: int, queries: Conjunctions, prior: NDArray[np.float64]
+    ) -> Schedule:
+        return schedule_for(
+            terms,
+            share * terms.budget.amount,
+            total,
+            FOR_TABLES if queries.view.groups else FOR_BASKETS,
+            eta=self.eta,
+            samples=self.samples,
+            rounds=self.rounds,
+            spread=float(np.ptp(prior)),
+        )
 
     def _policy(self, view: BinaryView) -> str:
         return self.free or ("marginals" if view.groups else "zeros")

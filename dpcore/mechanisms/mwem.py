@@ -91,9 +91,9 @@ class Mwem:
     ) -> Release:
         self.plan(private.terms, workload)
         queries, shares = _marginals(workload), self._shares(private.terms)
-        private.expect(queries)
-        total, bought = row_total(private, queries.domain, shares.total or Fraction(1))
         first = self._start_queries(queries)
+        private.expect(queries.only([*queries.cliques, *(part.cliques[0] for part in first), ()]))
+        total, bought = row_total(private, queries.domain, shares.total or Fraction(1))
         measured = [private.measure(part, shares.start / len(first)) for part in first]
         weights = MultiplicativeWeights(_modelled(queries), _start_table(queries, measured), total, self.step)
         average = np.zeros_like(weights.table) if self.distribution == "average" else None

@@ -20,7 +20,7 @@ from dpcore.kernel.sensitivity import answer_sensitivity
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
-from dpcore.mechanisms.dual_query_schedule import FOR_BASKETS, FOR_TABLES, Schedule, schedule_for, slope_of_round
+from dpcore.mechanisms.dual_query_schedule import Schedule, defaults_for, schedule_for, slope_of_round
 from dpcore.oracles import fill
 from dpcore.oracles.clauses import signed_clauses
 from dpcore.oracles.enumerate import Enumeration
@@ -50,9 +50,8 @@ class DualQuery:
         (``dual_query_schedule``). Rounds is an upper bound: no more are run than the budget pays for.
     oracle: "highs", or "enumerate" for at most 2^20 possible records.
     free: What the columns become that no sampled query decides. "marginals": drawn from noisy one-way marginals, bought
-        for ``free_share``; "zeros": 0 (baskets only, a table has no zero); "uniform": any value alike. None takes
-        marginals for a table, whose one-way marginals cost next to nothing, and zeros for baskets: noise on every item
-        of a long list drowns the rare ones, and zero is right for most of them.
+        for ``free_share``; "zeros": 0 (baskets only, a table has no zero), which is a little better where nearly every
+        item is rare; "uniform": any value alike. It matters more than the quality of the best responses.
     total_share: Share of the budget for the number of units where it is private. Rounds grow with the fourth root of
         the budget, so 5 % costs about 1 % of them.
     node_limit: Branch-and-bound nodes of a best response that rounding leaves more than 1 % from its bound. 0 by
@@ -66,14 +65,14 @@ class DualQuery:
     samples: int | None = None
     rounds: int | None = None
     oracle: Literal["highs", "enumerate"] = "highs"
-    free: Literal["marginals", "zeros", "uniform"] | None = None
+    free: Literal["marginals", "zeros", "uniform"] = "marginals"
     free_share: float = 0.05
     total_share: float = 0.05
     node_limit: int = 0
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         queries = self._checked(terms, workload)
-        for_total, for_free = self._shares(terms, queries.view)
+        for_total, for_free = self._shares(terms)
         steps = []
         if for_total:
             scale = terms.measure_scale(UnitCount(), for_total)
@@ -125,13 +124,13 @@ class DualQuery:
         self, private: PrivateStatistics, view: BinaryView
     ) -> tuple[int, NDArray[np.float64], tuple[Measurement, ...]]:
         """The number of units, the chance of a 1 in each free column, and what was measured for them."""
-        for_total, for_free = self._shares(private.terms, view)
+        for_total, for_free = self._shares(private.terms)
         measured = []
         total = private.terms.unit.units
         if total is None:
             measured.append(private.measure(UnitCount(), for_total))
             total = max(1, int(measured[-1].values[0]))
-        match self._policy(view):
+        match self.free:
             case "marginals":
                 measured.append(private.measure(Conjunctions.single_columns(view), for_free))
                 chances = _frequencies(measured[-1], view, total)
@@ -148,20 +147,17 @@ class DualQuery:
             terms,
             share * terms.budget.amount,
             total,
-            FOR_TABLES if queries.view.groups else FOR_BASKETS,
+            defaults_for(queries),
             eta=self.eta,
             samples=self.samples,
             rounds=self.rounds,
             spread=float(np.ptp(prior)),
         )
 
-    def _policy(self, view: BinaryView) -> str:
-        return self.free or ("marginals" if view.groups else "zeros")
-
-    def _shares(self, terms: Terms, view: BinaryView) -> tuple[Fraction, Fraction]:
+    def _shares(self, terms: Terms) -> tuple[Fraction, Fraction]:
         """For the number of units, and for the one-way marginals."""
         for_total = Fraction(self.total_share) if terms.unit.units is None else Fraction(0)
-        return for_total, Fraction(self.free_share) if self._policy(view) == "marginals" else Fraction(0)
+        return for_total, Fraction(self.free_share) if self.free == "marginals" else Fraction(0)
 
     def _checked(self, terms: Terms, workload: Workload) -> Conjunctions:
         """The queries. Raises ConfigError for a workload, a privacy unit or settings that there is no proof for."""

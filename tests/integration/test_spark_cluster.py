@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.acceptance import AS_THEY_ARE, Arrangement, write_config
+from tests.support.acceptance import answers as answers_of
 from tests.support.datasets import ROOT
 from tests.support.small_release import EXACT, answers, write_release
 from tests.support.spark_cluster import SparkCluster, spark_cluster, tasks_by_worker
@@ -54,6 +58,23 @@ def test_both_workers_count_and_the_release_is_published(
     tasks = tasks_by_worker(events)
     assert len(tasks) == 2
     assert min(tasks.values()) >= 1
+
+
+def test_real_datasets_give_the_bits_of_the_local_engine(cluster: SparkCluster, tmp_path: Path) -> None:
+    arrangements = {
+        "adult": Arrangement(3, clustered=False),
+        "kdd99": Arrangement(16, clustered=True),
+        "retail": Arrangement(3, clustered=False),
+    }
+    configs = [write_config(name, tmp_path, "spark-submit", chosen) for name, chosen in arrangements.items()]
+    events, result = tmp_path / "events", tmp_path / "result.json"
+    events.mkdir()
+    script = ROOT / "tests" / "support" / "submitted_statistics.py"
+    finished = cluster.submit(script, [str(result), *map(str, configs)], py_files=None, events=events, cwd=tmp_path)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    here = [answers_of(write_config(name, tmp_path, "local", AS_THEY_ARE)).tobytes() for name in arrangements]
+    assert json.loads(result.read_text()) == [hashlib.sha256(bits).hexdigest() for bits in here]
+    assert len(tasks_by_worker(events)) == 2
 
 
 def test_the_exit_code_of_a_refusal_passes_through(cluster: SparkCluster, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ FIELDS = {
 }  # fmt: skip
 # Seconds that starting the child's interpreter and the clock's granularity may add.
 SLACK = 0.25
+TICK = 0.05  # Of the system's CPU clocks, generously.
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +40,14 @@ def result(data: Path) -> dict[str, Any]:
 
 def test_cpu_is_that_of_the_whole_tree_during_the_work(result: dict[str, Any]) -> None:
     for run in result["runs"]:
-        assert toy.OWN + toy.CHILD <= run["cpu_seconds"] < toy.OWN + toy.CHILD + SLACK
-        assert run["process_cpu_seconds"] >= run["cpu_seconds"] + toy.PREPARING
+        assert toy.OWN + toy.CHILD - TICK <= run["cpu_seconds"] < toy.OWN + toy.CHILD + SLACK
+        assert run["process_cpu_seconds"] >= run["cpu_seconds"] + toy.PREPARING - TICK
         assert run["wall_seconds"] >= toy.OWN + toy.CHILD
     assert result["cpu_seconds"] == pytest.approx(sum(run["cpu_seconds"] for run in result["runs"]) / 2)
 
 
 def test_compilation_is_in_the_cold_seconds_alone(result: dict[str, Any]) -> None:
-    assert result["cold_cpu_seconds"] >= toy.OWN + toy.CHILD + toy.COMPILING
+    assert result["cold_cpu_seconds"] >= toy.OWN + toy.CHILD + toy.COMPILING - TICK
 
 
 def test_memory_is_that_of_the_whole_tree(result: dict[str, Any]) -> None:

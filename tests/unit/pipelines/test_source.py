@@ -150,7 +150,7 @@ ATTRIBUTES = {
         (pa.binary(), set()),
         (pa.list_(pa.int8()), set()),
     ],
-    ids=str,
+    ids=lambda value: " ".join(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_an_attribute_takes_the_types_that_can_hold_its_values(
     tmp_path: Path, kind: pa.DataType, fitting: set[str]

@@ -1,0 +1,50 @@
+"""A kernel that shows what a mechanism asks of it, and may answer something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.measurement import Measurement
+from dpcore.queries import Conjunctions, Queries, UnitCount
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Arguments of one call of ``sample``."""
+
+    slope: Fraction
+    offsets: NDArray[np.float64]
+    total: int
+    size: int
+
+
+@dataclass
+class WatchedKernel:
+    """Passes on to ``inner``; keeps every ``sample``; ``direction`` -1 plants the wrong sign in the weights.
+
+    change_measured: Applied to every measurement.
+    """
+
+    inner: PrivateStatistics
+    direction: int = 1
+    change_measured: Callable[[Measurement], Measurement] = lambda measured: measured
+    sampled: list[Sampled] = field(default_factory=list)
+
+    def measure(self, queries: Queries | UnitCount, share: Fraction) -> Measurement:
+        return self.change_measured(self.inner.measure(queries, share))
+
+    def sample(
+        self, queries: Conjunctions, slope: Fraction, offsets: NDArray[np.float64], total: int, size: int
+    ) -> NDArray[np.int64]:
+        self.sampled.append(Sampled(slope, offsets, total, size))
+        return self.inner.sample(queries, self.direction * slope, self.direction * offsets, total, size)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)

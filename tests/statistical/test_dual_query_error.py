@@ -1,7 +1,13 @@
-"""DualQuery learns what the product of one-way marginals cannot know, and the planted wrong sign is rejected."""
+"""DualQuery learns what the product of one-way marginals cannot know, and the planted wrong sign is rejected.
+
+Over 30 runs the largest error had mean 0.038 and standard deviation 0.005 (zCDP), 0.062 and 0.008 (pure); the limit,
+0.7 times the error of the product, is 0.13: more than eight standard deviations away. With the sign of the weights
+reversed the largest error was never below 0.8.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -49,13 +55,15 @@ def largest_error(statistics: Statistics, queries: Conjunctions, budget: Budget,
     return evaluation.errors(queries, release.answers.values, exact, UNITS).max
 
 
-# 
-@pytest.mark.parametrize("budget", [Budget.zcdp(Fraction(1, 8)), Budget.pure(4)], ids=["zcdp", "pure"])
-@pytest.mark.parametrize("data", [baskets, table], ids=["baskets", "table"])
-def test_the_largest_error_is_far_below_the_product_of_marginals(data, budget: Budget) -> None:
+@pytest.mark.parametrize("budget", [Budget.zcdp(Fraction(1, 8)), Budget.pure(12)], ids=["zcdp", "pure"])
+@pytest.mark.parametrize("data", [baskets, table])
+def test_the_largest_error_is_far_below_that_of_independence(
+    data: Callable[[], tuple[Statistics, Conjunctions]], budget: Budget
+) -> None:
     statistics, queries = data()
     exact = statistics.aggregate(QueryAnswers(queries))
-    product = evaluation.errors(queries, evaluation.baselines(queries, statistics, UNITS)["product"], exact, UNITS).max
-    right=[largest_error(statistics, queries, budget, 1) for _ in range(30)]
-    wrong=[largest_error(statistics, queries, budget, -1) for _ in range(10)]
-    print(product, np.mean(right),np.std(right), max(right), min(wrong))
+    product = evaluation.baselines(queries, statistics, UNITS)["product"]
+    limit = evaluation.errors(queries, product, exact, UNITS).max * 0.7
+    assert limit > 0.13
+    assert largest_error(statistics, queries, budget, 1) < limit
+    assert largest_error(statistics, queries, budget, -1) > 4 * limit

@@ -25,7 +25,7 @@ class Defaults:
 # Chosen once, on public research data (KDD99, Adult, NLTCS, Loans, four sets of baskets) at epsilon 0.1 to 5, and never
 # changed by what a dataset holds. All of it wants many rounds of few samples. A record satisfies about as many queries
 # as were sampled: a basket satisfies few conjunctions of items, so these want fewer samples still, and larger steps.
-GENERAL = Defaults(eta=1.0, samples_a_round=0.25)
+GENERAL = Defaults(eta=1.0, samples_a_round=0.5)
 SPARSE = Defaults(eta=2.0, samples_a_round=0.05)
 
 

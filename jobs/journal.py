@@ -29,15 +29,17 @@ class FileJournal:
     """Answers of one release in the order of the kernel's calls. Public values only.
 
     Guarantees:
-        * When ``record`` returns, the answer is on disk (fsync) and ``on_record`` has returned.
+        * When ``record`` or ``recall`` returns, the answer is on disk (fsync).
+        * ``on_start`` gets the hash of the first answer when that is on disk; when it raises, nothing is returned.
         * Each line carries the hash of all before it, the first one that of the release id: a line that was changed,
           removed from the middle or moved from another release raises IntegrityError.
         * A last line that a crash cut short was never used; it is dropped, and cut off before the next line is written.
     """
 
-    def __init__(self, path: Path, release_id: str, on_record: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, path: Path, release_id: str, on_start: Callable[[str], None] = lambda _: None) -> None:
         self._path = path
-        self._on_record = on_record
+        self._on_start = on_start
+        self._start: str | None = None
         self._head = hashlib.sha256(release_id.encode()).hexdigest()
         self._entries: list[_Entry] = []
         self._good_bytes = self._load()
@@ -46,6 +48,11 @@ class FileJournal:
     def head(self) -> str:
         """Hash of the whole journal."""
         return self._head
+
+    @property
+    def start(self) -> str | None:
+        """Hash of the first answer; None while there is none. Two draws of one release do not share it."""
+        return self._start
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -68,19 +75,23 @@ class FileJournal:
         head = _link(self._head, index, request, packed)
         line = json.dumps({"index": index, "request": request, "answer": packed, "chain": head}) + "\n"
         self._append(line.encode())
-        self._entries.append(_Entry(request, answer.copy()))
+        self._keep(_Entry(request, answer.copy()), head)
+        if index == 0:
+            self._on_start(head)
+
+    def _keep(self, entry: _Entry, head: str) -> None:
+        self._entries.append(entry)
         self._head = head
-        self._on_record()
+        self._start = self._start or head
 
     def _append(self, line: bytes) -> None:
-        new = not self._path.exists()
-        with open(self._path, "r+b" if not new else "xb") as file:
+        with open(self._path, "r+b" if self._path.exists() else "xb") as file:
             file.truncate(self._good_bytes)
             file.seek(self._good_bytes)
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
-        if new:
+        if not self._good_bytes:  # Whoever made the file may have died before its name was durable.
             sync_folder(self._path.parent)
         self._good_bytes += len(line)
 
@@ -90,6 +101,7 @@ class FileJournal:
             return 0
         good = 0
         with open(self._path, "rb") as file:
+            os.fsync(file.fileno())  # A process that was killed may have written lines and not synced them.
             lines = file.readlines()
         for number, line in enumerate(lines):
             # A crash may leave a prefix of the line, or blocks of zeros where data never arrived.
@@ -111,8 +123,7 @@ class FileJournal:
             raise IntegrityError(
                 f"line {index + 1} of {self._path} does not follow from those before it; want this release's journal"
             )
-        self._entries.append(_Entry(request, answer))
-        self._head = chain
+        self._keep(_Entry(request, answer), chain)
 
 
 @final

@@ -125,8 +125,9 @@ class SqlLedger:
     def reserve(self, release_id: str, budget: Budget) -> None:
         """Charges the whole budget of a release; again for the same release it changes nothing."""
         with self._database.transaction() as connection:
-            row = _existing_release(connection, release_id)
-            dataset = _dataset(connection, _existing_dataset(connection, row.dataset))
+            dataset_name = _existing_release(connection, release_id).dataset
+            dataset = _dataset(connection, _existing_dataset(connection, dataset_name))
+            row = _existing_release(connection, release_id, lock=True)  # As it is now that the dataset is locked.
             if _release(row).budget != budget:
                 raise IntegrityError(f"release {release_id[:12]} was planned with another budget; want the same config")
             if State(row.state) is not State.PLANNED:
@@ -139,14 +140,25 @@ class SqlLedger:
     def advance(
         self, release_id: str, state: State, *, journal_head: str | None = None, output: str | None = None
     ) -> None:
-        """Moves a release forward; a state it has passed already changes nothing but the output folder."""
+        """Moves a release forward; a state it has passed already changes nothing but the output folder.
+
+        journal_head: Hash of the release's journal: of its first answer on the way to MEASURING, of all from ESTIMATED.
+
+        Raises IntegrityError when the release is there already with another journal, such as that of a run on another
+        machine: using both would reveal two draws for one charge.
+        """
         with self._database.transaction() as connection:
-            row = _existing_release(connection, release_id)
+            row = _existing_release(connection, release_id, lock=True)
             changes: dict[str, str] = {} if output is None else {"output": output}
             if state.step > State(row.state).step:
                 changes["state"] = state.value
                 if journal_head is not None:
                     changes["journal_head"] = journal_head
+            elif journal_head not in (None, row.journal_head):
+                raise IntegrityError(
+                    f"another run of release {release_id[:12]} has stored other answers; want one run at a time, with "
+                    f"the journal in {row.state_folder}"
+                )
             if changes:
                 _set(connection, release_id, **changes)
 
@@ -238,12 +250,13 @@ def _existing_dataset(connection: Connection, name: str) -> Row[Any]:
     return row
 
 
-def _release_row(connection: Connection, release_id: str) -> Row[Any] | None:
-    return connection.execute(select(RELEASES).where(RELEASES.c.release_id == release_id)).one_or_none()
+def _release_row(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any] | None:
+    query = select(RELEASES).where(RELEASES.c.release_id == release_id)
+    return connection.execute(query.with_for_update() if lock else query).one_or_none()
 
 
-def _existing_release(connection: Connection, release_id: str) -> Row[Any]:
-    row = _release_row(connection, release_id)
+def _existing_release(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any]:
+    row = _release_row(connection, release_id, lock=lock)
     if row is None:
         raise IntegrityError(f"release {release_id[:12]} is not in the ledger; want a release that was planned there")
     return row

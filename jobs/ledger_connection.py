@@ -74,7 +74,14 @@ def _engine(url: URL, lock_seconds: float) -> Engine:
     shown = url.render_as_string(hide_password=True)
     sqlite = url.get_backend_name() == "sqlite"
     try:
-        engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": lock_seconds} if sqlite else {})
+        if sqlite:
+            engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": lock_seconds})
+        elif url.get_backend_name() == "postgresql":
+            # The dataset's row is locked first, and what was charged is read after: an older snapshot would miss
+            # charges, so the server's own default may not decide.
+            engine = create_engine(url, poolclass=NullPool, isolation_level="READ COMMITTED")
+        else:
+            raise exc.ArgumentError
     except exc.ArgumentError as error:
         raise ConfigError(f"ledger {shown}: unknown kind of database; want sqlite:/// or postgresql://") from error
     except ModuleNotFoundError as error:

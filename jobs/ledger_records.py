@@ -49,7 +49,10 @@ class DatasetBudget:
 
 @dataclass(frozen=True)
 class ReleaseRecord:
-    """What the ledger knows of a release."""
+    """What the ledger knows of a release.
+
+    journal_head: Hash of the journal's first answer in state MEASURING, of the whole journal from ESTIMATED on.
+    """
 
     release_id: str
     dataset: str

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dpcore.errors import LedgerUnavailableError
+from jobs.journal import sync_folder
 
 
 @contextmanager
@@ -17,6 +18,8 @@ def only_run(folder: Path) -> Iterator[None]:
     Raises LedgerUnavailableError while another process holds it.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    for above in (folder.parent, folder.parent.parent):  # The journal is only as durable as its folder.
+        sync_folder(above)
     with open(folder / "lock", "wb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

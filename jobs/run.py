@@ -148,12 +148,22 @@ def buy_popularity(
 
 
 def open_journal(job: Job, ledger: SqlLedger, record: ReleaseRecord) -> FileJournal:
-    """The journal of a release. Raises IntegrityError when answers that were used are missing from it."""
+    """The journal of a release, the only one: the ledger is bound to its first answer before that is used.
+
+    Raises IntegrityError when answers that were used are missing from it.
+    """
     path = Path(record.state_folder) / "journal.jsonl"
-    journal = FileJournal(path, job.release_id, cache(lambda: ledger.advance(job.release_id, State.MEASURING)))
-    used = record.state.step >= State.MEASURING.step
-    cut = record.journal_head is not None and journal.head != record.journal_head
-    if (used and not len(journal)) or cut:
+
+    def bind(start: str) -> None:
+        ledger.advance(job.release_id, State.MEASURING, journal_head=start)
+
+    journal = FileJournal(path, job.release_id, bind)
+    if record.state.step < State.MEASURING.step:
+        if journal.start is not None:  # Stored by a process that died before it told the ledger.
+            bind(journal.start)
+        return journal
+    known = journal.start if record.state is State.MEASURING else journal.head
+    if not len(journal) or known != record.journal_head:
         raise IntegrityError(
             f"{path} lacks answers of release {job.release_id[:12]} that were drawn and used; want the journal back, "
             "because a second draw would reveal more than was charged"

@@ -40,6 +40,11 @@ class RecordModel:
         if not self.total >= 0:
             raise ValueError(f"total is {self.total}; want >= 0")
 
+    @classmethod
+    def of_rows(cls, view: BinaryView, rows: NDArray[np.bool_], total: float) -> RecordModel:
+        """The model of records given as bool [T, columns]."""
+        return cls(view, np.packbits(rows, axis=1), total)
+
     def answer(self, queries: Queries) -> NDArray[np.float64]:
         counts = self._count_cells(queries) if isinstance(queries, Marginals) else self._count_satisfied(queries)
         return np.asarray(counts * (self.total / len(self.records)), dtype=np.float64)

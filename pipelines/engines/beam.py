@@ -29,8 +29,9 @@ from apache_beam.runners.runner import PipelineState
 from dpcore.errors import ConfigError, EngineError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines import distributed
-from pipelines.engines.distributed import Counts, Part, Slice, Work
+from pipelines.engines.distributed import Counts, Slice, Work
 from pipelines.engines.failures import failure
+from pipelines.engines.parts import Part, parts_of
 from pipelines.source import Source
 
 _FEWEST_BUCKETS = 8
@@ -63,7 +64,7 @@ class BeamEngine:
     def reduce(self, source: Source, aggregator: Aggregator) -> Counts:
         """The merged accumulator, before ``extract``. SENSITIVE."""
         clustered = source.layout.clustered_by_unit
-        parts = [] if clustered else distributed.parts_of(source)
+        parts = [] if clustered else parts_of(source)
         if clustered:
             buckets = distributed.buckets_for_files(len(source.files), _FEWEST_BUCKETS)
         else:

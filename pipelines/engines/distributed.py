@@ -7,7 +7,6 @@ Counts travel in slices, so that no message is as large as the whole answer and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,16 +15,15 @@ from numpy.typing import NDArray
 
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.failures import guarded
+from pipelines.engines.parts import Part
 from pipelines.engines.task import accumulate, read_batches, split_by_unit, units_in_many_files, units_of_file
-from pipelines.source import Source, open_parquet, reading
+from pipelines.source import Source
 
 Counts = NDArray[np.int64]
 Slice = tuple[int, Counts]  # a number, and the counts from that many slices on
 _SLICE = 1 << 20  # counts: 8 MiB
-_PART_ROWS = 1 << 21
 _BUCKET_ROWS = 1 << 20
 _BUCKET_FILES = 16
-_FOOTER_READERS = 8
 
 
 @dataclass(frozen=True)
@@ -38,21 +36,6 @@ class Work:
     source: Source
     aggregator: Aggregator
     buckets: int
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some row groups of one file: what one task reads when units need not be whole."""
-
-    path: str
-    row_groups: tuple[int, ...]
-    rows: int
-
-
-def parts_of(source: Source) -> list[Part]:
-    """The row groups of all files, neighbours together up to about two million rows, in the order of the files."""
-    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
-        return [part for parts in pool.map(_parts_of_file, source.files) for part in parts]
 
 
 def buckets_for(rows: int, workers: int) -> int:
@@ -121,20 +104,6 @@ def _slices(count: Callable[[], Counts]) -> Iterator[Slice]:
     counts = count()
     for number, start in enumerate(range(0, counts.size, _SLICE)):
         yield number, counts[start : start + _SLICE]
-
-
-def _parts_of_file(path: str) -> list[Part]:
-    with reading(path, lambda: open_parquet(path)) as parquet:
-        metadata = parquet.metadata
-        sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-    parts: list[Part] = []
-    first = rows = 0
-    for number, size in enumerate(sizes):
-        rows += size
-        if rows >= _PART_ROWS or number == len(sizes) - 1:
-            parts.append(Part(path, tuple(range(first, number + 1)), rows))
-            first, rows = number + 1, 0
-    return parts
 
 
 def _pieces(batch: pa.RecordBatch, work: Work) -> Iterator[tuple[int, bytes]]:

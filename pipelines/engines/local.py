@@ -18,17 +18,15 @@ from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError, EngineError, MarqueeError
 from pipelines.aggregators.protocol import Aggregator
+from pipelines.engines.parts import Part, parts_of
 from pipelines.engines.task import accumulate, read_batches, split_by_unit, units_in_many_files, units_of_file
-from pipelines.source import Source, open_parquet, reading
+from pipelines.source import Source
 
 T = TypeVar("T")
 R = TypeVar("R")
-Piece = tuple[str, tuple[int, ...]]
 
 # More rows than this are worth splitting; a shard of this size keeps its temporaries small.
 _SHARD_ROWS = 2_000_000
-# Row groups are read together until they have this many rows, because every read opens the file.
-_PIECE_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -77,16 +75,17 @@ class LocalEngine:
     def _over_shards(
         self, source: Source, task: Callable[[Iterable[pa.RecordBatch]], R], pool: ThreadPoolExecutor
     ) -> Iterator[R]:
-        pieces, rows = _pieces(source)
+        parts = parts_of(source)
+        rows = sum(part.rows for part in parts)
         passes = math.ceil(rows / self.rows_in_memory) or 1
         in_a_pass = 1 if rows <= _SHARD_ROWS else max(self._workers, math.ceil(rows / passes / _SHARD_ROWS))
         for first in range(0, passes * in_a_pass, in_a_pass):
             wanted = range(first, first + in_a_pass)
             split = functools.partial(_split, source, passes * in_a_pass, wanted)
             shards: list[list[pa.RecordBatch]] = [[] for _ in wanted]
-            for parts in _mapped(pool, self._workers, split, pieces):
-                for shard, part in zip(shards, parts, strict=True):
-                    shard.extend(part)
+            for split_part in _mapped(pool, self._workers, split, parts):
+                for shard, batches in zip(shards, split_part, strict=True):
+                    shard.extend(batches)
             yield from _mapped(pool, self._workers, task, shards)
 
     @property
@@ -106,38 +105,13 @@ def failures_as_engine_errors() -> Iterator[None]:
         raise EngineError(f"the local engine failed with {type(error).__name__}") from error
 
 
-def _pieces(source: Source) -> tuple[list[Piece], int]:
-    """Files cut along row groups, and the number of rows."""
-    pieces: list[Piece] = []
-    total = 0
-    for file in source.files:
-        groups: list[int] = []
-        rows = 0
-        for group, group_rows in enumerate(reading(file, functools.partial(_row_group_rows, file))):
-            groups.append(group)
-            rows += group_rows
-            total += group_rows
-            if rows >= _PIECE_ROWS:
-                pieces.append((file, tuple(groups)))
-                groups, rows = [], 0
-        if groups:
-            pieces.append((file, tuple(groups)))
-    return pieces, total
-
-
-def _row_group_rows(file: str) -> list[int]:
-    with open_parquet(file) as parquet:
-        metadata = parquet.metadata
-        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-
-
-def _split(source: Source, shards: int, wanted: range, piece: Piece) -> list[list[pa.RecordBatch]]:
-    """The rows of a piece by shard, for the wanted shards."""
-    batches = read_batches(source, *piece)
+def _split(source: Source, shards: int, wanted: range, part: Part) -> list[list[pa.RecordBatch]]:
+    """The rows of a part by shard, for the wanted shards."""
+    batches = read_batches(source, part.path, part.row_groups)
     if shards == 1:
         return [list(batches)]
     split = [split_by_unit(batch, source, shards, wanted, unitless=True) for batch in batches]
-    return [list(parts) for parts in zip(*split, strict=True)] or [[] for _ in wanted]
+    return [list(batches) for batches in zip(*split, strict=True)] or [[] for _ in wanted]
 
 
 def _mapped(pool: ThreadPoolExecutor, ahead: int, task: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:

@@ -25,9 +25,10 @@ from pyspark.sql import SparkSession
 from dpcore.errors import ConfigError, EngineError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines import distributed
-from pipelines.engines.distributed import Counts, Part, Slice, Work
+from pipelines.engines.distributed import Counts, Slice, Work
 from pipelines.engines.failures import failure
 from pipelines.engines.java import find_java
+from pipelines.engines.parts import Part, parts_of
 from pipelines.source import Source
 
 T = TypeVar("T")
@@ -97,7 +98,7 @@ class SparkEngine:
         return self._summed(paths.flatMap(partial(_count_file, work, dropped)), work)
 
     def _unclustered(self, source: Source, aggregator: Aggregator, broadcasts: ExitStack) -> Counts:
-        parts = distributed.parts_of(source)
+        parts = parts_of(source)
         rows = sum(part.rows for part in parts)
         buckets = self._partitions or distributed.buckets_for(rows, self._context.defaultParallelism)
         work = self._broadcast(Work(source, aggregator, buckets), broadcasts)

@@ -43,7 +43,8 @@ def units_in_many_files(per_file: Iterable[pa.Array]) -> pa.Array:
     ranged = []
     for units in per_file:
         if len(units):
-            ends = pc.min_max(units)
+            # Text is compared as bytes: a unit that is not valid UTF-8 has no Python string.
+            ends = pc.min_max(units.view(pa.large_binary()) if pa.types.is_large_string(units.type) else units)
             ranged.append((ends["min"].as_py(), ends["max"].as_py(), units))
     ranged.sort(key=lambda entry: entry[:2])
     broken: list[pa.Array] = []

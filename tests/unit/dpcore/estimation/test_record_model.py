@@ -25,12 +25,12 @@ VIEW = BinaryView.one_hot(DOMAIN)
 
 def table(records: int, total: float = 60.0, seed: int = 0) -> tuple[RecordModel, np.ndarray]:
     codes = np.random.default_rng(seed).integers(0, DOMAIN.sizes, (records, 3))
-    return RecordModel(VIEW, np.packbits(one_hot_matrix(DOMAIN, codes), axis=1), total), codes
+    return RecordModel.of_rows(VIEW, one_hot_matrix(DOMAIN, codes), total), codes
 
 
 def baskets(records: int, columns: int, total: float = 60.0, seed: int = 0) -> tuple[RecordModel, np.ndarray]:
     matrix = np.random.default_rng(seed).random((records, columns)) < 0.4
-    return RecordModel(BinaryView(columns), np.packbits(matrix, axis=1), total), matrix
+    return RecordModel.of_rows(BinaryView(columns), matrix, total), matrix
 
 
 @settings(deadline=None, max_examples=40)
@@ -74,7 +74,7 @@ def test_rows_are_the_records_as_often_as_can_be() -> None:
 
 def test_baskets_come_as_pairs_and_may_be_empty() -> None:
     matrix = np.array([[0, 0, 0], [1, 0, 1]], dtype=bool)
-    model = RecordModel(BinaryView(3), np.packbits(matrix, axis=1), 10.0)
+    model = RecordModel.of_rows(BinaryView(3), matrix, 10.0)
     rows = model.sample(4, np.random.default_rng(2))
     assert isinstance(rows, BasketRows)
     assert rows.units == 4

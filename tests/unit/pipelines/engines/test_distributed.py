@@ -14,7 +14,7 @@ from dpcore.exact_statistics import QueryAnswers
 from dpcore.queries import Marginals
 from pipelines.aggregators import aggregator_for
 from pipelines.attributes import Attribute, Kind
-from pipelines.engines import distributed
+from pipelines.engines import distributed, parts
 from pipelines.engines.distributed import Work
 from pipelines.engines.local import LocalEngine
 from pipelines.layout import TableLayout
@@ -64,14 +64,14 @@ def test_rows_split_by_unit_give_the_local_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slice_size: int
 ) -> None:
     monkeypatch.setattr(distributed, "_SLICE", slice_size)
-    monkeypatch.setattr(distributed, "_PART_ROWS", 700)
+    monkeypatch.setattr(parts, "_PART_ROWS", 700)
     source = source_of(tmp_path, clustered=False)
     work = Work(source, aggregator_for(QUERIES, source.layout), buckets=7)
-    parts = distributed.parts_of(source)
-    groups = grouped([piece for part in parts for piece in distributed.split_rows(work, part)])
+    cut = parts.parts_of(source)
+    groups = grouped([piece for part in cut for piece in distributed.split_rows(work, part)])
     slices = [found for pieces in groups.values() for found in distributed.count_bucket(work, pieces)]
     expected = LocalEngine(1).reduce(source, work.aggregator)
-    assert len(parts) > 3
+    assert len(cut) > 3
     assert len(groups) == 7
     np.testing.assert_array_equal(summed(work, slices), expected)
 
@@ -99,19 +99,19 @@ def test_no_broken_unit_is_none(tmp_path: Path) -> None:
 
 
 def test_parts_cover_every_row_group_once_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributed, "_PART_ROWS", 1000)
+    monkeypatch.setattr(parts, "_PART_ROWS", 1000)
     source = source_of(tmp_path, clustered=False)
-    parts = distributed.parts_of(source)
-    groups = [(part.path, group) for part in parts for group in part.row_groups]
+    cut = parts.parts_of(source)
+    groups = [(part.path, group) for part in cut for group in part.row_groups]
     assert groups == [(path, group) for path in source.files for group in range(5)]
-    assert sum(part.rows for part in parts) == ROWS
-    assert max(part.rows for part in parts) < 1400
+    assert sum(part.rows for part in cut) == ROWS
+    assert max(part.rows for part in cut) < 1400
 
 
 def test_a_piece_holds_no_dictionary(tmp_path: Path) -> None:
     source = source_of(tmp_path, clustered=False)
     work = Work(source, aggregator_for(QUERIES, source.layout), buckets=2)
-    (_, piece), *_ = distributed.split_rows(work, distributed.parts_of(source)[0])
+    (_, piece), *_ = distributed.split_rows(work, parts.parts_of(source)[0])
     with pa.ipc.open_stream(piece) as stream:
         assert stream.schema.field("a").type == pa.large_string()
 

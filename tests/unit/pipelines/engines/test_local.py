@@ -5,15 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError, EngineError
 from dpcore.queries import UnitCount
 from pipelines.aggregators import Block, aggregator_for
-from pipelines.engines import local
+from pipelines.engines import local, parts
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics
 from pipelines.source import Source, open_source
@@ -61,7 +59,7 @@ def test_refuses_settings_that_do_no_work(settings: dict[str, int]) -> None:
 @pytest.mark.parametrize("rows_in_memory", [50, 200_000_000])
 def test_shards_and_passes_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_in_memory: int) -> None:
     monkeypatch.setattr(local, "_SHARD_ROWS", 20)
-    monkeypatch.setattr(local, "_PIECE_ROWS", 30)
+    monkeypatch.setattr(parts, "_PART_ROWS", 30)
     case = engine_cases.messy_table()
     folder = tmp_path / "data"
     files = engine_cases.write(case.rows, folder, 2)
@@ -82,16 +80,6 @@ def test_holds_a_part_of_the_rows_in_each_pass(tmp_path: Path) -> None:
     assert len(sizes) == passes
     assert sum(sizes) == case.rows.num_rows
     assert max(sizes) < 200
-
-
-def test_a_piece_ends_with_a_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_PIECE_ROWS", 5)
-    rows = pa.table({"user": pa.array(range(22), pa.int32()), "film": pa.array([0] * 22)})
-    pq.write_table(rows, tmp_path / "x.parquet", row_group_size=3)
-    source = open_source(str(tmp_path), engine_cases.messy_baskets().layout, SALT)
-    pieces, total = local._pieces(source)
-    assert [groups for _, groups in pieces] == [(0, 1), (2, 3), (4, 5), (6, 7)]
-    assert total == 22
 
 
 def test_keeps_no_more_files_in_hand_than_workers(tmp_path: Path) -> None:

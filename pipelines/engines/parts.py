@@ -1,0 +1,41 @@
+"""Files cut along row groups: what one task reads where units need not be whole."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pipelines.source import Source, open_parquet, reading
+
+# Row groups are read together until they have this many rows, because every read opens the file.
+_PART_ROWS = 1 << 20
+_FOOTER_READERS = 8
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some row groups of one file, neighbours of each other."""
+
+    path: str
+    row_groups: tuple[int, ...]
+    rows: int
+
+
+def parts_of(source: Source) -> list[Part]:
+    """Every row group of all files, in the order of the files. Raises InputError for a file that cannot be read."""
+    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
+        return [part for parts in pool.map(_parts_of_file, source.files) for part in parts]
+
+
+def _parts_of_file(path: str) -> list[Part]:
+    with reading(path, lambda: open_parquet(path)) as parquet:
+        metadata = parquet.metadata
+        sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    parts: list[Part] = []
+    first = rows = 0
+    for number, size in enumerate(sizes):
+        rows += size
+        if rows >= _PART_ROWS or number == len(sizes) - 1:
+            parts.append(Part(path, tuple(range(first, number + 1)), rows))
+            first, rows = number + 1, 0
+    return parts

@@ -52,8 +52,8 @@ class Statistics(Protocol):
           layout of the same rows in files;
         * adding one unit moves no answer by more than ``contribution`` allows, whatever that unit holds;
         * it never fails because of what a unit holds;
-        * queries over other attributes or columns than the data's raise ConfigError: the kernel takes the one-hot groups
-          of a sensitivity from the queries.
+        * queries over other attributes or columns than the data's raise ConfigError: the kernel takes the one-hot
+          groups of a sensitivity from the queries.
     """
 
     @property

@@ -12,6 +12,7 @@ from dpcore.kernel.budget import Budget, Charge, Currency
 from dpcore.kernel.conversion import epsilon_of_zcdp
 from dpcore.uncertainty import CONFIDENCE
 from dpcore.workload import Workload
+from jobs.figures import exactly
 from jobs.job import Job
 from jobs.mechanisms import settings_of
 from jobs.version import VERSION
@@ -65,9 +66,9 @@ def promise(job: Job) -> str:
     """The guarantee in one sentence."""
     privacy = job.config.privacy
     pure = job.budget.currency is Currency.PURE
-    law = f"{privacy.epsilon:g}-differential privacy"
+    law = f"{exactly(privacy.epsilon)}-differential privacy"
     if not pure:
-        law = f"({privacy.epsilon:g}, {privacy.delta:g})-differential privacy"
+        law = f"({exactly(privacy.epsilon)}, {exactly(privacy.delta)})-differential privacy"
     unit = job.config.dataset.unit
     return f"{law} for {privacy.neighbours} on column {unit!r}: {_NEIGHBOURS[privacy.neighbours]}."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -56,7 +57,10 @@ def sentence(error: BaseException) -> str:
         return "interrupted; the same command goes on from what is stored"
     if isinstance(error, MemoryError):
         return "the process ran out of memory; nothing beyond the reserved budget was spent"
-    return f"unexpected {type(error).__name__}; run again with --debug to see where (the trace may show data)"
+    kind = type(error).__name__
+    if isinstance(error, OSError) and error.errno:  # The system's own words, not those of a library.
+        kind += f" ({os.strerror(error.errno)})"
+    return f"unexpected {kind}; run again with --debug to see where (the trace may show data)"
 
 
 def to_stderr(said: str, code: int) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Row
 from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
+from jobs.figures import exactly
 from jobs.ledger_connection import Database
 from jobs.ledger_records import ChargeRecord, DatasetBudget, PlannedRelease, ReleaseRecord, State, charged_amount
 from jobs.ledger_tables import CHARGES, DATASETS, METADATA, RELEASES
@@ -166,7 +167,7 @@ class SqlLedger:
         ledger, dataset = shlex.quote(self.shown_url), shlex.quote(name)
         return (
             f"dataset {name!r} has no budget in {self.shown_url}; create one with: marquee budget create "
-            f"--ledger {ledger} --dataset {dataset} --epsilon {epsilon:g} --delta {delta:g}"
+            f"--ledger {ledger} --dataset {dataset} --epsilon {exactly(epsilon)} --delta {exactly(delta)}"
         )
 
 

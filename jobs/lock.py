@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dpcore.errors import LedgerUnavailableError
+from dpcore.errors import ConfigError, LedgerUnavailableError
 from jobs.journal import sync_folder
 
 
@@ -15,11 +15,14 @@ from jobs.journal import sync_folder
 def only_run(folder: Path) -> Iterator[None]:
     """Holds the folder's lock file; the system frees it when the process ends, however it ends.
 
-    Raises LedgerUnavailableError while another process holds it.
+    Raises LedgerUnavailableError while another process holds it, ConfigError when the folder cannot be made.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    for above in (folder.parent, folder.parent.parent):  # The journal is only as durable as its folder.
-        sync_folder(above)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for above in (folder.parent, folder.parent.parent):  # The journal is only as durable as its folder.
+            sync_folder(above)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be made ({error.strerror}); want an output that may be written") from error
     with open(folder / "lock", "wb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

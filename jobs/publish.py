@@ -35,6 +35,10 @@ def state_folder(output: Path, release_id: str) -> Path:
 def standing(output: Path, release_id: str) -> Standing:
     """How far this release is published in ``output``. Raises ConfigError when something else is there."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        if output.is_symlink() or os.path.ismount(output):
+            raise ConfigError(
+                f"output {output} is a link or a mount point; want a folder, which a rename can put there"
+            )
         return Standing.ABSENT
     holder = _holder(output)
     if holder is None:

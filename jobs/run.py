@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.errors import IntegrityError
+from dpcore.errors import ConfigError, IntegrityError
 from dpcore.kernel.budget import Budget, Charge
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.mechanisms.api import Progress, Release
@@ -57,6 +58,7 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
     Everything is checked before anything is reserved. Raises what ``jobs.exit_codes`` maps to exit codes.
     """
     _warn_of_a_large_delta(job)
+    _check_output(job)
     ledger = SqlLedger(job.config.privacy.ledger)
     dataset = _dataset(job, ledger)
     published = publish.standing(job.output, job.release_id)
@@ -228,6 +230,15 @@ def _source(job: Job, dataset: DatasetBudget) -> Source:
 def _generator(job: Job, purpose: int) -> np.random.Generator:
     """For post-processing only: its seed is public."""
     return np.random.default_rng([int(job.release_id[:16], 16), purpose])
+
+
+def _check_output(job: Job) -> None:
+    """Keeps a release out of the files that the next one would read as data."""
+    path = job.config.dataset.path
+    folder = bound_path(path)
+    deep = "**" in path or os.path.isdir(os.path.expanduser(path))
+    if deep and Path(os.path.realpath(job.output)).is_relative_to(folder):
+        raise ConfigError(f"output {job.output} lies in the dataset's folder {folder}; want a folder outside it")
 
 
 def _warn_of_a_large_delta(job: Job) -> None:

@@ -10,6 +10,7 @@ from dpcore.errors import ConfigError
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import epsilon_of_zcdp
 from jobs.config import LARGEST_EPSILON
+from jobs.figures import exactly
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
 from jobs.ledger_records import DatasetBudget
 
@@ -81,5 +82,5 @@ def _line(dataset: DatasetBudget) -> str:
     spent = f"{currency} {float(dataset.spent):.6g} of {float(dataset.total):.6g}"
     if dataset.currency is Currency.ZCDP and dataset.spent:
         spent += f" (epsilon {epsilon_of_zcdp(float(dataset.spent), dataset.delta):.4g} at delta {dataset.delta:g})"
-    total = f"epsilon {dataset.epsilon:g}, delta {dataset.delta:g}"
+    total = f"epsilon {exactly(dataset.epsilon)}, delta {exactly(dataset.delta)}"
     return f"{dataset.name}: {total}; spent {spent}; left {currency} {float(dataset.remaining):.6g}"

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shlex
-import signal
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,13 +13,11 @@ import pytest
 
 from dpcore.kernel.exact_answers import ExactAnswers
 from dpcore.kernel.sensitivity import squared_l2_sensitivity
-from jobs import publish
 from jobs.job import load_job
 from jobs.ledger import SqlLedger
 from jobs.ledger_records import State
 from jobs.run import build_workload, open_statistics
 from pipelines.engines.local import LocalEngine
-from tests.support.datasets import ROOT
 from tests.support.releases import LEDGER, World, baskets_world, people, table_world
 
 
@@ -43,12 +37,6 @@ def baskets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return world
 
 
-def state(world: World) -> State:
-    record = SqlLedger(LEDGER).release(world.job().release_id)
-    assert record is not None
-    return record.state
-
-
 def test_a_release_is_published_whole(table: World) -> None:
     code, out, err = table.run()
     assert code == 0, err
@@ -60,7 +48,7 @@ def test_a_release_is_published_whole(table: World) -> None:
     answers = pq.read_table(table.folder / "out/people/answers.parquet")
     assert answers.num_rows == build_workload(table.job()).queries.size
     assert answers.column("query")[0].as_py() == "sex=female & work=private"
-    assert (state(table), table.charges()) == (State.PUBLISHED, 1)
+    assert (table.state(), table.charges()) == (State.PUBLISHED, 1)
     code, out, _ = table.marquee("status", "release.yaml", "--json")
     assert (code, json.loads(out)["state"]) == (0, "published")
 
@@ -128,92 +116,6 @@ def test_an_unmarked_folder_is_completed(table: World) -> None:
     (table.folder / "out/people/_SUCCESS").unlink()
     assert table.run()[0] == 0
     assert table.files("out/people") == before
-
-
-# Runs a release in which this process is killed: the first argument says where, the second after how many calls.
-DRIVER = """
-import os, signal, sys
-import jobs.cli, jobs.journal, jobs.ledger, jobs.publish, jobs.run
-
-place, calls = sys.argv[1], int(sys.argv[2])
-owner, name, when = {
-    "reserved": (jobs.ledger.SqlLedger, "reserve", "after"),
-    "record": (jobs.journal.FileJournal, "record", "before"),
-    "recorded": (jobs.journal.FileJournal, "record", "after"),
-    "torn": (jobs.journal.os, "fsync", "before"),
-    "written": (jobs.run, "write_certificate", "after"),
-    "renamed": (jobs.publish, "finish", "before"),
-    "marked": (jobs.publish, "finish", "after"),
-}[place]
-original, done = getattr(owner, name), 0
-
-def deadly(*arguments, **named):
-    global done
-    done += 1
-    if when == "before" and done == calls:
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = original(*arguments, **named)
-    if when == "after" and done == calls:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-
-setattr(owner, name, deadly)
-jobs.cli.main(["run", "release.yaml"])
-"""
-KILLS = [
-    ("reserved", 1, State.RESERVED),
-    ("record", 1, State.AGGREGATED),
-    ("recorded", 4, State.MEASURING),
-    ("torn", 3, State.MEASURING),
-    ("written", 1, State.ESTIMATED),
-    ("renamed", 1, State.ESTIMATED),
-    ("marked", 1, State.ESTIMATED),
-]
-
-
-@pytest.mark.parametrize(("place", "calls", "left"), KILLS)
-def test_a_killed_release_goes_on_under_its_one_charge(table: World, place: str, calls: int, left: State) -> None:
-    killed = subprocess.run(
-        [sys.executable, "-c", DRIVER, place, str(calls)],
-        cwd=table.folder,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-        capture_output=True,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert (state(table), table.charges()) == (left, 1)
-    journal = table.folder / "out" / ".marquee" / table.job().release_id / "journal.jsonl"
-    drawn = journal.read_bytes() if journal.exists() else b""
-    code, _, err = table.run()
-    assert code == 0, err
-    assert (state(table), table.charges()) == (State.PUBLISHED, 1)
-    whole = drawn[: drawn.rfind(b"\n") + 1]
-    assert journal.read_bytes().startswith(whole), "what was drawn is never drawn again"
-    assert publish.standing(table.folder / "out/people", table.job().release_id) is publish.Standing.DONE
-
-
-def test_a_journal_that_was_lost_is_an_integrity_error(table: World) -> None:
-    assert table.run()[0] == 0
-    (table.folder / "out" / "people").rename(table.folder / "gone")
-    journal = table.folder / "out" / ".marquee" / table.job().release_id / "journal.jsonl"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    for kept in (lines[:-1], []):
-        journal.write_bytes(b"".join(kept))
-        code, _, err = table.run()
-        assert code == 7
-        assert "journal.jsonl lacks answers" in err
-
-
-def test_one_release_runs_once_at_a_time(table: World) -> None:
-    folder = table.folder / "out" / ".marquee" / table.job().release_id
-    folder.mkdir(parents=True)
-    with open(folder / "lock", "wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        code, _, err = table.run()
-    assert code == 5
-    assert "try again" in err
-    assert table.charges() == 0
-    assert table.run()[0] == 0
 
 
 def test_the_command_that_a_missing_budget_names_creates_it(table: World) -> None:

@@ -16,6 +16,7 @@ import yaml
 from jobs.cli import main
 from jobs.job import Job, load_job
 from jobs.ledger import SqlLedger
+from jobs.ledger_records import State
 
 LEDGER = "sqlite:///marquee.db"
 SCHEMA: dict[str, Any] = {
@@ -92,6 +93,12 @@ class World:
 
     def charges(self) -> int:
         return len(SqlLedger(LEDGER).history(self.config["dataset"]["name"]))
+
+    def state(self) -> State:
+        """How far the ledger knows the release."""
+        record = SqlLedger(LEDGER).release(self.job().release_id)
+        assert record is not None
+        return record.state
 
     def files(self, under: str = ".") -> dict[str, bytes]:
         """Every file by its path, with its bytes."""

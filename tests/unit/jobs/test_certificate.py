@@ -52,6 +52,7 @@ PROMISES: list[tuple[dict[str, object], str]] = [
     ({"neighbours": "replace_one_unit", "units": 300},
      "(1, 1e-06)-differential privacy for replace_one_unit on column 'person': two datasets are neighbours when one "
      "unit is exchanged for another; their number is public."),
+    ({"epsilon": 1.0000001}, "(1.0000001, 1e-06)-differential privacy"),
     ({"delta": 0, "epsilon": 0.5}, "0.5-differential privacy for add_remove_unit"),
 ]  # fmt: skip
 

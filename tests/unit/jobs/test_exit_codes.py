@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -52,6 +53,13 @@ def test_an_unexpected_error_is_named_by_its_type_alone(capsys: pytest.CaptureFi
     assert "secret" not in said
     assert said.count("\n") == 1
     assert type(error).__name__ in said or "memory" in said
+
+
+def test_a_failure_of_the_system_is_said_in_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(raising(OSError(errno.ENOSPC, "secret 42", "secret 42"))) == 70
+    said = capsys.readouterr().err
+    assert "unexpected OSError (No space left on device)" in said
+    assert "secret" not in said
 
 
 def test_an_interrupt_is_no_failure_of_ours(capsys: pytest.CaptureFixture[str]) -> None:

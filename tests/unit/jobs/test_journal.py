@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -44,10 +45,41 @@ def test_an_answer_is_synced_before_it_is_announced(tmp_path: Path, monkeypatch:
     events: list[str] = []
     sync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (events.append("sync"), sync(handle))[1])
-    journal = FileJournal(tmp_path / "journal.jsonl", RELEASE, on_record=lambda: events.append("announced"))
+    journal = FileJournal(tmp_path / "journal.jsonl", RELEASE, on_start=events.append)
     journal.record(0, "a", np.array([1]))
+    start = journal.head
     journal.record(1, "b", np.array([2]))
-    assert events == ["sync", "sync", "announced", "sync", "announced"]  # First the line, then the new name.
+    assert events == ["sync", "sync", start, "sync"]  # First the line, then the new name; the first answer alone.
+    assert FileJournal(tmp_path / "journal.jsonl", RELEASE).start == start
+
+
+def test_an_empty_file_of_a_process_that_died_gets_a_durable_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "journal.jsonl").touch()
+    journal = FileJournal(tmp_path / "journal.jsonl", RELEASE)
+    assert journal.start is None
+    named: list[Path] = []
+    monkeypatch.setattr("jobs.journal.sync_folder", named.append)
+    journal.record(0, "a", np.array([1]))
+    assert named == [tmp_path]
+
+
+def test_an_answer_that_could_not_be_written_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = filled(tmp_path / "journal.jsonl", [[1]])
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            journal.record(1, "request 1", np.array([2]))
+    assert journal.recall(1, "request 1") is None
+    journal.record(1, "request 1", np.array([3]))
+    recalled = FileJournal(tmp_path / "journal.jsonl", RELEASE).recall(1, "request 1")
+    assert recalled is not None
+    assert recalled.tolist() == [3]
 
 
 @pytest.mark.parametrize("kept", range(1, 60, 7))

@@ -97,12 +97,26 @@ def test_states_only_move_forward(ledger: SqlLedger) -> None:
     reserve(ledger, "a" * 64)
     assert state() is State.RESERVED
     ledger.advance("a" * 64, State.ESTIMATED, journal_head="h")
-    ledger.advance("a" * 64, State.AGGREGATED, journal_head="other")
+    ledger.advance("a" * 64, State.AGGREGATED)
     assert state() is State.ESTIMATED
     ledger.advance("a" * 64, State.PUBLISHED, output="/out/adult")
     record = ledger.release("a" * 64)
     assert record is not None
     assert (record.state, record.journal_head, record.output) == (State.PUBLISHED, "h", "/out/adult")
+
+
+def test_a_release_has_one_journal(ledger: SqlLedger) -> None:
+    reserve(ledger, "a" * 64)
+    for state, head in ((State.MEASURING, "first"), (State.ESTIMATED, "whole")):
+        for _ in range(2):
+            ledger.advance("a" * 64, state, journal_head=head)
+        with pytest.raises(IntegrityError, match="another run"):
+            ledger.advance("a" * 64, state, journal_head="of another machine")
+    with pytest.raises(IntegrityError, match="another run"):
+        ledger.advance("a" * 64, State.MEASURING, journal_head="of a slower machine")
+    record = ledger.release("a" * 64)
+    assert record is not None
+    assert (record.state, record.journal_head) == (State.ESTIMATED, "whole")
 
 
 def test_a_pure_release_on_a_zcdp_dataset_costs_half_its_square(ledger: SqlLedger) -> None:
@@ -153,6 +167,8 @@ def test_the_missing_budget_comes_with_its_command(ledger: SqlLedger, tmp_path: 
         ledger.dataset("my data", 1.0, 1e-6)
     command = f"marquee budget create --ledger {url(tmp_path)} --dataset 'my data' --epsilon 1 --delta 1e-06"
     assert command in str(missing.value)
+    with pytest.raises(NoBudgetError, match=r"--epsilon 0\.1234567 "):
+        ledger.dataset("my data", 0.1234567, 1e-6)
 
 
 def test_only_creating_a_budget_creates_a_file(tmp_path: Path) -> None:
@@ -164,6 +180,7 @@ def test_only_creating_a_budget_creates_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("address", "says"), [
     ("nonsense", "not a database URL"),
     ("sybase://host/db", "unknown kind of database"),
+    ("mysql://host/db", "unknown kind of database"),
     ("sqlite:////no/such/folder/l.db", "folder"),
 ])  # fmt: skip
 def test_a_bad_url_is_a_config_error(address: str, says: str) -> None:

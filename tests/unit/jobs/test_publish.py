@@ -42,6 +42,15 @@ def test_an_empty_folder_may_be_there_already(tmp_path: Path) -> None:
     assert publish.standing(tmp_path / "out", RELEASE) is Standing.DONE
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_where_no_rename_works_is_refused(tmp_path: Path, there: bool) -> None:
+    if there:
+        (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    with pytest.raises(ConfigError, match="a link or a mount point"):
+        publish.standing(tmp_path / "link", RELEASE)
+
+
 def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
     sync, rename = os.fsync, os.rename

@@ -15,9 +15,9 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.terms import Terms
 from dpcore.mechanisms.dual_query_schedule import (
-    SPARSE,
     GENERAL,
     LARGEST_SAMPLES,
+    SPARSE,
     Defaults,
     affordable_rounds,
     defaults_for,

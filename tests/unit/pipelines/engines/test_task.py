@@ -95,6 +95,14 @@ def test_finds_units_in_more_than_one_file(files: list[list[object]], wanted: li
     assert sorted(units_in_many_files(arrays).to_pylist()) == wanted
 
 
+def test_units_that_are_not_valid_text_are_compared_as_well() -> None:
+    files = [pa.array([b"\xff\xfe", b"ok"]), pa.array([b"\xf0", b"\xff\xfe"]), pa.array([b"zz"])]
+    texts = [units.cast(pa.large_binary()).view(pa.large_string()) for units in files]
+    broken = units_in_many_files(texts)
+    assert broken.type == pa.large_string()
+    assert broken.view(pa.large_binary()).to_pylist() == [b"\xff\xfe"]
+
+
 def test_never_compares_files_whose_ranges_of_units_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("units were compared")

@@ -1,0 +1,152 @@
+"""A release that is interrupted, loses its journal, or runs twice at once: one charge and one draw in the end."""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import publish
+from jobs.ledger_records import State
+from pipelines.engines.local import LocalEngine
+from tests.support.datasets import ROOT
+from tests.support.releases import World, table_world
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> World:
+    monkeypatch.chdir(tmp_path)
+    world = table_world(tmp_path, capsys)
+    world.budget()
+    return world
+
+
+# Runs a release in which this process is killed: the first argument says where, the second after how many calls.
+DRIVER = """
+import os, signal, sys
+import jobs.cli, jobs.journal, jobs.ledger, jobs.publish, jobs.run
+
+place, calls = sys.argv[1], int(sys.argv[2])
+owner, name, when = {
+    "reserved": (jobs.ledger.SqlLedger, "reserve", "after"),
+    "record": (jobs.journal.FileJournal, "record", "before"),
+    "recorded": (jobs.journal.FileJournal, "record", "after"),
+    "torn": (jobs.journal.os, "fsync", "before"),
+    "written": (jobs.run, "write_certificate", "after"),
+    "renamed": (jobs.publish, "finish", "before"),
+    "marked": (jobs.publish, "finish", "after"),
+}[place]
+original, done = getattr(owner, name), 0
+
+def deadly(*arguments, **named):
+    global done
+    done += 1
+    if when == "before" and done == calls:
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = original(*arguments, **named)
+    if when == "after" and done == calls:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+
+setattr(owner, name, deadly)
+jobs.cli.main(["run", "release.yaml"])
+"""
+KILLS = [
+    ("reserved", 1, State.RESERVED),
+    ("record", 1, State.AGGREGATED),
+    ("recorded", 4, State.MEASURING),
+    ("torn", 3, State.AGGREGATED),  # The first answer: written, not synced, unknown to the ledger.
+    ("torn", 5, State.MEASURING),
+    ("written", 1, State.ESTIMATED),
+    ("renamed", 1, State.ESTIMATED),
+    ("marked", 1, State.ESTIMATED),
+]
+
+
+@pytest.mark.parametrize(("place", "calls", "left"), KILLS)
+def test_a_killed_release_goes_on_under_its_one_charge(table: World, place: str, calls: int, left: State) -> None:
+    killed = subprocess.run(
+        [sys.executable, "-c", DRIVER, place, str(calls)],
+        cwd=table.folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert (table.state(), table.charges()) == (left, 1)
+    journal = table.folder / "out" / ".marquee" / table.job().release_id / "journal.jsonl"
+    drawn = journal.read_bytes() if journal.exists() else b""
+    code, _, err = table.run()
+    assert code == 0, err
+    assert (table.state(), table.charges()) == (State.PUBLISHED, 1)
+    whole = drawn[: drawn.rfind(b"\n") + 1]
+    assert journal.read_bytes().startswith(whole), "what was drawn is never drawn again"
+    assert publish.standing(table.folder / "out/people", table.job().release_id) is publish.Standing.DONE
+
+
+def test_a_journal_that_was_lost_is_an_integrity_error(table: World) -> None:
+    assert table.run()[0] == 0
+    (table.folder / "out" / "people").rename(table.folder / "gone")
+    journal = table.folder / "out" / ".marquee" / table.job().release_id / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    for kept in (lines[:-1], []):
+        journal.write_bytes(b"".join(kept))
+        code, _, err = table.run()
+        assert code == 7
+        assert "journal.jsonl lacks answers" in err
+
+
+def test_runs_on_two_machines_that_share_a_ledger_publish_one_draw(
+    table: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reduce, here, elsewhere = LocalEngine.reduce, table.folder / "out", table.folder / "of the other machine"
+    outcomes: list[int] = []
+
+    def interrupted(*arguments: Any) -> Any:
+        """While this run counts, another machine runs the same release to its end."""
+        monkeypatch.setattr(LocalEngine, "reduce", reduce)
+        here.rename(table.folder / "kept")
+        outcomes.append(table.run()[0])
+        here.rename(elsewhere)
+        (table.folder / "kept").rename(here)
+        return reduce(*arguments)
+
+    monkeypatch.setattr(LocalEngine, "reduce", interrupted)
+    code, _, err = table.run()
+    assert (outcomes, code) == ([0], 7)
+    assert "another run" in err
+    assert not (here / "people").exists()
+    assert table.run()[0] == 7, "what this machine drew is never used"
+    assert (elsewhere / "people" / "_SUCCESS").exists()
+    assert table.charges() == 1
+
+
+@pytest.mark.parametrize(("place", "value", "says"), [
+    ("output.path", "people.schema.yaml/out", "cannot be made (Not a directory)"),
+    ("dataset.path", ".", "lies in the dataset's folder"),
+    ("dataset.path", "./**/*.parquet", "lies in the dataset's folder"),
+])  # fmt: skip
+def test_an_output_that_cannot_be_is_found_before_anything_is_charged(
+    table: World, place: str, value: str, says: str
+) -> None:
+    table.set(place, value)
+    code, _, err = table.run()
+    assert (code, says in err) == (2, True), err
+    assert table.charges() == 0
+
+
+def test_one_release_runs_once_at_a_time(table: World) -> None:
+    folder = table.folder / "out" / ".marquee" / table.job().release_id
+    folder.mkdir(parents=True)
+    with open(folder / "lock", "wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        code, _, err = table.run()
+    assert code == 5
+    assert "try again" in err
+    assert table.charges() == 0
+    assert table.run()[0] == 0

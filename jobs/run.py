@@ -97,10 +97,11 @@ def replayed_popularity(job: Job, statistics: EngineStatistics) -> NDArray[np.fl
 
 def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: Bar) -> Outcome:
     record = ledger.release(job.release_id)
-    published = publish.standing(job.output, job.release_id)
-    done = None if record is None else _finished(job, ledger, record, published)
-    if record is None or done is not None:  # Another process ended while this one waited for its turn.
-        return done or Outcome(job.release_id, job.output, already=True)
+    if record is None:
+        raise IntegrityError(f"release {job.release_id[:12]} is gone from the ledger; want the ledger that planned it")
+    done = _finished(job, ledger, record, publish.standing(job.output, job.release_id))
+    if done is not None:  # Another process ended while this one waited for its turn.
+        return done
     journal = open_journal(job, ledger, record)
     watched = _Watched(engine, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
     made = _mechanism(job, ledger, EngineStatistics(watched, source), journal, progress)

@@ -55,7 +55,8 @@ class DualQuery:
     total_share: Share of the budget for the number of units where it is private. Rounds grow with the fourth root of
         the budget, so 5 % costs about 1 % of them.
     node_limit: Branch-and-bound nodes of a best response that rounding leaves more than 1 % from its bound. 0 by
-        default: exact responses take many times longer and do not lower the error.
+        default: one node took 10 times as long on tables and left the largest error alone (the mean error fell by an
+        eighth on NLTCS and rose by as much on Adult).
 
     Source: Gaboardi, Gallego Arias, Hsu, Roth and Wu, "Dual Query: Practical Private Query Release for High Dimensional
     Data" (full version), Algorithm 2.

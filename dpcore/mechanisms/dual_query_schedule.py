@@ -22,9 +22,10 @@ class Defaults:
     samples_a_round: float
 
 
-# Chosen once, on public research data (KDD99, Adult, NLTCS, Loans, four sets of baskets) at epsilon 0.1 to 5, and never
-# changed by what a dataset holds. All of it wants many rounds of few samples. A record satisfies about as many queries
-# as were sampled: a basket satisfies few conjunctions of items, so these want fewer samples still, and larger steps.
+# Compromises between public research datasets (one or two runs of each of some tens of settings on KDD99, Adult, NLTCS,
+# Loans and baskets), never changed by what a dataset holds; not the best setting for any of them. Errors on those
+# datasets therefore flatter the defaults. A record satisfies about as many queries as were sampled: sparse baskets
+# satisfy few and did better with few samples and large steps, dense data and negated literals with more samples.
 GENERAL = Defaults(eta=1.0, samples_a_round=0.5)
 SPARSE = Defaults(eta=2.0, samples_a_round=0.05)
 

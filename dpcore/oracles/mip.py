@@ -39,7 +39,8 @@ class Highs:
     """Linear relaxation, rounding and coordinate ascent; branch and bound where that leaves a gap.
 
     node_limit: Most nodes of branch and bound, 0 for none of it. It counts work, never seconds, so that a response can
-        be repeated; the work before the first branching is limited in proportion.
+        be repeated; the work before the first branching is limited in proportion. With more samples than columns and
+        no weights that stand out, a node can take seconds.
     tolerance: Gap that is left alone, as a fraction of the sampled weight. DualQuery needs no exact response: alpha / 4
         of the average sampled query will do (full paper, Algorithm 2).
     """

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipelines.aggregators.protocol import Aggregator, Block
@@ -18,6 +19,8 @@ from pipelines.layout import TableLayout
 from pipelines.source import Source, open_parquet, raise_unreadable
 
 _BATCH_ROWS = 1 << 18
+# Arrow's dictionaries hold less than 2 GiB of text.
+_LONGEST_DICTIONARY = (1 << 31) - (1 << 20)
 
 
 def read_batches(source: Source, path: str, row_groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
@@ -107,11 +110,43 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     try:
         with open_parquet(path, dictionary_columns) as parquet:
-            batches = parquet.iter_batches(_BATCH_ROWS, row_groups=row_groups, columns=list(columns), use_threads=False)
-            for batch in batches:
-                yield batch.select(list(columns))
+            too_long = _longer_than_a_dictionary(parquet.metadata, dictionary_columns, row_groups)
+            if not too_long:
+                yield from _batches(parquet, columns, row_groups)
+                return
+        short = tuple(column for column in dictionary_columns if column not in too_long)
+        with open_parquet(path, short) as parquet:
+            yield from _batches(parquet, columns, row_groups)
     except (pa.ArrowException, OSError) as error:
         raise_unreadable(path, error)
+
+
+def _batches(
+    parquet: pq.ParquetFile, columns: Sequence[str], row_groups: Sequence[int] | None
+) -> Iterator[pa.RecordBatch]:
+    batches = parquet.iter_batches(_BATCH_ROWS, row_groups=row_groups, columns=list(columns), use_threads=False)
+    for batch in batches:
+        yield batch.select(list(columns))
+
+
+def _longer_than_a_dictionary(
+    metadata: pq.FileMetaData, columns: Sequence[str], row_groups: Sequence[int] | None
+) -> set[str]:
+    """Columns whose texts may not fit one Arrow dictionary, which would make a run fail because of what a unit holds.
+
+    The distinct texts of a column are never longer than its pages before compression.
+    """
+    numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
+    groups = [metadata.row_group(number) for number in numbers]
+    if not columns or sum(group.total_byte_size for group in groups) < _LONGEST_DICTIONARY:
+        return set()
+    sizes = dict.fromkeys(columns, 0)
+    for group in groups:
+        for place in range(group.num_columns):
+            chunk = group.column(place)
+            if chunk.path_in_schema in sizes:
+                sizes[chunk.path_in_schema] += chunk.total_uncompressed_size
+    return {column for column, size in sizes.items() if size >= _LONGEST_DICTIONARY}
 
 
 def _dictionary_columns(source: Source) -> tuple[str, ...]:

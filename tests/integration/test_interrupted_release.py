@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import signal
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +127,21 @@ def test_runs_on_two_machines_that_share_a_ledger_publish_one_draw(
     assert table.run()[0] == 7, "what this machine drew is never used"
     assert (elsewhere / "people" / "_SUCCESS").exists()
     assert table.charges() == 1
+
+
+def test_a_release_that_the_ledger_lost_is_not_taken_for_published(
+    table: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def late(_: Path) -> Iterator[None]:
+        with closing(sqlite3.connect(table.folder / "marquee.db")) as ledger, ledger:
+            ledger.execute("DELETE FROM releases")
+        yield
+
+    monkeypatch.setattr("jobs.run.only_run", late)
+    code, out, err = table.run()
+    assert (code, out) == (7, "")
+    assert "gone from the ledger" in err
 
 
 @pytest.mark.parametrize(("place", "value", "says"), [

@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore.errors import InputError
-from dpcore.queries import UnitCount
+from dpcore.exact_statistics import QueryAnswers
+from dpcore.queries import Marginals, UnitCount
 from pipelines.aggregators import aggregator_for
 from pipelines.attributes import Attribute, Kind
 from pipelines.engines.task import accumulate, read_batches, split_by_unit, units_in_many_files, units_of_file
@@ -46,6 +47,22 @@ def test_reads_text_attributes_as_dictionaries_and_units_as_text(tmp_path: Path)
     (batch,) = read_batches(source, source.files[0])
     assert pa.types.is_dictionary(batch.column("a").type)
     assert batch.column("u").type == pa.string()
+
+
+@pytest.mark.parametrize("row_groups", [None, (0, 2)])
+def test_reads_texts_too_long_for_a_dictionary_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_groups: tuple[int, ...] | None
+) -> None:
+    schema = Schema(tuple(Attribute(name, Kind.CATEGORICAL, values=("x", "y")) for name in "ab"))
+    rows = pa.table({"u": range(6), "a": ["x", "y" * 9_999, None] * 2, "b": ["x", "y", "z"] * 2})
+    source = source_of(tmp_path, rows, TableLayout("u", schema), groups=3)
+    aggregator = aggregator_for(QueryAnswers(Marginals(schema.domain, (("a", "b"),))), source.layout)
+    counts = accumulate(read_batches(source, source.files[0], row_groups), source, aggregator)
+    monkeypatch.setattr("pipelines.engines.task._LONGEST_DICTIONARY", 9_999)
+    batches = list(read_batches(source, source.files[0], row_groups))
+    for batch in batches:
+        assert [pa.types.is_dictionary(batch.column(name).type) for name in ("a", "b")] == [False, True]
+    assert accumulate(batches, source, aggregator).tolist() == counts.tolist()
 
 
 def test_names_a_file_whose_data_are_damaged(tmp_path: Path) -> None:

@@ -197,11 +197,16 @@ def _bind(connection: Connection, dataset: DatasetBudget, path: str) -> None:
             f"dataset {dataset.name!r} is bound to {dataset.path}; want that path, or another dataset name with a "
             "budget of its own"
         )
-    other = connection.execute(select(DATASETS.c.name).where(DATASETS.c.path == path)).scalar_one_or_none()
-    if other not in (None, dataset.name):
-        raise ConfigError(f"path {path} belongs to dataset {other!r} in this ledger; want dataset.name: {other}")
+    for other, bound in connection.execute(select(DATASETS.c.name, DATASETS.c.path)):
+        if other != dataset.name and bound is not None and _overlap(path, bound):
+            raise ConfigError(f"path {path} belongs to dataset {other!r} in this ledger; want dataset.name: {other}")
     if dataset.path is None:
         connection.execute(update(DATASETS).where(DATASETS.c.name == dataset.name).values(path=path))
+
+
+def _overlap(path: str, other: str) -> bool:
+    """Whether two bound paths are the same, or one lies in the other's folder."""
+    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
 
 
 def _new_release(planned: PlannedRelease) -> dict[str, str]:

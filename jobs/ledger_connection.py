@@ -25,8 +25,9 @@ class Database:
 
     @property
     def shown_url(self) -> str:
-        """The URL without its password."""
-        return self._url.render_as_string(hide_password=True)
+        """The URL without its password; a file's with its whole path, so that it means the same in every folder."""
+        whole = self._url if self._file is None else self._url.set(database=os.path.abspath(self._file))
+        return whole.render_as_string(hide_password=True)
 
     @contextmanager
     def transaction(self, create: bool = False) -> Iterator[Connection]:

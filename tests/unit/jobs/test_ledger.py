@@ -132,14 +132,21 @@ def test_a_zcdp_release_on_a_pure_dataset_is_refused(ledger: SqlLedger) -> None:
         ledger.plan(planned(budget=Budget.zcdp(Fraction(1, 100))))
 
 
-def test_a_name_is_bound_to_its_path_and_the_path_to_its_name(ledger: SqlLedger) -> None:
+@pytest.mark.parametrize("path", ["/data/adult", "/data/adult/part-0.parquet", "/data"])
+def test_a_name_is_bound_to_its_path_and_the_path_to_its_name(ledger: SqlLedger, path: str) -> None:
     ledger.plan(planned())
     with pytest.raises(ConfigError, match="bound to /data/adult"):
         ledger.plan(planned("b" * 64, path="/data/other"))
     ledger.create_dataset("second", 1.0, 0.0)
     with pytest.raises(ConfigError, match="belongs to dataset 'adult'"):
-        ledger.plan(planned("b" * 64, dataset="second"))
+        ledger.plan(planned("b" * 64, dataset="second", path=path))
     assert ledger.release("b" * 64) is None
+
+
+def test_a_path_beside_a_bound_one_is_free(ledger: SqlLedger) -> None:
+    ledger.plan(planned())
+    ledger.create_dataset("second", 1.0, 0.0)
+    ledger.plan(planned("b" * 64, dataset="second", path="/data/adult-2"))
 
 
 def test_other_input_under_one_id_is_refused(ledger: SqlLedger) -> None:

@@ -68,7 +68,8 @@ class PrivateStatistics:
         scale = self.terms.measure_scale(queries, share)
         noise = self.terms.noise
         request = ["measure", queries.digest(), noise.value, scale.hex()]
-        values = self._answer(request, amount, lambda: add_noise(self._exact.of(queries), noise, scale))
+        label = f"measure {queries.description}"
+        values = self._answer(label, request, amount, lambda: add_noise(self._exact.of(queries), noise, scale))
         return Measurement(queries, values, noise, scale)
 
     def select(self, candidates: Marginals, score: L1Error, share: Fraction) -> int:
@@ -84,7 +85,7 @@ class PrivateStatistics:
             scores = score.scores(candidates, self._exact.of(candidates))  # SENSITIVE
             return np.array([noisy_argmax(scores, self.terms.budget.currency, scale)], dtype=np.int64)
 
-        return int(self._answer(request, amount, draw)[0])
+        return int(self._answer(f"select from {candidates.description}", request, amount, draw)[0])
 
     def sample(
         self, queries: Conjunctions, slope: Fraction, offsets: NDArray[np.float64], total: int, size: int
@@ -116,15 +117,15 @@ class PrivateStatistics:
             counts = self._exact.with_complements(queries, total)  # SENSITIVE
             return weighted_sampler.draw(per_count, counts, powers, size)
 
-        return self._answer(request, amount, draw)
+        return self._answer(f"draw {size:,} from {queries.description}", request, amount, draw)
 
     def _answer(
-        self, request: Sequence[str | int], amount: Fraction, draw: Callable[[], NDArray[np.int64]]
+        self, label: str, request: Sequence[str | int], amount: Fraction, draw: Callable[[], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
         """Charge, then replay or draw, then remember, then answer."""
         digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()
         index = self._answers
-        self._filter.charge(f"{request[0]} {index}", amount)
+        self._filter.charge(label, amount)
         answer = self._journal.recall(index, digest)
         if answer is None:
             answer = draw()

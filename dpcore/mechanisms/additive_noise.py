@@ -104,7 +104,7 @@ def _plan(terms: Terms, workload: Workload) -> Plan:
     parts = _parts(terms, workload)
     scales = [terms.measure_scale(queries, share) for queries, share in parts]
     steps = tuple(
-        Step(_label(queries), float(share), 1, noise_stddev(terms.noise, scale))
+        Step(f"measure {queries.description}", float(share), 1, noise_stddev(terms.noise, scale))
         for (queries, share), scale in zip(parts, scales, strict=True)
     )
     absolute = sum(
@@ -112,7 +112,3 @@ def _plan(terms: Terms, workload: Workload) -> Plan:
         for (queries, _), scale in zip(parts, scales, strict=True)
     )
     return Plan(steps, 0, 24 * size, absolute / size)
-
-
-def _label(queries: Queries) -> str:
-    return f"measure {' x '.join(queries.cliques[0])}" if isinstance(queries, Marginals) else "measure conjunctions"

@@ -52,6 +52,11 @@ class Conjunctions:
         return int(self.columns.shape[0])
 
     @property
+    def description(self) -> str:
+        """A few words for plans and certificates."""
+        return f"{self.size:,} conjunctions of {self.order}"
+
+    @property
     def order(self) -> int:
         """Literals in each conjunction, k."""
         return int(self.columns.shape[1])

@@ -39,6 +39,13 @@ class Marginals:
         """Length of the answer vector."""
         return sum(self.sizes)
 
+    @property
+    def description(self) -> str:
+        """A few words for plans and certificates."""
+        if len(self.cliques) > 1:
+            return f"{len(self.cliques):,} marginals"
+        return " x ".join(self.cliques[0]) or "number of rows"
+
     def split(self, answers: NDArray[np.generic]) -> list[NDArray[np.generic]]:
         """One table for each clique, shape ``domain.shape(clique)``: views of the answer vector."""
         pieces = np.split(answers, np.cumsum(self.sizes)[:-1])

@@ -13,5 +13,10 @@ class UnitCount:
     def size(self) -> int:
         return 1
 
+    @property
+    def description(self) -> str:
+        """A few words for plans and certificates."""
+        return "number of units"
+
     def digest(self) -> str:
         return "unit_count"

@@ -187,17 +187,17 @@ def scaled(function: Callable[..., float], factor: float) -> Callable[..., float
     return lambda *given: function(*given) * factor
 
 
-def drawn_before_charged(self: Any, request: Any, amount: Fraction, draw: Callable[[], NDArray[np.int64]]) -> Any:
+def drawn_before_charged(self: Any, label: str, request: Any, amount: Fraction, draw: Callable[[], Any]) -> Any:
     answer = draw()
     self._filter.charge("late", amount)
     return answer
 
 
-def never_charged(self: Any, request: Any, amount: Fraction, draw: Callable[[], NDArray[np.int64]]) -> Any:
+def never_charged(self: Any, label: str, request: Any, amount: Fraction, draw: Callable[[], Any]) -> Any:
     return draw()
 
 
-def charged_and_never_remembered(self: Any, request: Any, amount: Fraction, draw: Callable[[], Any]) -> Any:
+def charged_and_never_remembered(self: Any, label: str, request: Any, amount: Fraction, draw: Callable[[], Any]) -> Any:
     self._filter.charge("once", amount)
     return draw()
 

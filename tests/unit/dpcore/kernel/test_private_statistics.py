@@ -157,7 +157,10 @@ def test_a_run_goes_on_where_the_journal_ends() -> None:
     assert np.array_equal(again.measure(MARGINALS, THIRD).values, kept.values)
     again.select(MARGINALS, SCORE, THIRD)
     assert len(journal.answers) == 2
-    assert [charge.label for charge in again.charges] == ["measure 0", "select 1"]
+    assert [charge.label for charge in again.charges] == [
+        f"measure {MARGINALS.description}",
+        f"select from {MARGINALS.description}",
+    ]
 
 
 def test_writing_into_an_answer_changes_no_stored_one() -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import final
 
 import numpy as np
+from numpy.random import Generator
 
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.kernel.budget import Currency
@@ -39,12 +40,7 @@ class Laplace:
         return _plan(terms, workload)
 
     def run(
-        self,
-        private: PrivateStatistics,
-        workload: Workload,
-        *,
-        generator: np.random.Generator,
-        progress: Progress = silent,
+        self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
         return _run(private, workload, progress)
@@ -66,12 +62,7 @@ class Gaussian:
         return _plan(terms, workload)
 
     def run(
-        self,
-        private: PrivateStatistics,
-        workload: Workload,
-        *,
-        generator: np.random.Generator,
-        progress: Progress = silent,
+        self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
         return _run(private, workload, progress)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
+from numpy.random import Generator
 
 from dpcore.estimation.model import Model
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -78,10 +78,5 @@ class Mechanism(Protocol):
     def plan(self, terms: Terms, workload: Workload) -> Plan: ...
 
     def run(
-        self,
-        private: PrivateStatistics,
-        workload: Workload,
-        *,
-        generator: np.random.Generator,
-        progress: Progress = silent,
+        self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release: ...

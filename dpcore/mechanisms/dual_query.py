@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal, final
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
@@ -92,12 +93,7 @@ class DualQuery:
         return Plan(tuple(steps), shown.rounds, _memory(queries, shown), None, notes)
 
     def run(
-        self,
-        private: PrivateStatistics,
-        workload: Workload,
-        *,
-        generator: np.random.Generator,
-        progress: Progress = silent,
+        self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         queries = self._checked(private.terms, workload)
         private.expect(queries)

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import final
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
@@ -44,12 +45,7 @@ class Independent:
         return Plan(tuple(steps), 0, 16 * columns.size, None, ("answers assume that attributes are independent",))
 
     def run(
-        self,
-        private: PrivateStatistics,
-        workload: Workload,
-        *,
-        generator: np.random.Generator,
-        progress: Progress = silent,
+        self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
         for_units, for_columns = self._shares(private.terms, workload)

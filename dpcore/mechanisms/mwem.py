@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Literal, final
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
@@ -82,12 +83,7 @@ class Mwem:
         return Plan(tuple(steps), self.rounds, memory, None)
 
     def run(
-        self,
-        private: PrivateStatistics,
-        workload: Workload,
-        *,
-        generator: np.random.Generator,
-        progress: Progress = silent,
+        self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
         queries, shares = _marginals(workload), self._shares(private.terms)

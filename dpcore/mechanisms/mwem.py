@@ -25,6 +25,7 @@ from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
 LARGEST_STEP = 4.0
+LARGEST_POLISH = 10**10  # Updates of a cell, about 20 CPU seconds.
 START_MIX = 0.001
 
 
@@ -33,10 +34,12 @@ START_MIX = 0.001
 class Mwem:
     """Selects the worst answered marginal, measures it, and lets a dense distribution follow the measurements.
 
-    rounds: T, selections and measurements.
+    rounds: T, selections and measurements; None for twice the number of modelled attributes.
     distribution: "final" or, as in Fig. 1, the "average" of the rounds.
     passes: How often a round follows all measurements so far; 1 pass over only the newest is Fig. 1.
     newest_only: Follows the newest measurement alone, as in Fig. 1.
+    polish: Passes over all measurements after the last round, fewer where the table is so large that they would take
+        more than 10^10 cell updates.
     step: Length of a multiplicative step; 1/2 in Fig. 1. Steps up to 4 cannot overshoot a marginal.
     start: Where the distribution starts: "uniform" (Fig. 1), noisy counts of all "cells" (section 2.3.2), or the
         product of noisy "one_way" marginals, which wide tables need more than anything else.
@@ -50,9 +53,10 @@ class Mwem:
     section 2.3.2. Under zCDP the noise is the discrete Gaussian and the selection costs range^2 / 8.
     """
 
-    rounds: int = 10
+    rounds: int | None = None
     distribution: Literal["final", "average"] = "final"
     passes: int = 10
+    polish: int = 100
     newest_only: bool = False
     step: float = 2.0
     start: Literal["uniform", "one_way", "cells"] = "one_way"
@@ -66,11 +70,12 @@ class Mwem:
         queries = _marginals(workload)
         domain = _modelled(queries)
         check_size(domain, f"the dense table of mechanism mwem over {' x '.join(domain.names)}")
-        shares = self._shares(terms)
+        rounds = self._rounds(queries)
+        shares = self._shares(terms, rounds)
         scale = terms.measure_scale(queries.only(queries.cliques[:1]), shares.measure)
         steps = [
-            Step("select", float(shares.select * self.rounds), self.rounds),
-            Step("measure", float(shares.measure * self.rounds), self.rounds, noise_stddev(terms.noise, scale)),
+            Step("select", float(shares.select * rounds), rounds),
+            Step("measure", float(shares.measure * rounds), rounds, noise_stddev(terms.noise, scale)),
         ]
         first = self._start_queries(queries)
         if first:
@@ -80,28 +85,32 @@ class Mwem:
             empty = terms.measure_scale(queries.only([()]), shares.total)
             steps.insert(0, Step("measure rows", float(shares.total), 1, noise_stddev(terms.noise, empty)))
         memory = 8 * domain.size() * (3 if self.distribution == "average" else 2) + 24 * queries.size
-        return Plan(tuple(steps), self.rounds, memory, None)
+        return Plan(tuple(steps), rounds, memory, None)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
-        queries, shares = _marginals(workload), self._shares(private.terms)
+        queries = _marginals(workload)
+        rounds = self._rounds(queries)
+        shares = self._shares(private.terms, rounds)
         first = self._start_queries(queries)
         private.expect(queries.only([*queries.cliques, *(part.cliques[0] for part in first), ()]))
         total, bought = row_total(private, queries.domain, shares.total or Fraction(1))
         measured = [private.measure(part, shares.start / len(first)) for part in first]
         weights = MultiplicativeWeights(_modelled(queries), _start_table(queries, measured), total, self.step)
         average = np.zeros_like(weights.table) if self.distribution == "average" else None
-        for done in range(self.rounds):
+        for done in range(rounds):
             if average is not None:
-                average += weights.table / self.rounds
+                average += weights.table / rounds
             score = self._score(private.terms, workload, weights, shares)
             worst = private.select(queries, score, shares.select)  # SELECT
             chosen = queries.only([queries.cliques[worst]])
             measured.append(private.measure(chosen, shares.measure))  # MEASURE
             weights.follow(self._followed(measured), self.passes)  # ESTIMATE
-            progress(done + 1, self.rounds)
+            progress(done + 1, rounds)
+        if average is None:
+            weights.follow(self._followed(measured), self._polish(weights.table.size, len(measured)))
         model = DenseModel(weights.domain, weights.table if average is None else average)
         return Release(workload, of_model(model.answer(queries)), model, (*bought, *measured))
 
@@ -129,16 +138,23 @@ class Mwem:
         cliques: dict[str, list[Clique]] = {"uniform": [], "one_way": [(name,) for name in names], "cells": [names]}
         return [queries.only([clique]) for clique in cliques[self.start]]
 
-    def _shares(self, terms: Terms) -> _Shares:
+    def _rounds(self, queries: Marginals) -> int:
+        return 2 * len(_modelled(queries).names) if self.rounds is None else self.rounds
+
+    def _polish(self, cells: int, measurements: int) -> int:
+        return min(self.polish, LARGEST_POLISH // (cells * measurements))
+
+    def _shares(self, terms: Terms, rounds: int) -> _Shares:
         total = total_share(terms, Fraction(self.total_share))
         start = Fraction(0) if self.start == "uniform" else Fraction(self.start_share)
-        a_round = (1 - total - start) / self.rounds
+        a_round = (1 - total - start) / rounds
         select = a_round * Fraction(self.select_share)
         return _Shares(total, start, select, a_round - select)
 
     def _check(self) -> None:
-        if self.rounds < 1 or self.passes < 1:
-            raise ConfigError(f"mechanism.rounds {self.rounds}, passes {self.passes}; want both >= 1")
+        if (self.rounds is not None and self.rounds < 1) or self.passes < 1 or self.polish < 0:
+            asked = f"mechanism.rounds {self.rounds}, passes {self.passes}, polish {self.polish}"
+            raise ConfigError(f"{asked}; want rounds and passes >= 1, polish >= 0")
         if not 0 < self.select_share < 1:
             raise ConfigError(f"mechanism.select_share is {self.select_share}; want 0 < select_share < 1")
         if not 0 < self.step <= LARGEST_STEP:

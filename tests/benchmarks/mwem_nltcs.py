@@ -32,8 +32,10 @@ from tests.support.datasets import folder
 
 UNITS, EPSILON, ROUNDS, ORDER = 21_574, 1, 30, 3
 DEFAULT = Mwem(rounds=ROUNDS)
-VARIATIONS = Mwem(rounds=ROUNDS, distribution="final", passes=10, start="uniform", step=0.5)  # Of section 2.3.2.
-FIGURE_1 = Mwem(rounds=ROUNDS, distribution="average", passes=1, newest_only=True, start="uniform", step=0.5)
+VARIATIONS = Mwem(
+    rounds=ROUNDS, distribution="final", passes=10, polish=0, start="uniform", step=0.5
+)  # Of section 2.3.2.
+FIGURE_1 = Mwem(rounds=ROUNDS, distribution="average", passes=1, polish=0, newest_only=True, start="uniform", step=0.5)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.scores import GRID
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.kernel.terms import Terms
+from dpcore.mechanisms import mwem
 from dpcore.mechanisms.mwem import Mwem
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit
@@ -35,7 +36,14 @@ MODELLED = DOMAIN.project(["a", "b", "c"])
 NO_NOISE = Budget.pure(10**9)
 GENERATOR = np.random.default_rng(0)
 FIG_1 = Mwem(
-    rounds=4, distribution="average", passes=1, newest_only=True, step=0.5, start="uniform", size_penalty="none"
+    rounds=4,
+    distribution="average",
+    passes=1,
+    newest_only=True,
+    polish=0,
+    step=0.5,
+    start="uniform",
+    size_penalty="none",
 )
 
 
@@ -179,9 +187,30 @@ def test_noise_far_above_the_data_gives_finite_answers(budget: Budget, distribut
     assert (release.answers.values >= 0).all()
 
 
+def test_rounds_follow_from_the_number_of_modelled_attributes() -> None:
+    private = private_statistics(TABLE, Budget.zcdp(1))
+    assert Mwem().plan(private.terms, WORKLOAD).rounds == 6
+    assert Mwem(rounds=4).plan(private.terms, WORKLOAD).rounds == 4
+
+
+def test_polishing_brings_the_model_to_its_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without noise a long polish leaves less error; a table too large for one pass gets none."""
+    few, many = Mwem(rounds=3, passes=1, polish=0), Mwem(rounds=3, passes=1, polish=200)
+    exact = TABLE.aggregate(QueryAnswers(WORKLOAD.queries))
+
+    def error(mechanism: Mwem) -> float:
+        return float(np.abs(run(mechanism).answer(WORKLOAD.queries) - exact).max())
+
+    unpolished = error(few)
+    assert error(many) < unpolished / 2
+    monkeypatch.setattr(mwem, "LARGEST_POLISH", 10)
+    assert error(many) == pytest.approx(unpolished)
+
+
 BAD = [
     ({"rounds": 0}, "mechanism.rounds 0"),
     ({"passes": 0}, "passes 0"),
+    ({"polish": -1}, "polish -1"),
     ({"select_share": 0.0}, "mechanism.select_share is 0.0"),
     ({"select_share": 1.0}, "mechanism.select_share is 1.0"),
     ({"start_share": -0.1}, "mechanism.start_share"),

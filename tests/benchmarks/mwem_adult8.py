@@ -14,7 +14,7 @@ CASE = Case(
     judge=judge,
     targets=(
         Target("cells of the dense table", "==", 38_102_400, lambda runs: runs[0].facts["cells"]),
-        Target("CPU seconds", "<=", 300, mean_cpu_seconds),
+        Target("CPU seconds", "<=", 180, mean_cpu_seconds),
         Target("peak memory, MB", "<=", 2_000, lambda runs: max(run.peak_rss_mb for run in runs)),
         Target(
             "mean error over that of the product of exact one-way marginals",

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.benchmarks.case import Case, Inputs, Judgement, Peer, Target
 from tests.benchmarks.generated import kept
 
-OWN, CHILD, COMPILING, PREPARING, JUDGING = 0.1, 0.2, 0.4, 0.4, 0.4
+OWN, CHILD, COMPILING, PREPARING, JUDGING = 0.1, 0.2, 0.4, 1.0, 1.0
 MEGABYTES = 200
 
 

@@ -24,7 +24,7 @@ FIELDS = {
     "peak_rss_mb", "error", "baselines", "facts", "peer", "targets", "runs",
 }  # fmt: skip
 # Seconds that starting the child's interpreter and the clock's granularity may add.
-SLACK = 0.25
+SLACK = 0.9
 TICK = 0.05  # Of the system's CPU clocks, generously.
 
 
@@ -64,7 +64,7 @@ def test_the_result_has_every_field_and_stored_targets(result: dict[str, Any]) -
     assert result["baselines"] == {"zeros": {"max": 31}}
     assert result["facts"] == {"state": 3}
     assert result["peer"]["name"] == "idle"
-    assert result["peer"]["cpu_seconds"] < toy.OWN
+    assert result["peer"]["cpu_seconds"] < toy.PREPARING
     assert result["targets"] == [
         {"name": "largest error", "wanted": "<= 40", "got": 40, "met": True},
         {"name": "seeds with an error under 30", "wanted": ">= 2", "got": 1, "met": False},

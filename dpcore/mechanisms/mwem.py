@@ -37,7 +37,7 @@ class Mwem:
     rounds: T, selections and measurements; None for twice the number of modelled attributes.
     distribution: "final" or, as in Fig. 1, the "average" of the rounds.
     passes: How often a round follows all measurements so far; 1 pass over only the newest is Fig. 1.
-    newest_only: Follows the newest measurement alone, as in Fig. 1.
+    newest_only: A round follows the newest measurement alone, as in Fig. 1.
     polish: Passes over all measurements after the last round, fewer where the table is so large that they would take
         more than 10^10 cell updates.
     step: Length of a multiplicative step; 1/2 in Fig. 1. Steps up to 4 cannot overshoot a marginal.
@@ -107,10 +107,10 @@ class Mwem:
             worst = private.select(queries, score, shares.select)  # SELECT
             chosen = queries.only([queries.cliques[worst]])
             measured.append(private.measure(chosen, shares.measure))  # MEASURE
-            weights.follow(self._followed(measured), self.passes)  # ESTIMATE
+            weights.follow(_pairs(measured[-1:] if self.newest_only else measured), self.passes)  # ESTIMATE
             progress(done + 1, rounds)
         if average is None:
-            weights.follow(self._followed(measured), self._polish(weights.table.size, len(measured)))
+            weights.follow(_pairs(measured), self._polish(weights.table.size, len(measured)))
         model = DenseModel(weights.domain, weights.table if average is None else average)
         return Release(workload, of_model(model.answer(queries)), model, (*bought, *measured))
 
@@ -127,10 +127,6 @@ class Mwem:
             case "none":
                 penalties = np.zeros_like(cells)
         return L1Error(estimate, workload.weights, penalties)
-
-    def _followed(self, measured: list[Measurement]) -> list[tuple[Clique, NDArray[np.int64]]]:
-        chosen = measured[-1:] if self.newest_only else measured
-        return [(_clique(measurement), measurement.values) for measurement in chosen]
 
     def _start_queries(self, queries: Marginals) -> list[Marginals]:
         """What is measured to start from, each part with one clique."""
@@ -183,6 +179,10 @@ def _start_table(queries: Marginals, measured: list[Measurement]) -> NDArray[np.
         chances = (1 - START_MIX) * to_simplex(counts / max(1.0, counts.sum())) + START_MIX / counts.size
         table *= chances.reshape([domain.shape((name,))[0] if name in clique else 1 for name in domain.names])
     return table.ravel()
+
+
+def _pairs(measured: list[Measurement]) -> list[tuple[Clique, NDArray[np.int64]]]:
+    return [(_clique(measurement), measurement.values) for measurement in measured]
 
 
 def _clique(measurement: Measurement) -> Clique:

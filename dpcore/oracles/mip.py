@@ -26,6 +26,7 @@ from dpcore.oracles.ties import NONE, Blocks, blocks_of, settled
 # The objective is an integer; a bound from HiGHS's tolerances may lie this much below the true one.
 _SLACK = 1e-4
 _CHECKS_A_NODE = 50
+_ENOUGH_NODES = 1000  # For every program that is worth solving exactly.
 _USABLE = (
     highspy.HighsModelStatus.kOptimal,
     highspy.HighsModelStatus.kSolutionLimit,
@@ -43,10 +44,13 @@ class Highs:
         no weights that stand out, a node can take seconds.
     tolerance: Gap that is left alone, as a fraction of the sampled weight. DualQuery needs no exact response: alpha / 4
         of the average sampled query will do (full paper, Algorithm 2).
+    exact_columns: A program in which at most so many columns occur is solved to its end all the same: it takes
+        milliseconds.
     """
 
-    node_limit: int = 1000
+    node_limit: int = _ENOUGH_NODES
     tolerance: float = 0.0
+    exact_columns: int = 0
 
     def respond(self, clauses: SignedClauses, preferences: NDArray[np.float64]) -> BestResponse:
         blocks = blocks_of(clauses, preferences)
@@ -57,8 +61,10 @@ class Highs:
         relaxed, bound = _solve_relaxation(model, clauses)
         used, record = settled(clauses, blocks, _rounded(relaxed, blocks), preferences)
         gap = bound - clauses.value(used)
-        if self.node_limit and gap > self.tolerance * float(np.abs(clauses.weights).sum()):
-            found, proved = _branch_and_bound(model, clauses, used, self.node_limit)
+        small = len(clauses.columns) <= self.exact_columns
+        nodes, tolerance = (_ENOUGH_NODES, 0.0) if small else (self.node_limit, self.tolerance)
+        if nodes and gap > tolerance * float(np.abs(clauses.weights).sum()):
+            found, proved = _branch_and_bound(model, clauses, used, nodes)
             bound = min(bound, proved)
             better = settled(clauses, blocks, _rounded(found, blocks), preferences)
             if clauses.value(better[0]) > clauses.value(used):

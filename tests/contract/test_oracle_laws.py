@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpcore.domain import BinaryView
+from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.oracles.clauses import signed_clauses
 from dpcore.oracles.enumerate import Enumeration
 from dpcore.oracles.mip import Highs
@@ -18,8 +19,9 @@ ORACLES: dict[str, Oracle] = {
     "highs, relaxation only": Highs(node_limit=0),
     "highs, one node": Highs(node_limit=1),
     "highs, tolerant": Highs(tolerance=0.2),
+    "highs, as dual_query uses it": DualQuery().best_response_oracle(),
 }
-EXACT = ("enumerate", "highs")
+EXACT = ("enumerate", "highs", "highs, as dual_query uses it")
 SEEDS = range(12)
 
 

@@ -207,6 +207,13 @@ def test_polishing_brings_the_model_to_its_measurements(monkeypatch: pytest.Monk
     assert error(many) == pytest.approx(unpolished)
 
 
+def test_only_the_rounds_keep_to_the_newest_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed: list[int] = []
+    monkeypatch.setattr(mwem.MultiplicativeWeights, "follow", lambda _, pairs, passes: followed.append(len(pairs)))
+    run(Mwem(rounds=3, newest_only=True, start="uniform"))
+    assert followed == [1, 1, 1, 3]
+
+
 BAD = [
     ({"rounds": 0}, "mechanism.rounds 0"),
     ({"passes": 0}, "passes 0"),

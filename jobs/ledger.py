@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, final
@@ -169,18 +168,6 @@ class SqlLedger:
             f"dataset {name!r} has no budget in {self.shown_url}; create one with: marquee budget create "
             f"--ledger {ledger} --dataset {dataset} --epsilon {exactly(epsilon)} --delta {exactly(delta)}"
         )
-
-
-@final
-@dataclass(frozen=True)
-class ReleaseLedger:
-    """The kernel's ledger port for one release."""
-
-    ledger: SqlLedger
-    release_id: str
-
-    def reserve(self, budget: Budget) -> None:
-        self.ledger.reserve(self.release_id, budget)
 
 
 def _amount_that_fits(dataset: DatasetBudget, budget: Budget) -> Fraction:

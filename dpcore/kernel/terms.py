@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -64,8 +63,3 @@ class Terms:
         width = self.draw_range(slope, total)
         one = width if self.budget.currency is Currency.PURE else width**2 / 8
         return rounded_up(size * one)
-
-    def draws_share(self, slope: Fraction, total: int, size: int) -> float:
-        """``draws_amount`` as a fraction of the whole budget, rounded up."""
-        share = float(self.draws_amount(slope, total, size) / self.budget.amount)
-        return math.nextafter(share, math.inf) if share else 0.0

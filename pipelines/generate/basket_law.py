@@ -20,9 +20,8 @@ TASTES = 8
 _SIGMA = 1.25
 _DECAY, _POWER = 8.33, 0.465
 _LARGEST_USER = 17_000 / 17_770  # Of the films.
-_LARGEST_FILM = (
-    232_944 / 480_189
-)  # Of the users: at full size it binds nothing, on smaller data it keeps light users light.
+# Of the users: at full size it binds nothing, on smaller data it keeps light users light.
+_LARGEST_FILM = 232_944 / 480_189
 _DENSEST = 0.25
 _PASSES = 30
 _SAMPLED_USERS = 4_000
@@ -74,16 +73,6 @@ def fit_law(*, users: int, films: int, pairs: int, generator: np.random.Generato
 def draw_tastes(users: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """Tastes of some users, float64 [users, TASTES], uniform on the simplex."""
     return generator.dirichlet(np.ones(TASTES), size=users)
-
-
-def _check_sizes(users: int, films: int, pairs: int) -> None:
-    for name, value in (("users", users), ("films", films), ("pairs", pairs)):
-        if value < 1:
-            raise ConfigError(f"{name} is {value}; want >= 1")
-    if pairs > _DENSEST * users * films:
-        raise ConfigError(
-            f"pairs is {pairs:,}; want at most a quarter of users x films, {int(_DENSEST * users * films):,}"
-        )
 
 
 def _middles(count: int) -> NDArray[np.float64]:

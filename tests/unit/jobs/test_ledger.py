@@ -20,7 +20,7 @@ from dpcore.errors import (
 )
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import zcdp_of
-from jobs.ledger import ReleaseLedger, SqlLedger
+from jobs.ledger import SqlLedger
 from jobs.ledger_records import PlannedRelease, State
 
 PURE = Budget.pure(Fraction(1, 3))
@@ -50,7 +50,7 @@ def planned(release_id: str = "a" * 64, **changes: object) -> PlannedRelease:
 
 def reserve(ledger: SqlLedger, release_id: str, budget: Budget = PURE) -> None:
     ledger.plan(planned(release_id, budget=budget))
-    ReleaseLedger(ledger, release_id).reserve(budget)
+    ledger.reserve(release_id, budget)
 
 
 def test_amounts_are_exact(ledger: SqlLedger) -> None:

@@ -12,7 +12,7 @@ CASE ?= answers_10m
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test check lint types imports bench lock clean
+.PHONY: help demo test check lint types imports bench audit lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -39,6 +39,9 @@ imports: $(VENV)/.test
 
 bench: $(VENV)/.test ## Run one benchmark: make bench CASE=answers_10m
 	$(BIN)/python -m tests.benchmarks $(CASE)
+
+audit: $(VENV)/.test ## Run the privacy audit at full size, and write tests/audit/RESULTS.md (under an hour)
+	$(BIN)/python -m tests.audit $(SECTIONS)
 
 lock: ## Refresh deploy/requirements from pyproject.toml (needs uv)
 	deploy/requirements/lock

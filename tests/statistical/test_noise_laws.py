@@ -49,3 +49,6 @@ def test_each_law_is_told_from_the_other() -> None:
     assert noise_p_value(draws, Currency.ZCDP, scale * 2**0.5) < REJECT_BELOW
     draws, scale = marginal_noise(Currency.ZCDP, Neighbours.REPLACE_ONE_UNIT, 3, 1, DRAWS)
     assert noise_p_value(draws, Currency.PURE, scale / 2**0.5) < REJECT_BELOW
+    draws, scale = marginal_noise(Currency.GDP, Neighbours.REPLACE_ONE_UNIT, 3, 1, DRAWS)
+    assert noise_p_value(draws, Currency.ZCDP, scale) < REJECT_BELOW  # Not on whole counts.
+    assert noise_p_value(draws.round(), Currency.PURE, scale / 2**0.5) < REJECT_BELOW

@@ -9,14 +9,18 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.queries import Queries, UnitCount
+from dpcore.queries import Products, Queries, UnitCount
+
+GRID_BITS = 10
+_STEP = 2.0**-GRID_BITS
 
 
 class Noise(StrEnum):
-    """Laws of exact noise on the integers."""
+    """Laws of exact noise: two on whole counts, and N(0, sigma^2) rounded to multiples of 2^-GRID_BITS counts."""
 
     LAPLACE = "discrete_laplace"
     GAUSSIAN = "discrete_gaussian"
+    ROUNDED_GAUSSIAN = "rounded_gaussian"
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,32 +28,47 @@ class Measurement:
     """Answers with noise drawn by the kernel.
 
     queries: What was measured.
-    values: int64 [queries.size], exact answers plus noise, in counts; may be negative.
+    values: float64 [queries.size], exact answers plus noise, in counts; may be negative. Whole numbers, or multiples
+        of 2^-GRID_BITS for the rounded Gaussian.
     noise: Law of the noise.
-    scale: Its scale in counts: b of the discrete Laplace (mass ~ exp(-|z|/b)), sigma of the discrete Gaussian.
+    scale: Its scale in counts: b of the discrete Laplace (mass ~ exp(-|z|/b)), sigma of either Gaussian.
+
+    Answers of products are integers over their denominator: values and scale are in units of 1, noise was drawn in
+    steps of 1 / ``denominator``.
     """
 
     queries: Queries | UnitCount
-    values: NDArray[np.int64]
+    values: NDArray[np.float64]
     noise: Noise
     scale: float
 
     @property
+    def denominator(self) -> int:
+        """Steps of the integer answers in a unit of ``values``: 1 but for products."""
+        return self.queries.denominator if isinstance(self.queries, Products) else 1
+
+    @property
     def stddev(self) -> float:
         """Standard deviation of the noise in each value, in counts."""
-        return noise_stddev(self.noise, self.scale)
+        return noise_stddev(self.noise, self.scale * self.denominator) / self.denominator
 
 
 def noise_stddev(noise: Noise, scale: float) -> float:
-    """Standard deviation of the law (for the discrete Gaussian the upper bound sigma)."""
+    """Standard deviation of the law.
+
+    For the discrete Gaussian the upper bound sigma. Rounding to steps h adds h^2 / 12 to the variance of a Gaussian, up
+    to a relative exp(-2 (pi sigma / h)^2), which is below 1e-12 from two steps on.
+    """
     if noise is Noise.GAUSSIAN:
         return scale
+    if noise is Noise.ROUNDED_GAUSSIAN:
+        return math.hypot(scale, _STEP / math.sqrt(12.0))
     ratio = math.exp(-1.0 / scale)
     return math.sqrt(2.0 * ratio) / -math.expm1(-1.0 / scale)
 
 
 def mean_absolute_noise(noise: Noise, scale: float) -> float:
-    """Expected absolute value of the law: sigma (2 / pi)^(1/2) (Gaussian), 2 r / (1 - r^2) with r = exp(-1/b)."""
-    if noise is Noise.GAUSSIAN:
+    """Expected absolute value of the law: sigma (2 / pi)^(1/2) (Gaussians), 2 r / (1 - r^2) with r = exp(-1/b)."""
+    if noise is not Noise.LAPLACE:
         return scale * math.sqrt(2.0 / math.pi)
     return 2.0 * math.exp(-1.0 / scale) / -math.expm1(-2.0 / scale)

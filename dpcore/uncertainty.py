@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.measurement import Measurement, Noise
+from dpcore.measurement import GRID_BITS, Measurement, Noise
 
 CONFIDENCE = 0.95
 
@@ -35,11 +35,13 @@ def half_width(noise: Noise, scale: float, confidence: float = CONFIDENCE) -> fl
     """Smallest h, in counts, with P(|noise| <= h) >= confidence; an integer for the Laplace.
 
     Discrete Laplace: P(|Z| > h) = 2 r^(h+1) / (1 + r) with r = exp(-1/b). The discrete Gaussian has sub-Gaussian tails
-    of the continuous one up to rounding (Canonne, Kamath and Steinke 2020, Proposition 25): half a count is added.
+    of the continuous one up to rounding (Canonne, Kamath and Steinke 2020, Proposition 25): half a count is added. The
+    rounded Gaussian moves a Gaussian by at most half a step of its grid: half a step is added.
     """
     tail = 1 - confidence
-    if noise is Noise.GAUSSIAN:
-        return NormalDist().inv_cdf(1 - tail / 2) * scale + 0.5
+    if noise is not Noise.LAPLACE:
+        step = 1.0 if noise is Noise.GAUSSIAN else 2.0**-GRID_BITS
+        return NormalDist().inv_cdf(1 - tail / 2) * scale + step / 2
     ratio = math.exp(-1.0 / scale)
     return float(max(0, math.ceil(-scale * math.log(tail * (1 + ratio) / 2) - 1)))
 
@@ -47,10 +49,15 @@ def half_width(noise: Noise, scale: float, confidence: float = CONFIDENCE) -> fl
 def of_measurements(measurements: list[Measurement]) -> Answers:
     """The measured values, one measurement after another, with the interval of each."""
     sizes = [len(measurement.values) for measurement in measurements]
-    values = np.concatenate([measurement.values for measurement in measurements]).astype(np.float64)
+    values = np.concatenate([measurement.values for measurement in measurements])
     stddev = np.repeat([measurement.stddev for measurement in measurements], sizes)
-    widths = np.repeat([half_width(measurement.noise, measurement.scale) for measurement in measurements], sizes)
+    widths = np.repeat([_half_width(measurement) for measurement in measurements], sizes)
     return Answers(values, stddev, values - widths, values + widths, measured=True)
+
+
+def _half_width(measurement: Measurement) -> float:
+    steps = measurement.denominator
+    return half_width(measurement.noise, measurement.scale * steps) / steps
 
 
 def of_model(values: NDArray[np.float64]) -> Answers:

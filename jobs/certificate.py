@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from dpcore.kernel.budget import Budget, Charge, Currency
-from dpcore.kernel.conversion import epsilon_of_zcdp
+from dpcore.kernel.conversion import epsilon_of
+from dpcore.kernel.renyi import epsilon_of_events
+from dpcore.kernel.scales import noise_of
 from dpcore.uncertainty import CONFIDENCE
 from dpcore.workload import Workload
 from jobs.figures import exactly
 from jobs.job import Job
 from jobs.mechanisms import settings_of
-from jobs.version import VERSION
+from jobs.version import versions
 from pipelines.layout import TableLayout
 
 _NEIGHBOURS = {
     "add_remove_unit": "two datasets are neighbours when one has one unit more than the other",
     "replace_one_unit": "two datasets are neighbours when one unit is exchanged for another; their number is public",
 }
+_OTHER_DELTAS = (1e-6, 1e-9, 1e-12)
 _LIMITS = (
     "The guarantee covers what this folder holds; run times, memory, file sizes and failures of a run are not covered.",
     "It rests on the unit column: someone who appears under several units has several times the loss.",
@@ -29,25 +33,35 @@ _LIMITS = (
 )
 
 
-def write_certificate(
-    path: Path, job: Job, workload: Workload, charges: Sequence[Charge], synthetic_rows: int | None
-) -> None:
-    """Writes the certificate; equal releases give equal bytes."""
-    content = certificate(job, workload, charges, synthetic_rows)
+@dataclass(frozen=True)
+class Drawn:
+    """What the kernel gave for a release.
+
+    charges: Of every call, in order.
+    answers, head: How many answers are in the journal, and the hash of all of them; public values.
+    """
+
+    charges: tuple[Charge, ...]
+    answers: int
+    head: str | None
+
+
+def write_certificate(path: Path, job: Job, workload: Workload, drawn: Drawn, synthetic_rows: int | None) -> None:
+    """Writes the certificate; equal releases made with equal versions give equal bytes."""
+    content = certificate(job, workload, drawn, synthetic_rows)
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def certificate(
-    job: Job, workload: Workload, charges: Sequence[Charge], synthetic_rows: int | None
-) -> dict[str, object]:
+def certificate(job: Job, workload: Workload, drawn: Drawn, synthetic_rows: int | None) -> dict[str, object]:
     """The certificate as plain values."""
     config = job.config
     return {
         "release_id": job.release_id,
-        "marquee": VERSION,
         "dataset": {"name": config.dataset.name, "snapshot": config.dataset.snapshot},
         "guarantee": _guarantee(job),
-        "charges": [{"label": charge.label, **_exact(charge.amount)} for charge in charges],
+        "numerical_bound": numerical_bound(job, drawn.charges),
+        "charges": [{"label": charge.label, **_exact(charge.amount)} for charge in drawn.charges],
+        "charged": _exact(sum((charge.amount for charge in drawn.charges), Fraction(0))),
         "public_facts": _public_facts(job),
         "mechanism": {"name": config.mechanism.name, "settings": settings_of(job.mechanism)},
         "workload": _workload(job, workload),
@@ -57,6 +71,8 @@ def certificate(
             "note": "the predicted error is that of the noise alone; null where the mechanism has no useful formula",
         },
         "synthetic_rows": synthetic_rows,
+        "versions": versions(),
+        "hashes": _hashes(job, workload, drawn),
         "notes": list(job.plan.notes),
         "limits": list(_LIMITS),
     }
@@ -81,19 +97,37 @@ def _guarantee(job: Job) -> dict[str, object]:
         "epsilon": privacy.epsilon,
         "delta": privacy.delta,
         "currency": _currency(job.budget),
+        "additive_noise": noise_of(job.budget.currency).value,
         **_exact(job.budget.amount),
         "epsilon_at_other_deltas": _at_other_deltas(job.budget),
     }
 
 
+def numerical_bound(job: Job, charges: Sequence[Charge] | None = None) -> dict[str, float]:
+    """Epsilon at some deltas where that is less than the budget says; empty where it is not, or nothing is fixed.
+
+    charges: Of a run; events that do not account for all of them give no bound.
+    """
+    events = job.plan.events if job.popularity is None else ()
+    if charges is not None and sum(charge.amount for charge in charges) > sum(event.charged for event in events):
+        return {}
+    bounds = {delta: epsilon_of_events(events, delta) for delta in _deltas(job)} if events else {}
+    return {f"{delta:g}": found for delta, found in bounds.items() if found < 0.999 * epsilon_of(job.budget, delta)}
+
+
+def _deltas(job: Job) -> list[float]:
+    asked = job.config.privacy.delta
+    return sorted({*([asked] if asked else []), *_OTHER_DELTAS}, reverse=True)
+
+
 def _currency(budget: Budget) -> str:
-    return "pure epsilon" if budget.currency is Currency.PURE else "zCDP rho"
+    return {Currency.PURE: "pure epsilon", Currency.ZCDP: "zCDP rho", Currency.GDP: "Gaussian DP mu^2"}[budget.currency]
 
 
 def _at_other_deltas(budget: Budget) -> dict[str, float]:
     if budget.currency is Currency.PURE:
         return {}
-    return {f"{delta:g}": epsilon_of_zcdp(float(budget.amount), delta) for delta in (1e-6, 1e-9, 1e-12)}
+    return {f"{delta:g}": epsilon_of(budget, delta) for delta in _OTHER_DELTAS}
 
 
 def _exact(amount: Fraction) -> dict[str, object]:
@@ -116,5 +150,13 @@ def _workload(job: Job, workload: Workload) -> dict[str, object]:
     return {
         "asked": job.config.workload.model_dump(mode="json", exclude_none=True),
         "answers": workload.queries.size,
-        "digest": workload.queries.digest(),
+    }
+
+
+def _hashes(job: Job, workload: Workload, drawn: Drawn) -> dict[str, object]:
+    """SHA-256 of what the release was made from, all of it public: with them it can be told from any other."""
+    return {
+        "config_schema_and_version": job.release_id,
+        "workload": workload.queries.digest(),
+        "kernel_answers": {"answers": drawn.answers, "chain": drawn.head},
     }

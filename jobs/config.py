@@ -107,18 +107,33 @@ class Dataset(Section):
 
 
 class Privacy(Section):
-    """What is promised, to whom, and where it is accounted. A delta of 0 is pure differential privacy."""
+    """What is promised, to whom, and where and in what it is accounted. A delta of 0 is pure differential privacy.
+
+    accounting: "pure" if and only if delta is 0; "zcdp" or "gdp" (Gaussian differential privacy) otherwise. "auto" is
+        gdp for mechanisms that only add Gaussian noise, and zcdp for those that also select or draw.
+    consumer: Who pays beside the dataset, as marquee budget grant names it.
+    """
 
     epsilon: Annotated[float, Field(gt=0, le=LARGEST_EPSILON)]
     delta: Annotated[float, Field(ge=0, lt=1)]
+    accounting: Literal["auto", "pure", "zcdp", "gdp"] = "auto"
     neighbours: Literal["add_remove_unit", "replace_one_unit"] = "add_remove_unit"
     units: Annotated[Literal["private"] | int, BeforeValidator(_private_or_count)] = "private"
     ledger: Text = "sqlite:///marquee.db"
+    consumer: Text | None = None
 
     @model_validator(mode="after")
     def _replacing_needs_a_public_number(self) -> Self:
         if self.neighbours == "replace_one_unit" and self.units == "private":
             raise ValueError("neighbours: replace_one_unit needs a public number; want units: N, or add_remove_unit")
+        return self
+
+    @model_validator(mode="after")
+    def _pure_without_delta(self) -> Self:
+        if self.accounting == "pure" and self.delta > 0:
+            raise ValueError(f"accounting: pure has no delta, which is {self.delta:g}; want delta: 0, zcdp or gdp")
+        if self.accounting in ("zcdp", "gdp") and self.delta == 0:
+            raise ValueError(f"accounting: {self.accounting} needs a delta above 0; want delta such as 1e-6, or pure")
         return self
 
 

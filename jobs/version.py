@@ -2,4 +2,19 @@
 
 from __future__ import annotations
 
-VERSION = "0.1.0"
+import platform
+from importlib import metadata
+
+VERSION = "0.2.0"
+
+# What draws, computes or writes a release.
+_PARTS = ("numpy", "scipy", "numba", "opendp", "highspy", "pyarrow")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a release was made with."""
+    return {
+        "marquee": VERSION,
+        "python": platform.python_version(),
+        **{part: metadata.version(part) for part in _PARTS},
+    }

@@ -15,7 +15,7 @@ from dpcore.domain import Clique, Domain
 from dpcore.errors import DomainTooLargeError
 from dpcore.estimation.model import TableRows
 from dpcore.estimation.one_hot import conjunctions_of_tables
-from dpcore.queries import Marginals, Queries
+from dpcore.queries import CountingQueries, Marginals
 
 LARGEST_CELLS = 200_000_000  # 1.6 GB of doubles.
 _INNER = 1 << 12
@@ -44,7 +44,7 @@ class DenseModel:
     def total(self) -> float:
         return float(self.table.sum())
 
-    def answer(self, queries: Queries) -> NDArray[np.float64]:
+    def answer(self, queries: CountingQueries) -> NDArray[np.float64]:
         if isinstance(queries, Marginals):
             return tables_of(self.table, self.domain, queries)
         return conjunctions_of_tables(queries, self.domain, self.answer)
@@ -103,7 +103,7 @@ class MultiplicativeWeights:
         self.table = start * (total / start.sum())
         self._offsets: dict[Clique, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
 
-    def follow(self, measured: list[tuple[Clique, NDArray[np.int64]]], passes: int) -> None:
+    def follow(self, measured: list[tuple[Clique, NDArray[np.float64]]], passes: int) -> None:
         """``passes`` rounds of updates over all measured marginals, each (clique, noisy counts [cells])."""
         cycle = [pair for _ in range(passes) for pair in measured]
         if not cycle:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.estimation.model import BasketRows, SyntheticRows, TableRows
-from dpcore.queries import Marginals, Queries
+from dpcore.queries import CountingQueries, Marginals
 
 
 @final
@@ -31,7 +31,7 @@ class IndependentModel:
     total: float
     domain: Domain | None = None
 
-    def answer(self, queries: Queries) -> NDArray[np.float64]:
+    def answer(self, queries: CountingQueries) -> NDArray[np.float64]:
         if isinstance(queries, Marginals):
             return self.total * np.concatenate([self._joint(queries, clique) for clique in queries.cliques])
         groups = self.view.group_of_column()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Domain
-from dpcore.queries import Queries
+from dpcore.queries import CountingQueries
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Model(Protocol):
         """Number of units that the model stands for."""
         ...
 
-    def answer(self, queries: Queries) -> NDArray[np.float64]:
+    def answer(self, queries: CountingQueries) -> NDArray[np.float64]:
         """Expected counts, float64 [queries.size]."""
         ...
 

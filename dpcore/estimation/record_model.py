@@ -13,7 +13,7 @@ from dpcore.compiled import compiled
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.model import BasketRows, SyntheticRows, TableRows
-from dpcore.queries import Conjunctions, Marginals, Queries
+from dpcore.queries import Conjunctions, CountingQueries, Marginals
 
 _BITS = 64
 _CELLS = 1 << 26  # Cells of the 0/1 matrix that are unpacked at a time.
@@ -45,7 +45,7 @@ class RecordModel:
         """The model of records given as bool [T, columns]."""
         return cls(view, np.packbits(rows, axis=1), total)
 
-    def answer(self, queries: Queries) -> NDArray[np.float64]:
+    def answer(self, queries: CountingQueries) -> NDArray[np.float64]:
         counts = self._count_cells(queries) if isinstance(queries, Marginals) else self._count_satisfied(queries)
         return np.asarray(counts * (self.total / len(self.records)), dtype=np.float64)
 

@@ -12,10 +12,11 @@ _GRID = 1 << 80
 
 
 class Currency(StrEnum):
-    """PURE: epsilon-DP, amounts are epsilon. ZCDP: rho-zCDP, amounts are rho."""
+    """PURE: epsilon-DP, amounts are epsilon. ZCDP: rho-zCDP, amounts are rho. GDP: mu-Gaussian DP, amounts are mu^2."""
 
     PURE = "epsilon"
     ZCDP = "rho"
+    GDP = "mu^2"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class Budget:
     def zcdp(cls, rho: Fraction | int | float) -> Budget:
         return cls(Currency.ZCDP, Fraction(rho))
 
+    @classmethod
+    def gdp(cls, mu_squared: Fraction | int | float) -> Budget:
+        return cls(Currency.GDP, Fraction(mu_squared))
+
 
 @dataclass(frozen=True)
 class Charge:
@@ -52,8 +57,14 @@ class Filter:
 
     Formal guarantees:
         * Charges may be chosen adaptively from earlier outputs. Sums of epsilon (Rogers et al. 2016, Theorem 4.1 with
-          basic composition) and sums of rho (Feldman and Zrnic 2021, Theorem 4.3, applied at every order) are valid
-          filters: the whole interaction is ``budget``-DP.
+          basic composition), of rho (Feldman and Zrnic 2021, Theorem 4.3, applied at every order) and of mu^2 (Smith
+          and Thakurta 2022: where the sum of mu_i^2 never passes mu^2 the whole is mu-GDP) are valid filters: the whole
+          interaction is ``budget``-DP.
+        * Proof for mu^2, by induction on the calls still allowed: the charge mu_1^2 is fixed before its answer; what
+          follows any answer is sqrt(mu^2 - mu_1^2)-GDP by induction; both together are mu-GDP (Dong, Roth and Su 2022,
+          Theorem 4 and Corollary 2). General trade-off curves have no such filter: only sums within one family do.
+        * Currencies never mix: mu-GDP is mu^2/2-zCDP, but rho-zCDP is not sqrt(2 rho)-GDP; a selection of bounded range
+          epsilon, epsilon^2/8-zCDP, needs up to pi/2 times that mu^2.
         * A refused charge changes nothing.
     """
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.exact_statistics import Statistics
-from dpcore.kernel import weighted_sampler
+from dpcore.kernel import bernoulli, weighted_sampler
+from dpcore.kernel.blocks import Progress, silent
 from dpcore.kernel.budget import Budget, Charge, Filter
 from dpcore.kernel.exact_answers import ExactAnswers
 from dpcore.kernel.noise import add_noise, noisy_argmax
@@ -21,8 +23,10 @@ from dpcore.kernel.ports import Journal, Ledger
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import PrivacyUnit, answer_sensitivity
 from dpcore.kernel.terms import Terms
-from dpcore.measurement import Measurement
-from dpcore.queries import Conjunctions, Marginals, Queries, UnitCount
+from dpcore.measurement import GRID_BITS, Measurement, Noise
+from dpcore.queries import Conjunctions, Marginals, Products, Queries, UnitCount
+
+SMALLEST_GAP: Final = Fraction(1, 1 << 20)  # Chances of ``retain`` stay below exp(-SMALLEST_GAP).
 
 
 @final
@@ -30,8 +34,8 @@ class PrivateStatistics:
     """Exact statistics behind a privacy filter.
 
     Formal guarantees, for the neighbours of ``unit``:
-        * The joint law of everything returned is epsilon-DP or rho-zCDP for the amount of ``budget``, whatever the
-          caller does between calls, provided that the statistics keep their declared contribution.
+        * The joint law of everything returned is epsilon-DP, rho-zCDP or mu-GDP for the amount of ``budget``, whatever
+          the caller does between calls, provided that the statistics keep their declared contribution.
         * The whole budget is reserved in the ledger before anything is asked of the data.
         * A call is charged before it draws; a call that is refused draws nothing, one that fails later returns nothing.
         * An answer is durable in the journal before it is returned; asked again in the same order, it is the same.
@@ -62,15 +66,25 @@ class PrivateStatistics:
         """Announces queries that later calls will ask, so that one pass over the data answers them all. Free."""
         self._exact.expect(queries)
 
-    def measure(self, queries: Queries | UnitCount, share: Fraction) -> Measurement:
-        """Answers plus exact noise: discrete Laplace under pure DP, discrete Gaussian under zCDP."""
+    def measure(self, queries: Queries | UnitCount, share: Fraction, progress: Progress = silent) -> Measurement:
+        """Answers plus exact noise: discrete Laplace (pure DP), discrete Gaussian (zCDP), rounded Gaussian (GDP).
+
+        progress: Told (values done, queries.size) while noise is drawn, not for a stored answer.
+
+        The answers and the scale of products are in units of their integer rows / denominator.
+        """
         amount = self.terms.amount(share)
         scale = self.terms.measure_scale(queries, share)
         noise = self.terms.noise
         request = ["measure", queries.digest(), noise.value, scale.hex()]
-        label = f"measure {queries.description}"
-        values = self._answer(label, request, amount, lambda: add_noise(self._exact.of(queries), noise, scale))
-        return Measurement(queries, values, noise, scale)
+
+        def draw() -> NDArray[np.int64]:
+            return add_noise(self._exact.of(queries), noise, scale, progress)
+
+        steps = self._answer(f"measure {queries.description}", request, amount, draw)
+        unit = queries.denominator if isinstance(queries, Products) else 1
+        in_a_count = 1 << GRID_BITS if noise is Noise.ROUNDED_GAUSSIAN else 1
+        return Measurement(queries, steps / (in_a_count * unit), noise, scale / unit)
 
     def select(self, candidates: Marginals, score: L1Error, share: Fraction) -> int:
         """Index of a clique whose score is nearly the largest: the exponential mechanism by exact noisy maximum."""
@@ -119,6 +133,47 @@ class PrivateStatistics:
 
         return self._answer(f"draw {size:,} from {queries.description}", request, amount, draw)
 
+    def retain(
+        self,
+        queries: Conjunctions,
+        drawn: NDArray[np.int64],
+        slope: Fraction,
+        offsets: NDArray[np.float64],
+        total: int,
+    ) -> NDArray[np.bool_]:
+        """Acceptance bits of DQRS: for each drawn index an exact bit, with chance exp(slope * c / total + offset).
+
+        queries, offsets, total: As for ``sample``; c is the exact count of a query or complement, clamped to
+            [0, total].
+        drawn: int64 [s], public; indices into queries and complements, as ``sample`` returns them. Each entry gets a
+            bit of its own, also where an index comes twice.
+
+        Returns bool [s]. All s bits are charged before any is drawn, whether they accept or not; a bit costs the less,
+        the further its largest possible exponent lies below 0 (``Terms.retain_amount`` has the proof).
+
+        Raises ValueError when the largest possible exponent of any query or complement is above -SMALLEST_GAP, or when
+        a unit may hold several rows.
+
+        Source: Vietri, Tian, Bun, Steinke and Wu (2020), Algorithm 4.
+        """
+        if answer_sensitivity(self.terms.unit) != 1:
+            raise ValueError("retain needs units that hold one row or one basket; want max_rows_per_unit: 1")
+        if offsets.shape != (2 * queries.size,) or total < 1 or drawn.ndim != 1 or not drawn.size:
+            raise ValueError(f"offsets {offsets.shape}, total {total}, drawn {drawn.shape}; want one index or more")
+        if drawn.dtype != np.int64 or drawn.min() < 0 or drawn.max() >= 2 * queries.size:
+            raise ValueError(f"drawn indices of {drawn.dtype}; want int64 in 0 .. {2 * queries.size - 1}")
+        per_count, powers = float(slope) / math.log(2.0) / total, np.asarray(offsets, np.float64) / math.log(2.0)
+        weighted_sampler.check_scores(per_count, total, powers)
+        gaps = _gaps(slope, offsets, drawn)
+        amount = self.terms.retain_amount(slope, total, gaps)
+        request: list[str | int] = ["retain", queries.digest(), per_count.hex(), _digest(powers), total, _digest(drawn)]
+
+        def draw() -> NDArray[np.int64]:
+            counts = self._exact.with_complements(queries, total)[drawn]  # SENSITIVE
+            return bernoulli.bits(*weighted_sampler.split_weights(per_count, counts, powers[drawn]))
+
+        return self._answer(f"retain some of {drawn.size:,} draws", request, amount, draw).astype(np.bool_)
+
     def _answer(
         self, label: str, request: Sequence[str | int], amount: Fraction, draw: Callable[[], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
@@ -132,6 +187,15 @@ class PrivateStatistics:
             self._journal.record(index, digest, answer)
         self._answers += 1
         return answer
+
+
+def _gaps(slope: Fraction, offsets: NDArray[np.float64], drawn: NDArray[np.int64]) -> Counter[Fraction]:
+    """How far below 0 the largest possible exponent of each drawn index lies, and how many draws share it."""
+    highest = max(slope, Fraction(0))
+    if -(highest + Fraction(float(offsets.max()))) < SMALLEST_GAP:
+        raise ValueError("an acceptance chance may pass exp(-2^-20); want slope + offset and offset below -gamma < 0")
+    found, times = np.unique(offsets[drawn], return_counts=True)
+    return Counter({-(highest + Fraction(o)): n for o, n in zip(found.tolist(), times.tolist(), strict=True)})
 
 
 def _digest(*arrays: NDArray[np.generic]) -> str:

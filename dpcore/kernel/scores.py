@@ -12,7 +12,8 @@ from dpcore.kernel.sensitivity import PrivacyUnit, marginal_l1_sensitivity
 from dpcore.queries import Marginals
 
 GRID = 256  # Steps a count, and steps of the largest weight.
-_LARGEST = float(2**44)  # Rows, expected rows or penalty of a clique: a score is then below 3 * 2^44 * GRID^2 < 2^62.
+# Rows (``exact_answers`` checks them), expected rows or penalty of a clique: scores are then below 3 * 2^44 * GRID^2.
+_LARGEST = float(2**44)
 
 
 @final

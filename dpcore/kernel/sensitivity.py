@@ -9,7 +9,8 @@ import numpy as np
 
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
-from dpcore.queries import Conjunctions, Marginals, Queries, UnitCount
+from dpcore.kernel.product_sensitivity import largest_l1, largest_squared_exchange, largest_squared_l2
+from dpcore.queries import Conjunctions, Marginals, Products, Queries, UnitCount
 
 
 class Neighbours(StrEnum):
@@ -51,10 +52,11 @@ def l1_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> int:
         * marginals of m cliques: each row falls in one cell of each clique, so |v|_1 <= m b;
         * m conjunctions: each answer moves by at most r = b (table) or 1 (baskets), so |v|_1 <= m r;
         * distinct positive single literals: a row satisfies one for each one-hot group, a basket one for each item.
-    Replacing a unit moves by v' - v with both of that kind: at most 2 |v|_1, except that an answer of a conjunction
-    stays in an interval of length r, so m r still holds.
+        * products: v is a sum of at most b columns of the integer matrix, so |v|_1 <= b C_1, C_1 their largest norm.
+    Replacing a unit moves by v' - v with both of that kind: at most 2 |v|_1 (whatever the signs), except that an answer
+    of a conjunction stays in an interval of length r, so m r still holds.
 
-    Raises ConfigError for marginals of baskets, and ValueError for the number of units where it is public.
+    Raises ConfigError for marginals or products of baskets, ValueError for the number of units where it is public.
     """
     match queries:
         case UnitCount():
@@ -64,6 +66,8 @@ def l1_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> int:
         case Conjunctions():
             per_answer = answer_sensitivity(unit)
             return min(queries.size * per_answer, _twice_if_replaced(_satisfied(queries, unit), unit))
+        case Products():
+            return _twice_if_replaced(_rows_of_unit(unit) * largest_l1(queries), unit)
 
 
 def squared_l2_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> int:
@@ -71,6 +75,10 @@ def squared_l2_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> i
 
     With v as in ``l1_sensitivity``: |v|_2^2 <= m b^2 for marginals (one cell a clique at worst), m r^2 for
     conjunctions. For non-negative v, v': |v' - v|_2^2 <= |v|_2^2 + |v'|_2^2, so replace-one at most doubles the square.
+
+    Products have entries of either sign. Adding: |v|_2 <= b max |a(x)|_2. Replacing: fill the rows of both units up to
+    b with rows that add nothing; v' - v is then a sum of b differences, each of two columns or of a column and nothing,
+    so |v' - v|_2 <= b max(|a(x) - a(y)|_2, |a(x)|_2).
     """
     match queries:
         case UnitCount():
@@ -80,6 +88,9 @@ def squared_l2_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> i
         case Conjunctions():
             per_answer = answer_sensitivity(unit)
             return min(queries.size * per_answer**2, _twice_if_replaced(_satisfied(queries, unit) * per_answer, unit))
+        case Products():
+            one_row = largest_squared_exchange(queries) if unit.replaced else largest_squared_l2(queries)
+            return _rows_of_unit(unit) ** 2 * one_row
 
 
 def answer_sensitivity(unit: PrivacyUnit) -> int:

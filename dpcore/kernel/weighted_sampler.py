@@ -1,4 +1,4 @@
-"""Exact sampling with chances proportional to integer weights close to exp(score). TRUSTED.
+"""Exact sampling with chances proportional to integer weights close to exp(score), also used as chances. TRUSTED.
 
 A slot is a query or a complement. Its score in powers of two is x = slope * count + offset, computed in doubles. The
 slot gets the integer weight w = floor(2^30 * p(f)) * 2^e with e = floor(x), f = x - e in [0, 1), and p(f) a table and
@@ -9,8 +9,9 @@ Proved relative error of w against 2^x:
       2^-39 ln 2 relative; rounding of x - e adds at most 2^-54;
     * p(f): table entries and the polynomial of degree 4 on [0, 2^-8) are off by less than 2^-45 together;
     * the floor: below 2^-30, because 2^30 p(f) >= 2^30 (1 - 2^-45).
-Together below XI = 2^-29. The draw itself is exact: first the exponent class (integers of any size), then a uniform
-integer below the class total (64 bits).
+Together below 2^-30 + 2^-38, so XI = 2^-29 also covers a public slope and offsets that were rounded to doubles in
+powers of two (an error of x below 2^-38). The draw itself is exact: first the exponent class (integers of any size),
+then a uniform integer below the class total (64 bits).
 """
 
 from __future__ import annotations
@@ -32,8 +33,15 @@ _TABLE = np.array([2.0 ** (step / 256) for step in range(256)])
 _LN2 = math.log(2.0)
 
 
+def split_weights(
+    slope: float, counts: NDArray[np.float64], offsets: NDArray[np.float64]
+) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
+    """Exponent e and mantissa in [2^30, 2^31) of the weight mantissa * 2^(e - 30) of each slot (module docstring)."""
+    return _split(slope, counts, offsets, _TABLE, _LN2)
+
+
 @compiled
-def _split_weights(
+def _split(
     slope: float, counts: NDArray[np.float64], offsets: NDArray[np.float64], table: NDArray[np.float64], ln2: float
 ) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
     exponents = np.empty(counts.size, dtype=np.int32)
@@ -94,7 +102,7 @@ def draw(slope: float, counts: NDArray[np.float64], offsets: NDArray[np.float64]
     """
     if counts.size > LARGEST_SLOTS:
         raise ValueError(f"{counts.size:,} slots; want at most {LARGEST_SLOTS:,}")
-    exponents, mantissas = _split_weights(slope, counts, offsets, _TABLE, _LN2)
+    exponents, mantissas = split_weights(slope, counts, offsets)
     lowest = int(exponents.min())
     totals = _class_totals(exponents, mantissas, lowest, int(exponents.max()) - lowest + 1)
     groups = _draw_classes(totals, size)

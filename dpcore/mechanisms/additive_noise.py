@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -20,7 +21,7 @@ from dpcore.strategies.allocation import weighted_shares
 from dpcore.uncertainty import of_measurements
 from dpcore.workload import Workload
 
-LARGEST_ANSWERS = 20_000_000  # Exact noise takes about 10 CPU seconds for a million values.
+LARGEST_ANSWERS = 20_000_000  # Answers and error bars take half a gigabyte.
 
 
 @final
@@ -36,7 +37,10 @@ class Laplace:
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         if terms.budget.currency is not Currency.PURE:
-            raise ConfigError("mechanism laplace gives pure epsilon-DP; want privacy.delta: 0, or mechanism: gaussian")
+            given = f"the budget is in {terms.budget.currency}"
+            raise ConfigError(
+                f"mechanism laplace gives pure epsilon-DP, and {given}; want privacy.delta: 0, or mechanism: gaussian"
+            )
         return _plan(terms, workload)
 
     def run(
@@ -49,15 +53,15 @@ class Laplace:
 @final
 @dataclass(frozen=True)
 class Gaussian:
-    """Discrete Gaussian noise on the workload's answers; rho-zCDP.
+    """Gaussian noise on the workload's answers: discrete under rho-zCDP, rounded to a fine grid under mu-Gaussian DP.
 
     As ``Laplace``, with the allocation and the sensitivity of the Gaussian.
 
-    Source: Canonne, Kamath and Steinke (2020), Theorem 4.
+    Source: Canonne, Kamath and Steinke (2020), Theorem 4; Dong, Roth and Su (2022), Theorem 1.
     """
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
-        if terms.budget.currency is not Currency.ZCDP:
+        if terms.budget.currency is Currency.PURE:
             raise ConfigError("mechanism gaussian has privacy.delta 0; want delta such as 1e-6, or mechanism: laplace")
         return _plan(terms, workload)
 
@@ -72,10 +76,19 @@ def _run(private: PrivateStatistics, workload: Workload, progress: Progress) -> 
     parts = _parts(private.terms, workload)
     private.expect(workload.queries)
     measured: list[Measurement] = []
-    for done, (queries, share) in enumerate(parts):
-        measured.append(private.measure(queries, share))  # MEASURE
-        progress(done + 1, len(parts))
+    before, total = 0, workload.queries.size
+    for queries, share in parts:
+        told = partial(_of_all, progress, before, total)
+        measured.append(private.measure(queries, share, told))  # MEASURE
+        before += queries.size
+        progress(before, total)
     return Release(workload, of_measurements(measured), None, tuple(measured))
+
+
+def _of_all(progress: Progress, before: int, total: int, done: int, part: int) -> None:
+    """Progress inside one part, as answers of the whole workload; its end is told once, also where it is replayed."""
+    if done < part:
+        progress(before + done, total)
 
 
 def _parts(terms: Terms, workload: Workload) -> list[tuple[Queries, Fraction]]:
@@ -102,4 +115,5 @@ def _plan(terms: Terms, workload: Workload) -> Plan:
         queries.size * mean_absolute_noise(terms.noise, scale)
         for (queries, _), scale in zip(parts, scales, strict=True)
     )
-    return Plan(steps, 0, 24 * size, absolute / size)
+    events = tuple(terms.measured(share) for _, share in parts)
+    return Plan(steps, 0, 24 * size, absolute / size, events=events)

@@ -10,6 +10,7 @@ from numpy.random import Generator
 
 from dpcore.estimation.model import Model
 from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.renyi import Event
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement
 from dpcore.uncertainty import Answers
@@ -46,6 +47,8 @@ class Plan:
     predicted_error: Expected absolute error of one answer, in counts, from the noise alone; None where the paper gives
         no formula that says more than a worst-case bound.
     notes: Sentences for the analyst.
+    events: Every kernel call, where a numerical bound may hold: the kind, size and number of all of them are fixed in
+        advance. Empty where an answer decides what is charged later.
     """
 
     steps: tuple[Step, ...]
@@ -53,6 +56,7 @@ class Plan:
     memory_bytes: int
     predicted_error: float | None
     notes: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

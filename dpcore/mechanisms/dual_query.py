@@ -17,6 +17,7 @@ from dpcore.errors import ConfigError
 from dpcore.estimation.independent import to_simplex
 from dpcore.estimation.record_model import RecordModel
 from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.renyi import Event
 from dpcore.kernel.sensitivity import answer_sensitivity
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, noise_stddev
@@ -44,7 +45,8 @@ class DualQuery:
 
     Formal guarantees: a draw of round t has bounded range 2 eta (t - 1) / n where a unit is replaced and
     eta (t - 1) / n0 where one is added or removed. Ranges add up under pure DP (Theorem 4.2); under zCDP a draw costs
-    range^2 / 8. The total and the marginals below are charged beside them.
+    range^2 / 8, under Gaussian DP about pi/2 times as much of its budget. The total and the marginals below are charged
+    beside them.
 
     A workload's weights are the weights of the first round: important queries start with more attention.
 
@@ -91,7 +93,8 @@ class DualQuery:
         shown = schedules[min(_FOR_PLAN, len(schedules) - 1)]
         steps.append(Step("sample queries", float(left), shown.rounds))
         notes = _notes(queries, shown) + (_by_units(schedules) if terms.unit.units is None else ())
-        return Plan(tuple(steps), shown.rounds, _memory(queries, shown), None, notes)
+        events = self._events(terms, shown) if terms.unit.units is not None else ()
+        return Plan(tuple(steps), shown.rounds, _memory(queries, shown), None, notes, events)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
@@ -157,6 +160,13 @@ class DualQuery:
             rounds=self.rounds,
             spread=float(np.ptp(prior)),
         )
+
+    def _events(self, terms: Terms, schedule: Schedule) -> tuple[Event, ...]:
+        """All kernel calls, where the number of units is public."""
+        slopes = [slope_of_round(schedule.eta, t) for t in range(1, schedule.rounds + 1)]
+        drawn = [terms.drawn(slope, terms.unit.units or 1, schedule.samples) for slope in slopes]
+        for_free = self._shares(terms)[1]
+        return (*([terms.measured(for_free)] if for_free else []), *drawn)
 
     def _shares(self, terms: Terms) -> tuple[Fraction, Fraction]:
         """For the number of units, and for the one-way marginals."""

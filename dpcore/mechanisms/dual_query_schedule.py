@@ -63,8 +63,9 @@ def schedule_for(
     """The parameters that are not given, and the most rounds that ``amount`` pays for.
 
     Without samples, s is about c T with c = defaults.samples_a_round. Let r be the range of a draw of slope 1:
-    1 / total, and twice that where a unit is replaced. Under zCDP the cost is s (eta r)^2 T^3 / 24, so that
-    T^4 = 24 rho / (eta r)^2 / c; under pure DP it is s eta r T^2 / 2, so that T^3 = 2 epsilon / (eta r) / c.
+    1 / total, and twice that where a unit is replaced. Let b be the cost of one draw of range eta r: under pure DP
+    eta r, and the cost of all is s b T^2 / 2, so that T^3 = 2 epsilon / b / c; under zCDP and Gaussian DP (eta r)^2
+    times 1/8 and about pi/8, and the cost of all is s b T^3 / 3, so that T^4 = 3 amount / b / c.
 
     amount: What the draws may cost, in the currency of the budget.
     total: Public or noisy number of units, >= 1.
@@ -113,7 +114,7 @@ def theoretical_parameters(alpha: float, beta: float, queries: int, log_universe
 
 
 def _balanced_rounds(terms: Terms, amount: Fraction, total: int, eta: float, samples_a_round: float) -> float:
-    step = float(terms.draw_range(Fraction(eta), total))
+    step = float(terms.draws_amount(Fraction(eta), total, 1))
     if terms.budget.currency is Currency.PURE:
         return float((2 * float(amount) / step / samples_a_round) ** (1 / 3))
-    return float((24 * float(amount) / step**2 / samples_a_round) ** (1 / 4))
+    return float((3 * float(amount) / step / samples_a_round) ** (1 / 4))

@@ -42,7 +42,9 @@ class Independent:
         ]
         if shares[0]:
             steps.insert(0, Step("measure units", float(shares[0]), 1, _stddev(terms, UnitCount(), shares[0])))
-        return Plan(tuple(steps), 0, 16 * columns.size, None, ("answers assume that attributes are independent",))
+        events = tuple(terms.measured(share) for share in shares if share)
+        notes = ("answers assume that attributes are independent",)
+        return Plan(tuple(steps), 0, 16 * columns.size, None, notes, events)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
@@ -74,7 +76,7 @@ def _one_way(workload: Workload) -> Marginals | Conjunctions:
 
 def _fit(terms: Terms, measured: list[Measurement]) -> IndependentModel:
     """Chances from noisy counts: the closest distribution for each attribute, clipped counts for items."""
-    values = measured[-1].values.astype(np.float64)
+    values = measured[-1].values
     match measured[-1].queries:
         case Marginals() as one_way:
             domain = one_way.domain.project(name for (name,) in one_way.cliques)

@@ -18,13 +18,13 @@ def weighted_shares(cells: NDArray[np.int64], weights: NDArray[np.float64], nois
     cells: int64 [cliques], cells of each marginal.
     weights: float64 [cliques], positive; the error is sum of (weight * stddev)^2 over all cells.
 
-    With sigma^2 proportional to 1 / share (Gaussian, zCDP) the minimum of sum w^2 n / share is at shares proportional
-    to w n^(1/2); with sigma^2 proportional to 1 / share^2 (Laplace, pure) to (w^2 n)^(1/3).
+    With sigma^2 proportional to 1 / share (the Gaussians: zCDP, Gaussian DP) the minimum of sum w^2 n / share is at
+    shares proportional to w n^(1/2); with sigma^2 proportional to 1 / share^2 (Laplace, pure) to (w^2 n)^(1/3).
 
     Returns one share a clique, exact fractions with sum at most 1.
     """
     # Only ratios matter, and squares of unscaled weights could overflow.
     energy = (np.asarray(weights, dtype=np.float64) / np.max(weights)) ** 2 * cells
-    wanted = energy ** (1 / 2 if noise is Noise.GAUSSIAN else 1 / 3)
+    wanted = energy ** (1 / 3 if noise is Noise.LAPLACE else 1 / 2)
     steps = np.maximum(1, np.floor(wanted / wanted.sum() * (_STEPS - len(wanted)))).astype(np.int64)
     return tuple(Fraction(int(step), _STEPS) for step in steps)

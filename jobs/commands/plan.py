@@ -9,9 +9,16 @@ from typing import Annotated
 
 import typer
 
-from jobs.certificate import promise
+from dpcore.kernel.budget import Currency
+from jobs.certificate import numerical_bound, promise
 from jobs.config import Config
 from jobs.job import Job, load_job
+
+_ACCOUNTING = {
+    Currency.PURE: "pure: epsilons add up, and the noise is the discrete Laplace",
+    Currency.ZCDP: "zcdp: zero-concentrated DP, rhos add up, and the noise is the discrete Gaussian",
+    Currency.GDP: "gdp: Gaussian DP, squares of mu add up, and the noise is a finely rounded Gaussian",
+}
 
 
 def plan(
@@ -50,7 +57,8 @@ def _facts(job: Job) -> dict[str, object]:
         "popularity_amount": float(job.popularity.amount) if job.popularity else 0.0,
         "answers": job.stand_in.queries.size,
         "mechanism": job.config.mechanism.name,
-        **dataclasses.asdict(job.plan),
+        "numerical_bound": numerical_bound(job),
+        **{name: value for name, value in dataclasses.asdict(job.plan).items() if name != "events"},
     }
 
 
@@ -60,6 +68,7 @@ def _lines(job: Job) -> list[str]:
         f"release    {job.release_id}",
         f"promise    {promise(job)}",
         f"cost       {currency} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}",
+        f"accounting {_ACCOUNTING[job.budget.currency]}",
         f"answers    {job.stand_in.queries.size:,} by mechanism {job.config.mechanism.name}",
         f"rounds     {plan.rounds}",
         f"memory     about {plan.memory_bytes / 2**20:,.0f} MiB on the driver",
@@ -73,6 +82,10 @@ def _lines(job: Job) -> list[str]:
     for step in plan.steps:
         noise = "" if step.stddev is None else f", standard deviation {step.stddev:.4g} counts"
         lines.append(f"step       {step.label}: {step.share:.2%} of the budget in {step.calls} calls{noise}")
+    for delta, epsilon in numerical_bound(job).items():
+        lines.append(
+            f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, as every step is fixed in advance"
+        )
     lines += [f"note       {note}" for note in plan.notes]
     return [*lines, "Nothing was spent and no data were read."]
 

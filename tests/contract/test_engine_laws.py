@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore.errors import InputError
+from dpcore.errors import InputError, IntegrityError
 from dpcore.exact_statistics import QueryAnswers, Request
 from dpcore.queries import Marginals, UnitCount
+from pipelines.aggregators import aggregator_for
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.layout import BasketLayout, Layout
@@ -99,6 +100,17 @@ def test_one_more_unit_moves_answers_within_the_contribution(engine: Engine, cas
     if isinstance(request, QueryAnswers) and isinstance(request.queries, Marginals):
         for table in request.queries.split(moved):
             assert table.sum() == case.layout.contribution.bound
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_more_rows_than_a_unit_may_hold_are_an_integrity_error(engine: Engine, clustered: bool, tmp_path: Path) -> None:
+    """Tasks that keep two rows a unit where one is declared: found by the task that counts, said by the driver."""
+    case = engine_cases.messy_table(bound=2)
+    layout = case.clustered() if clustered else case.layout
+    engine_cases.write_clustered(case.rows, case.layout.unit, tmp_path, 2)
+    declared = aggregator_for(case.requests[0], replace(layout, max_rows_per_unit=1))
+    with pytest.raises(IntegrityError, match=r"want 1 \.\. 1 rows each$"):
+        engine.reduce(open_source(str(tmp_path), layout, SALT), declared)
 
 
 def newcomer(case: Case) -> pa.Table:

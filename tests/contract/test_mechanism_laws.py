@@ -13,6 +13,7 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Shape, Statistics
 from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.conversion import budget_of, epsilon_of
 from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
@@ -67,7 +68,12 @@ DATA = {
 }
 MARGINALS = ("marginals", "weighted marginals", "marginals of several rows a unit")
 CONJUNCTIONS = ("conjunctions of a table", "conjunctions of baskets")
-PURE, ZCDP = Budget.pure(2), Budget.zcdp(Fraction(1, 2))
+EPSILON, DELTA = 2.5, 1e-6
+PURE, ZCDP, GDP = BUDGETS = (
+    budget_of(EPSILON, 0.0, Currency.PURE),
+    budget_of(EPSILON, DELTA, Currency.ZCDP),
+    budget_of(EPSILON, DELTA, Currency.GDP),
+)
 
 
 @dataclass(frozen=True)
@@ -87,12 +93,12 @@ class Row:
 
 ROWS = [
     Row(Laplace(), MARGINALS + CONJUNCTIONS, (PURE,), exact=True),
-    Row(Gaussian(), MARGINALS + CONJUNCTIONS, (ZCDP,), exact=True),
-    Row(Independent(), MARGINALS + CONJUNCTIONS, (PURE, ZCDP), exact=True),
-    Row(DualQuery(oracle="enumerate"), CONJUNCTIONS, (PURE, ZCDP), exact=False, rounds_follow_units=True),
-    Row(DualQuery(eta=0.4, rounds=4), CONJUNCTIONS, (PURE, ZCDP), exact=False, rounds_follow_units=True),
-    Row(Mwem(rounds=3), MARGINALS, (PURE, ZCDP), exact=True),
-    Row(Mwem(rounds=2, distribution="average", start="cells"), MARGINALS, (PURE, ZCDP), exact=True),
+    Row(Gaussian(), MARGINALS + CONJUNCTIONS, (ZCDP, GDP), exact=True),
+    Row(Independent(), MARGINALS + CONJUNCTIONS, BUDGETS, exact=True),
+    Row(DualQuery(oracle="enumerate"), CONJUNCTIONS, BUDGETS, exact=False, rounds_follow_units=True),
+    Row(DualQuery(eta=0.4, rounds=4), CONJUNCTIONS, BUDGETS, exact=False, rounds_follow_units=True),
+    Row(Mwem(rounds=3), MARGINALS, BUDGETS, exact=True),
+    Row(Mwem(rounds=2, distribution="average", start="cells"), MARGINALS, BUDGETS, exact=True),
 ]
 
 
@@ -132,7 +138,7 @@ class Case:
 
 UNITS = {"add/remove, private units": (False, False), "add/remove": (False, True), "replace": (True, True)}
 CASES, REFUSED = [], []
-for row, (kind, data), budget, (unit, (replaced, public)) in product(ROWS, DATA.items(), (PURE, ZCDP), UNITS.items()):
+for row, (kind, data), budget, (unit, (replaced, public)) in product(ROWS, DATA.items(), BUDGETS, UNITS.items()):
     proved = kind in row.data and budget in row.budgets
     name = f"{type(row.mechanism).__name__}-{kind}-{budget.currency.name}-{unit}"
     (CASES if proved else REFUSED).append(pytest.param(Case(row, data, budget, replaced, public), id=name))
@@ -161,6 +167,28 @@ def test_it_spends_its_budget_and_answers_in_the_shape_of_the_workload(case: Cas
     known = ~np.isnan(answers.stddev)
     assert (answers.lower[known] <= answers.values[known]).all()
     assert (answers.values[known] <= answers.upper[known]).all()
+
+
+@every_case
+def test_what_it_was_charged_is_the_target_and_never_more(case: Case) -> None:
+    """Its noise, rounds and samples use the target up; only whole rounds may leave something."""
+    private = case.private()
+    case.run(private)
+    spent = Budget(case.budget.currency, sum((charge.amount for charge in private.charges), Fraction(0)))
+    found = epsilon_of(spent, DELTA)
+    assert found <= EPSILON
+    assert found >= 0.999 * EPSILON or not case.row.exact
+
+
+@every_case
+def test_the_events_of_a_plan_are_the_calls_of_a_run(case: Case) -> None:
+    """None where an answer decides how many calls follow; else all of them, with their whole cost."""
+    private = case.private()
+    events = case.plan(private).events
+    assert bool(events) == (case.public or not case.row.rounds_follow_units)
+    case.run(private)
+    if events:
+        assert sum(event.charged for event in events) == sum(charge.amount for charge in private.charges)
 
 
 @every_case
@@ -245,7 +273,7 @@ def test_marginals_of_baskets_are_refused_before_anything_is_measured(row: Row) 
     assert private.charges == ()
 
 
-def test_the_cases_cover_both_currencies_neighbours_and_units() -> None:
+def test_the_cases_cover_all_currencies_neighbours_and_units() -> None:
     found = {(case.budget.currency, case.replaced, case.public) for (case,) in (param.values for param in CASES)}
     assert found == set(product(Currency, (False,), (False, True))) | set(product(Currency, (True,), (True,)))
     assert all(isinstance(DATA[kind].workload.queries, Conjunctions) for kind in CONJUNCTIONS)

@@ -7,15 +7,19 @@ import json
 from dataclasses import asdict
 
 from dpcore.mechanisms.registry import MECHANISMS
+from jobs.config import Privacy
+from jobs.job import currency_of
 from jobs.version import VERSION
 
-# Of the defaults below; a new version is a new row.
-DEFAULTS_OF = {"0.1.0": "da013f0e88e21d4a"}
+# Of the defaults below (0.1.0: of mechanisms alone); a new version is a new row.
+DEFAULTS_OF = {"0.1.0": "da013f0e88e21d4a", "0.2.0": "4226559fc62eb3bd"}
 
 
 def test_a_changed_default_needs_a_new_version() -> None:
     """Otherwise two releases that answer differently would share an id, and a retry would meet a stranger's journal."""
     defaults = {name: asdict(mechanism()) for name, mechanism in MECHANISMS.items()}  # type: ignore[call-overload]
-    content = json.dumps(defaults, sort_keys=True)
+    privacy = Privacy(epsilon=1.0, delta=1e-6)
+    accounting = {name: currency_of(privacy, mechanism()) for name, mechanism in MECHANISMS.items()}  # type: ignore[call-overload]
+    content = json.dumps([defaults, accounting], sort_keys=True)
     found = hashlib.sha256(content.encode()).hexdigest()[:16]
     assert DEFAULTS_OF.get(VERSION) == found, f"raise the version, and record {found} for it; defaults are {content}"

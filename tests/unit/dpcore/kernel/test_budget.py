@@ -18,6 +18,7 @@ def test_a_budget_is_positive() -> None:
             Budget(Currency.PURE, amount)
     assert Budget.pure(0.5) == Budget(Currency.PURE, Fraction(1, 2))
     assert Budget.zcdp(Fraction(1, 3)) == Budget(Currency.ZCDP, Fraction(1, 3))
+    assert Budget.gdp(Fraction(1, 4)) == Budget(Currency.GDP, Fraction(1, 4))
 
 
 def test_thirds_fill_a_budget_exactly() -> None:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
+import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.conversion import budget_of, delta_of_zcdp, epsilon_of_zcdp, zcdp_of
+from dpcore.kernel.conversion import (
+    budget_of,
+    delta_of_gdp,
+    delta_of_zcdp,
+    epsilon_of,
+    epsilon_of_gdp,
+    epsilon_of_zcdp,
+    gdp_of,
+    zcdp_of,
+)
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.terms import Terms
 
@@ -144,3 +155,72 @@ def test_published_rounds_are_the_most_that_fit(
     budget = zcdp_of(1.0, 1e-3)
     assert rho_of_rounds(neighbours, eta, rounds, samples, units) <= budget
     assert rho_of_rounds(neighbours, eta, rounds + 1, samples, units) > budget
+
+
+def exact_delta(mu_squared: float, epsilon: float) -> mpmath.mpf:
+    """Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu) in 60 digits."""
+    with mpmath.workdps(60):
+        mu = mpmath.sqrt(mu_squared)
+        ratio = mpmath.mpf(epsilon) / mu
+        return mpmath.ncdf(mu / 2 - ratio) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - ratio)
+
+
+@given(log_mu_squared=st.floats(-20, 12), log_epsilon=st.floats(-20, 7))
+def test_delta_of_gaussian_dp_is_never_below_the_truth_and_hardly_above(
+    log_mu_squared: float, log_epsilon: float
+) -> None:
+    mu_squared, epsilon = math.exp(log_mu_squared), math.exp(log_epsilon)
+    wanted, got = exact_delta(mu_squared, epsilon), delta_of_gdp(mu_squared, epsilon)
+    if wanted > 1e-300:
+        # The difference of the two terms cancels where mu is small, or epsilon far above mu^2.
+        assert 0 <= got / wanted - 1 < 1e-10 * (1 + epsilon / mu_squared + 1 / math.sqrt(mu_squared))
+
+
+def test_delta_of_gaussian_dp_by_hand() -> None:
+    """At epsilon 0 it is the total variation distance 2 Phi(mu/2) - 1; at (1, 1e-6) sigma 4.2247 (Balle and Wang)."""
+    assert delta_of_gdp(1.0, 0.0) == pytest.approx(0.38292492254802624, rel=1e-12)
+    assert 1 / math.sqrt(gdp_of(1.0, 1e-6)) == pytest.approx(4.2247, abs=5e-5)
+    assert delta_of_gdp(0.0, 1.0) == 0.0
+    assert delta_of_gdp(1e9, 1.0) == 1.0
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 8.0, 100.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-3, 0.5])
+def test_a_gaussian_dp_target_is_used_up_and_never_passed(epsilon: float, delta: float) -> None:
+    mu_squared = gdp_of(epsilon, delta)
+    assert exact_delta(float(mu_squared), epsilon) <= delta
+    assert exact_delta(float(mu_squared) * (1 + 1e-6), epsilon) > delta
+    found = epsilon_of_gdp(float(mu_squared), delta)
+    assert found == pytest.approx(epsilon, rel=1e-9)
+    assert exact_delta(float(mu_squared), found) <= delta
+
+
+def test_gaussian_dp_is_worth_more_than_zcdp_for_the_same_target() -> None:
+    """mu-GDP is mu^2/2-zCDP; the target is met by a mu^2/2 that is 12 to 40 percent above the rho that meets it."""
+    for epsilon in (0.1, 1.0, 10.0):
+        for delta in (1e-9, 1e-6, 1e-3):
+            ratio = float(gdp_of(epsilon, delta) / 2 / zcdp_of(epsilon, delta))
+            assert 1.08 < ratio < 1.40
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1e-305, math.nan])
+def test_a_delta_without_gaussian_dp_is_refused(delta: float) -> None:
+    for convert in (epsilon_of_gdp, gdp_of):
+        with pytest.raises(ValueError, match="want 1e-300 <= delta < 1"):
+            convert(1.0, delta)
+    with pytest.raises(ValueError, match="want a finite number > 0"):
+        gdp_of(0.0, 1e-6)
+
+
+def test_a_target_is_met_in_the_currency_that_is_named() -> None:
+    assert budget_of(1.0, 1e-6, Currency.GDP) == Budget(Currency.GDP, gdp_of(1.0, 1e-6))
+    assert budget_of(1.0, 0.0, Currency.PURE) == Budget.pure(1)
+    for currency, delta in ((Currency.PURE, 1e-6), (Currency.ZCDP, 0.0), (Currency.GDP, 0.0)):
+        with pytest.raises(ValueError, match=re.escape(f"for a budget in {currency}; want 0 for epsilon")):
+            budget_of(1.0, delta, currency)
+
+
+def test_every_budget_has_an_epsilon() -> None:
+    assert epsilon_of(Budget.pure(Fraction(1, 4)), 1e-6) == 0.25
+    assert epsilon_of(Budget.zcdp(0.5), 1e-6) == epsilon_of_zcdp(0.5, 1e-6)
+    assert epsilon_of(Budget.gdp(1), 1e-6) == epsilon_of_gdp(1.0, 1e-6) < epsilon_of_zcdp(0.5, 1e-6)

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.special import logit, ndtr
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.exact_statistics import Contribution, QueryAnswers, Shape, Statistics
-from dpcore.kernel.budget import Budget
+from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.gaussian_dp import gdp_of_bounded_range
 from dpcore.kernel.scores import GRID, L1Error
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.terms import Terms
@@ -90,19 +92,22 @@ def test_the_range_of_a_draw_is_the_true_one(shape: Shape, n0: int, neighbours: 
 
 
 @pytest.mark.parametrize(("neighbours", "directions"), [(ADD_REMOVE, 1), (REPLACE, 2)])
-def test_draws_cost_their_ranges_or_their_squares_over_eight(neighbours: Neighbours, directions: int) -> None:
+def test_draws_cost_their_ranges_or_multiples_of_their_squares(neighbours: Neighbours, directions: int) -> None:
     unit = PrivacyUnit(neighbours, Contribution(Shape.BASKETS, 5), 1000)
     width = directions * Fraction(3, 2) / 1000 + 4 * Fraction(1, 2**29)
-    pure, zcdp = Terms(unit, Budget.pure(1)), Terms(unit, Budget.zcdp(1))
+    pure, zcdp, gdp = (Terms(unit, Budget(currency, Fraction(1))) for currency in Currency)
     step = Fraction(1, 2**80)
     for slope in (Fraction(3, 2), Fraction(-3, 2)):
         assert 0 <= pure.draws_amount(slope, 1000, 70) - 70 * width < step
         assert 0 <= zcdp.draws_amount(slope, 1000, 70) - 70 * width**2 / 8 < step
+        assert 0 <= gdp.draws_amount(slope, 1000, 70) - 70 * gdp_of_bounded_range(width) < step
+        assert float(gdp.draws_amount(slope, 1000, 70)) == pytest.approx(70 * math.pi / 8 * float(width) ** 2, rel=1e-6)
 
 
 def test_draws_that_ignore_the_data_are_free() -> None:
-    terms = Terms(PrivacyUnit(REPLACE, Contribution(Shape.TABLE, 1), 10), Budget.pure(1))
-    assert terms.draws_amount(Fraction(0), 10, 1000) == 0
+    for currency in Currency:
+        terms = Terms(PrivacyUnit(REPLACE, Contribution(Shape.TABLE, 1), 10), Budget(currency, Fraction(1)))
+        assert terms.draws_amount(Fraction(0), 10, 1000) == 0
 
 
 @given(share=st.fractions(min_value=Fraction(1, 10**6), max_value=1), budget=st.fractions(Fraction(1, 100), 50))
@@ -120,15 +125,18 @@ def test_a_share_outside_the_budget_or_lost_in_rounding_is_refused(share: Fracti
 @pytest.mark.parametrize(("neighbours", "factor"), [(ADD_REMOVE, 1), (REPLACE, 2)])
 @pytest.mark.parametrize("bound", [1, 3])
 def test_scales_follow_the_declared_contribution(neighbours: Neighbours, factor: int, bound: int) -> None:
-    """Two marginals, half of the budget. Laplace: b = factor 2 bound / (1/2); Gaussian: sigma^2 = l2^2 / (2 rho)."""
+    """Two marginals, half of the budget: b = factor 2 bound / (1/2), sigma^2 = l2^2 / (2 rho) and l2^2 / mu^2."""
     unit = PrivacyUnit(neighbours, Contribution(Shape.TABLE, bound), 10)
     queries = Marginals(DOMAIN, (("a",), ("b",)))
     score = L1Error(np.zeros(4), np.ones(2), np.zeros(2))
-    pure, zcdp = Terms(unit, Budget.pure(1)), Terms(unit, Budget.zcdp(1))
+    pure, zcdp, gdp = (Terms(unit, Budget(currency, Fraction(1))) for currency in Currency)
     half = Fraction(1, 2)
-    assert (pure.noise, zcdp.noise) == (Noise.LAPLACE, Noise.GAUSSIAN)
-    assert pure.measure_scale(queries, half) == 4 * factor * bound
+    assert (pure.noise, zcdp.noise, gdp.noise) == (Noise.LAPLACE, Noise.GAUSSIAN, Noise.ROUNDED_GAUSSIAN)
+    assert pure.measure_scale(queries, half) == pytest.approx(4 * factor * bound)
+    assert gdp.measure_scale(queries, half) == pytest.approx(2 * math.sqrt(factor) * bound)
     assert zcdp.measure_scale(queries, half) == pytest.approx(math.sqrt(2 * factor) * bound)
     step = factor * bound * GRID**2
     assert pure.select_scale(score, half) == 4 * step  # epsilon = 2 step / scale.
     assert zcdp.select_scale(score, half) == pytest.approx(step)  # rho = (2 step / scale)^2 / 8.
+    # mu = 2 Phi^-1(1 / (1 + exp(-step / scale))).
+    assert gdp.select_scale(score, half) == pytest.approx(step / logit(ndtr(math.sqrt(0.5) / 2)))

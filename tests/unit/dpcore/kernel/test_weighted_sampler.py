@@ -20,7 +20,7 @@ WORDS = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20)
 
 def weights_of(slope: float, counts: NDArray[np.float64], offsets: NDArray[np.float64]) -> list[tuple[int, int]]:
     """Exponent and mantissa of each slot's integer weight mantissa * 2^(exponent - 30)."""
-    split = weighted_sampler._split_weights(slope, counts, offsets, weighted_sampler._TABLE, weighted_sampler._LN2)
+    split = weighted_sampler.split_weights(slope, counts, offsets)
     return list(zip(*(part.tolist() for part in split), strict=True))
 
 

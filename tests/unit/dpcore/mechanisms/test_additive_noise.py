@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,7 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget
-from dpcore.measurement import Noise, mean_absolute_noise, noise_stddev
+from dpcore.measurement import GRID_BITS, Noise, mean_absolute_noise, noise_stddev
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS, Gaussian, Laplace
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit
@@ -23,8 +24,10 @@ TABLE = TinyTable(DOMAIN, np.random.default_rng(0).integers(0, [2, 8], (50, 2)))
 WEIGHTED = explicit(DOMAIN, {("a",): 1.0, ("b",): 3.0, ("a", "b"): 1.0})
 COLUMNS = conjunctive(Conjunctions.single_columns(BinaryView.one_hot(DOMAIN)))
 GENERATOR = np.random.default_rng(0)
-LAPLACE, GAUSSIAN = (Laplace(), Budget.pure(1)), (Gaussian(), Budget.zcdp(1))
-BOTH = pytest.mark.parametrize(("mechanism", "budget"), [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])
+LAPLACE, GAUSSIAN, ROUNDED = (Laplace(), Budget.pure(1)), (Gaussian(), Budget.zcdp(1)), (Gaussian(), Budget.gdp(1))
+EACH = pytest.mark.parametrize(
+    ("mechanism", "budget"), [LAPLACE, GAUSSIAN, ROUNDED], ids=["laplace", "gaussian", "rounded gaussian"]
+)
 
 
 def test_the_scales_are_those_of_the_best_split() -> None:
@@ -32,6 +35,7 @@ def test_the_scales_are_those_of_the_best_split() -> None:
     for (mechanism, budget), shares, scale in (
         (LAPLACE, np.array([2, 72, 16]) ** (1 / 3), lambda share: 2 / share),
         (GAUSSIAN, np.sqrt([2, 72, 16]), lambda share: math.sqrt(2 / (2 * share))),
+        (ROUNDED, np.sqrt([2, 72, 16]), lambda share: math.sqrt(2 / share)),
     ):
         private = private_statistics(TABLE, budget, neighbours=REPLACE, units=50)
         release = mechanism.run(private, WEIGHTED, generator=GENERATOR)
@@ -39,7 +43,7 @@ def test_the_scales_are_those_of_the_best_split() -> None:
         assert np.allclose(found, [scale(share) for share in shares / shares.sum()], rtol=1e-9)
 
 
-@BOTH
+@EACH
 def test_answers_are_the_measured_values_with_their_bars(mechanism: Laplace | Gaussian, budget: Budget) -> None:
     private = private_statistics(TABLE, budget)
     release = mechanism.run(private, WEIGHTED, generator=GENERATOR)
@@ -55,7 +59,21 @@ def test_answers_are_the_measured_values_with_their_bars(mechanism: Laplace | Ga
     assert 0 <= private.remaining_share < Fraction(1, 2**30)
 
 
-@BOTH
+def test_each_currency_has_its_noise_and_its_grid() -> None:
+    for (mechanism, budget), noise, steps in (
+        (LAPLACE, Noise.LAPLACE, 1),
+        (GAUSSIAN, Noise.GAUSSIAN, 1),
+        (ROUNDED, Noise.ROUNDED_GAUSSIAN, 2**GRID_BITS),
+    ):
+        (measured,) = mechanism.run(private_statistics(TABLE, budget), COLUMNS, generator=GENERATOR).measurements
+        assert measured.noise is noise
+        assert measured.values.dtype == np.float64
+        fractions = np.unique(measured.values * steps % 1)
+        assert fractions.tolist() == [0.0]
+    assert (measured.values % 1 != 0).any()
+
+
+@EACH
 def test_conjunctions_are_one_vector(mechanism: Laplace | Gaussian, budget: Budget) -> None:
     private = private_statistics(TABLE, budget)
     release = mechanism.run(private, COLUMNS, generator=GENERATOR)
@@ -76,7 +94,7 @@ def test_one_pass_over_the_data_answers_all() -> None:
     assert len(statistics.requests) == 1
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize("workload", [WEIGHTED, COLUMNS], ids=["marginals", "conjunctions"])
 def test_the_plan_tells_noise_and_cost(mechanism: Any, budget: Budget, workload: Workload) -> None:
     private = private_statistics(TABLE, budget)
@@ -84,7 +102,7 @@ def test_the_plan_tells_noise_and_cost(mechanism: Any, budget: Budget, workload:
     release = mechanism.run(private, workload, generator=GENERATOR)
     assert [step.stddev for step in plan.steps] == [measured.stddev for measured in release.measurements]
     assert sum(step.share for step in plan.steps) == pytest.approx(1.0)
-    noise = Noise.LAPLACE if mechanism == Laplace() else Noise.GAUSSIAN
+    (noise,) = {measured.noise for measured in release.measurements}
     absolute = [
         mean_absolute_noise(noise, measured.scale) for measured in release.measurements for _ in measured.values
     ]
@@ -96,18 +114,19 @@ def test_the_plan_tells_noise_and_cost(mechanism: Any, budget: Budget, workload:
 @pytest.mark.parametrize(
     ("mechanism", "budget", "message"),
     [
-        (Laplace(), Budget.zcdp(1), "mechanism laplace gives pure"),
+        (Laplace(), Budget.zcdp(1), "mechanism laplace gives pure epsilon-DP, and the budget is in rho; want"),
+        (Laplace(), Budget.gdp(1), "mechanism laplace gives pure epsilon-DP, and the budget is in mu^2; want"),
         (Gaussian(), Budget.pure(1), "mechanism gaussian has"),
     ],
 )
 def test_the_other_currency_is_refused(mechanism: Laplace | Gaussian, budget: Budget, message: str) -> None:
     private = private_statistics(NoStatistics(TABLE.contribution), budget)
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
         mechanism.run(private, WEIGHTED, generator=GENERATOR)
     assert private.charges == ()
 
 
-@BOTH
+@EACH
 def test_more_answers_than_can_be_drawn_are_refused(mechanism: Laplace | Gaussian, budget: Budget) -> None:
     private = private_statistics(NoStatistics(TABLE.contribution), budget)
     wide = all_k_way(Domain.of({"a": LARGEST_ANSWERS, "b": 2}), 2)

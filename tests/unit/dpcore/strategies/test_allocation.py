@@ -12,7 +12,8 @@ from scipy.optimize import minimize
 from dpcore.measurement import Noise
 from dpcore.strategies.allocation import weighted_shares
 
-POWER = {Noise.GAUSSIAN: 1, Noise.LAPLACE: 2}  # The variance is proportional to share^-POWER.
+# The variance is proportional to share^-POWER.
+POWER = {Noise.GAUSSIAN: 1, Noise.ROUNDED_GAUSSIAN: 1, Noise.LAPLACE: 2}
 
 
 def loss(shares: NDArray[np.float64], cells: NDArray[np.int64], weights: NDArray[np.float64], noise: Noise) -> float:

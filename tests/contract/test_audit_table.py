@@ -1,0 +1,67 @@
+"""The audit knows every mechanism and every verb: one that is added without a row there fails here."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.errors import ConfigError
+from dpcore.exact_statistics import Contribution, Shape
+from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.sensitivity import PrivacyUnit
+from dpcore.kernel.terms import Terms
+from dpcore.mechanisms.registry import MECHANISMS
+from dpcore.queries import Conjunctions
+from dpcore.workload import Workload, conjunctive, explicit
+from tests.audit.mechanism_table import TABLES, VERBS, AuditRow, Kind
+from tests.support.private import ADD_REMOVE
+from tests.support.recorder import COSTS
+
+NOT_VERBS = {"remaining_share", "charges", "expect"}
+DOMAIN = Domain.of({"x": 2, "y": 3})
+
+
+def some(view: BinaryView) -> Workload:
+    return conjunctive(Conjunctions(view, np.array([[0, 2], [1, 3]]), np.zeros((2, 2), dtype=np.bool_)))
+
+
+WORKLOADS = {
+    Kind.MARGINALS: (explicit(DOMAIN, {("x", "y"): 1.0, ("x",): 1.0}), Shape.TABLE),
+    Kind.CONJUNCTIONS: (some(BinaryView.one_hot(DOMAIN)), Shape.TABLE),
+    Kind.BASKETS: (some(BinaryView(5)), Shape.BASKETS),
+}
+
+
+def test_every_mechanism_that_a_config_can_name_is_audited() -> None:
+    assert [row.name for row in TABLES] == list(MECHANISMS)
+
+
+@pytest.mark.parametrize("row", TABLES, ids=lambda row: row.name)
+def test_a_row_runs_the_mechanism_that_it_names(row: AuditRow) -> None:
+    mechanisms = [mechanism for some in row.small.values() for mechanism in some]
+    assert mechanisms
+    assert {type(mechanism) for mechanism in mechanisms} == {MECHANISMS[row.name]}
+    assert row.release.keys() == row.small.keys()
+
+
+def test_every_verb_of_the_kernel_is_audited() -> None:
+    public = {name for name in vars(PrivateStatistics) if not name.startswith("_")}
+    assert {row.name for row in VERBS} == public - NOT_VERBS
+    assert len(COSTS) == len(VERBS), "a verb draws from a sampler that the recorder does not watch"
+
+
+@pytest.mark.parametrize("row", TABLES, ids=lambda row: row.name)
+def test_a_row_names_the_workloads_and_currencies_that_the_mechanism_takes(row: AuditRow) -> None:
+    for kind, (workload, shape) in WORKLOADS.items():
+        for currency in Currency:
+            terms = Terms(PrivacyUnit(ADD_REMOVE, Contribution(shape, 1)), Budget(currency, Fraction(1)))
+            mechanism = row.small[kind][0] if kind in row.small else MECHANISMS[row.name]()
+            if kind in row.small and currency in row.currencies:
+                assert mechanism.plan(terms, workload).steps
+            else:
+                with pytest.raises(ConfigError):
+                    mechanism.plan(terms, workload)

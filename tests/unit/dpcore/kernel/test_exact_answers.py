@@ -1,0 +1,143 @@
+"""What the kernel refuses to take for counts of one dataset, always without a value in the message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.errors import ConfigError, IntegrityError
+from dpcore.exact_statistics import Contribution, Request, Shape
+from dpcore.kernel.budget import Budget
+from dpcore.kernel.exact_answers import LARGEST_ROWS, ExactAnswers
+from dpcore.kernel.memory import MemoryJournal
+from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount
+from tests.support.private import WatchedStatistics, private_statistics
+from tests.support.tiny_statistics import TinyBaskets, TinyTable
+
+DOMAIN = Domain.of({"a": 2, "b": 3})
+TABLE = TinyTable(DOMAIN, np.array([[0, 0], [0, 1], [1, 2], [1, 2]]))
+A, B = Marginals(DOMAIN, (("a",),)), Marginals(DOMAIN, (("b",),))
+BOTH = Marginals(DOMAIN, (("a",), ("b",)))
+COLUMNS = Conjunctions.single_columns(BinaryView.one_hot(DOMAIN))
+SECRET = 987_654_321
+
+
+@dataclass
+class Wrong:
+    """Statistics that give each answer changed. changes: Applied to the answers in the order of the requests."""
+
+    change: Callable[[NDArray[np.int64]], object]
+    inner: TinyTable | TinyBaskets = TABLE
+    first: int = 0
+    asked: int = field(default=0)
+
+    @property
+    def contribution(self) -> Contribution:
+        return self.inner.contribution
+
+    def aggregate(self, request: Request) -> NDArray[np.int64]:
+        self.asked += 1
+        answers = self.inner.aggregate(request)
+        return self.change(answers) if self.asked > self.first else answers  # type: ignore[return-value]
+
+
+CHANGES: dict[str, Callable[[NDArray[np.int64]], object]] = {
+    "floats": lambda answers: answers.astype(float),
+    "narrow integers": lambda answers: answers.astype(np.int32),
+    "one answer more": lambda answers: np.append(answers, 0),
+    "one answer less": lambda answers: answers[:-1],
+    "a matrix": lambda answers: answers[None, :],
+    "a negative count": lambda answers: answers - SECRET,
+    "too many rows": lambda answers: answers + LARGEST_ROWS + SECRET,
+    "counts whose sum overflows": lambda answers: answers + (1 << 62),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("queries", [BOTH, COLUMNS, UnitCount()], ids=["marginals", "conjunctions", "units"])
+def test_what_can_be_no_counts_is_refused(
+    queries: Marginals | Conjunctions | UnitCount, change: Callable[[NDArray[np.int64]], object]
+) -> None:
+    with pytest.raises(IntegrityError) as refusal:
+        ExactAnswers(Wrong(change)).of(queries)
+    assert "987" not in str(refusal.value)
+
+
+def test_the_largest_table_is_taken_and_one_row_more_is_not() -> None:
+    full = Wrong(lambda answers: np.array([LARGEST_ROWS - 5, 5]))
+    assert ExactAnswers(full).of(A).sum() == LARGEST_ROWS
+    with pytest.raises(IntegrityError, match=r"more than 2\^44 rows"):
+        ExactAnswers(Wrong(lambda answers: np.array([LARGEST_ROWS - 5, 6]))).of(A)
+    many = Marginals(Domain.of({"a": 1 << 20}), (("a",),))
+    with pytest.raises(IntegrityError, match=r"more than 2\^44 rows"):  # A sum of 2^64 is 0 in 64 bits.
+        ExactAnswers(Wrong(lambda _: np.full(1 << 20, LARGEST_ROWS), TinyTable(many.domain, TABLE.codes[:, :1]))).of(
+            many
+        )
+
+
+def test_tables_of_other_data_are_refused_within_a_call_and_between_calls() -> None:
+    with pytest.raises(IntegrityError, match="differ in their number of rows"):
+        ExactAnswers(Wrong(lambda answers: answers + np.array([SECRET, 0, 0, 0, 0]))).of(BOTH)
+    exact = ExactAnswers(Wrong(lambda answers: answers + SECRET, first=1))
+    assert exact.of(A).tolist() == [2, 2]
+    with pytest.raises(IntegrityError, match="differ in their number of rows"):
+        exact.of(B)
+    assert exact.of(A).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("units", [0, 1, 5])
+@pytest.mark.parametrize("first", ["rows", "units"])
+def test_rows_must_fit_their_units(units: int, first: str) -> None:
+    """Four rows of at most two a unit are those of 2, 3 or 4 units."""
+    table = TinyTable(DOMAIN, TABLE.codes, 2)
+    asked = [A, UnitCount()] if first == "rows" else [UnitCount(), A]
+    for count in (2, 3, 4):
+        exact = ExactAnswers(Wrong(lambda old, count=count: np.array([count]) if old.size == 1 else old, table))
+        for queries in asked:
+            exact.of(queries)
+    exact = ExactAnswers(Wrong(lambda old: np.array([units]) if old.size == 1 else old, table))
+    exact.of(asked[0])
+    with pytest.raises(IntegrityError, match=r"want 1 \.\. 2 each"):
+        exact.of(asked[1])
+
+
+def test_no_conjunction_counts_more_than_all_units() -> None:
+    view = BinaryView(3)
+    baskets = TinyBaskets(view, np.eye(3, dtype=bool), 3)
+    queries = Conjunctions.single_columns(view)
+    with pytest.raises(IntegrityError, match="more than all units"):
+        ExactAnswers(Wrong(lambda old: old + 3 if old.size > 1 else old, baskets)).with_complements(queries, 9)
+
+
+def test_a_wrong_aggregate_is_charged_and_never_answered() -> None:
+    journal = MemoryJournal()
+    private = private_statistics(Wrong(lambda answers: answers - 9), Budget.pure(1), journal=journal)
+    with pytest.raises(IntegrityError):
+        private.measure(A, Fraction(1, 2))
+    assert len(private.charges) == 1
+    assert journal.answers == []
+
+
+def test_products_ask_for_marginals_alone_and_share_them() -> None:
+    watched = WatchedStatistics(TABLE)
+    exact = ExactAnswers(watched)
+    terms = Product(("a",), (np.array([[3, -1]]),)), Product((), (), 2), Product(("a",), (np.eye(2, dtype=int),))
+    strategy = Products(DOMAIN, terms)
+    exact.expect(strategy)
+    assert exact.of(strategy).tolist() == [4, 8, 2, 2]
+    assert exact.of(A).tolist() == [2, 2]
+    assert [request.queries for request in watched.requests] == [Marginals(DOMAIN, (("a",), ()))]  # type: ignore[union-attr]
+
+
+def test_baskets_have_no_products() -> None:
+    baskets = TinyBaskets(BinaryView(3), np.eye(3, dtype=bool), 3)
+    assert baskets.contribution.shape is Shape.BASKETS
+    strategy = Products(DOMAIN, (Product((), ()),))
+    with pytest.raises(ConfigError, match="asked of baskets"):
+        private_statistics(baskets, Budget.pure(1)).measure(strategy, Fraction(1))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Domain
 from dpcore.estimation.independent import IndependentModel
 from dpcore.exact_statistics import QueryAnswers, Statistics
-from dpcore.queries import Conjunctions, Marginals, Queries, UnitCount
+from dpcore.queries import Conjunctions, CountingQueries, Marginals, UnitCount
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Errors:
     total_variation: float | None
 
 
-def exact_answers(statistics: Statistics, queries: Queries | UnitCount) -> NDArray[np.int64]:
+def exact_answers(statistics: Statistics, queries: CountingQueries | UnitCount) -> NDArray[np.int64]:
     """Exact int64 answers [queries.size]. SENSITIVE."""
     return statistics.aggregate(queries if isinstance(queries, UnitCount) else QueryAnswers(queries))
 
 
-def errors(queries: Queries, answers: NDArray[np.float64], exact: NDArray[np.int64], total: float) -> Errors:
+def errors(queries: CountingQueries, answers: NDArray[np.float64], exact: NDArray[np.int64], total: float) -> Errors:
     """Errors of ``answers`` in counts against ``exact``, both [queries.size], divided by ``total`` rows or units."""
     difference = np.abs(answers - exact) / total
     variation = None
@@ -40,7 +40,7 @@ def errors(queries: Queries, answers: NDArray[np.float64], exact: NDArray[np.int
     return Errors(float(difference.max()), float(difference.mean()), float(np.sqrt((difference**2).mean())), variation)
 
 
-def baselines(queries: Queries, statistics: Statistics, total: float) -> dict[str, NDArray[np.float64]]:
+def baselines(queries: CountingQueries, statistics: Statistics, total: float) -> dict[str, NDArray[np.float64]]:
     """Answers in counts that need no mechanism: all zeros, uniform records, product of exact one-way marginals."""
     view, domain = _columns(queries)
     uniform = _uniform(view)
@@ -65,13 +65,13 @@ def relative_entropy(exact: NDArray[np.int64], model: NDArray[np.float64]) -> fl
         return float((b * np.log(b / a)).sum())
 
 
-def _columns(queries: Queries) -> tuple[BinaryView, Domain | None]:
+def _columns(queries: CountingQueries) -> tuple[BinaryView, Domain | None]:
     if isinstance(queries, Marginals):
         return BinaryView.one_hot(queries.domain), queries.domain
     return queries.view, None
 
 
-def _one_way(queries: Queries) -> Queries:
+def _one_way(queries: CountingQueries) -> CountingQueries:
     if isinstance(queries, Marginals):
         return queries.only([(name,) for name in queries.domain.names])
     return Conjunctions.single_columns(queries.view)

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.queries import Queries, UnitCount
+from dpcore.queries import CountingQueries, UnitCount
 
 
 class Shape(StrEnum):
@@ -38,7 +38,7 @@ class Contribution:
 class QueryAnswers:
     """Exact answers of a batch of linear queries: how many rows (table) or units (baskets) satisfy each."""
 
-    queries: Queries
+    queries: CountingQueries
 
 
 Request = QueryAnswers | UnitCount
@@ -51,7 +51,8 @@ class Statistics(Protocol):
         * ``aggregate`` gives int64 [size of the request], non-negative, the same bits on every engine and for every
           layout of the same rows in files;
         * adding one unit moves no answer by more than ``contribution`` allows, whatever that unit holds;
-        * it never fails because of what a unit holds;
+        * it never fails because of what a unit holds; it raises IntegrityError where counts that it merges cannot be
+          those of units within their contribution;
         * queries over other attributes or columns than the data's raise ConfigError: the kernel takes the one-hot
           groups of a sensitivity from the queries.
     """

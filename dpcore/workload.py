@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
-from dpcore.queries import Conjunctions, Marginals, Queries
+from dpcore.queries import Conjunctions, CountingQueries, Marginals, Products
 
 LARGEST_CLOSURE = 100_000
 LARGEST_CLIQUES = 1_000_000
@@ -26,10 +26,12 @@ class Workload:
     weights: float64, one a clique (marginals) or one a query (conjunctions); positive.
     """
 
-    queries: Queries
+    queries: CountingQueries
     weights: NDArray[np.float64]
 
     def __post_init__(self) -> None:
+        if isinstance(self.queries, Products):  # From Python that is not type-checked.
+            raise ConfigError("a workload of products has no mechanism with a proof; want marginals or conjunctions")
         weights = np.ascontiguousarray(self.weights, dtype=np.float64)
         wanted = len(self.queries.cliques) if isinstance(self.queries, Marginals) else self.queries.size
         if weights.shape != (wanted,):

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpcore.queries import Conjunctions, Marginals, Queries
+from dpcore.queries import Conjunctions, CountingQueries, Marginals
 from dpcore.uncertainty import Answers
 from pipelines.layout import Layout, TableLayout
 
@@ -31,7 +31,7 @@ _ROWS_AT_ONCE = 1 << 18
 _NEEDS_QUOTES = frozenset('&!="')
 
 
-def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout) -> None:
+def write_answers(path: Path, queries: CountingQueries, answers: Answers, layout: Layout) -> None:
     """Writes the answers in the order of the queries; equal answers give equal bytes."""
     kind = "marginal" if isinstance(queries, Marginals) else "conjunction"
     done = 0
@@ -49,7 +49,7 @@ def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout
             writer.write_batch(pa.record_batch(columns, schema=SCHEMA))
 
 
-def query_texts(queries: Queries, layout: Layout) -> Iterator[pa.Array]:
+def query_texts(queries: CountingQueries, layout: Layout) -> Iterator[pa.Array]:
     """The queries as text, in order, some at a time: 'sex=male & race=White', 'a=x & b!=y', '12 & !845'."""
     if isinstance(queries, Conjunctions):
         for start in range(0, queries.size, _ROWS_AT_ONCE):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
 from dpcore.evaluation import Errors, baselines, errors, exact_answers
-from dpcore.queries import Conjunctions, Marginals, Queries, UnitCount
+from dpcore.queries import Conjunctions, CountingQueries, Marginals, UnitCount
 from jobs import publish
 from jobs.engines import open_engine
 from jobs.job import Job
@@ -95,7 +95,7 @@ def _released(output: Path) -> NDArray[np.float64]:
     return np.asarray(column.to_numpy(), dtype=np.float64)
 
 
-def _synthetic(output: Path, layout: Layout, queries: Queries, total: float) -> NDArray[np.float64] | None:
+def _synthetic(output: Path, layout: Layout, queries: CountingQueries, total: float) -> NDArray[np.float64] | None:
     """Answers of the synthetic rows, read back by the pipeline that reads real ones, scaled to the total."""
     folder = output / "synthetic"
     if not folder.is_dir():
@@ -107,7 +107,7 @@ def _synthetic(output: Path, layout: Layout, queries: Queries, total: float) -> 
     return np.asarray(counts * (total / rows), dtype=np.float64)
 
 
-def _as_written(folder: Path, layout: Layout, queries: Queries) -> tuple[Layout, Queries]:
+def _as_written(folder: Path, layout: Layout, queries: CountingQueries) -> tuple[Layout, CountingQueries]:
     """The layout of synthetic rows: a model over some attributes writes only their columns, and nothing is bounded."""
     if isinstance(layout, BasketLayout):
         return BasketLayout(layout.unit, layout.item, layout.items), queries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -43,6 +44,8 @@ def exit_code(error: BaseException) -> int:
     """The exit code of an exception."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
+    if _no_room(error):
+        return ENGINE
     return next((code for kind, code in _CODES if isinstance(error, kind)), UNEXPECTED)
 
 
@@ -57,10 +60,17 @@ def sentence(error: BaseException) -> str:
         return "interrupted; the same command goes on from what is stored"
     if isinstance(error, MemoryError):
         return "the process ran out of memory; nothing beyond the reserved budget was spent"
+    if _no_room(error):
+        return "a disk is full; make room and run again: the release goes on from what is stored"
     kind = type(error).__name__
     if isinstance(error, OSError) and error.errno:  # The system's own words, not those of a library.
         kind += f" ({os.strerror(error.errno)})"
     return f"unexpected {kind}; run again with --debug to see where (the trace may show data)"
+
+
+def _no_room(error: BaseException) -> bool:
+    """Whether a disk was full: nothing is wrong with the release, and answers that were not stored were not used."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def to_stderr(said: str, code: int) -> None:

@@ -15,7 +15,9 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.errors import IntegrityError
+from dpcore.errors import IntegrityError, LedgerUnavailableError
+
+Tell = Callable[[int, str | None, str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,34 +32,61 @@ class FileJournal:
 
     Guarantees:
         * When ``record`` or ``recall`` returns, the answer is on disk (fsync).
-        * ``on_start`` gets the hash of the first answer when that is on disk; when it raises, nothing is returned.
+        * ``tell`` gets each answer when that is on disk: how many come before it, the hash of the last of them (None
+          before the first), and its own. When it raises, the answer is never used by this process.
         * Each line carries the hash of all before it, the first one that of the release id: a line that was changed,
           removed from the middle or moved from another release raises IntegrityError.
         * A last line that a crash cut short was never used; it is dropped, and cut off before the next line is written.
     """
 
-    def __init__(self, path: Path, release_id: str, on_start: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, path: Path, release_id: str, tell: Tell = lambda *_: None) -> None:
         self._path = path
-        self._on_start = on_start
-        self._start: str | None = None
-        self._head = hashlib.sha256(release_id.encode()).hexdigest()
+        self._tell = tell
+        self._untold = False
+        self._seed = hashlib.sha256(release_id.encode()).hexdigest()
+        self._heads: list[str] = []
         self._entries: list[_Entry] = []
         self._good_bytes = self._load()
 
     @property
-    def head(self) -> str:
+    def head(self) -> str | None:
         """Hash of the whole journal."""
-        return self._head
+        return self.head_at(len(self))
 
-    @property
-    def start(self) -> str | None:
-        """Hash of the first answer; None while there is none. Two draws of one release do not share it."""
-        return self._start
+    def head_at(self, answers: int) -> str | None:
+        """Hash of that many answers from the first on; None for none. Two draws of one release do not share it."""
+        return self._heads[answers - 1] if answers else None
 
     def __len__(self) -> int:
         return len(self._entries)
 
+    def agree(self, answers: int, head: str | None) -> None:
+        """Checks the journal against what is known of it elsewhere, and tells of one answer more, if there is one.
+
+        answers, head: How many answers were told, and the hash of the last of them.
+
+        One answer more was stored by a process that died before it told, and was not used. Raises IntegrityError for
+        fewer answers, for others, and for more than one more: then what is known elsewhere is an old copy.
+        """
+        self.check_holds(answers, head)
+        if len(self) > answers + 1:
+            raise IntegrityError(
+                f"{self._path} holds more answers than the ledger knows; want the ledger that was told of them, not "
+                "an older copy"
+            )
+        if len(self) == answers + 1:
+            self._tell(answers, head, self._heads[answers])
+
+    def check_holds(self, answers: int, head: str | None) -> None:
+        """Raises IntegrityError unless the first ``answers`` are there, and the last of them has this hash."""
+        if len(self) < answers or self.head_at(answers) != head:
+            raise IntegrityError(
+                f"{self._path} lacks answers that were drawn and used; want the journal back, because a second draw "
+                "would reveal more than was charged"
+            )
+
     def recall(self, index: int, request: str) -> NDArray[np.int64] | None:
+        self._check_told()
         if index >= len(self._entries):
             return None
         entry = self._entries[index]
@@ -71,18 +100,25 @@ class FileJournal:
     def record(self, index: int, request: str, answer: NDArray[np.int64]) -> None:
         if index != len(self._entries):
             raise IntegrityError(f"answer {index} comes after {len(self._entries)} in {self._path}; want them in order")
+        self._check_told()
         packed = base64.b64encode(np.asarray(answer, dtype="<i8").tobytes()).decode()
-        head = _link(self._head, index, request, packed)
+        head = _link(self.head or self._seed, index, request, packed)
         line = json.dumps({"index": index, "request": request, "answer": packed, "chain": head}) + "\n"
         self._append(line.encode())
+        self._untold = True
+        self._tell(index, self.head, head)
+        self._untold = False
         self._keep(_Entry(request, answer.copy()), head)
-        if index == 0:
-            self._on_start(head)
+
+    def _check_told(self) -> None:
+        if self._untold:  # Another draw in its place would be a second one.
+            raise LedgerUnavailableError(
+                f"the ledger was not told of answer {len(self)} in {self._path}; want a new run, which goes on there"
+            )
 
     def _keep(self, entry: _Entry, head: str) -> None:
         self._entries.append(entry)
-        self._head = head
-        self._start = self._start or head
+        self._heads.append(head)
 
     def _append(self, line: bytes) -> None:
         with open(self._path, "r+b" if self._path.exists() else "xb") as file:
@@ -119,7 +155,7 @@ class FileJournal:
             answer = np.frombuffer(base64.b64decode(packed, validate=True), dtype="<i8").astype(np.int64)
         except (ValueError, KeyError, TypeError, binascii.Error) as error:
             raise IntegrityError(f"line {index + 1} of {self._path} is damaged; want it as it was written") from error
-        if chain != _link(self._head, index, request, packed):
+        if chain != _link(self.head or self._seed, index, request, packed):
             raise IntegrityError(
                 f"line {index + 1} of {self._path} does not follow from those before it; want this release's journal"
             )

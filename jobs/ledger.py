@@ -1,166 +1,228 @@
-"""The ledger: what has been promised about each dataset, and what is left. SQLite by default, any SQLAlchemy URL."""
+"""The ledger: what has been promised about each dataset, and what is left. SQLite by default, PostgreSQL by URL."""
 
 from __future__ import annotations
 
-import secrets
 import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any, final
+from typing import final
 
-from sqlalchemy import Connection, insert, inspect, select, update
-from sqlalchemy.engine import Row
+from sqlalchemy import Connection, select
 
-from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, NoBudgetError
-from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.conversion import budget_of
+from dpcore.errors import NoBudgetError
+from dpcore.kernel.budget import Budget
+from jobs import ledger_budgets, ledger_releases, ledger_schema
 from jobs.figures import exactly
+from jobs.ledger_audit import verify
+from jobs.ledger_budgets import Creation
 from jobs.ledger_connection import Database
-from jobs.ledger_records import ChargeRecord, DatasetBudget, PlannedRelease, ReleaseRecord, State, charged_amount
-from jobs.ledger_tables import CHARGES, DATASETS, METADATA, RELEASES
+from jobs.ledger_records import (
+    Accounting,
+    ChargeRecord,
+    ConsumerBudget,
+    DatasetBudget,
+    GrantRecord,
+    PlannedRelease,
+    ReleaseRecord,
+    State,
+)
+from jobs.ledger_rows import find_dataset, find_release, locked_dataset, release_of
+from jobs.ledger_tables import CHARGES, DATASETS, RELEASES
+from jobs.ledger_windows import Window
 
 DEFAULT_LEDGER = "sqlite:///marquee.db"
 LOCK_SECONDS = 30.0
-_SECRET_BYTES = 16  # Of the row-bound salt and of the fingerprint key.
 
 
 @final
 class SqlLedger:
-    """Every method is one transaction; with SQLite it takes the write lock first (BEGIN IMMEDIATE).
+    """Every method is one transaction: with SQLite it takes the write lock first, with PostgreSQL the dataset's row.
 
-    Raises LedgerUnavailableError when the database cannot be reached or stays locked; nothing is written then.
+    Formal guarantees:
+        * The charges of a dataset never pass its total, nor those of a consumer in a window its limit, whatever
+          processes and machines charge at once and wherever they die.
+        * A release is charged once, however often it is reserved; what ``reserve`` returned from stays charged.
+        * Charges and grants refuse to be changed or removed.
+
+    Raises LedgerUnavailableError when the database cannot be reached or stays locked; ConfigError when its layout is
+    newer than this program. A ledger of an older layout is brought up to date by whatever touches it first.
     """
 
-    def __init__(self, url: str, lock_seconds: float = LOCK_SECONDS) -> None:
+    def __init__(
+        self, url: str, lock_seconds: float = LOCK_SECONDS, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._database = Database(url, lock_seconds)
+        self._clock = clock
+        self._found = False
 
     @property
     def shown_url(self) -> str:
         return self._database.shown_url
 
-    def create_dataset(self, name: str, epsilon: float, delta: float) -> DatasetBudget:
-        """Gives a dataset its budget, once; the same figures again change nothing."""
-        budget = budget_of(epsilon, delta)
+    def create_dataset(
+        self,
+        name: str,
+        epsilon: float,
+        delta: float,
+        *,
+        accounting: Accounting = Accounting.AUTO,
+        consumers_only: bool = False,
+    ) -> DatasetBudget:
+        """Gives a dataset its budget; figures that it had already change nothing.
+
+        accounting: What a budget with delta > 0 is counted in.
+        consumers_only: Refuses releases that name no consumer.
+        """
+        asked = Creation(name, epsilon, delta, accounting, consumers_only)
         with self._database.transaction(create=True) as connection:
-            METADATA.create_all(connection)
-            existing = _dataset_row(connection, name)
-            if existing is not None:
-                if (existing.currency, existing.total) != (budget.currency.value, str(budget.amount)):
-                    raise ConfigError(f"dataset {name!r} has a budget already; a budget is set once and never changed")
-                return _dataset(connection, existing)
-            secret = {key: secrets.token_bytes(_SECRET_BYTES) for key in ("salt", "fingerprint_key")}  # SENSITIVE
-            figures = {"currency": budget.currency.value, "total": str(budget.amount)}
-            row = {"name": name, "epsilon": epsilon, "delta": delta, "created": _now(), **figures, **secret}
-            connection.execute(insert(DATASETS).values(row))
-            return _dataset(connection, _existing_dataset(connection, name))
+            ledger_schema.create(connection)
+            return ledger_budgets.create_dataset(connection, asked, self._clock())
+
+    def raise_total(self, name: str, epsilon: float, delta: float, reason: str) -> DatasetBudget:
+        """Raises what all releases of a dataset together may spend to (epsilon, delta); less is refused."""
+        with self._transaction() as connection:
+            return ledger_budgets.raise_total(connection, name, epsilon, delta, reason, self._clock())
+
+    def grant_consumer(
+        self,
+        dataset: str,
+        consumer: str,
+        epsilon: float,
+        delta: float,
+        window: Window = Window.NONE,
+        reason: str = "",
+    ) -> ConsumerBudget:
+        """Lets a consumer spend that much of a dataset's total, in each window; the total bounds all of them for ever.
+
+        Asked again it sets another limit; the window is chosen once.
+        """
+        asked = ConsumerBudget(dataset, consumer, window, epsilon, delta, None, Fraction(0), "")
+        with self._transaction() as connection:
+            return ledger_budgets.grant_consumer(connection, asked, reason, self._clock())
 
     def datasets(self) -> list[DatasetBudget]:
-        if not self._database.exists():
+        """Every dataset, checked against its charges and grants. Raises IntegrityError when they differ."""
+        if not self._is_there():
             return []
-        with self._database.transaction() as connection:
-            if not _is_ledger(connection):
-                return []
-            rows = connection.execute(select(DATASETS).order_by(DATASETS.c.name)).all()
-            return [_dataset(connection, row) for row in rows]
+        with self._transaction() as connection:
+            names = connection.execute(select(DATASETS.c.name).order_by(DATASETS.c.name)).scalars().all()
+            return [_verified(connection, name) for name in names]
 
     def dataset(self, name: str, epsilon: float, delta: float) -> DatasetBudget:
         """The budget of a dataset. Raises NoBudgetError with the command that would create it.
 
         epsilon, delta: Figures for that command.
         """
-        if not self._database.exists():
+        found = None
+        if self._is_there():
+            with self._transaction() as connection:
+                found = find_dataset(connection, name)
+        if found is None:
             raise NoBudgetError(self._missing(name, epsilon, delta))
-        with self._database.transaction() as connection:
-            row = _dataset_row(connection, name) if _is_ledger(connection) else None
-            if row is None:
-                raise NoBudgetError(self._missing(name, epsilon, delta))
-            return _dataset(connection, row)
+        return found
+
+    def consumers(self, dataset: str) -> list[ConsumerBudget]:
+        """The consumers of a dataset by name, with what they have spent in the window of this moment."""
+        with self._transaction() as connection:
+            return [consumer.at(self._clock()) for consumer in ledger_budgets.consumers(connection, dataset)]
+
+    def grants(self, dataset: str) -> list[GrantRecord]:
+        """Every change of what a dataset and its consumers may spend, oldest first."""
+        with self._transaction() as connection:
+            return ledger_budgets.grants(connection, dataset)
 
     def history(self, name: str) -> list[ChargeRecord]:
-        """Every charge of a dataset, oldest first. Raises NoBudgetError for an unknown one."""
+        """Every charge of a dataset, oldest first. Raises NoBudgetError for an unknown one, IntegrityError as above."""
         unknown = f"dataset {name!r} has no budget in {self.shown_url}; want a dataset that marquee budget show lists"
-        if not self._database.exists():
+        if not self._is_there():
             raise NoBudgetError(unknown)
-        with self._database.transaction() as connection:
-            if not _is_ledger(connection) or _dataset_row(connection, name) is None:
+        with self._transaction() as connection:
+            if find_dataset(connection, name) is None:
                 raise NoBudgetError(unknown)
+            _verified(connection, name)
             query = (
-                select(CHARGES.c.release_id, CHARGES.c.amount, RELEASES.c.state, CHARGES.c.charged)
+                select(CHARGES, RELEASES.c.state)
                 .join(RELEASES, RELEASES.c.release_id == CHARGES.c.release_id)
                 .where(CHARGES.c.dataset == name)
                 .order_by(CHARGES.c.number)
             )
-            rows = connection.execute(query).all()
-            return [ChargeRecord(row[0], Fraction(row[1]), State(row[2]), row[3]) for row in rows]
+            return [
+                ChargeRecord(row.release_id, row.consumer, Fraction(row.amount), State(row.state), row.charged)
+                for row in connection.execute(query)
+            ]
 
     def release(self, release_id: str) -> ReleaseRecord | None:
         """What is known of a release, or None."""
-        if not self._database.exists():
+        if not self._is_there():
             return None
-        with self._database.transaction() as connection:
-            row = _release_row(connection, release_id) if _is_ledger(connection) else None
-            return None if row is None else _release(row)
+        with self._transaction() as connection:
+            row = find_release(connection, release_id)
+            return None if row is None else release_of(row)
 
     def plan(self, planned: PlannedRelease) -> ReleaseRecord:
         """Records a release that is ready to run, binds the dataset's name to its path, and returns where it stands.
 
         Raises, with nothing written: ConfigError when name and path do not belong together, BudgetExceededError when
-        the release does not fit, IntegrityError when the release ran on other input.
+        the release does not fit, NoBudgetError when its dataset or consumer has no budget or none that it can be
+        charged to, IntegrityError when the release ran on other input.
         """
-        with self._database.transaction() as connection:
-            dataset = _dataset(connection, _existing_dataset(connection, planned.dataset))
-            _bind(connection, dataset, planned.path)
-            row = _release_row(connection, planned.release_id)
-            if row is None:
-                _amount_that_fits(dataset, planned.budget)
-                connection.execute(insert(RELEASES).values(_new_release(planned)))
-                row = _existing_release(connection, planned.release_id)
-            if row.fingerprint != planned.fingerprint:
-                raise IntegrityError(
-                    f"release {planned.release_id[:12]} of dataset {planned.dataset!r} ran on other input; want the "
-                    "same files, or a new dataset.snapshot"
-                )
-            return _release(row)
+        with self._transaction() as connection:
+            return ledger_releases.plan(connection, planned, self._clock())
 
     def reserve(self, release_id: str, budget: Budget) -> None:
-        """Charges the whole budget of a release; again for the same release it changes nothing."""
-        with self._database.transaction() as connection:
-            dataset_name = _existing_release(connection, release_id).dataset
-            dataset = _dataset(connection, _existing_dataset(connection, dataset_name))
-            row = _existing_release(connection, release_id, lock=True)  # As it is now that the dataset is locked.
-            if _release(row).budget != budget:
-                raise IntegrityError(f"release {release_id[:12]} was planned with another budget; want the same config")
-            if State(row.state) is not State.PLANNED:
-                return
-            amount = _amount_that_fits(dataset, budget)
-            charge = {"dataset": row.dataset, "release_id": release_id, "amount": str(amount), "charged": _now()}
-            connection.execute(insert(CHARGES).values(charge))
-            _set(connection, release_id, state=State.RESERVED.value)
+        """Charges the whole budget of a release; again for the same release it changes nothing.
+
+        Raises as ``plan``, with nothing charged.
+        """
+        with self._transaction() as connection:
+            ledger_releases.reserve(connection, release_id, budget, self._clock())
+
+    def record_answer(self, release_id: str, number: int, before: str | None, head: str) -> None:
+        """Makes known that answer ``number`` (from 0) is in the journal, before it is used.
+
+        before, head: Hash of the journal before it (None when it is the first) and with it.
+
+        Raises IntegrityError when the release has other answers, such as those of a run on another machine: using both
+        would reveal two draws for one charge.
+        """
+        with self._transaction() as connection:
+            ledger_releases.record_answer(connection, release_id, number, before, head, self._clock())
+
+    def adopt_journal(self, release_id: str, answers: int, head: str) -> None:
+        """Learns the whole journal of a release that a ledger of layout 1 knew by one hash alone."""
+        with self._transaction() as connection:
+            ledger_releases.adopt_journal(connection, release_id, answers, head, self._clock())
 
     def advance(
         self, release_id: str, state: State, *, journal_head: str | None = None, output: str | None = None
     ) -> None:
         """Moves a release forward; a state it has passed already changes nothing but the output folder.
 
-        journal_head: Hash of the release's journal: of its first answer on the way to MEASURING, of all from ESTIMATED.
-
-        Raises IntegrityError when the release is there already with another journal, such as that of a run on another
-        machine: using both would reveal two draws for one charge.
+        journal_head: Hash of the release's journal. Raises IntegrityError when the ledger knows another.
         """
+        with self._transaction() as connection:
+            ledger_releases.advance(connection, release_id, state, journal_head, output, self._clock())
+
+    def _is_there(self) -> bool:
+        """Whether there is a ledger; one of an older layout is brought up to date."""
+        if not self._database.exists():
+            return False
+        if not self._found:
+            with self._database.transaction() as connection:
+                self._found = ledger_schema.prepare(connection)
+        return self._found
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """A transaction on a ledger of the layout that this program knows."""
+        if self._database.exists() and not self._is_there():
+            raise NoBudgetError(f"{self.shown_url} holds no ledger; make one with marquee budget create")
         with self._database.transaction() as connection:
-            row = _existing_release(connection, release_id, lock=True)
-            changes: dict[str, str] = {} if output is None else {"output": output}
-            if state.step > State(row.state).step:
-                changes["state"] = state.value
-                if journal_head is not None:
-                    changes["journal_head"] = journal_head
-            elif journal_head not in (None, row.journal_head):
-                raise IntegrityError(
-                    f"another run of release {release_id[:12]} has stored other answers; want one run at a time, with "
-                    f"the journal in {row.state_folder}"
-                )
-            if changes:
-                _set(connection, release_id, **changes)
+            # Another program may have moved the ledger on since; while this transaction lasts, none can.
+            ledger_schema.check(ledger_schema.read_version(connection))
+            yield connection
 
     def _missing(self, name: str, epsilon: float, delta: float) -> str:
         ledger, dataset = shlex.quote(self.shown_url), shlex.quote(name)
@@ -170,98 +232,7 @@ class SqlLedger:
         )
 
 
-def _amount_that_fits(dataset: DatasetBudget, budget: Budget) -> Fraction:
-    amount = charged_amount(budget, dataset.currency, dataset.name)
-    if amount > dataset.remaining:
-        label = f"a release of dataset {dataset.name!r}"
-        raise BudgetExceededError(label, amount, dataset.remaining, dataset.currency.value)
-    return amount
-
-
-def _bind(connection: Connection, dataset: DatasetBudget, path: str) -> None:
-    if dataset.path is not None and dataset.path != path:
-        raise ConfigError(
-            f"dataset {dataset.name!r} is bound to {dataset.path}; want that path, or another dataset name with a "
-            "budget of its own"
-        )
-    for other, bound in connection.execute(select(DATASETS.c.name, DATASETS.c.path)):
-        if other != dataset.name and bound is not None and _overlap(path, bound):
-            raise ConfigError(f"path {path} belongs to dataset {other!r} in this ledger; want dataset.name: {other}")
-    if dataset.path is None:
-        connection.execute(update(DATASETS).where(DATASETS.c.name == dataset.name).values(path=path))
-
-
-def _overlap(path: str, other: str) -> bool:
-    """Whether two bound paths are the same, or one lies in the other's folder."""
-    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
-
-
-def _new_release(planned: PlannedRelease) -> dict[str, str]:
-    return {
-        "release_id": planned.release_id,
-        "dataset": planned.dataset,
-        "currency": planned.budget.currency.value,
-        "amount": str(planned.budget.amount),
-        "state": State.PLANNED.value,
-        "fingerprint": planned.fingerprint,
-        "state_folder": planned.state_folder,
-        "created": _now(),
-        "updated": _now(),
-    }
-
-
-def _dataset(connection: Connection, row: Row[Any]) -> DatasetBudget:
-    amounts = connection.execute(select(CHARGES.c.amount).where(CHARGES.c.dataset == row.name)).scalars()
-    return DatasetBudget(
-        name=row.name,
-        path=row.path,
-        currency=Currency(row.currency),
-        total=Fraction(row.total),
-        spent=sum((Fraction(amount) for amount in amounts), Fraction(0)),
-        epsilon=row.epsilon,
-        delta=row.delta,
-        salt=bytes(row.salt),
-        fingerprint_key=bytes(row.fingerprint_key),
-    )
-
-
-def _release(row: Row[Any]) -> ReleaseRecord:
-    budget = Budget(Currency(row.currency), Fraction(row.amount))
-    return ReleaseRecord(
-        row.release_id, row.dataset, budget, State(row.state), row.state_folder, row.journal_head, row.output
-    )
-
-
-def _dataset_row(connection: Connection, name: str) -> Row[Any] | None:
-    return connection.execute(select(DATASETS).where(DATASETS.c.name == name).with_for_update()).one_or_none()
-
-
-def _existing_dataset(connection: Connection, name: str) -> Row[Any]:
-    row = _dataset_row(connection, name)
-    if row is None:
-        raise NoBudgetError(f"dataset {name!r} has no budget; create one with marquee budget create")
-    return row
-
-
-def _release_row(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any] | None:
-    query = select(RELEASES).where(RELEASES.c.release_id == release_id)
-    return connection.execute(query.with_for_update() if lock else query).one_or_none()
-
-
-def _existing_release(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any]:
-    row = _release_row(connection, release_id, lock=lock)
-    if row is None:
-        raise IntegrityError(f"release {release_id[:12]} is not in the ledger; want a release that was planned there")
-    return row
-
-
-def _set(connection: Connection, release_id: str, **values: str) -> None:
-    connection.execute(update(RELEASES).where(RELEASES.c.release_id == release_id).values(updated=_now(), **values))
-
-
-def _is_ledger(connection: Connection) -> bool:
-    return inspect(connection).has_table(DATASETS.name)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _verified(connection: Connection, name: str) -> DatasetBudget:
+    dataset = locked_dataset(connection, name)
+    verify(connection, dataset)
+    return dataset

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
 
-from dpcore.errors import NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
+from jobs.ledger_amounts import total_of
+from jobs.ledger_windows import Window, current_start
 
 
 class State(StrEnum):
@@ -25,52 +27,114 @@ class State(StrEnum):
         return list(State).index(self)
 
 
+class Accounting(StrEnum):
+    """In what a dataset with delta > 0 is accounted. AUTO: as its first reservation is, and from then on for ever."""
+
+    AUTO = "auto"
+    ZCDP = "zcdp"
+    GDP = "gdp"
+
+    @property
+    def currency(self) -> Currency | None:
+        return {Accounting.AUTO: None, Accounting.ZCDP: Currency.ZCDP, Accounting.GDP: Currency.GDP}[self]
+
+
 @dataclass(frozen=True)
 class DatasetBudget:
-    """A dataset's budget. epsilon and delta are as the operator wrote them; total and spent are exact.
+    """A dataset's budget, for ever. epsilon and delta are as the operator wrote them; total and spent are exact.
 
+    currency, total: None while the first reservation has yet to choose the currency.
+    consumers_only: Whether every release has to name a consumer.
     salt, fingerprint_key: SENSITIVE.
     """
 
     name: str
     path: str | None
-    currency: Currency
-    total: Fraction
+    currency: Currency | None
+    total: Fraction | None
     spent: Fraction
     epsilon: float
     delta: float
+    consumers_only: bool
     salt: bytes = field(repr=False)
     fingerprint_key: bytes = field(repr=False)
 
     @property
-    def remaining(self) -> Fraction:
-        return self.total - self.spent
+    def remaining(self) -> Fraction | None:
+        return None if self.total is None else self.total - self.spent
+
+    def settled(self, currency: Currency) -> DatasetBudget:
+        """The same budget in a currency that nothing has chosen yet."""
+        return replace(self, currency=currency, total=total_of(self.epsilon, self.delta, currency))
+
+
+@dataclass(frozen=True)
+class ConsumerBudget:
+    """How much of a dataset's budget one consumer may spend, in each window.
+
+    spent: In the window that starts at ``window_start``. total: None while the dataset has no currency.
+    """
+
+    dataset: str
+    name: str
+    window: Window
+    epsilon: float
+    delta: float
+    total: Fraction | None
+    spent: Fraction
+    window_start: str
+
+    def at(self, now: datetime) -> ConsumerBudget:
+        """The same in the window of ``now``: a new one starts with nothing spent."""
+        start = current_start(self.window, self.window_start, now)
+        return self if start == self.window_start else replace(self, window_start=start, spent=Fraction(0))
+
+    def settled(self, currency: Currency) -> ConsumerBudget:
+        """The same limit in a currency that nothing has chosen yet."""
+        return replace(self, total=total_of(self.epsilon, self.delta, currency))
 
 
 @dataclass(frozen=True)
 class ReleaseRecord:
     """What the ledger knows of a release.
 
-    journal_head: Hash of the journal's first answer in state MEASURING, of the whole journal from ESTIMATED on.
+    answers, journal_head: How many answers it knows to be in the journal, and the hash of the last of them. answers is
+        None in a release of layout 1, whose head is that of the first answer, and from ESTIMATED on that of all.
     """
 
     release_id: str
     dataset: str
+    consumer: str | None
     budget: Budget
     state: State
     state_folder: str
+    answers: int | None
     journal_head: str | None
     output: str | None
 
 
 @dataclass(frozen=True)
 class ChargeRecord:
-    """One line of a dataset's history; the amount is in the dataset's currency."""
+    """One charge of a dataset; the amount is in the dataset's currency."""
 
     release_id: str
+    consumer: str | None
     amount: Fraction
     state: State
     charged: str
+
+
+@dataclass(frozen=True)
+class GrantRecord:
+    """One change of what a dataset (consumer None) or a consumer may spend; amount None without a currency."""
+
+    consumer: str | None
+    window: Window
+    epsilon: float
+    delta: float
+    amount: Fraction | None
+    reason: str
+    granted: str
 
 
 @dataclass(frozen=True)
@@ -79,6 +143,8 @@ class PlannedRelease:
 
     path: Where the data are, in the one spelling to which the dataset's name is bound.
     fingerprint: SENSITIVE.
+    consumer: Who pays beside the dataset.
+    promise: Its (epsilon, delta), for advice in a refusal.
     """
 
     release_id: str
@@ -87,18 +153,5 @@ class PlannedRelease:
     path: str
     fingerprint: str = field(repr=False)
     state_folder: str
-
-
-def charged_amount(budget: Budget, currency: Currency, dataset: str) -> Fraction:
-    """What a release costs in the dataset's currency: epsilon-DP implies epsilon^2 / 2 zCDP.
-
-    Source: Bun and Steinke (2016), Proposition 1.4. Raises NoBudgetError for the other direction, which has no bound.
-    """
-    if budget.currency is currency:
-        return budget.amount
-    if currency is Currency.ZCDP:
-        return budget.amount**2 / 2
-    raise NoBudgetError(
-        f"dataset {dataset!r} has a budget of pure epsilon, which no release with delta > 0 can be charged to; "
-        "want privacy.delta: 0"
-    )
+    consumer: str | None = None
+    promise: tuple[float, float] | None = None

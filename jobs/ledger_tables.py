@@ -1,9 +1,10 @@
-"""Tables of the ledger. Amounts are exact fractions stored as text; charges are only ever appended."""
+"""Tables of the ledger. Amounts are exact fractions stored as text; charges and grants are only ever appended."""
 
 from __future__ import annotations
 
 from sqlalchemy import (
     DDL,
+    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -16,52 +17,129 @@ from sqlalchemy import (
     event,
 )
 
+VERSION = 2
 METADATA = MetaData()
 
-# salt and fingerprint_key are secrets, drawn once a dataset. SENSITIVE, never shown.
+# One row: the layout of the other tables. Layout 1 had no such table.
+INFO = Table("ledger_info", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
+
+# currency and total are null while the first reservation has yet to choose the currency. spent is the sum of the
+# charges, changed in the transactions that append them. salt and fingerprint_key are secrets, drawn once a dataset.
+# SENSITIVE, never shown.
 DATASETS = Table(
     "datasets",
     METADATA,
     Column("name", String(200), primary_key=True),
     Column("path", Text, unique=True),
-    Column("currency", String(20), nullable=False),
-    Column("total", Text, nullable=False),
+    Column("currency", String(20)),
+    Column("total", Text),
+    Column("spent", Text, nullable=False),
     Column("epsilon", Float, nullable=False),
     Column("delta", Float, nullable=False),
+    Column("consumers_only", Boolean, nullable=False),
     Column("salt", LargeBinary, nullable=False),
     Column("fingerprint_key", LargeBinary, nullable=False),
     Column("created", String(40), nullable=False),
 )
 
+# spent is the sum of the consumer's charges in the window that starts at window_start.
+CONSUMERS = Table(
+    "consumers",
+    METADATA,
+    Column("dataset", String(200), ForeignKey("datasets.name"), primary_key=True),
+    Column("name", String(200), primary_key=True),
+    Column("refresh", String(10), nullable=False),
+    Column("epsilon", Float, nullable=False),
+    Column("delta", Float, nullable=False),
+    Column("total", Text),
+    Column("spent", Text, nullable=False),
+    Column("window_start", String(10), nullable=False),
+    Column("created", String(40), nullable=False),
+)
+
+# answers and journal_head: How many answers the journal holds, and the hash that its last line carries.
 RELEASES = Table(
     "releases",
     METADATA,
     Column("release_id", String(64), primary_key=True),
     Column("dataset", String(200), ForeignKey("datasets.name"), nullable=False),
+    Column("consumer", String(200)),
     Column("currency", String(20), nullable=False),
     Column("amount", Text, nullable=False),
     Column("state", String(20), nullable=False),
     Column("fingerprint", String(64), nullable=False),  # SENSITIVE
     Column("state_folder", Text, nullable=False),
+    Column("answers", Integer),  # Null in a release of layout 1.
     Column("journal_head", String(64)),
     Column("output", Text),
     Column("created", String(40), nullable=False),
     Column("updated", String(40), nullable=False),
 )
 
+# window_start has no default, so that a program of layout 1, which knows nothing of sums, cannot append a charge.
 CHARGES = Table(
     "charges",
     METADATA,
     Column("number", Integer, primary_key=True, autoincrement=True),
-    Column("dataset", String(200), ForeignKey("datasets.name"), nullable=False),
+    Column("dataset", String(200), ForeignKey("datasets.name"), nullable=False, index=True),
+    Column("consumer", String(200)),
+    Column("window_start", String(10), nullable=False),
     Column("release_id", String(64), ForeignKey("releases.release_id"), nullable=False, unique=True),
     Column("amount", Text, nullable=False),
     Column("charged", String(40), nullable=False),
 )
 
-for _verb in ("UPDATE", "DELETE"):
-    _trigger = DDL(  # type: ignore[no-untyped-call]
-        f"CREATE TRIGGER charges_refuse_{_verb.lower()} BEFORE {_verb} ON charges "
-        "BEGIN SELECT RAISE(ABORT, 'charges are append-only'); END"
+# Every change of what a dataset (consumer null) or one of its consumers may spend.
+GRANTS = Table(
+    "grants",
+    METADATA,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("dataset", String(200), ForeignKey("datasets.name"), nullable=False, index=True),
+    Column("consumer", String(200)),
+    Column("refresh", String(10), nullable=False),
+    Column("epsilon", Float, nullable=False),
+    Column("delta", Float, nullable=False),
+    Column("currency", String(20)),
+    Column("amount", Text),
+    Column("reason", Text, nullable=False),
+    Column("granted", String(40), nullable=False),
+)
+
+
+def _append_only(table: Table, same_row: str) -> None:
+    """Triggers that refuse every change of a row that is there.
+
+    same_row: When an insertion would replace a row: SQLite's INSERT OR REPLACE runs no DELETE trigger.
+    """
+    refusal = f"BEGIN SELECT RAISE(ABORT, '{table.name} are append-only'); END"
+    for verb in ("UPDATE", "DELETE"):
+        _after_create(
+            table, "sqlite", f"CREATE TRIGGER {table.name}_refuse_{verb} BEFORE {verb} ON {table.name} {refusal}"
+        )
+    replaces = f"WHEN EXISTS (SELECT 1 FROM {table.name} WHERE {same_row})"
+    _after_create(
+        table,
+        "sqlite",
+        f"CREATE TRIGGER {table.name}_refuse_replace BEFORE INSERT ON {table.name} {replaces} {refusal}",
     )
-    event.listen(CHARGES, "after_create", _trigger.execute_if(dialect="sqlite"))
+    _after_create(
+        table,
+        "postgresql",
+        "CREATE OR REPLACE FUNCTION marquee_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION '%% are append-only', TG_TABLE_NAME; END $$",
+    )
+    _after_create(
+        table,
+        "postgresql",
+        f"CREATE TRIGGER {table.name}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table.name} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION marquee_append_only()",
+    )
+
+
+def _after_create(table: Table, dialect: str, statement: str) -> None:
+    ddl = DDL(statement)  # type: ignore[no-untyped-call]
+    event.listen(table, "after_create", ddl.execute_if(dialect=dialect))
+
+
+_append_only(CHARGES, "number = NEW.number OR release_id = NEW.release_id")
+_append_only(GRANTS, "number = NEW.number")

@@ -78,12 +78,12 @@ def publish(staging: Path, output: Path, release_id: str) -> None:
         sync_folder(folder)
     output.parent.mkdir(parents=True, exist_ok=True)
     os.rename(staging, output)
-    sync_folder(output.parent)
     finish(output)
 
 
 def finish(output: Path) -> None:
-    """Writes the mark that says the folder is complete."""
+    """Makes the rename durable, which a process that died after it may not have done, and marks the folder complete."""
+    sync_folder(output.parent)
     _write(output / SUCCESS, "")
     sync_folder(output)
 

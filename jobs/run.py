@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import final
 
@@ -21,7 +21,7 @@ from dpcore.mechanisms.popularity import noisy_popularity
 from dpcore.workload import Workload
 from jobs import log, publish
 from jobs.answers_table import write_answers
-from jobs.certificate import write_certificate
+from jobs.certificate import Drawn, write_certificate
 from jobs.config import LARGEST_QUIET_DELTA
 from jobs.engines import open_engine
 from jobs.identity import bound_path
@@ -108,7 +108,7 @@ def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: 
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
     staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
-    _write(job, made, staging, progress)
+    _write(job, made, journal, staging, progress)
     publish.publish(staging, job.output, job.release_id)
     ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
     log.info("published", release=job.release_id[:12], output=str(job.output))
@@ -151,30 +151,28 @@ def buy_popularity(
 
 
 def open_journal(job: Job, ledger: SqlLedger, record: ReleaseRecord) -> FileJournal:
-    """The journal of a release, the only one: the ledger is bound to its first answer before that is used.
+    """The journal of a release, the only one: the ledger knows each of its answers before that is used.
 
-    Raises IntegrityError when answers that were used are missing from it.
+    Raises IntegrityError when answers that were used are missing from it, or others are in their place.
     """
     path = Path(record.state_folder) / "journal.jsonl"
-
-    def bind(start: str) -> None:
-        ledger.advance(job.release_id, State.MEASURING, journal_head=start)
-
-    journal = FileJournal(path, job.release_id, bind)
-    if record.state.step < State.MEASURING.step:
-        if journal.start is not None:  # Stored by a process that died before it told the ledger.
-            bind(journal.start)
-        return journal
-    known = journal.start if record.state is State.MEASURING else journal.head
-    if not len(journal) or known != record.journal_head:
-        raise IntegrityError(
-            f"{path} lacks answers of release {job.release_id[:12]} that were drawn and used; want the journal back, "
-            "because a second draw would reveal more than was charged"
-        )
+    journal = FileJournal(path, job.release_id, partial(ledger.record_answer, job.release_id))
+    if record.answers is None:
+        _adopt(journal, ledger, record)
+    else:
+        journal.agree(record.answers, record.journal_head)
     return journal
 
 
-def _write(job: Job, made: Made, staging: Path, progress: Bar) -> None:
+def _adopt(journal: FileJournal, ledger: SqlLedger, record: ReleaseRecord) -> None:
+    """Ledgers of layout 1 knew one hash: while MEASURING that of the first answer, from ESTIMATED on that of all."""
+    answers = min(1, len(journal)) if record.state is State.MEASURING else len(journal)
+    journal.check_holds(answers, record.journal_head)
+    if journal.head is not None:
+        ledger.adopt_journal(record.release_id, len(journal), journal.head)
+
+
+def _write(job: Job, made: Made, journal: FileJournal, staging: Path, progress: Bar) -> None:
     workload, model = made.release.workload, made.release.model
     write_answers(staging / "answers.parquet", workload.queries, made.release.answers, job.layout)
     rows = 0
@@ -187,7 +185,8 @@ def _write(job: Job, made: Made, staging: Path, progress: Bar) -> None:
                 write_rows(model, rows, job.layout, staging / "synthetic", seed=seed, progress=report)
     else:
         log.info("no synthetic rows: this mechanism gives answers without a model", mechanism=job.config.mechanism.name)
-    write_certificate(staging / "certificate.json", job, workload, made.charges, rows or None)
+    drawn = Drawn(made.charges, len(journal), journal.head)
+    write_certificate(staging / "certificate.json", job, workload, drawn, rows or None)
 
 
 def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Standing) -> Outcome | None:
@@ -216,6 +215,8 @@ def _planned(job: Job, source: Source, dataset: DatasetBudget) -> PlannedRelease
         path=bound_path(job.config.dataset.path),
         fingerprint=fingerprint(source, dataset.fingerprint_key),
         state_folder=str(publish.state_folder(job.output, job.release_id)),
+        consumer=job.config.privacy.consumer,
+        promise=(job.config.privacy.epsilon, job.config.privacy.delta),
     )
 
 

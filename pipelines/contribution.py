@@ -1,7 +1,8 @@
 """Whole units and their bounds: what one unit can be, before anything is counted. TRUSTED.
 
 A unit with more rows than the bound keeps those with the smallest keyed hash of (unit, encoded row). The choice reads
-the unit's own rows and the secret salt, nothing else, so that it does not depend on files, order or other units.
+the unit's own rows and the secret salt, nothing else, so that it does not depend on files, order or other units. What
+is kept is counted again by other code before a block exists: IntegrityError where a unit is over its bound, or lost.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
+from dpcore.errors import IntegrityError
 from pipelines.aggregators.protocol import BasketBlock, TableBlock
 from pipelines.arrow import integers, numbers_of
 from pipelines.encode import EncodedRows
@@ -44,12 +46,15 @@ def table_block(rows: EncodedRows, layout: TableLayout, salt: bytes) -> TableBlo
     groups = group_by_unit(rows.units)
     bound = layout.contribution.bound
     over = np.flatnonzero(groups.sizes > bound)
-    codes = rows.rows
+    codes, sizes = rows.rows, groups.sizes
     if over.size:
         picked, starts = groups.rows_of(over)
         kept = np.ones(codes.shape[1], dtype=np.bool_)
         kept[picked] = _smallest(_hashes(rows, picked, salt), starts, bound)
         codes = codes[:, kept]
+        sizes[over] = np.add.reduceat(kept[picked], starts[:-1], dtype=np.int64)
+    if sizes.size and not 1 <= sizes.min() <= sizes.max() <= bound:
+        raise IntegrityError(f"a unit keeps no row, or more than declared; want 1 .. {bound}")
     return TableBlock(codes, groups.starts.size - 1)
 
 
@@ -63,6 +68,8 @@ def basket_block(rows: EncodedRows, layout: BasketLayout, salt: bytes) -> Basket
         picked, starts = groups.rows_of(over)
         kept = np.ones(items.size, dtype=np.bool_)
         kept[picked] = _smallest_distinct(_hashes(rows, picked, salt), starts, bound)
+        if _most_distinct(items[picked], kept[picked], starts, layout.items) > bound:
+            raise IntegrityError(f"a unit keeps more distinct items than declared; want at most {bound}")
         return _without(items, groups, kept)
     return BasketBlock(groups.starts, items if groups.order is None else items[groups.order])
 
@@ -179,6 +186,21 @@ def _units_with_more(items: NDArray[np.integer], starts: NDArray[np.int64], boun
     for unit in range(starts.size - 1):
         over += np.unique(items[starts[unit] : starts[unit + 1]]).size > bound
     return over
+
+
+@compiled
+def _most_distinct(items: NDArray[np.int32], kept: NDArray[np.bool_], starts: NDArray[np.int64], catalogue: int) -> int:
+    """Largest number of distinct kept items of a unit; items are 0 .. catalogue - 1."""
+    last_unit = np.full(catalogue, -1, dtype=np.int64)
+    most = 0
+    for unit in range(starts.size - 1):
+        distinct = 0
+        for row in range(starts[unit], starts[unit + 1]):
+            if kept[row] and last_unit[items[row]] != unit:
+                last_unit[items[row]] = unit
+                distinct += 1
+        most = max(most, distinct)
+    return most
 
 
 @compiled

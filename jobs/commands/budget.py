@@ -1,47 +1,104 @@
-"""marquee budget create | show | history"""
+"""marquee budget create | grant | show | history"""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated
 
 import typer
 
 from dpcore.errors import ConfigError
-from dpcore.kernel.budget import Currency
-from dpcore.kernel.conversion import epsilon_of_zcdp
+from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.conversion import epsilon_of
 from jobs.config import LARGEST_EPSILON
 from jobs.figures import exactly
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
-from jobs.ledger_records import DatasetBudget
+from jobs.ledger_records import Accounting, ChargeRecord, ConsumerBudget, DatasetBudget, GrantRecord
+from jobs.ledger_windows import Window
 
-app = typer.Typer(help="The privacy budget of datasets.")
+app = typer.Typer(help="The privacy budget of datasets, and of the consumers that share it.")
 
 LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database URL of the ledger.")]
 Name = Annotated[str, typer.Option("--dataset", help="The dataset's name, as configs spell it.")]
+Delta = Annotated[float, typer.Option(help="0 for pure differential privacy, else such as 1e-6.")]
 
 
 @app.command()
 def create(
     dataset: Name,
-    epsilon: Annotated[float, typer.Option(help="All that releases of the dataset may spend together.")],
-    delta: Annotated[float, typer.Option(help="0 for pure differential privacy, else such as 1e-6.")],
+    epsilon: Annotated[float, typer.Option(help="All that releases of the dataset may spend together, for ever.")],
+    delta: Delta,
+    accounting: Annotated[
+        Accounting,
+        typer.Option(
+            help="What a budget with delta > 0 is counted in: zcdp takes releases of every kind, gdp those in Gaussian "
+            "DP and pure ones, at better prices; auto is what the first release uses, for ever."
+        ),
+    ] = Accounting.AUTO,
+    consumers_only: Annotated[
+        bool, typer.Option("--consumers-only", help="Refuse releases that name no privacy.consumer.")
+    ] = False,
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
-    """Give a dataset its budget, once; it cannot be raised later.
+    """Give a dataset its budget, once.
 
     Examples:
 
         marquee budget create --dataset adult --epsilon 3 --delta 1e-6
 
+        marquee budget create --dataset adult --epsilon 3 --delta 1e-6 --accounting gdp --consumers-only
+
         marquee budget create --ledger sqlite:///marquee.db --dataset adult --epsilon 1 --delta 0
     """
-    if not 0 < epsilon <= LARGEST_EPSILON:
-        raise ConfigError(f"--epsilon is {epsilon:g}; want 0 < epsilon <= {LARGEST_EPSILON:g}")
-    if not 0 <= delta < 1:
-        raise ConfigError(f"--delta is {delta:g}; want 0 <= delta < 1")
-    if not dataset:
-        raise ConfigError("--dataset is empty; want the dataset's name")
-    typer.echo(_line(SqlLedger(ledger).create_dataset(dataset, epsilon, delta)))
+    _check(dataset, epsilon, delta)
+    known = SqlLedger(ledger)
+    typer.echo(
+        _line(known.create_dataset(dataset, epsilon, delta, accounting=accounting, consumers_only=consumers_only))
+    )
+
+
+@app.command()
+def grant(
+    dataset: Name,
+    epsilon: Annotated[
+        float, typer.Option(help="With --consumer: all it may spend in a window. Without: the dataset's new total.")
+    ],
+    delta: Delta,
+    consumer: Annotated[
+        str | None, typer.Option(help="Who may spend it, as privacy.consumer spells it; left out: the whole dataset.")
+    ] = None,
+    window: Annotated[
+        Window,
+        typer.Option(
+            help="Calendar window, in UTC, after which a consumer's limit starts anew; none: one limit in all. A "
+            "window sets a pace; the dataset's total never starts anew and bounds every consumer."
+        ),
+    ] = Window.NONE,
+    reason: Annotated[str, typer.Option(help="Why; kept for ever. Wanted when a dataset's total is raised.")] = "",
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+) -> None:
+    """Let a consumer spend part of a dataset's budget, or raise the dataset's total.
+
+    A total is for ever: it is never lowered, and no window gives any of it back. Every grant stays on record.
+
+    Examples:
+
+        marquee budget grant --dataset adult --consumer research --epsilon 0.5 --delta 1e-6 --window month
+
+        marquee budget grant --dataset adult --epsilon 4 --delta 1e-6 --reason "decision 12 of the privacy board"
+    """
+    _check(dataset, epsilon, delta)
+    known = SqlLedger(ledger)
+    if consumer is not None:
+        if not consumer:
+            raise ConfigError("--consumer is empty; want the consumer's name")
+        typer.echo(_consumer_line(known.grant_consumer(dataset, consumer, epsilon, delta, window, reason), None))
+        return
+    if window is not Window.NONE:
+        raise ConfigError("--window is for consumers; want --consumer, because a dataset's total is for ever")
+    if not reason.strip():
+        raise ConfigError("--reason is missing; want why the dataset's total is raised")
+    typer.echo(_line(known.raise_total(dataset, epsilon, delta, reason)))
 
 
 @app.command()
@@ -49,7 +106,9 @@ def show(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     dataset: Annotated[str | None, typer.Option("--dataset", help="One dataset; all of them when left out.")] = None,
 ) -> None:
-    """Say what datasets have spent and what is left.
+    """Say what datasets and consumers have spent, what is left, and what was granted when and why.
+
+    Checks every figure against the charges and grants it stands for; exit code 7 when they differ.
 
     Examples:
 
@@ -57,30 +116,83 @@ def show(
 
         marquee budget show --ledger sqlite:///marquee.db --dataset adult
     """
-    known = [one for one in SqlLedger(ledger).datasets() if dataset in (None, one.name)]
-    if dataset is not None and not known:
+    known = SqlLedger(ledger)
+    chosen = [one for one in known.datasets() if dataset in (None, one.name)]
+    if dataset is not None and not chosen:
         raise ConfigError(f"the ledger has no dataset {dataset!r}; want a dataset with a budget")
-    for one in known:
+    for one in chosen:
         typer.echo(_line(one))
+        for consumer in known.consumers(one.name):
+            typer.echo(f"  {_consumer_line(consumer, one.currency)}")
+        for granted in known.grants(one.name):
+            typer.echo(f"  {granted.granted}  {_grant_line(granted)}")
 
 
 @app.command()
 def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
-    """List every charge of a dataset, oldest first.
+    """List every grant and every charge of a dataset, oldest first, and check that they add up.
 
     Examples:
 
         marquee budget history --dataset adult
     """
-    for charge in SqlLedger(ledger).history(dataset):
-        amount = f"{float(charge.amount):.6g}"
-        typer.echo(f"{charge.charged}  {charge.release_id[:12]}  {charge.state.value:<11}{amount:>12}  {charge.amount}")
+    known = SqlLedger(ledger)
+    lines = [(charge.charged, _charge_line(charge)) for charge in known.history(dataset)]
+    lines += [(granted.granted, _grant_line(granted)) for granted in known.grants(dataset)]
+    for when, line in sorted(lines, key=lambda line: line[0]):
+        typer.echo(f"{when}  {line}")
+
+
+def _check(dataset: str, epsilon: float, delta: float) -> None:
+    if not 0 < epsilon <= LARGEST_EPSILON:
+        raise ConfigError(f"--epsilon is {epsilon:g}; want 0 < epsilon <= {LARGEST_EPSILON:g}")
+    if not 0 <= delta < 1:
+        raise ConfigError(f"--delta is {delta:g}; want 0 <= delta < 1")
+    if not dataset:
+        raise ConfigError("--dataset is empty; want the dataset's name")
 
 
 def _line(dataset: DatasetBudget) -> str:
-    currency = dataset.currency.value
-    spent = f"{currency} {float(dataset.spent):.6g} of {float(dataset.total):.6g}"
-    if dataset.currency is Currency.ZCDP and dataset.spent:
-        spent += f" (epsilon {epsilon_of_zcdp(float(dataset.spent), dataset.delta):.4g} at delta {dataset.delta:g})"
-    total = f"epsilon {exactly(dataset.epsilon)}, delta {exactly(dataset.delta)}"
-    return f"{dataset.name}: {total}; spent {spent}; left {currency} {float(dataset.remaining):.6g}"
+    figures = f"epsilon {exactly(dataset.epsilon)}, delta {exactly(dataset.delta)}"
+    only = "; for consumers only" if dataset.consumers_only else ""
+    if dataset.currency is None:
+        return f"{dataset.name}: {figures}; nothing spent; counted as its first release is{only}"
+    return f"{dataset.name}: {figures}; {_spending(dataset, dataset.currency, dataset.delta)}{only}"
+
+
+def _consumer_line(consumer: ConsumerBudget, currency: Currency | None) -> str:
+    window = "" if consumer.window is Window.NONE else f" each {consumer.window.value}"
+    figures = f"epsilon {exactly(consumer.epsilon)}, delta {exactly(consumer.delta)}{window}"
+    line = f"consumer {consumer.name}: {figures}"
+    if currency is None:
+        return line
+    since = f" since {consumer.window_start}" if consumer.window_start else ""
+    return f"{line}; {_spending(consumer, currency, consumer.delta)}{since}"
+
+
+def _spending(held: DatasetBudget | ConsumerBudget, currency: Currency, delta: float) -> str:
+    total = held.total or Fraction(0)
+    left = max(total - held.spent, Fraction(0))
+    spent = f"spent {currency.value} {float(held.spent):.6g} of {float(total):.6g}"
+    rest = f"left {currency.value} {float(left):.6g}"
+    return f"{spent}{_as_epsilon(held.spent, currency, delta)}; {rest}{_as_epsilon(left, currency, delta)}"
+
+
+def _as_epsilon(amount: Fraction, currency: Currency, delta: float) -> str:
+    """What an amount would be on its own: epsilons at one delta do not add up, amounts do."""
+    if currency is Currency.PURE or not amount:
+        return ""
+    return f" (epsilon {epsilon_of(Budget(currency, amount), delta):.4g} at delta {delta:g})"
+
+
+def _charge_line(charge: ChargeRecord) -> str:
+    amount = f"{float(charge.amount):.6g}"
+    payer = "" if charge.consumer is None else f"  by {charge.consumer}"
+    return f"{charge.release_id[:12]}  {charge.state.value:<11}{amount:>12}  {charge.amount}{payer}"
+
+
+def _grant_line(granted: GrantRecord) -> str:
+    window = "" if granted.window is Window.NONE else f" each {granted.window.value}"
+    whose = "the dataset" if granted.consumer is None else f"consumer {granted.consumer}"
+    reason = f": {granted.reason}" if granted.reason else ""
+    return f"granted to {whose}: epsilon {exactly(granted.epsilon)}, delta {exactly(granted.delta)}{window}{reason}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Request
-from dpcore.queries import Conjunctions, UnitCount
+from dpcore.queries import Conjunctions, Marginals, UnitCount
 from pipelines.aggregators.bitmaps import Bitmaps
 from pipelines.aggregators.contingency import Contingency
 from pipelines.aggregators.protocol import Aggregator, BasketBlock, Block, TableBlock
@@ -20,16 +20,18 @@ def aggregator_for(request: Request, layout: Layout) -> Aggregator:
 
     Raises ConfigError when the request speaks of other attributes or columns than the layout has.
     """
+    most = 1 if isinstance(layout, BasketLayout) else layout.max_rows_per_unit
     if isinstance(request, UnitCount):
-        return Units()
-    queries = request.queries
-    if isinstance(queries, Conjunctions):
-        _check_view(queries.view, layout.view)
-        return Bitmaps.of(queries)
-    if isinstance(layout, BasketLayout):
-        raise ConfigError("marginals were asked of baskets; want conjunctions, or data of shape table")
-    _check_within(queries.domain, layout.schema.domain)
-    return Contingency.of(queries, layout.schema.domain)
+        return Units(most)
+    match request.queries:
+        case Conjunctions() as queries:
+            _check_view(queries.view, layout.view)
+            return Bitmaps.of(queries, most)
+        case Marginals() as queries:
+            if isinstance(layout, BasketLayout):
+                raise ConfigError("marginals were asked of baskets; want conjunctions, or data of shape table")
+            _check_within(queries.domain, layout.schema.domain)
+            return Contingency.of(queries, layout.schema.domain, most)
 
 
 def _check_view(asked: BinaryView, view: BinaryView) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
+from dpcore.errors import IntegrityError
 from dpcore.queries import Conjunctions
-from pipelines.aggregators.protocol import BasketBlock, Block, merge_counts
+from pipelines.aggregators.protocol import SLOTS, BasketBlock, Block, entered, extracted, merge_counts
 
 _WORD = 64
 # Bitmaps of one pass, in bytes: about what a core's second cache level holds.
@@ -27,6 +28,7 @@ class Bitmaps:
     row_of: int32 [columns], row of the bitmaps for each column of the view, -1 for columns that no query names.
     used: Number of rows of the bitmaps.
     offsets: int64 [groups], first column of each attribute of a table.
+    most: Records that a unit may hold: rows of a table, 1 for baskets.
     """
 
     rows: NDArray[np.int32]
@@ -34,20 +36,22 @@ class Bitmaps:
     row_of: NDArray[np.int32]
     used: int
     offsets: NDArray[np.int64]
+    most: int
 
     @classmethod
-    def of(cls, queries: Conjunctions) -> Bitmaps:
+    def of(cls, queries: Conjunctions, most: int) -> Bitmaps:
         named, rows = np.unique(queries.columns, return_inverse=True)
         row_of = np.full(queries.view.columns, -1, dtype=np.int32)
         row_of[named] = np.arange(named.size)
         offsets = np.array([start for start, _ in queries.view.groups], dtype=np.int64)
         shaped = rows.reshape(queries.columns.shape).astype(np.int32)
-        return cls(shaped, queries.negated, row_of, named.size, offsets)
+        return cls(shaped, queries.negated, row_of, named.size, offsets, most)
 
     def create(self) -> NDArray[np.int64]:
-        return np.zeros(len(self.rows), dtype=np.int64)
+        return np.zeros(len(self.rows) + SLOTS, dtype=np.int64)
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
+        entered(accumulator, block, self.most)
         records = block.units if isinstance(block, BasketBlock) else block.codes.shape[1]
         wanted = min(max(_CACHE // (8 * self.used), _FEWEST_WORDS), _MOST_WORDS)
         words = min(wanted, records // _WORD + 1)
@@ -63,10 +67,13 @@ class Bitmaps:
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-        return merge_counts(left, right)
+        return merge_counts(left, right, len(self.rows) + SLOTS, self.most)
 
     def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]:
-        return accumulator
+        counts, records = extracted(accumulator, len(self.rows) + SLOTS, self.most)
+        if counts.max() > records:
+            raise IntegrityError("a conjunction counts more records than there are; want all slices once each")
+        return counts
 
 
 def _present(records: int, words: int) -> NDArray[np.uint64]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dpcore import errors
-from dpcore.errors import EngineError, InputError, MarqueeError
+from dpcore.errors import EngineError, InputError, IntegrityError, MarqueeError
 
 T = TypeVar("T")
 
@@ -41,4 +41,5 @@ def failure(engine: str, report: str) -> MarqueeError:
     if sentence is None:
         return EngineError(f"{engine} did not finish the aggregation: its own log says why")
     kind, message = sentence.groups()
-    return InputError(message) if kind == InputError.__name__ else EngineError(message)
+    own = {one.__name__: one for one in (InputError, IntegrityError)}
+    return own.get(kind, EngineError)(message)

@@ -85,4 +85,5 @@ def test_no_unit_at_all_is_zero(tmp_path: Path) -> None:
     nobody = case.rows.filter(case.rows["person"].is_null())
     engine_cases.write(nobody, tmp_path, 2)
     source = open_source(str(tmp_path), case.layout, SALT)
-    assert BeamEngine().reduce(source, aggregator_for(UnitCount(), case.layout)).tolist() == [0]
+    units = aggregator_for(UnitCount(), case.layout)
+    assert units.extract(BeamEngine().reduce(source, units)).tolist() == [0]

@@ -1,12 +1,13 @@
-"""A release that is interrupted, loses its journal, or runs twice at once: one charge and one draw in the end."""
+"""A release that loses its journal, its ledger or its turn: one charge and one draw in the end.
+
+Runs killed at each of their points are in tests/audit/kill_points.py; copies of ledgers and journals, and locks that do
+not lock, in test_second_draws.py.
+"""
 
 from __future__ import annotations
 
 import fcntl
-import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,10 +15,7 @@ from typing import Any
 
 import pytest
 
-from jobs import publish
-from jobs.ledger_records import State
 from pipelines.engines.local import LocalEngine
-from tests.support.datasets import ROOT
 from tests.support.releases import World, table_world
 
 
@@ -27,69 +25,6 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     world = table_world(tmp_path, capsys)
     world.budget()
     return world
-
-
-# Runs a release in which this process is killed: the first argument says where, the second after how many calls.
-DRIVER = """
-import os, signal, sys
-import jobs.cli, jobs.journal, jobs.ledger, jobs.publish, jobs.run
-
-place, calls = sys.argv[1], int(sys.argv[2])
-owner, name, when = {
-    "reserved": (jobs.ledger.SqlLedger, "reserve", "after"),
-    "record": (jobs.journal.FileJournal, "record", "before"),
-    "recorded": (jobs.journal.FileJournal, "record", "after"),
-    "torn": (jobs.journal.os, "fsync", "before"),
-    "written": (jobs.run, "write_certificate", "after"),
-    "renamed": (jobs.publish, "finish", "before"),
-    "marked": (jobs.publish, "finish", "after"),
-}[place]
-original, done = getattr(owner, name), 0
-
-def deadly(*arguments, **named):
-    global done
-    done += 1
-    if when == "before" and done == calls:
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = original(*arguments, **named)
-    if when == "after" and done == calls:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-
-setattr(owner, name, deadly)
-jobs.cli.main(["run", "release.yaml"])
-"""
-KILLS = [
-    ("reserved", 1, State.RESERVED),
-    ("record", 1, State.AGGREGATED),
-    ("recorded", 4, State.MEASURING),
-    ("torn", 3, State.AGGREGATED),  # The first answer: written, not synced, unknown to the ledger.
-    ("torn", 5, State.MEASURING),
-    ("written", 1, State.ESTIMATED),
-    ("renamed", 1, State.ESTIMATED),
-    ("marked", 1, State.ESTIMATED),
-]
-
-
-@pytest.mark.parametrize(("place", "calls", "left"), KILLS)
-def test_a_killed_release_goes_on_under_its_one_charge(table: World, place: str, calls: int, left: State) -> None:
-    killed = subprocess.run(
-        [sys.executable, "-c", DRIVER, place, str(calls)],
-        cwd=table.folder,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-        capture_output=True,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert (table.state(), table.charges()) == (left, 1)
-    journal = table.folder / "out" / ".marquee" / table.job().release_id / "journal.jsonl"
-    drawn = journal.read_bytes() if journal.exists() else b""
-    code, _, err = table.run()
-    assert code == 0, err
-    assert (table.state(), table.charges()) == (State.PUBLISHED, 1)
-    whole = drawn[: drawn.rfind(b"\n") + 1]
-    assert journal.read_bytes().startswith(whole), "what was drawn is never drawn again"
-    assert publish.standing(table.folder / "out/people", table.job().release_id) is publish.Standing.DONE
 
 
 def test_a_journal_that_was_lost_is_an_integrity_error(table: World) -> None:

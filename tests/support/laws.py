@@ -12,13 +12,15 @@ from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import Neighbours
+from dpcore.kernel.terms import bounded_range_cost
+from dpcore.measurement import GRID_BITS
 from dpcore.queries import Conjunctions, Marginals
 from tests.support.private import REPLACE, private_statistics
 from tests.support.tiny_statistics import TinyBaskets, TinyTable
@@ -49,8 +51,16 @@ def _bins(wanted: NDArray[np.float64]) -> list[int]:
     return starts
 
 
-def noise_p_value(draws: NDArray[np.int64], currency: Currency, scale: float) -> float:
-    """Draws against exp(-|z| / scale) (pure) or exp(-z^2 / (2 scale^2)) (zCDP) on the integers."""
+def noise_p_value(draws: NDArray[np.float64], currency: Currency, scale: float) -> float:
+    """Draws in counts against exp(-|z| / scale) (pure) or exp(-z^2 / (2 scale^2)) (zCDP) on the integers.
+
+    Gaussian DP: against N(0, scale^2) rounded to multiples of 2^-GRID_BITS.
+    """
+    if currency is Currency.GDP:
+        return _rounded_gaussian_p_value(draws, scale)
+    if (draws != np.rint(draws)).any():
+        return 0.0
+    draws = draws.astype(np.int64)
     reach = math.ceil(40 * scale) + 2
     if np.abs(draws).max() > reach:
         return 0.0
@@ -60,7 +70,19 @@ def noise_p_value(draws: NDArray[np.int64], currency: Currency, scale: float) ->
         return p_value(np.bincount(draws + reach, minlength=z.size), np.exp(-energy))
 
 
-def neighbour_z(draws: NDArray[np.int64]) -> float:
+def _rounded_gaussian_p_value(draws: NDArray[np.float64], scale: float) -> float:
+    steps = draws * 2**GRID_BITS
+    if (steps != np.rint(steps)).any() or np.abs(draws).max() > 12 * scale + 1:
+        return 0.0
+    # Quantile bins of the continuous law, whose ends move by less than a step: the law is summed between them exactly.
+    ends = np.unique(np.ceil(norm.ppf(np.arange(1, BINS) / BINS) * scale * 2**GRID_BITS))
+    chances = np.diff(norm.cdf((np.concatenate([[-np.inf], ends, [np.inf]]) - 0.5) / (scale * 2**GRID_BITS)))
+    found = np.bincount(np.searchsorted(ends, steps, side="right"), minlength=len(chances))
+    wanted = chances * len(draws)
+    return float(chi2.sf(((found - wanted) ** 2 / wanted).sum(), len(chances) - 1))
+
+
+def neighbour_z(draws: NDArray[np.float64]) -> float:
     """Correlation of a draw with the next, in standard deviations of independent draws."""
     centred = draws - draws.mean()
     return float((centred[1:] * centred[:-1]).sum() / (centred**2).sum() * math.sqrt(len(draws)))
@@ -68,11 +90,12 @@ def neighbour_z(draws: NDArray[np.int64]) -> float:
 
 def marginal_noise(
     currency: Currency, neighbours: Neighbours, rows: int, cliques: int, cells: int
-) -> tuple[NDArray[np.int64], float]:
+) -> tuple[NDArray[np.float64], float]:
     """Noise of measuring ``cliques`` marginals at once, and the scale it must have.
 
     The budget is 1/2. Adding a unit moves each marginal by ``rows`` counts in one cell, replacing it in two, so
-    L1 is f c r and the square of L2 is f c r^2 with f = 1 or 2: b = L1 / epsilon, sigma^2 = L2^2 / (2 rho).
+    L1 is f c r and the square of L2 is f c r^2 with f = 1 or 2:
+    b = L1 / epsilon, sigma^2 = L2^2 / (2 rho) or L2^2 / mu^2.
     """
     domain = Domain.of({f"x{i}": cells // cliques for i in range(cliques)})
     queries = Marginals(domain, tuple((name,) for name in domain.names))
@@ -85,10 +108,12 @@ def marginal_noise(
     )
     draws = private.measure(queries, Fraction(1)).values - table.aggregate(QueryAnswers(queries))
     factor = cliques * (2 if neighbours is REPLACE else 1)
-    return draws, 2.0 * factor * rows if currency is Currency.PURE else math.sqrt(factor) * rows
+    if currency is Currency.PURE:
+        return draws, 2.0 * factor * rows
+    return draws, math.sqrt(factor * (2 if currency is Currency.GDP else 1)) * rows
 
 
-def conjunction_noise(currency: Currency, rows: int, count: int) -> tuple[NDArray[np.int64], float]:
+def conjunction_noise(currency: Currency, rows: int, count: int) -> tuple[NDArray[np.float64], float]:
     """Noise of ``count`` copies of one conjunction of a table: a unit moves each by ``rows``; the budget is count."""
     view = BinaryView.one_hot(Domain.of({"a": 2, "b": 2}))
     queries = Conjunctions(
@@ -97,7 +122,7 @@ def conjunction_noise(currency: Currency, rows: int, count: int) -> tuple[NDArra
     table = TinyTable(Domain.of({"a": 2, "b": 2}), np.zeros((6, 2), dtype=np.int64), rows)
     private = private_statistics(table, Budget(currency, Fraction(count)))
     draws = private.measure(queries, Fraction(1)).values - 6
-    return draws, float(rows) if currency is Currency.PURE else rows / math.sqrt(2)
+    return draws, rows / math.sqrt(2) if currency is Currency.ZCDP else float(rows)
 
 
 GAPS = np.array([0.0, 8.0, 16.0, 24.0, 30.0])  # Scores of five candidates, in counts.
@@ -114,7 +139,7 @@ def selections(currency: Currency, neighbours: Neighbours, rows: int, draws: int
     queries = Marginals(domain, tuple((name,) for name in domain.names))
     table = TinyTable(domain, np.zeros((60, 5), dtype=np.int64), rows)
     epsilon = Fraction(2 * rows * (2 if neighbours is REPLACE else 1), 10)
-    cost = epsilon if currency is Currency.PURE else epsilon**2 / 8
+    cost = bounded_range_cost(currency, epsilon)
     private = private_statistics(
         table,
         Budget(currency, draws * cost),
@@ -128,11 +153,13 @@ def selections(currency: Currency, neighbours: Neighbours, rows: int, draws: int
 
 
 def selection_law(currency: Currency, scale: float) -> NDArray[np.float64]:
-    """zCDP: the exponential mechanism, Gumbel noise. Pure: permute-and-flip, exponential noise (McKenna, Sheldon 2020).
+    """zCDP and Gaussian DP: the exponential mechanism, Gumbel noise. Pure: permute-and-flip, exponential noise.
+
+    Source of permute-and-flip: McKenna and Sheldon (2020).
 
     Permute-and-flip visits candidates in random order and takes one with chance exp((score - largest) / scale).
     """
-    if currency is Currency.ZCDP:
+    if currency is not Currency.PURE:
         return np.asarray(np.exp(GAPS / scale))
     take = np.exp((GAPS - GAPS.max()) / scale)
     chances = np.zeros(len(GAPS))
@@ -146,6 +173,15 @@ def selection_law(currency: Currency, scale: float) -> NDArray[np.float64]:
 
 SLOPE = Fraction(5, 2)
 OFFSETS = np.array([0.0, 0.5, -1.0, 0.25, 0.1, -0.3, 1.0, 0.0])
+_HELD = np.concatenate(
+    [np.arange(30)[:, None] % np.array([2, 3, 5, 29]) == 0, np.ones((30, 1), dtype=np.bool_)], axis=1
+)
+BASKETS = TinyBaskets(BinaryView(5), _HELD, 5)
+QUERIES = Conjunctions(
+    BASKETS.view,
+    np.array([[0, 1], [1, 2], [2, 3], [3, 4]], dtype=np.int32),
+    np.array([[False] * 2, [True, False], [True] * 2, [False] * 2]),
+)
 
 
 def sampled(
@@ -156,18 +192,14 @@ def sampled(
     30 baskets; the chance of a query is proportional to exp(slope min(c, n0) / n0 + offset), and a complement counts
     the other baskets of the data, not of n0.
     """
-    bits = np.arange(30)[:, None] % np.array([2, 3, 5, 29]) == 0
-    bits = np.concatenate([bits, np.ones((30, 1), dtype=bool)], axis=1)
-    view = BinaryView(5)
-    queries = Conjunctions(
-        view,
-        np.array([[0, 1], [1, 2], [2, 3], [3, 4]]),
-        np.array([[False] * 2, [True, False], [True] * 2, [False] * 2]),
-    )
-    private = private_statistics(TinyBaskets(view, bits, 5), Budget.pure(10**9))
-    counts = np.bincount(private.sample(queries, slope, OFFSETS, n0, draws), minlength=8)
+    private = private_statistics(BASKETS, Budget.pure(10**9))
+    counts = np.bincount(private.sample(QUERIES, slope, OFFSETS, n0, draws), minlength=8)
+    return counts, lambda assumed: np.asarray(np.exp(assumed * shares(n0) + OFFSETS))
+
+
+def shares(n0: int) -> NDArray[np.float64]:
+    """Share of each query and complement in n0 units, at most 1."""
     held = [
-        sum(bool((row[c] != n).all()) for row in bits) for c, n in zip(queries.columns, queries.negated, strict=True)
+        sum(bool((row[c] != n).all()) for row in _HELD) for c, n in zip(QUERIES.columns, QUERIES.negated, strict=True)
     ]
-    shares = np.array([min(c, n0) / n0 for c in [*held, *(30 - c for c in held)]])
-    return counts, lambda assumed: np.asarray(np.exp(assumed * shares + OFFSETS))
+    return np.array([min(c, n0) / n0 for c in [*held, *(30 - c for c in held)]])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore.kernel.blocks import Progress, silent
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
 from dpcore.queries import Conjunctions, Queries, UnitCount
@@ -37,8 +38,8 @@ class WatchedKernel:
     change_measured: Callable[[Measurement], Measurement] = lambda measured: measured
     sampled: list[Sampled] = field(default_factory=list)
 
-    def measure(self, queries: Queries | UnitCount, share: Fraction) -> Measurement:
-        return self.change_measured(self.inner.measure(queries, share))
+    def measure(self, queries: Queries | UnitCount, share: Fraction, progress: Progress = silent) -> Measurement:
+        return self.change_measured(self.inner.measure(queries, share, progress))
 
     def sample(
         self, queries: Conjunctions, slope: Fraction, offsets: NDArray[np.float64], total: int, size: int

@@ -11,25 +11,27 @@ import pytest
 import yaml
 
 from dpcore.kernel.budget import Budget, Charge
-from dpcore.kernel.conversion import epsilon_of_zcdp, zcdp_of
-from jobs.certificate import certificate, promise, write_certificate
+from dpcore.kernel.conversion import epsilon_of_gdp, epsilon_of_zcdp, gdp_of, zcdp_of
+from jobs.certificate import Drawn, certificate, numerical_bound, promise, write_certificate
 from jobs.config import parse_config
 from jobs.job import Job, job_of
 from tests.support.releases import SCHEMA, TABLE
 
-CHARGES = [Charge("select 0", Fraction(1, 3)), Charge("measure 1", Fraction(2, 3))]
+CHARGES = (Charge("select 0", Fraction(1, 3)), Charge("measure 1", Fraction(2, 3)))
+DRAWN = Drawn(CHARGES, 2, "c0ffee")
 
 
-def job(folder: Path, **privacy: object) -> Job:
+def job(folder: Path, mechanism: dict[str, object] | None = None, **privacy: object) -> Job:
     (folder / "people.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     document = {**TABLE, "privacy": {"epsilon": 1.0, "delta": 1e-6, **privacy}}
     if not document["privacy"]["delta"]:
         document["mechanism"] = {"name": "laplace"}
+    document["mechanism"] = mechanism or document["mechanism"]
     return job_of(parse_config(document), folder)
 
 
 def content(made: Job) -> dict[str, Any]:
-    return json.loads(json.dumps(certificate(made, made.stand_in, CHARGES, 300)))
+    return json.loads(json.dumps(certificate(made, made.stand_in, DRAWN, 300)))
 
 
 def test_the_guarantee_is_in_words_and_in_exact_figures(tmp_path: Path) -> None:
@@ -62,6 +64,33 @@ def test_neighbours_stand_beside_epsilon(tmp_path: Path, privacy: dict[str, obje
     assert promise(job(tmp_path, **privacy)).startswith(says)
 
 
+def test_gaussian_dp_is_named_and_converted(tmp_path: Path) -> None:
+    guarantee = content(job(tmp_path, accounting="gdp"))["guarantee"]
+    assert guarantee["currency"] == "Gaussian DP mu^2"
+    assert Fraction(guarantee["amount"]) == gdp_of(1.0, 1e-6)
+    others = guarantee["epsilon_at_other_deltas"]
+    assert others["1e-06"] == pytest.approx(1.0)
+    assert others["1e-09"] == epsilon_of_gdp(guarantee["amount_as_number"], 1e-9)
+
+
+def test_a_run_whose_steps_are_all_fixed_has_a_numerical_bound(tmp_path: Path) -> None:
+    """Pure MWEM: its many small charges are worth far less than their sum at a delta above 0."""
+    made = job(tmp_path, mechanism={"name": "mwem", "rounds": 50}, delta=0)
+    bound = numerical_bound(made)
+    assert set(bound) == {"1e-06", "1e-09", "1e-12"}
+    assert 0.1 < bound["1e-06"] < bound["1e-09"] < bound["1e-12"] < 1.0
+    charges = [Charge("all of it", sum((event.charged for event in made.plan.events), Fraction(0)))]
+    assert certificate(made, made.stand_in, Drawn(charges, 1, "f0"), 300)["numerical_bound"] == bound
+    beyond = [Charge("another call", Fraction(3))]
+    assert numerical_bound(made, beyond) == {}  # The run was charged for more than the plan knows of.
+
+
+def test_gaussians_alone_have_no_better_bound_than_their_own(tmp_path: Path) -> None:
+    assert numerical_bound(job(tmp_path, mechanism={"name": "gaussian"})) == {}
+    few = numerical_bound(job(tmp_path, mechanism={"name": "mwem", "rounds": 1}))
+    assert 0.85 < few["1e-06"] < 0.999
+
+
 def test_a_pure_budget_has_one_figure(tmp_path: Path) -> None:
     made = job(tmp_path, delta=0)
     assert made.budget == Budget.pure(1)
@@ -86,7 +115,7 @@ def test_public_facts_mechanism_and_workload_are_named(tmp_path: Path) -> None:
     }
     assert said["mechanism"]["name"] == "mwem"
     assert said["mechanism"]["settings"]["rounds"] == 3
-    assert said["workload"]["digest"] == made.stand_in.queries.digest()
+    assert said["hashes"]["workload"] == made.stand_in.queries.digest()
     assert said["workload"]["answers"] == made.stand_in.queries.size
     assert said["synthetic_rows"] == 300
     assert len(said["limits"]) >= 3
@@ -95,5 +124,15 @@ def test_public_facts_mechanism_and_workload_are_named(tmp_path: Path) -> None:
 def test_equal_releases_give_equal_bytes_without_a_clock(tmp_path: Path) -> None:
     for name in ("one.json", "two.json"):
         made = job(tmp_path)
-        write_certificate(tmp_path / name, made, made.stand_in, CHARGES, None)
+        write_certificate(tmp_path / name, made, made.stand_in, DRAWN, None)
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+def test_versions_total_and_hashes_are_named(tmp_path: Path) -> None:
+    made = job(tmp_path)
+    said = content(made)
+    assert set(said["versions"]) >= {"marquee", "python", "numpy", "opendp"}
+    assert said["hashes"]["config_schema_and_version"] == made.release_id
+    assert said["hashes"]["kernel_answers"] == {"answers": 2, "chain": "c0ffee"}
+    assert said["charged"]["amount"] == "1"
+    assert said["guarantee"]["additive_noise"] == "discrete_gaussian"

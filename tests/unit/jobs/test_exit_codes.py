@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from fractions import Fraction
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dpcore import errors
@@ -56,10 +59,23 @@ def test_an_unexpected_error_is_named_by_its_type_alone(capsys: pytest.CaptureFi
 
 
 def test_a_failure_of_the_system_is_said_in_its_words(capsys: pytest.CaptureFixture[str]) -> None:
-    assert guarded(raising(OSError(errno.ENOSPC, "secret 42", "secret 42"))) == 70
+    assert guarded(raising(OSError(errno.EIO, "secret 42", "secret 42"))) == 70
     said = capsys.readouterr().err
-    assert "unexpected OSError (No space left on device)" in said
+    assert "unexpected OSError (Input/output error)" in said
     assert "secret" not in said
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_may_be_tried_again(capsys: pytest.CaptureFixture[str], number: int) -> None:
+    assert guarded(raising(OSError(number, "secret 42", "secret 42"))) == 6
+    said = capsys.readouterr().err
+    assert said == "marquee: a disk is full; make room and run again: the release goes on from what is stored\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
+def test_so_it_is_when_a_library_finds_it_full(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(lambda: pq.write_table(pa.table({"x": range(10**5)}), "/dev/full")) == 6
+    assert "a disk is full" in capsys.readouterr().err
 
 
 def test_an_interrupt_is_no_failure_of_ours(capsys: pytest.CaptureFixture[str]) -> None:

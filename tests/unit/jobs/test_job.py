@@ -11,8 +11,8 @@ import yaml
 
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
-from dpcore.kernel.budget import Budget
-from dpcore.kernel.conversion import zcdp_of
+from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.conversion import budget_of, gdp_of, zcdp_of
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from jobs.config import parse_config
 from jobs.job import Job, job_of, load_job
@@ -44,9 +44,42 @@ def test_baskets_are_bounded_by_their_items_unless_they_say_less(tmp_path: Path)
 def test_popularity_and_the_rest_add_up_to_the_budget(tmp_path: Path) -> None:
     made = job(tmp_path, BASKETS)
     assert made.popularity is not None
-    assert made.budget == Budget.zcdp(zcdp_of(20.0, 1e-6))
+    assert made.budget == Budget.gdp(gdp_of(20.0, 1e-6))
     assert made.popularity.amount == made.budget.amount / 10
     assert made.popularity.amount + made.rest.amount == made.budget.amount
+
+
+AUTO = {
+    "laplace": (0.0, Currency.PURE), "gaussian": (1e-6, Currency.GDP), "independent": (1e-6, Currency.GDP),
+    "mwem": (1e-6, Currency.ZCDP),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AUTO)
+def test_auto_is_gaussian_dp_for_gaussian_noise_alone(tmp_path: Path, name: str) -> None:
+    delta, currency = AUTO[name]
+    made = job(tmp_path, {**TABLE, "mechanism": {"name": name}}, privacy={"delta": delta})
+    assert made.budget == budget_of(made.config.privacy.epsilon, delta, currency)
+
+
+def test_accounting_is_what_the_config_asks_for_and_part_of_the_id(tmp_path: Path) -> None:
+    made = {
+        asked: job(tmp_path, {**TABLE, "mechanism": {"name": "mwem"}}, privacy={"accounting": asked})
+        for asked in ("auto", "zcdp", "gdp")
+    }
+    epsilon = made["zcdp"].config.privacy.epsilon
+    assert made["zcdp"].budget == made["auto"].budget == Budget.zcdp(zcdp_of(epsilon, 1e-6))
+    assert made["gdp"].budget == Budget.gdp(gdp_of(epsilon, 1e-6))
+    assert len({one.release_id for one in made.values()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "delta", "says"),
+    [("laplace", 1e-6, "laplace gives pure epsilon-DP"), ("gaussian", 0, "gaussian has privacy.delta 0")],
+)
+def test_a_mechanism_without_a_proof_is_refused(tmp_path: Path, name: str, delta: float, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        job(tmp_path, {**TABLE, "mechanism": {"name": name}}, privacy={"delta": delta})
 
 
 def test_without_popularity_the_mechanism_has_everything(tmp_path: Path) -> None:

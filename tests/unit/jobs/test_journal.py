@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcore.errors import IntegrityError
+from dpcore.errors import IntegrityError, LedgerUnavailableError
 from jobs.journal import FileJournal
 
 RELEASE = "r" * 64
@@ -41,16 +41,65 @@ def test_what_is_recorded_is_recalled_by_another_process(
     assert again.recall(len(answers), "next") is None
 
 
-def test_an_answer_is_synced_before_it_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    events: list[str] = []
+def test_an_answer_is_synced_before_it_is_told_and_told_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[object] = []
     sync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (events.append("sync"), sync(handle))[1])
-    journal = FileJournal(tmp_path / "journal.jsonl", RELEASE, on_start=events.append)
+    journal = FileJournal(tmp_path / "journal.jsonl", RELEASE, lambda *told: events.append(told))
     journal.record(0, "a", np.array([1]))
     start = journal.head
     journal.record(1, "b", np.array([2]))
-    assert events == ["sync", "sync", start, "sync"]  # First the line, then the new name; the first answer alone.
-    assert FileJournal(tmp_path / "journal.jsonl", RELEASE).start == start
+    # First the line, then the new name; each answer with the hash before it and its own.
+    assert events == ["sync", "sync", (0, None, start), "sync", (1, start, journal.head)]
+    again = FileJournal(tmp_path / "journal.jsonl", RELEASE)
+    assert [again.head_at(answers) for answers in range(3)] == [None, start, journal.head]
+
+
+def test_an_answer_that_could_not_be_told_is_neither_used_nor_drawn_again(tmp_path: Path) -> None:
+    def away(*_: object) -> None:
+        raise LedgerUnavailableError("away")
+
+    path = tmp_path / "journal.jsonl"
+    journal = FileJournal(path, RELEASE, away)
+    with pytest.raises(LedgerUnavailableError, match="away"):
+        journal.record(0, "a", np.array([1]))
+    with pytest.raises(LedgerUnavailableError, match="was not told"):
+        journal.recall(0, "a")
+    with pytest.raises(LedgerUnavailableError, match="was not told"):
+        journal.record(0, "a", np.array([2]))
+    told: list[object] = []
+    another = FileJournal(path, RELEASE, lambda *one: told.append(one))
+    another.agree(0, None)
+    assert told == [(0, None, another.head)]
+    recalled = another.recall(0, "a")
+    assert recalled is not None
+    assert recalled.tolist() == [1]
+
+
+@pytest.mark.parametrize("known", range(4))
+def test_a_journal_agrees_with_what_is_known_of_it(tmp_path: Path, known: int) -> None:
+    """Of four answers, three or four may be known; each other number is an old copy of one or of the other."""
+    path = tmp_path / "journal.jsonl"
+    whole = filled(path, [[1], [2], [3], [4]])
+    whole.agree(4, whole.head)
+    if known == 3:
+        whole.agree(known, whole.head_at(known))
+        return
+    with pytest.raises(IntegrityError, match="more answers than the ledger knows"):
+        whole.agree(known, whole.head_at(known))
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:known]))
+    with pytest.raises(IntegrityError, match="lacks answers"):
+        FileJournal(path, RELEASE).agree(4, whole.head)
+
+
+def test_other_answers_at_the_same_place_do_not_agree(tmp_path: Path) -> None:
+    other = filled(tmp_path / "other.jsonl", [[1], [3]])
+    with pytest.raises(IntegrityError, match="lacks answers"):
+        filled(tmp_path / "journal.jsonl", [[1], [2]]).agree(2, other.head)
+    with pytest.raises(IntegrityError, match="lacks answers"):
+        filled(tmp_path / "empty.jsonl", []).agree(1, other.head_at(1))
 
 
 def test_an_empty_file_of_a_process_that_died_gets_a_durable_name(
@@ -58,7 +107,7 @@ def test_an_empty_file_of_a_process_that_died_gets_a_durable_name(
 ) -> None:
     (tmp_path / "journal.jsonl").touch()
     journal = FileJournal(tmp_path / "journal.jsonl", RELEASE)
-    assert journal.start is None
+    assert journal.head is None
     named: list[Path] = []
     monkeypatch.setattr("jobs.journal.sync_folder", named.append)
     journal.record(0, "a", np.array([1]))

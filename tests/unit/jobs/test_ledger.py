@@ -1,56 +1,34 @@
-"""The ledger: one budget a dataset, charged exactly, atomically and once a release."""
+"""The ledger: one budget a dataset, charged exactly, atomically and once a release; the same on both databases."""
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
-from dpcore.errors import (
-    BudgetExceededError,
-    ConfigError,
-    IntegrityError,
-    LedgerUnavailableError,
-    MarqueeError,
-    NoBudgetError,
-)
+from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.conversion import zcdp_of
 from jobs.ledger import SqlLedger
-from jobs.ledger_records import PlannedRelease, State
+from jobs.ledger_records import ReleaseRecord, State
+from tests.support.datasets import ROOT
+from tests.support.ledgers import FIRST, PURE, planned, reserve
 
-PURE = Budget.pure(Fraction(1, 3))
-
-
-def url(folder: Path) -> str:
-    return f"sqlite:///{folder / 'ledger.db'}"
+HEADS = [f"{number:064x}" for number in range(4)]
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> SqlLedger:
-    made = SqlLedger(url(tmp_path))
+def ledger(ledger_url: str) -> SqlLedger:
+    made = SqlLedger(ledger_url)
     made.create_dataset("adult", 1.0, 0.0)
     return made
 
 
-def planned(release_id: str = "a" * 64, **changes: object) -> PlannedRelease:
-    values: dict[str, object] = {
-        "dataset": "adult",
-        "budget": PURE,
-        "path": "/data/adult",
-        "fingerprint": "f",
-        "state_folder": "/out/.marquee/a",
-    }
-    return PlannedRelease(release_id=release_id, **{**values, **changes})  # type: ignore[arg-type]
-
-
-def reserve(ledger: SqlLedger, release_id: str, budget: Budget = PURE) -> None:
-    ledger.plan(planned(release_id, budget=budget))
-    ledger.reserve(release_id, budget)
+def release(ledger: SqlLedger) -> ReleaseRecord:
+    record = ledger.release(FIRST)
+    assert record is not None
+    return record
 
 
 def test_amounts_are_exact(ledger: SqlLedger) -> None:
@@ -66,70 +44,96 @@ def test_amounts_are_exact(ledger: SqlLedger) -> None:
 def test_a_refused_release_leaves_no_trace(ledger: SqlLedger) -> None:
     with pytest.raises(BudgetExceededError):
         ledger.plan(planned(budget=Budget.pure(2)))
-    assert ledger.release("a" * 64) is None
+    assert ledger.release(FIRST) is None
     assert ledger.dataset("adult", 1, 0).path is None
 
 
+def test_a_reservation_that_no_longer_fits_charges_nothing(ledger: SqlLedger) -> None:
+    half = Budget.pure(Fraction(1, 2) + Fraction(1, 100))
+    for release_id in ("a" * 64, "b" * 64):
+        ledger.plan(planned(release_id, budget=half))
+    ledger.reserve("a" * 64, half)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("b" * 64, half)
+    assert [charge.release_id for charge in ledger.history("adult")] == ["a" * 64]
+    assert ledger.dataset("adult", 1, 0).spent == half.amount
+
+
 def test_reserving_again_changes_nothing(ledger: SqlLedger) -> None:
-    reserve(ledger, "a" * 64)
-    reserve(ledger, "a" * 64)
+    reserve(ledger)
+    reserve(ledger)
     assert len(ledger.history("adult")) == 1
+    assert ledger.dataset("adult", 1, 0).spent == PURE.amount
 
 
 def test_reserving_another_amount_is_refused(ledger: SqlLedger) -> None:
     ledger.plan(planned())
     with pytest.raises(IntegrityError):
-        ledger.reserve("a" * 64, Budget.pure(Fraction(1, 4)))
+        ledger.reserve(FIRST, Budget.pure(Fraction(1, 4)))
     assert ledger.history("adult") == []
 
 
 def test_a_release_that_was_never_planned_is_refused(ledger: SqlLedger) -> None:
     with pytest.raises(IntegrityError):
-        ledger.reserve("a" * 64, PURE)
+        ledger.reserve(FIRST, PURE)
 
 
 def test_states_only_move_forward(ledger: SqlLedger) -> None:
-    def state() -> State:
-        record = ledger.release("a" * 64)
-        assert record is not None
-        return record.state
-
-    reserve(ledger, "a" * 64)
-    assert state() is State.RESERVED
-    ledger.advance("a" * 64, State.ESTIMATED, journal_head="h")
-    ledger.advance("a" * 64, State.AGGREGATED)
-    assert state() is State.ESTIMATED
-    ledger.advance("a" * 64, State.PUBLISHED, output="/out/adult")
-    record = ledger.release("a" * 64)
-    assert record is not None
-    assert (record.state, record.journal_head, record.output) == (State.PUBLISHED, "h", "/out/adult")
+    reserve(ledger)
+    assert release(ledger).state is State.RESERVED
+    ledger.advance(FIRST, State.ESTIMATED)
+    ledger.advance(FIRST, State.AGGREGATED)
+    assert release(ledger).state is State.ESTIMATED
+    ledger.advance(FIRST, State.PUBLISHED, output="/out/adult")
+    assert (release(ledger).state, release(ledger).output) == (State.PUBLISHED, "/out/adult")
 
 
-def test_a_release_has_one_journal(ledger: SqlLedger) -> None:
-    reserve(ledger, "a" * 64)
-    for state, head in ((State.MEASURING, "first"), (State.ESTIMATED, "whole")):
-        for _ in range(2):
-            ledger.advance("a" * 64, state, journal_head=head)
-        with pytest.raises(IntegrityError, match="another run"):
-            ledger.advance("a" * 64, state, journal_head="of another machine")
+def test_answers_are_counted_with_the_hash_of_the_last(ledger: SqlLedger) -> None:
+    reserve(ledger)
+    before = None
+    for number, head in enumerate(HEADS):
+        for _ in range(2):  # A process that was cut off from the ledger tells it again.
+            ledger.record_answer(FIRST, number, before, head)
+        assert release(ledger).state is State.MEASURING
+        assert (release(ledger).answers, release(ledger).journal_head) == (number + 1, head)
+        before = head
+    ledger.advance(FIRST, State.ESTIMATED, journal_head=HEADS[-1])
+    assert release(ledger).state is State.ESTIMATED
+
+
+@pytest.mark.parametrize(("number", "before", "head"), [
+    (0, None, "of another machine"),
+    (1, HEADS[0], "of another machine"),
+    (2, "of another machine", HEADS[2]),
+    (3, HEADS[2], HEADS[3]),
+])  # fmt: skip
+def test_other_answers_of_the_same_release_are_refused(
+    ledger: SqlLedger, number: int, before: str | None, head: str
+) -> None:
+    reserve(ledger)
+    ledger.record_answer(FIRST, 0, None, HEADS[0])
+    ledger.record_answer(FIRST, 1, HEADS[0], HEADS[1])
     with pytest.raises(IntegrityError, match="another run"):
-        ledger.advance("a" * 64, State.MEASURING, journal_head="of a slower machine")
-    record = ledger.release("a" * 64)
-    assert record is not None
-    assert (record.state, record.journal_head) == (State.ESTIMATED, "whole")
+        ledger.record_answer(FIRST, number, before, head)
+    assert (release(ledger).answers, release(ledger).journal_head) == (2, HEADS[1])
+    with pytest.raises(IntegrityError, match="another run"):
+        ledger.advance(FIRST, State.ESTIMATED, journal_head="of another machine")
+    assert release(ledger).state is State.MEASURING
 
 
-def test_a_pure_release_on_a_zcdp_dataset_costs_half_its_square(ledger: SqlLedger) -> None:
-    ledger.create_dataset("retail", 1.0, 1e-6)
-    assert ledger.dataset("retail", 1, 1e-6).total == zcdp_of(1.0, 1e-6)
-    ledger.plan(planned(dataset="retail", budget=Budget.pure(Fraction(1, 10))))
-    ledger.reserve("a" * 64, Budget.pure(Fraction(1, 10)))
-    assert ledger.dataset("retail", 1, 1e-6).spent == Fraction(1, 200)
+def test_an_answer_before_its_charge_is_refused(ledger: SqlLedger) -> None:
+    ledger.plan(planned())
+    with pytest.raises(IntegrityError, match="no charge"):
+        ledger.record_answer(FIRST, 0, None, HEADS[0])
+    assert release(ledger).state is State.PLANNED
 
 
-def test_a_zcdp_release_on_a_pure_dataset_is_refused(ledger: SqlLedger) -> None:
-    with pytest.raises(NoBudgetError, match="delta: 0"):
-        ledger.plan(planned(budget=Budget.zcdp(Fraction(1, 100))))
+def test_a_finished_release_takes_no_more_answers(ledger: SqlLedger) -> None:
+    reserve(ledger)
+    ledger.record_answer(FIRST, 0, None, HEADS[0])
+    ledger.advance(FIRST, State.ESTIMATED, journal_head=HEADS[0])
+    with pytest.raises(IntegrityError, match="another run"):
+        ledger.record_answer(FIRST, 1, HEADS[0], HEADS[1])
 
 
 @pytest.mark.parametrize("path", ["/data/adult", "/data/adult/part-0.parquet", "/data"])
@@ -158,9 +162,13 @@ def test_other_input_under_one_id_is_refused(ledger: SqlLedger) -> None:
 def test_a_budget_is_set_once(ledger: SqlLedger) -> None:
     again = ledger.create_dataset("adult", 1.0, 0.0)
     assert again.salt == ledger.dataset("adult", 1, 0).salt
-    with pytest.raises(ConfigError, match="has a budget already"):
-        ledger.create_dataset("adult", 2.0, 0.0)
+    for other in ((2.0, 0.0), (1.0, 1e-6)):
+        with pytest.raises(ConfigError, match="budget grant"):
+            ledger.create_dataset("adult", *other)
+    with pytest.raises(ConfigError, match="budget grant"):
+        ledger.create_dataset("adult", 1.0, 0.0, consumers_only=True)
     assert len({ledger.create_dataset(name, 1.0, 0.0).salt for name in ("x", "y", "adult")}) == 3
+    assert [dataset.name for dataset in ledger.datasets()] == ["adult", "x", "y"]
 
 
 def test_secrets_are_not_shown(ledger: SqlLedger) -> None:
@@ -169,64 +177,22 @@ def test_secrets_are_not_shown(ledger: SqlLedger) -> None:
     assert repr(budget.fingerprint_key) not in repr(budget)
 
 
-def test_the_missing_budget_comes_with_its_command(ledger: SqlLedger, tmp_path: Path) -> None:
+def test_the_missing_budget_comes_with_its_command(ledger: SqlLedger) -> None:
     with pytest.raises(NoBudgetError) as missing:
         ledger.dataset("my data", 1.0, 1e-6)
-    command = f"marquee budget create --ledger {url(tmp_path)} --dataset 'my data' --epsilon 1 --delta 1e-06"
-    assert command in str(missing.value)
+    assert "marquee budget create --ledger " in str(missing.value)
+    assert "--dataset 'my data' --epsilon 1 --delta 1e-06" in str(missing.value)
+    assert ledger.shown_url in str(missing.value)
     with pytest.raises(NoBudgetError, match=r"--epsilon 0\.1234567 "):
         ledger.dataset("my data", 0.1234567, 1e-6)
 
 
-def test_only_creating_a_budget_creates_a_file(tmp_path: Path) -> None:
-    with pytest.raises(NoBudgetError, match="marquee budget create"):
-        SqlLedger(url(tmp_path)).dataset("adult", 1.0, 0.0)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(("address", "says"), [
-    ("nonsense", "not a database URL"),
-    ("sybase://host/db", "unknown kind of database"),
-    ("mysql://host/db", "unknown kind of database"),
-    ("sqlite:////no/such/folder/l.db", "folder"),
-])  # fmt: skip
-def test_a_bad_url_is_a_config_error(address: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        SqlLedger(address).create_dataset("adult", 1.0, 0.0)
-
-
-def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "ledger.db").write_text("not a database " * 100)
-    with pytest.raises(MarqueeError, match="want a database of Marquee"):
-        SqlLedger(url(tmp_path)).dataset("adult", 1.0, 0.0)
-
-
-def test_a_password_is_never_shown() -> None:
-    address = "postgresql+psycopg://me:secret@127.0.0.1:1/db"
-    with pytest.raises((ConfigError, LedgerUnavailableError)) as refused:  # Its driver, or its server, is missing.
-        SqlLedger(address).create_dataset("adult", 1.0, 0.0)
-    assert "127.0.0.1" in str(refused.value)
-    assert "secret" not in str(refused.value)
-
-
-def test_a_locked_ledger_is_unavailable(ledger: SqlLedger, tmp_path: Path) -> None:
-    holder = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(LedgerUnavailableError, match="try again"):
-        SqlLedger(url(tmp_path), lock_seconds=0.05).plan(planned())
-    holder.execute("ROLLBACK")
-    holder.close()
-    ledger.plan(planned())
-
-
-@pytest.mark.parametrize("statement", ["UPDATE charges SET amount = '0'", "DELETE FROM charges"])
-def test_charges_are_append_only(ledger: SqlLedger, tmp_path: Path, statement: str) -> None:
-    reserve(ledger, "a" * 64)
-    with (
-        sqlite3.connect(tmp_path / "ledger.db") as connection,
-        pytest.raises(sqlite3.IntegrityError, match="append-only"),
-    ):
-        connection.execute(statement)
+def test_a_place_without_a_ledger_has_no_budgets(ledger_url: str) -> None:
+    empty = SqlLedger(ledger_url)
+    assert (empty.datasets(), empty.release(FIRST)) == ([], None)
+    for ask in (lambda: empty.dataset("adult", 1, 0), lambda: empty.history("adult")):
+        with pytest.raises(NoBudgetError):
+            ask()
 
 
 SPEND = """
@@ -235,30 +201,27 @@ from fractions import Fraction
 from dpcore.errors import BudgetExceededError
 from dpcore.kernel.budget import Budget
 from jobs.ledger import SqlLedger
-from jobs.ledger_records import PlannedRelease
+from tests.support.ledgers import planned
 address, worker = sys.argv[1:]
 ledger, budget = SqlLedger(address), Budget.pure(Fraction(1, 10))
+ledger.create_dataset("adult", 1.0, 0.0)
 for number in range(8):
     release = f"{worker}-{number}"
     try:
-        ledger.plan(PlannedRelease(release, "adult", budget, "/data", "f", "/out"))
+        ledger.plan(planned(release, budget=budget))
         ledger.reserve(release, budget)
     except BudgetExceededError:
         pass
 """
 
 
-def test_processes_that_race_cannot_overspend(ledger: SqlLedger, tmp_path: Path) -> None:
+def test_processes_that_race_from_the_first_table_on_cannot_overspend(ledger_url: str) -> None:
     workers = [
-        subprocess.Popen([sys.executable, "-c", SPEND, url(tmp_path), str(worker)], stderr=subprocess.PIPE)
+        subprocess.Popen([sys.executable, "-c", SPEND, ledger_url, str(worker)], stderr=subprocess.PIPE, cwd=ROOT)
         for worker in range(2)
     ]
     assert [(worker.communicate()[1], worker.returncode) for worker in workers] == [(b"", 0)] * 2
+    ledger = SqlLedger(ledger_url)
     assert len(ledger.history("adult")) == 10
     assert ledger.dataset("adult", 1, 0).remaining == 0
-
-
-def test_the_currencies_are_those_of_the_kernel(ledger: SqlLedger) -> None:
     assert ledger.dataset("adult", 1, 0).currency is Currency.PURE
-    assert ledger.create_dataset("retail", 1.0, 1e-6).currency is Currency.ZCDP
-    assert [dataset.name for dataset in ledger.datasets()] == ["adult", "retail"]

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcore.errors import IntegrityError
 from pipelines.contribution import (
     Groups,
     basket_block,
@@ -83,6 +84,32 @@ def test_a_basket_counts_distinct_items_against_its_bound(units: list[int]) -> N
     kept = set(sorted(own, key=lambda item: reference.row_hash(SALT, 7, (item,)))[:2])
     baskets = [set(block.items[low:high].tolist()) for low, high in zip(block.starts, block.starts[1:], strict=False)]
     assert sorted(map(sorted, baskets)) == sorted([sorted(kept), [3]])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda hashes, starts, bound: np.ones(hashes.size, dtype=np.bool_),
+        lambda hashes, starts, bound: np.zeros(hashes.size, dtype=np.bool_),
+    ],
+)
+def test_what_a_unit_keeps_is_counted_again(wrong: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A truncation that keeps all rows, or none of a unit, makes no block."""
+    monkeypatch.setattr("pipelines.contribution._smallest", wrong)
+    rows = EncodedRows(pa.array([4, 4, 4, 1]), np.array([[5, 1, 5, 7], [0, 1, 0, 2]], dtype=np.uint8))
+    with pytest.raises(IntegrityError, match=r"want 1 \.\. 2$"):
+        table_block(rows, TableLayout("u", SCHEMA, max_rows_per_unit=2), SALT)
+
+
+@pytest.mark.parametrize("units", [[7, 7, 7, 7, 7, 1], [7, 1, 7, 7, 7, 7]])
+def test_what_a_basket_keeps_is_counted_again(units: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_rows(hashes: np.ndarray, starts: np.ndarray, bound: int) -> np.ndarray:
+        return np.ones(hashes.size, dtype=np.bool_)
+
+    monkeypatch.setattr("pipelines.contribution._smallest_distinct", all_rows)
+    rows = EncodedRows(pa.array(units), np.array([[0, 1, 2, 2, 2, 3]], dtype=np.int32))
+    with pytest.raises(IntegrityError, match="want at most 2"):
+        basket_block(rows, BasketLayout("u", "i", 9, max_items_per_unit=2), SALT)
 
 
 def test_a_basket_with_many_repeats_of_few_items_loses_nothing() -> None:

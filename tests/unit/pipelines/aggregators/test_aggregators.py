@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.errors import ConfigError, EngineError
+from dpcore.errors import ConfigError, EngineError, IntegrityError
 from dpcore.exact_statistics import QueryAnswers, Request
 from dpcore.queries import Conjunctions, Marginals, UnitCount
 from dpcore.queries.generation import random_conjunctions
 from pipelines.aggregators import Aggregator, BasketBlock, Block, TableBlock, aggregator_for, bitmaps, contingency
+from pipelines.aggregators.protocol import SLOTS
 from pipelines.layout import BasketLayout, TableLayout
 from pipelines.schema import Attribute, Kind, Schema
 
@@ -107,6 +108,83 @@ def test_merging_refuses_to_overflow(aggregator: Aggregator, layout: TableLayout
     with pytest.raises(EngineError, match="does not fit 64 bits"):
         aggregator.merge(full, one)
     assert aggregator.merge(full, aggregator.create())[0] == np.iinfo(np.int64).max
+
+
+def accumulated(aggregator: Aggregator, layout: TableLayout | BasketLayout, units: int = 200) -> np.ndarray:
+    return aggregator.add(aggregator.create(), block_of(layout, units, 1))
+
+
+@pytest.mark.parametrize("row", [0, 2, 3])
+@pytest.mark.parametrize("units", [199, 0, 201])
+def test_a_block_over_its_bound_never_enters(row: int, units: int) -> None:
+    """200 rows of fewer units (more rows than declared), of nobody, or of more units (some of them without a row)."""
+    aggregator = aggregator_for(*REQUESTS[row])
+    codes = np.zeros((3, 200), dtype=np.uint8)
+    with pytest.raises(IntegrityError, match=r"want 1 \.\. 1 rows each"):
+        aggregator.add(aggregator.create(), TableBlock(codes, units))
+
+
+def test_a_unit_of_several_rows_may_hold_them_all_and_no_more() -> None:
+    layout = TableLayout("u", SCHEMA, max_rows_per_unit=3)
+    aggregator = aggregator_for(MARGINALS, layout)
+    rows = np.zeros((3, 30), dtype=np.uint8)
+    assert counted(aggregator, TableBlock(rows, 10))[0] == 30
+    with pytest.raises(IntegrityError, match=r"want 1 \.\. 3 rows each"):
+        aggregator.add(aggregator.create(), TableBlock(rows, 9))
+
+
+@pytest.mark.parametrize(("aggregator", "layout"), AGGREGATORS)
+def test_whole_accumulators_are_checked_when_they_merge(
+    aggregator: Aggregator, layout: TableLayout | BasketLayout
+) -> None:
+    for slot, change in ((-2, 1), (-1, -1), (-2, -1), (-1, 1)):
+        wrong = accumulated(aggregator, layout)
+        wrong[slot] += change
+        with pytest.raises(IntegrityError):
+            aggregator.merge(wrong, aggregator.create())
+        with pytest.raises(IntegrityError):
+            aggregator.extract(wrong)
+
+
+@pytest.mark.parametrize(("aggregator", "layout"), AGGREGATORS)
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_a_negative_count_is_found_in_any_slice(
+    aggregator: Aggregator, layout: TableLayout | BasketLayout, size: int
+) -> None:
+    whole = accumulated(aggregator, layout)
+    for start in range(0, whole.size, size):
+        wrong = whole[start : start + size].copy()
+        wrong[0] = -1
+        for left, right in ((wrong, wrong.copy()), (np.zeros_like(wrong), wrong)):
+            with pytest.raises(IntegrityError, match="negative"):
+                aggregator.merge(left.copy(), right)
+
+
+@pytest.mark.parametrize(("aggregator", "layout"), AGGREGATORS)
+def test_a_slice_that_is_lost_or_merged_twice_is_found(
+    aggregator: Aggregator, layout: TableLayout | BasketLayout
+) -> None:
+    """Slices of the counts and of the totals travel apart; tables must hold every row once, conjunctions never more."""
+    queries = aggregator.create().size - SLOTS
+    with pytest.raises(IntegrityError):
+        aggregator.extract(accumulated(aggregator, layout)[:-1])
+    lost = accumulated(aggregator, layout)
+    lost[queries:] = 0
+    with pytest.raises(IntegrityError):
+        aggregator.extract(lost)
+    twice = accumulated(aggregator, layout)
+    twice[int(np.argmax(twice[:queries]))] += twice[-2]
+    with pytest.raises(IntegrityError):
+        aggregator.extract(twice)
+
+
+def test_a_table_that_misses_a_row_is_found() -> None:
+    aggregator = aggregator_for(MARGINALS, TABLE)
+    for cell in (0, 1, 40):
+        wrong = accumulated(aggregator, TABLE)
+        wrong[cell] += 1
+        with pytest.raises(IntegrityError, match="does not hold every row once"):
+            aggregator.extract(wrong)
 
 
 def ones_of(block: Block, layout: TableLayout | BasketLayout) -> np.ndarray:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from dpcore.errors import EngineError, InputError, MarqueeError
+from dpcore.errors import EngineError, InputError, IntegrityError, MarqueeError
 from pipelines.engines.failures import failure, guarded
 
 SECRET = "patient-4711"
@@ -64,6 +64,7 @@ def test_a_failed_task_prints_no_value(results, kind: type[MarqueeError], said: 
             "b is gone",
         ),
         ("RuntimeError: dpcore.errors.EngineError: it broke", EngineError, "it broke"),
+        ("Failed\ndpcore.errors.IntegrityError: want bounded units", IntegrityError, "want bounded units"),
         ("x\ndpcore.errors.ConfigError: an odd one\n", EngineError, "an odd one"),
         (f"ValueError: {SECRET}", EngineError, "Spark did not finish the aggregation: its own log says why"),
         ("", EngineError, "Spark did not finish the aggregation: its own log says why"),

@@ -115,12 +115,9 @@ def test_statistics_declare_the_contribution_of_the_layout(tmp_path: Path) -> No
     statistics = EngineStatistics(LocalEngine(threads=1), source_of(case, tmp_path, 1))
     assert statistics.contribution == case.layout.contribution
     units = statistics.aggregate(UnitCount())
-    assert (
-        units.tolist()
-        == LocalEngine(1)
-        .reduce(open_source(str(tmp_path), case.layout, SALT), aggregator_for(UnitCount(), case.layout))
-        .tolist()
-    )
+    counter = aggregator_for(UnitCount(), case.layout)
+    reduced = LocalEngine(1).reduce(open_source(str(tmp_path), case.layout, SALT), counter)
+    assert units.tolist() == counter.extract(reduced).tolist()
 
 
 def test_statistics_refuse_a_request_about_other_data_before_they_read(tmp_path: Path) -> None:

@@ -144,13 +144,14 @@ def test_splits_rows_without_a_unit_off_or_into_the_first_piece(tmp_path: Path, 
 
 def test_accumulates_nothing_from_no_batches(tmp_path: Path) -> None:
     source = source_of(tmp_path, PAIRS)
-    assert accumulate([], source, aggregator_for(UnitCount(), BASKETS)).tolist() == [0]
+    units = aggregator_for(UnitCount(), BASKETS)
+    assert units.extract(accumulate([], source, units)).tolist() == [0]
 
 
 def test_accumulates_without_the_dropped_units(tmp_path: Path) -> None:
     source = source_of(tmp_path, PAIRS)
     batches = list(read_batches(source, source.files[0]))
     units = aggregator_for(UnitCount(), BASKETS)
-    assert accumulate(batches, source, units).tolist() == [2]
-    assert accumulate(batches, source, units, pa.array([7], pa.int64())).tolist() == [1]
-    assert accumulate(batches, source, units, pa.array([], pa.null())).tolist() == [2]
+    assert units.extract(accumulate(batches, source, units)).tolist() == [2]
+    assert units.extract(accumulate(batches, source, units, pa.array([7], pa.int64()))).tolist() == [1]
+    assert units.extract(accumulate(batches, source, units, pa.array([], pa.null()))).tolist() == [2]

@@ -1,0 +1,234 @@
+"""What a run does to the ledger: plan, reserve, tell of answers, advance. Each function is one transaction's work."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.engine import Row
+
+from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, NoBudgetError
+from dpcore.kernel.budget import Budget, Currency
+from jobs import ledger_budgets
+from jobs.ledger_amounts import advice, charged_amount, settled_currency
+from jobs.ledger_records import ConsumerBudget, DatasetBudget, PlannedRelease, ReleaseRecord, State
+from jobs.ledger_rows import (
+    existing_release,
+    find_consumer,
+    find_release,
+    locked_dataset,
+    release_of,
+    set_consumer,
+    set_dataset,
+    set_release,
+    stamp,
+)
+from jobs.ledger_schema import lock_layout
+from jobs.ledger_tables import CHARGES, DATASETS, RELEASES
+from jobs.ledger_windows import Window
+
+_DRAWING = (State.RESERVED.value, State.AGGREGATED.value, State.MEASURING.value)
+
+
+def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> ReleaseRecord:
+    """Records a release that is ready to run, and binds the dataset's name to its path."""
+    dataset = locked_dataset(connection, planned.dataset)
+    _bind(connection, dataset, planned.path)
+    row = find_release(connection, planned.release_id)
+    if row is None:
+        _priced(connection, dataset, planned.budget, planned.consumer, now, planned.promise)
+        connection.execute(insert(RELEASES).values(_new_release(planned, now)))
+        row = existing_release(connection, planned.release_id)
+    if row.fingerprint != planned.fingerprint:
+        raise IntegrityError(
+            f"release {planned.release_id[:12]} of dataset {planned.dataset!r} ran on other input; want the "
+            "same files, or a new dataset.snapshot"
+        )
+    return release_of(row)
+
+
+def reserve(connection: Connection, release_id: str, budget: Budget, now: datetime) -> None:
+    """Appends the charge of a release and adds it to what is spent; again for the same release it changes nothing."""
+    dataset = locked_dataset(connection, existing_release(connection, release_id).dataset)
+    row = existing_release(connection, release_id, lock=True)  # As it is now that the dataset is locked.
+    if release_of(row).budget != budget:
+        raise IntegrityError(f"release {release_id[:12]} was planned with another budget; want the same config")
+    if State(row.state) is not State.PLANNED:
+        return
+    priced = _priced(connection, dataset, budget, row.consumer, now)
+    ledger_budgets.settle(connection, dataset, priced.currency, now)
+    _charge(connection, row, priced, now)
+    set_release(connection, release_id, now, state=State.RESERVED.value)
+
+
+def record_answer(
+    connection: Connection, release_id: str, number: int, before: str | None, head: str, now: datetime
+) -> None:
+    """Makes an answer known that is in the journal and was not used yet: compare and set, one row by its key.
+
+    number: Answers before it. before: Hash of the last of them, None where there is none. head: Its own.
+
+    Of two runs that hold different answers at the same place one fails here, before it has used its own.
+    """
+    same_head = RELEASES.c.journal_head.is_(None) if before is None else RELEASES.c.journal_head == before
+    expected = (RELEASES.c.answers == number) & same_head & RELEASES.c.state.in_(_DRAWING)
+    values = {"answers": number + 1, "journal_head": head, "state": State.MEASURING.value, "updated": stamp(now)}
+    changed = connection.execute(update(RELEASES).where(RELEASES.c.release_id == release_id, expected).values(values))
+    if changed.rowcount == 1:
+        return
+    row = existing_release(connection, release_id)
+    if (row.answers, row.journal_head) == (number + 1, head):  # Told before, by a process that never heard so.
+        return
+    if State(row.state) is State.PLANNED:
+        raise IntegrityError(f"release {release_id[:12]} has an answer but no charge; want the ledger that charged it")
+    raise _other_answers(row)
+
+
+def adopt_journal(connection: Connection, release_id: str, answers: int, head: str, now: datetime) -> None:
+    """Learns how many answers a release of layout 1 has; its journal was checked against the head that is known."""
+    row = existing_release(connection, release_id, lock=True)
+    if row.answers is None:
+        set_release(connection, release_id, now, answers=answers, journal_head=head)
+    elif (row.answers, row.journal_head) != (answers, head):
+        raise _other_answers(row)
+
+
+def advance(
+    connection: Connection, release_id: str, state: State, journal_head: str | None, output: str | None, now: datetime
+) -> None:
+    """Moves a release forward; a state it has passed already changes nothing but the output folder."""
+    row = existing_release(connection, release_id, lock=True)
+    if journal_head not in (None, row.journal_head):
+        raise _other_answers(row)
+    changes: dict[str, str] = {} if output is None else {"output": output}
+    if state.step > State(row.state).step:
+        changes["state"] = state.value
+    if changes:
+        set_release(connection, release_id, now, **changes)
+
+
+@dataclass(frozen=True)
+class _Priced:
+    """A charge that fits: its amount in the dataset's currency, and who pays it, both as they are before it."""
+
+    amount: Fraction
+    currency: Currency
+    dataset: DatasetBudget
+    consumer: ConsumerBudget | None
+
+
+def _priced(
+    connection: Connection,
+    dataset: DatasetBudget,
+    budget: Budget,
+    consumer_name: str | None,
+    now: datetime,
+    promise: tuple[float, float] | None = None,
+) -> _Priced:
+    """What the release costs. Raises NoBudgetError, BudgetExceededError when the dataset or the consumer refuses."""
+    consumer = _consumer(connection, dataset, consumer_name, promise)
+    if dataset.currency is None:
+        currency = settled_currency(budget.currency)
+        dataset = dataset.settled(currency)
+        consumer = consumer and consumer.settled(currency)
+    assert dataset.currency is not None
+    amount = charged_amount(budget, dataset.currency, dataset.name)
+    consumer = consumer and consumer.at(now)
+    hint = advice(budget, dataset.currency, promise) if amount > (dataset.remaining or 0) else ""
+    _check_fits(f"a release of dataset {dataset.name!r}{hint}", amount, dataset.remaining, dataset.currency)
+    if consumer is not None and consumer.total is not None:
+        _check_fits(_label(consumer), amount, consumer.total - consumer.spent, dataset.currency)
+    return _Priced(amount, dataset.currency, dataset, consumer)
+
+
+def _label(consumer: ConsumerBudget) -> str:
+    window = "" if consumer.window is Window.NONE else f" in the {consumer.window.value} from {consumer.window_start}"
+    return f"a release of consumer {consumer.name!r} of dataset {consumer.dataset!r}{window}"
+
+
+def _check_fits(label: str, amount: Fraction, remaining: Fraction | None, currency: Currency) -> None:
+    if remaining is None or amount > remaining:
+        raise BudgetExceededError(label, amount, remaining or Fraction(0), currency.value)
+
+
+def _consumer(
+    connection: Connection, dataset: DatasetBudget, name: str | None, promise: tuple[float, float] | None
+) -> ConsumerBudget | None:
+    if name is None:
+        if dataset.consumers_only:
+            raise NoBudgetError(f"dataset {dataset.name!r} is for consumers only; want privacy.consumer")
+        return None
+    consumer = find_consumer(connection, dataset.name, name)
+    if consumer is None:
+        epsilon, delta = promise or (dataset.epsilon, dataset.delta)
+        raise NoBudgetError(
+            f"dataset {dataset.name!r} has no consumer {name!r}; add it with: marquee budget grant --dataset "
+            f"{shlex.quote(dataset.name)} --consumer {shlex.quote(name)} --epsilon {epsilon:g} --delta {delta:g}"
+        )
+    return consumer
+
+
+def _charge(connection: Connection, row: Row[Any], priced: _Priced, now: datetime) -> None:
+    """The charge and both sums, or neither: they are one transaction."""
+    dataset, consumer = priced.dataset, priced.consumer
+    charge = {
+        "dataset": dataset.name,
+        "consumer": row.consumer,
+        "window_start": consumer.window_start if consumer is not None else "",
+        "release_id": row.release_id,
+        "amount": str(priced.amount),
+        "charged": stamp(now),
+    }
+    connection.execute(insert(CHARGES).values(charge))
+    set_dataset(connection, dataset.name, spent=str(dataset.spent + priced.amount))
+    if consumer is not None:
+        spent = {"spent": str(consumer.spent + priced.amount), "window_start": consumer.window_start}
+        set_consumer(connection, dataset.name, consumer.name, **spent)
+
+
+def _bind(connection: Connection, dataset: DatasetBudget, path: str) -> None:
+    """Binds a dataset to its path, the first time; from then on checks that it is the same."""
+    if dataset.path is not None:
+        if dataset.path != path:
+            raise ConfigError(
+                f"dataset {dataset.name!r} is bound to {dataset.path}; want that path, or another dataset name with a "
+                "budget of its own"
+            )
+        return
+    lock_layout(connection)  # No row can be locked for paths that overlap.
+    for other, bound in connection.execute(select(DATASETS.c.name, DATASETS.c.path)):
+        if other != dataset.name and bound is not None and _overlap(path, bound):
+            raise ConfigError(f"path {path} belongs to dataset {other!r} in this ledger; want dataset.name: {other}")
+    set_dataset(connection, dataset.name, path=path)
+
+
+def _overlap(path: str, other: str) -> bool:
+    """Whether two bound paths are the same, or one lies in the other's folder."""
+    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
+
+
+def _new_release(planned: PlannedRelease, now: datetime) -> dict[str, object]:
+    return {
+        "release_id": planned.release_id,
+        "dataset": planned.dataset,
+        "consumer": planned.consumer,
+        "currency": planned.budget.currency.value,
+        "amount": str(planned.budget.amount),
+        "state": State.PLANNED.value,
+        "fingerprint": planned.fingerprint,
+        "state_folder": planned.state_folder,
+        "answers": 0,
+        "created": stamp(now),
+        "updated": stamp(now),
+    }
+
+
+def _other_answers(row: Row[Any]) -> IntegrityError:
+    return IntegrityError(
+        f"another run of release {row.release_id[:12]} has stored other answers; want one run at a time, with "
+        f"the journal in {row.state_folder}"
+    )

@@ -1,0 +1,120 @@
+"""Rows of the ledger as values, read and changed within a transaction that the caller holds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+from sqlalchemy import Connection, Select, select, update
+from sqlalchemy.engine import Row
+
+from dpcore.errors import IntegrityError, NoBudgetError
+from dpcore.kernel.budget import Budget, Currency
+from jobs.ledger_records import ConsumerBudget, DatasetBudget, ReleaseRecord, State
+from jobs.ledger_tables import CONSUMERS, DATASETS, RELEASES
+from jobs.ledger_windows import Window
+
+
+def find_dataset(connection: Connection, name: str, *, lock: bool = False) -> DatasetBudget | None:
+    """lock: Until the transaction ends nobody else can charge the dataset."""
+    row = _one(connection, select(DATASETS).where(DATASETS.c.name == name), lock)
+    return None if row is None else dataset_of(row)
+
+
+def locked_dataset(connection: Connection, name: str) -> DatasetBudget:
+    """A dataset with its row locked, as it is now. Raises NoBudgetError when there is none."""
+    dataset = find_dataset(connection, name, lock=True)
+    if dataset is None:
+        raise NoBudgetError(f"dataset {name!r} has no budget; create one with marquee budget create")
+    return dataset
+
+
+def find_consumer(connection: Connection, dataset: str, name: str) -> ConsumerBudget | None:
+    """A consumer of a dataset whose row is locked: that lock stands for those of its consumers."""
+    query = select(CONSUMERS).where(CONSUMERS.c.dataset == dataset, CONSUMERS.c.name == name)
+    row = _one(connection, query, lock=False)
+    return None if row is None else consumer_of(row)
+
+
+def find_release(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any] | None:
+    return _one(connection, select(RELEASES).where(RELEASES.c.release_id == release_id), lock)
+
+
+def existing_release(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any]:
+    row = find_release(connection, release_id, lock=lock)
+    if row is None:
+        raise IntegrityError(f"release {release_id[:12]} is not in the ledger; want a release that was planned there")
+    return row
+
+
+def set_dataset(connection: Connection, name: str, **values: object) -> None:
+    connection.execute(update(DATASETS).where(DATASETS.c.name == name).values(**values))
+
+
+def set_consumer(connection: Connection, dataset: str, name: str, **values: object) -> None:
+    chosen = (CONSUMERS.c.dataset == dataset) & (CONSUMERS.c.name == name)
+    connection.execute(update(CONSUMERS).where(chosen).values(**values))
+
+
+def set_release(connection: Connection, release_id: str, now: datetime, **values: object) -> None:
+    chosen = RELEASES.c.release_id == release_id
+    connection.execute(update(RELEASES).where(chosen).values(updated=stamp(now), **values))
+
+
+def dataset_of(row: Row[Any]) -> DatasetBudget:
+    return DatasetBudget(
+        name=row.name,
+        path=row.path,
+        currency=None if row.currency is None else Currency(row.currency),
+        total=amount_of(row.total),
+        spent=Fraction(row.spent),
+        epsilon=row.epsilon,
+        delta=row.delta,
+        consumers_only=row.consumers_only,
+        salt=bytes(row.salt),
+        fingerprint_key=bytes(row.fingerprint_key),
+    )
+
+
+def consumer_of(row: Row[Any]) -> ConsumerBudget:
+    return ConsumerBudget(
+        dataset=row.dataset,
+        name=row.name,
+        window=Window(row.refresh),
+        epsilon=row.epsilon,
+        delta=row.delta,
+        total=amount_of(row.total),
+        spent=Fraction(row.spent),
+        window_start=row.window_start,
+    )
+
+
+def release_of(row: Row[Any]) -> ReleaseRecord:
+    return ReleaseRecord(
+        release_id=row.release_id,
+        dataset=row.dataset,
+        consumer=row.consumer,
+        budget=Budget(Currency(row.currency), Fraction(row.amount)),
+        state=State(row.state),
+        state_folder=row.state_folder,
+        answers=row.answers,
+        journal_head=row.journal_head,
+        output=row.output,
+    )
+
+
+def amount_of(stored: str | None) -> Fraction | None:
+    return None if stored is None else Fraction(stored)
+
+
+def stored(amount: Fraction | None) -> str | None:
+    return None if amount is None else str(amount)
+
+
+def stamp(now: datetime) -> str:
+    return now.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _one(connection: Connection, query: Select[Any], lock: bool) -> Row[Any] | None:
+    return connection.execute(query.with_for_update() if lock else query).one_or_none()

@@ -1,0 +1,126 @@
+"""The layout of the ledger's tables: made once, moved from an older version to this one, refused when it is newer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from sqlalchemy import Connection, exc, insert, inspect, select, text
+
+from dpcore.errors import ConfigError
+from jobs.ledger_tables import CHARGES, DATASETS, GRANTS, INFO, METADATA, RELEASES, VERSION
+from jobs.ledger_windows import Window
+
+_LOCK = 0x6D617271  # Of PostgreSQL's advisory locks; the number means nothing.
+_FIRST = ("charges", "releases", "datasets")  # Tables of layout 1, those that refer to others first.
+
+
+def lock_layout(connection: Connection) -> None:
+    """One transaction at a time from here on: for what no row can be locked for. SQLite has its one lock already."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+
+
+def layout(connection: Connection) -> int | None:
+    """The version of the tables that are there, or None."""
+    tables = inspect(connection)
+    if tables.has_table(INFO.name):
+        return read_version(connection)
+    if not tables.has_table(DATASETS.name):
+        return None
+    columns = {column["name"] for column in tables.get_columns(DATASETS.name)}
+    if not {"name", "total", "salt", "fingerprint_key"} <= columns:
+        raise ConfigError("the database has a table named datasets that no ledger made; want a database of its own")
+    return 1
+
+
+def read_version(connection: Connection) -> int:
+    """The version of a ledger that has one.
+
+    On PostgreSQL the read keeps its lock on the table until the transaction ends, and a migration waits for it.
+    """
+    versions = connection.execute(select(INFO.c.version)).scalars().all()
+    if len(versions) != 1:
+        raise ConfigError("the ledger does not say which version it has; restore its backup")
+    return int(versions[0])
+
+
+def check(version: int) -> None:
+    """Raises ConfigError for a layout that this program does not know."""
+    if version > VERSION:
+        raise ConfigError(
+            f"the ledger has layout {version} and this program knows layout {VERSION}; want the newer marquee that "
+            "changed it"
+        )
+    if version < 1:
+        raise ConfigError(f"the ledger has layout {version}, which no program made; restore its backup")
+
+
+def create(connection: Connection) -> None:
+    """Makes the tables where there are none."""
+    lock_layout(connection)
+    if not prepare(connection):
+        METADATA.create_all(connection)
+        connection.execute(insert(INFO).values(version=VERSION))
+
+
+def prepare(connection: Connection) -> bool:
+    """Whether there is a ledger; an older one is brought to this layout, in this transaction, with all that it holds.
+
+    Raises ConfigError for a newer one.
+    """
+    found = layout(connection)
+    if found is None:
+        return False
+    check(found)
+    if found < VERSION:
+        _migrate(connection, found)
+    return True
+
+
+def _migrate(connection: Connection, found: int) -> None:
+    lock_layout(connection)
+    try:
+        if connection.dialect.name == "postgresql":  # Programs of the old layout wait, and then find the new one.
+            connection.execute(text(f"LOCK TABLE {', '.join(reversed(_FIRST))} IN ACCESS EXCLUSIVE MODE"))
+        if layout(connection) == found:  # No other process was faster.
+            _from_layout_1(connection)
+    except exc.ProgrammingError as error:
+        raise ConfigError(
+            f"the ledger has layout {found}, this program wants {VERSION}, and this role may not change it; want "
+            "marquee budget show, run once by the owner of the tables"
+        ) from error
+
+
+def _from_layout_1(connection: Connection) -> None:
+    """Adds running sums, grants, consumers and the number of answers."""
+    old = {name: connection.execute(text(f"SELECT * FROM {name}")).mappings().all() for name in _FIRST}
+    for name in _FIRST:
+        connection.execute(text(f"DROP TABLE {name}"))
+    METADATA.create_all(connection)
+    connection.execute(insert(INFO).values(version=VERSION))
+    for dataset in old["datasets"]:
+        amounts = [Fraction(charge["amount"]) for charge in old["charges"] if charge["dataset"] == dataset["name"]]
+        connection.execute(
+            insert(DATASETS).values(**dataset, spent=str(sum(amounts, Fraction(0))), consumers_only=False)
+        )
+        connection.execute(insert(GRANTS).values(_first_grant(dataset)))
+    for release in old["releases"]:
+        connection.execute(insert(RELEASES).values(**release, answers=None if release["journal_head"] else 0))
+    for charge in sorted(old["charges"], key=lambda row: int(row["number"])):
+        values = {name: charge[name] for name in charge if name != "number"}  # In order, so they get numbers again.
+        connection.execute(insert(CHARGES).values(**values, window_start=""))
+
+
+def _first_grant(dataset: Mapping[Any, Any]) -> dict[str, object]:
+    return {
+        "dataset": dataset["name"],
+        "refresh": Window.NONE.value,
+        "epsilon": dataset["epsilon"],
+        "delta": dataset["delta"],
+        "currency": dataset["currency"],
+        "amount": dataset["total"],
+        "reason": "created",
+        "granted": dataset["created"],
+    }

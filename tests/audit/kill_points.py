@@ -1,0 +1,380 @@
+"""A release killed with SIGKILL at every named point of its run, then run again."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import io
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, redirect_stderr
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from dpcore.errors import ConfigError, IntegrityError
+from jobs import exit_codes, log, publish
+from jobs.job import Job, load_job
+from jobs.ledger import SqlLedger
+from jobs.ledger_records import ReleaseRecord
+from jobs.run import release
+from jobs.version import VERSION
+from pipelines.engines.statistics import Engine
+from tests.audit.section import Row, Size
+from tests.support.engines import SPARK_SETTINGS, local_engine, spark_engine
+from tests.support.faults import POINTS, Point, drawn, kill_at, noted_draws, point
+from tests.support.releases import BASKETS, SCHEMA, TABLE, people
+
+TITLE = "Kill points"
+CLAIM = (
+    "kill -9 at every named point of a run leaves charged >= drawn, with each draw counted in the killed process "
+    "before it is made, and no partial output in sight; run again, the release replays its stored answers byte for "
+    "byte, draws only what was never stored, is charged once and is published whole; two resumes from one complete "
+    "journal publish identical bytes; changed settings are another release and a changed journal is refused. "
+    "Deterministic: no error."
+)
+
+ENGINES: dict[str, Callable[[], Engine]] = {"local": local_engine, "spark": spark_engine}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "local": {"threads": 1},
+    "spark": {"partitions": 2, "settings": SPARK_SETTINGS},
+}
+KILLED = -9
+FAST = (
+    "reserve, before its commit",
+    "first draw, not stored",
+    "first answer, synced, unknown to the ledger",
+    "4th answer, half a line stored",
+    "synthetic rows half written",
+    "renamed, no _SUCCESS",
+)
+TWICE = (
+    ("first answer, half a line stored", "4th answer, half a line stored"),
+    ("first answer, synced, unknown to the ledger", "4th draw, not stored"),
+    ("reserve, after its commit", "last answer"),
+    ("synthetic rows half written", "manifest written, staging not synced"),
+    ("renamed, no _SUCCESS", "_SUCCESS written, unknown to the ledger"),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A release of one shape on one engine, and the points at which it dies, one after another."""
+
+    points: tuple[Point, ...]
+    engine: str
+    shape: str
+
+    @property
+    def name(self) -> str:
+        return ", then ".join(one.name for one in self.points)
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a killed run leaves.
+
+    stored: The whole lines of the journal. output: "none", "whole" or, without _SUCCESS, "whole, unmarked".
+    """
+
+    state: str
+    charged: Fraction
+    charges: int
+    stored: bytes
+    output: str
+
+    @property
+    def answers(self) -> int:
+        return self.stored.count(b"\n")
+
+
+def cases(size: Size) -> Iterator[Case]:
+    """FAST: a few points of a table on the local engine. FULL: every point on both shapes and on both engines."""
+    if size is Size.FAST:
+        yield from (Case((point(name),), "local", "table") for name in FAST)
+        return
+    for shape in SHAPES:
+        yield from (Case((one,), "local", shape) for one in POINTS if one.engine in (None, "local"))
+        yield from (Case(tuple(map(point, names)), "local", shape) for names in TWICE)
+    on_spark = [one for one in POINTS if one.engine in (None, "spark")]
+    for number, one in enumerate(on_spark):
+        yield Case((one,), "spark", list(SHAPES)[number % len(SHAPES)])
+
+
+def run(size: Size) -> list[Row]:
+    rows = [killed_and_resumed(case) for case in cases(size)]
+    return rows if size is Size.FAST else [*rows, *refusals()]
+
+
+def killed_and_resumed(case: Case, plant: str | None = None) -> Row:
+    """One line of the table. plant: See ``kill_at``."""
+    with TemporaryDirectory() as name:
+        folder = Path(name) / "release"
+        config = SHAPES[case.shape](folder, case.engine)
+        whole = answers_of(case.shape)
+        sound, draws, cost = True, 0, Fraction(0)
+        left = look(config)
+        for number, one in enumerate(case.points):
+            before, tally = left, Path(name) / f"draws-{number}"
+            corpse = kill_at(one.at(whole), config, tally, plant)
+            left = look(config)
+            made = drawn(tally)
+            draws, cost = draws + len(made), max(cost, sum(made, Fraction(0)))
+            sound &= (corpse.code, corpse.orphans) == (KILLED, 0)
+            sound &= left.stored.startswith(before.stored)
+            sound &= len(made) - (left.answers - before.answers) in (0, 1)  # At most one is drawn and not stored.
+            sound &= charged_enough(left, made, config)
+        code, again = resume(config, case.engine, Path(name) / "draws-resumed")
+        end = look(config)
+        sound &= (code, end.charges, end.output, end.answers) == (0, 1, "whole", whole)
+        sound &= end.stored.startswith(left.stored) and again == whole - left.answers
+        equal = resumes_alike(config, case.engine, Path(name))
+        passed = sound and equal and left.output in ("none", "whole, unmarked", "whole")
+        return Row(
+            _cells(case.name, case.engine, case.shape, left, draws, cost, code, again, end.charges, equal), passed
+        )
+
+
+def charged_enough(left: Left, made: Sequence[Fraction], config: Path) -> bool:
+    """Whether nothing was drawn or stored without its charge, which is the whole budget of the release."""
+    if not made and not left.stored and not left.charged:
+        return True
+    return left.charged == load_job(config).budget.amount >= sum(made, Fraction(0))
+
+
+def look(config: Path) -> Left:
+    """What is there of a release, from the ledger, the journal and the output folder."""
+    job = load_job(config)
+    record = SqlLedger(job.config.privacy.ledger).release(job.release_id)
+    state = "unknown" if record is None else record.state.value
+    charges = _charges(job)
+    return Left(state, sum(charges, Fraction(0)), len(charges), _stored(record), _visible(job))
+
+
+def resume(config: Path, engine: str, tally: Path) -> tuple[int, int]:
+    """Runs the release here; its exit code and how often it drew."""
+    before = len(drawn(tally))
+    with redirect_stderr(io.StringIO()), noted_draws(tally):
+        log.configure(log.LogFormat.TEXT)
+        code = exit_codes.guarded(lambda: _release(config, engine))
+    return code, len(drawn(tally)) - before
+
+
+def _release(config: Path, engine: str) -> None:
+    release(load_job(config), engine=ENGINES[engine]())
+
+
+def resumes_alike(config: Path, engine: str, scratch: Path) -> bool:
+    """Whether two copies of a release that has lost its output publish it again, each with the same bytes."""
+    output, kept = load_job(config).output, scratch / "kept"
+    published = _files(output)
+    if not published:
+        return False
+    shutil.copytree(config.parent, kept)
+    for _ in range(2):
+        shutil.rmtree(config.parent)
+        shutil.copytree(kept, config.parent)
+        shutil.rmtree(output)
+        if resume(config, engine, scratch / "draws-alike") != (0, 0) or _files(output) != published:
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Something that changes between a kill and the next run, and what must come of it without a draw."""
+
+    name: str
+    code: int
+    change: Callable[[Path], object]
+    version: str | None = None
+
+
+def refusals() -> list[Row]:
+    return [refused(refusal, shape) for shape in SHAPES for refusal in REFUSALS]
+
+
+def refused(refusal: Refusal, shape: str) -> Row:
+    """One line of the table: killed after the 4th answer, changed, and run again."""
+    with TemporaryDirectory() as name:
+        config = SHAPES[shape](Path(name) / "release", "local")
+        tally = Path(name) / "draws"
+        corpse = kill_at(point("4th answer, known to the ledger"), config, tally)
+        left, made = look(config), drawn(tally)
+        journal = _journal(load_job(config))
+        refusal.change(config)
+        before = journal.read_bytes()
+        with mock.patch("jobs.identity.VERSION", refusal.version or VERSION):
+            code, again = resume(config, "local", tally)
+        end = look(config)
+        sound = (corpse.code, code, again, end.output) == (KILLED, refusal.code, 0, "none")
+        sound &= charged_enough(left, made, config) and journal.read_bytes() == before
+        charges = _charges(load_job(config))
+        sound &= sum(charges, Fraction(0)) == left.charged
+        cost = sum(made, Fraction(0))
+        named = f"{refusal.name}, after the 4th answer"
+        return Row(_cells(named, "local", shape, left, len(made), cost, code, again, len(charges), True), sound)
+
+
+def _set(section: str, key: str, value: object) -> Callable[[Path], object]:
+    def change(config: Path) -> None:
+        document = yaml.safe_load(config.read_text())
+        document[section][key] = value
+        config.write_text(yaml.safe_dump(document))
+
+    return change
+
+
+def _rewrite(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
+    """Changes the second line of the journal, and makes the chain of hashes fit it again."""
+
+    def rewrite(config: Path) -> None:
+        job = load_job(config)
+        path = _journal(job)
+        entries = [json.loads(line) for line in path.read_text().splitlines()]
+        change(entries[1])
+        chain = hashlib.sha256(job.release_id.encode()).hexdigest()
+        for index, entry in enumerate(entries):
+            link = json.dumps([chain, index, entry["request"], entry["answer"]])
+            entry["chain"] = chain = hashlib.sha256(link.encode()).hexdigest()
+        path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+    return rewrite
+
+
+def _shifted(entry: dict[str, Any]) -> None:
+    answer = np.frombuffer(base64.b64decode(entry["answer"]), dtype="<i8") + 1
+    entry["answer"] = base64.b64encode(answer.tobytes()).decode()
+
+
+REFUSALS = (
+    Refusal("another snapshot, budget spent", 4, _set("dataset", "snapshot", "next")),
+    Refusal("another version of the code, budget spent", 4, lambda _: None, version="9.9.9"),
+    Refusal("another request in the journal", 7, _rewrite(lambda entry: entry.update(request="0" * 64))),
+    Refusal("another answer in the journal", 7, _rewrite(_shifted)),
+)
+
+
+@cache
+def answers_of(shape: str) -> int:
+    """Answers of a whole release; each is drawn once, or the draws are not all counted."""
+    with TemporaryDirectory() as name:
+        config = SHAPES[shape](Path(name) / "release", "local")
+        code, draws = resume(config, "local", Path(name) / "draws")
+        if code != 0 or draws != look(config).answers:
+            raise AssertionError(f"{shape}: exit {code}, {draws} draws noted, {look(config).answers} answers stored")
+        return draws
+
+
+def _table(folder: Path, engine: str) -> Path:
+    generator = np.random.default_rng(1)
+    return _written(folder, engine, TABLE, {}, [people(100 * part, 100, generator) for part in range(3)])
+
+
+def _baskets(folder: Path, engine: str) -> Path:
+    """200 users in three files; queries chosen by noisy popularity, answered by DualQuery."""
+    generator = np.random.default_rng(2)
+    users = np.repeat(np.arange(200), 6)
+    items = np.minimum(generator.geometric(0.1, len(users)) - 1, 39)
+    pairs = pa.table({"user": users, "item": items})
+    mechanism = {"name": "dual_query", "rounds": 5, "samples": 6}
+    return _written(folder, engine, BASKETS, mechanism, [pairs.slice(400 * part, 400) for part in range(3)])
+
+
+SHAPES: dict[str, Callable[[Path, str], Path]] = {"table": _table, "baskets": _baskets}
+
+
+def _written(
+    folder: Path, engine: str, document: dict[str, Any], mechanism: dict[str, Any], parts: list[pa.Table]
+) -> Path:
+    """A release's config, beside its data and a ledger with a budget for it alone; nothing depends on the folder."""
+    (folder / "data").mkdir(parents=True)
+    for number, part in enumerate(parts):
+        pq.write_table(part, folder / "data" / f"part-{number}.parquet")
+    (folder / "people.schema.yaml").write_text(yaml.safe_dump(SCHEMA, sort_keys=False))
+    config = copy.deepcopy(document)
+    config["dataset"]["path"] = str(folder / "data")
+    config["output"]["path"] = str(folder / "out" / "release")
+    config["privacy"]["ledger"] = f"sqlite:///{folder / 'ledger.db'}"
+    config["mechanism"] = mechanism or config["mechanism"]
+    config["engine"] = {"name": engine, "options": OPTIONS[engine]}
+    privacy = config["privacy"]
+    SqlLedger(privacy["ledger"]).create_dataset(config["dataset"]["name"], privacy["epsilon"], privacy["delta"])
+    (folder / "release.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    return folder / "release.yaml"
+
+
+def _journal(job: Job) -> Path:
+    return publish.state_folder(job.output, job.release_id) / "journal.jsonl"
+
+
+def _stored(record: ReleaseRecord | None) -> bytes:
+    path = Path(record.state_folder) / "journal.jsonl" if record is not None else None
+    content = path.read_bytes() if path is not None and path.exists() else b""
+    return content[: content.rfind(b"\n") + 1]
+
+
+def _charges(job: Job) -> list[Fraction]:
+    """Every charge in the ledger's file, whatever the ledger makes of it."""
+    with closing(sqlite3.connect(job.config.privacy.ledger.removeprefix("sqlite:///"))) as ledger:
+        return [Fraction(amount) for (amount,) in ledger.execute("SELECT amount FROM charges ORDER BY number")]
+
+
+def _visible(job: Job) -> str:
+    """What a reader finds; "partial" for anything that is not a whole release."""
+    beside = {path.name for path in job.output.parent.iterdir()} if job.output.parent.exists() else set()
+    if beside - {publish.STATE_FOLDER, job.output.name}:
+        return "partial"
+    try:
+        standing = publish.standing(job.output, job.release_id)
+        if standing is publish.Standing.ABSENT:
+            return "none"
+        publish.verify(job.output)
+    except (ConfigError, IntegrityError):
+        return "partial"
+    return "whole" if standing is publish.Standing.DONE else "whole, unmarked"
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def _cells(
+    name: str,
+    engine: str,
+    shape: str,
+    left: Left,
+    draws: int,
+    cost: Fraction,
+    code: int,
+    again: int,
+    charges: int,
+    equal: bool,
+) -> dict[str, str | int | float | bool]:
+    return {
+        "killed at": name,
+        "engine": engine,
+        "shape": shape,
+        "ledger": left.state,
+        "charged": float(left.charged),
+        "cost of draws": float(cost),
+        "drawn": draws,
+        "stored": left.answers,
+        "output": left.output,
+        "resumed": code,
+        "drawn then": again,
+        "charges": charges,
+        "bytes equal": equal,
+    }

@@ -1,0 +1,121 @@
+"""The kernel's verbs with arguments that nobody would choose, each call chosen from the answers before it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.scores import L1Error
+from dpcore.kernel.terms import Terms
+from dpcore.measurement import Measurement
+from dpcore.mechanisms.api import Plan, Progress, Release, silent
+from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount
+from dpcore.uncertainty import of_model
+from dpcore.workload import Workload
+
+Answer = NDArray[np.generic]
+_CALLS = 3
+
+
+@dataclass(frozen=True)
+class VerbCalls:
+    """A mechanism that calls one verb a few times."""
+
+    verb: Literal["measure", "select", "sample", "retain"]
+
+    def plan(self, terms: Terms, workload: Workload) -> Plan:
+        return Plan((), _CALLS, 0, None)
+
+    def run(
+        self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
+    ) -> Release:
+        answers: list[Answer] = []
+        measured: list[Measurement] = []
+        for done in range(_CALLS):
+            # What comes back decides what is asked next, as in every adaptive mechanism.
+            told = int(abs(np.sum(answers[-1])) * 64) % 2**32 if answers else 0
+            draw = np.random.default_rng([told, int(generator.integers(2**32))])
+            answers.append(np.atleast_1d(getattr(self, f"_{self.verb}")(private, workload, draw)))
+            progress(done + 1, _CALLS)
+        return Release(workload, of_model(np.concatenate(answers).astype(np.float64)), None, tuple(measured))
+
+    def _measure(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
+        queries = workload.queries
+        asked = [queries, *([UnitCount()] if private.terms.unit.units is None else [])]
+        if isinstance(queries, Marginals):
+            asked += [
+                queries.only([queries.cliques[0]]),
+                queries.only([(), *queries.cliques]),
+                _strategy(queries, draw),
+            ]
+        elif isinstance(queries, Conjunctions):
+            asked.append(Conjunctions.single_columns(queries.view))
+        return private.measure(asked[int(draw.integers(len(asked)))], Fraction(1, _CALLS)).values
+
+    def _select(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
+        queries = workload.queries
+        assert isinstance(queries, Marginals)
+        cliques = len(queries.cliques)
+        estimate = draw.normal(scale=10.0, size=queries.size) * draw.integers(0, 2)
+        score = L1Error(estimate, draw.choice([0.01, 1.0, 3.0], size=cliques), draw.normal(scale=5.0, size=cliques))
+        return np.array([private.select(queries, score, Fraction(1, _CALLS))])
+
+    def _sample(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
+        queries, total, size = _conjunctions(workload), _total(private, draw), int(draw.integers(1, 6))
+        offsets = draw.normal(scale=3.0, size=2 * queries.size)
+        slope = _affordable(private, draw, lambda slope: private.terms.draws_amount(slope, total, size))
+        return private.sample(queries, slope, offsets, total, size)
+
+    def _retain(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
+        queries, total = _conjunctions(workload), _total(private, draw)
+        drawn = draw.integers(0, 2 * queries.size, size=int(draw.integers(1, 6)))
+        gap = float(draw.choice([0.01, 0.7, 5.0]))
+
+        def cost(slope: Fraction) -> Fraction:
+            # Every chance is at most exp(-gap): no bit costs more than one with that chance.
+            return private.terms.retain_amount(slope, total, Counter({Fraction(gap) / 2: drawn.size}))
+
+        slope = _affordable(private, draw, cost)
+        offsets = -gap - draw.exponential(size=2 * queries.size) - max(0.0, float(slope))
+        return private.retain(queries, drawn, slope, offsets, total)
+
+
+def _strategy(queries: Marginals, draw: Generator) -> Products:
+    """A few integer matrices on the workload's cliques."""
+    terms = [
+        Product(clique, tuple(_matrix(size, draw) for size in queries.domain.shape(clique)), int(draw.integers(1, 4)))
+        for clique in queries.cliques[:2]
+    ]
+    return Products(queries.domain, tuple(terms), int(draw.choice([1, 1024])))
+
+
+def _matrix(size: int, draw: Generator) -> NDArray[np.int64]:
+    matrix = draw.integers(-3, 4, size=(int(draw.integers(1, 4)), size))
+    matrix[0, 0] = 1
+    return matrix
+
+
+def _conjunctions(workload: Workload) -> Conjunctions:
+    assert isinstance(workload.queries, Conjunctions)
+    return workload.queries
+
+
+def _total(private: PrivateStatistics, draw: Generator) -> int:
+    """The public number, or one that may be far from the truth: the kernel has to clamp."""
+    return private.terms.unit.units or int(draw.choice([1, 4, 30]))
+
+
+def _affordable(private: PrivateStatistics, draw: Generator, cost: Callable[[Fraction], Fraction]) -> Fraction:
+    """A slope of either sign that takes at most half of what is left."""
+    slope = Fraction(float(draw.choice([1.0, -1.0, 20.0])) * float(draw.exponential()))
+    while cost(slope) > private.remaining_share * private.terms.budget.amount / 2:
+        slope = slope / 2 if abs(slope) > Fraction(1, 2**20) else Fraction(0)
+    return slope

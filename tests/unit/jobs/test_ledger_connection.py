@@ -1,0 +1,221 @@
+"""How the ledger's database is reached, and what it refuses to whoever reaches it otherwise."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from sqlalchemy import exc
+
+from dpcore.errors import ConfigError, LedgerUnavailableError, MarqueeError, NoBudgetError
+from dpcore.kernel.budget import Budget
+from jobs.ledger import SqlLedger
+from jobs.ledger_connection import Database
+from jobs.ledger_records import Accounting, State
+from jobs.ledger_windows import Window
+from tests.support.datasets import ROOT
+from tests.support.ledgers import FIRST, past_the_ledger, planned, reserve
+from tests.support.postgres import Server
+
+
+def sqlite_url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'ledger.db'}"
+
+
+def test_only_creating_a_budget_creates_a_file(tmp_path: Path) -> None:
+    with pytest.raises(NoBudgetError, match="marquee budget create"):
+        SqlLedger(sqlite_url(tmp_path)).dataset("adult", 1.0, 0.0)
+    with pytest.raises(LedgerUnavailableError, match="does not exist"):
+        SqlLedger(sqlite_url(tmp_path)).plan(planned())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("address", "says"), [
+    ("nonsense", "not a database URL"),
+    ("sybase://host/db", "unknown kind of database"),
+    ("mysql://host/db", "unknown kind of database"),
+    ("postgresql+nodriver://host/db", "unknown kind of database"),
+    ("sqlite:////no/such/folder/l.db", "folder"),
+])  # fmt: skip
+def test_a_bad_url_is_a_config_error(address: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        SqlLedger(address).create_dataset("adult", 1.0, 0.0)
+
+
+def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").write_text("not a database " * 100)
+    with pytest.raises(MarqueeError, match="want a database of Marquee"):
+        SqlLedger(sqlite_url(tmp_path)).dataset("adult", 1.0, 0.0)
+
+
+def test_a_server_that_is_away_is_unavailable_and_its_password_is_never_shown() -> None:
+    address = "postgresql+psycopg://me:secret@127.0.0.1:1/db"
+    with pytest.raises(LedgerUnavailableError) as refused:
+        SqlLedger(address).create_dataset("adult", 1.0, 0.0)
+    assert "127.0.0.1" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_locked_file_is_unavailable(tmp_path: Path) -> None:
+    ledger = SqlLedger(sqlite_url(tmp_path))
+    ledger.create_dataset("adult", 1.0, 0.0)
+    holder = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LedgerUnavailableError, match="try again"):
+        SqlLedger(sqlite_url(tmp_path), lock_seconds=0.05).plan(planned())
+    holder.execute("ROLLBACK")
+    holder.close()
+    ledger.plan(planned())
+
+
+def test_a_locked_row_is_unavailable(postgres: Server) -> None:
+    url = postgres.database()
+    ledger = SqlLedger(url)
+    ledger.create_dataset("adult", 1.0, 0.0)
+    with Database(url, 30).transaction() as holder:
+        holder.exec_driver_sql("SELECT * FROM datasets FOR UPDATE")
+        with pytest.raises(LedgerUnavailableError, match="try again"):
+            SqlLedger(url, lock_seconds=0.05).plan(planned())
+    ledger.plan(planned())
+
+
+def test_a_deadlock_is_worth_another_try_and_charges_nothing(postgres: Server) -> None:
+    """The ledger takes its locks in one order; here a stranger takes them in the other."""
+    url = postgres.database()
+    ledger = SqlLedger(url)
+    ledger.create_dataset("adult", 1.0, 0.0)
+    ledger.plan(planned())
+    outcomes: list[str] = []
+
+    def reserved() -> None:
+        try:
+            ledger.reserve(FIRST, planned().budget)
+            outcomes.append("charged")
+        except LedgerUnavailableError:
+            outcomes.append("refused")
+
+    def stranger() -> None:
+        try:
+            with Database(url, 30).transaction() as connection:
+                connection.exec_driver_sql("SELECT * FROM releases FOR UPDATE")
+                thread.start()
+                while not _waits(postgres):
+                    pass
+                connection.exec_driver_sql("SELECT * FROM datasets FOR UPDATE")
+                outcomes.append("passed")
+        except LedgerUnavailableError:
+            outcomes.append("refused")
+
+    thread = threading.Thread(target=reserved)
+    stranger()
+    thread.join()
+    assert sorted(outcomes) in (["charged", "refused"], ["passed", "refused"])
+    assert len(ledger.history("adult")) == outcomes.count("charged")
+    ledger.reserve(FIRST, planned().budget)
+    assert len(ledger.history("adult")) == 1
+
+
+def _waits(postgres: Server) -> bool:
+    return postgres.run("postgres", "SELECT count(*) FROM pg_locks WHERE NOT granted") != [(0,)]
+
+
+def test_a_server_that_goes_away_and_comes_back(postgres: Server) -> None:
+    url = postgres.database()
+    name = url.partition("@/")[2].partition("?")[0]
+    ledger = SqlLedger(url)
+    ledger.create_dataset("adult", 1.0, 0.0)
+    reserve(ledger)
+    postgres.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    postgres.run("postgres", f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+    with pytest.raises(LedgerUnavailableError):
+        ledger.record_answer(FIRST, 0, None, "h")
+    postgres.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    ledger.record_answer(FIRST, 0, None, "h")
+    postgres.run("postgres", f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+    ledger.advance(FIRST, State.ESTIMATED)  # A connection that broke while it was idle is replaced.
+
+
+def _fill(database: Database) -> None:
+    """As on a full disk: the file may not grow."""
+    with database.transaction() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+        connection.exec_driver_sql("CREATE TABLE large AS SELECT zeroblob(1000000) AS zeros")
+
+
+def test_a_full_disk_is_worth_another_try(tmp_path: Path) -> None:
+    ledger = SqlLedger(sqlite_url(tmp_path))
+    ledger.create_dataset("adult", 1.0, 0.0)
+    ledger.plan(planned())
+    with pytest.raises(LedgerUnavailableError, match="no room"):
+        _fill(Database(sqlite_url(tmp_path), 1))
+    ledger.reserve(FIRST, planned().budget)
+
+
+def test_commits_of_sqlite_are_on_disk_with_their_folder(tmp_path: Path) -> None:
+    SqlLedger(sqlite_url(tmp_path)).create_dataset("adult", 1.0, 0.0)
+    with Database(sqlite_url(tmp_path), 1).transaction() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 3
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "delete"
+
+
+def test_commits_of_postgresql_wait_for_the_disk_whatever_the_default(postgres: Server) -> None:
+    url = postgres.database()
+    name = url.partition("@/")[2].partition("?")[0]
+    postgres.run("postgres", f"ALTER DATABASE {name} SET synchronous_commit = off")
+    postgres.run("postgres", f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")
+    with Database(url, 1).transaction() as connection:
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "on"
+        assert connection.exec_driver_sql("SHOW transaction_isolation").scalar_one() == "read committed"
+
+
+@pytest.mark.parametrize("table", ["charges", "grants"])
+@pytest.mark.parametrize("statement", ["UPDATE {} SET amount = '0'", "DELETE FROM {}", "TRUNCATE {}"])
+def test_charges_and_grants_are_append_only(ledger_url: str, table: str, statement: str) -> None:
+    if statement.startswith("TRUNCATE") and ledger_url.startswith("sqlite"):
+        statement = "REPLACE INTO {0} SELECT * FROM {0}"  # SQLite has no TRUNCATE, but another way round a DELETE.
+    ledger = SqlLedger(ledger_url)
+    ledger.create_dataset("adult", 1.0, 0.0)
+    reserve(ledger)
+    with pytest.raises(exc.DBAPIError, match=f"{table} are append-only"):
+        past_the_ledger(ledger_url, statement.format(table))
+    assert len(ledger.history("adult")) == 1
+
+
+RUNBOOK = (ROOT / "deploy" / "RUNBOOK.md").read_text()
+
+
+def test_the_rights_of_the_runbook_suffice_for_a_run_and_for_no_change_of_what_was_charged(postgres: Server) -> None:
+    url = postgres.database()
+    name = url.partition("@/")[2].partition("?")[0]
+    owner = SqlLedger(url)
+    owner.create_dataset("adult", 1.0, 1e-6, accounting=Accounting.ZCDP)
+    owner.grant_consumer("adult", "team", 0.9, 1e-6, Window.MONTH)
+    (rights,) = re.findall(r"```sql\n(.*?)```", RUNBOOK, re.DOTALL)
+    for statement in ("CREATE ROLE marquee_run LOGIN;\n" + rights).splitlines():
+        postgres.run(name, statement)
+    runner = SqlLedger(postgres.url(name, "marquee_run"))
+    reserve(runner, budget=Budget.zcdp(Fraction(1, 1000)), consumer="team")
+    runner.record_answer(FIRST, 0, None, "h")
+    runner.advance(FIRST, State.PUBLISHED, output="/out")
+    assert len(runner.history("adult")) == 1
+    for decision in (
+        lambda: runner.create_dataset("another", 1.0, 0.0),
+        lambda: runner.raise_total("adult", 2.0, 1e-6, "more"),
+        lambda: runner.grant_consumer("adult", "another", 1.0, 1e-6),
+    ):
+        with pytest.raises(ConfigError, match="InsufficientPrivilege"):
+            decision()
+    for forbidden in (
+        "UPDATE datasets SET total = '9'",
+        "DELETE FROM charges",
+        "DELETE FROM releases",
+        "TRUNCATE charges CASCADE",
+        "DROP TRIGGER charges_append_only ON charges",
+    ):
+        with pytest.raises(exc.ProgrammingError, match="permission denied|must be owner"):
+            past_the_ledger(postgres.url(name, "marquee_run"), forbidden)

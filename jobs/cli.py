@@ -72,11 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _command(arguments: list[str]) -> None:
     """One command; a misspelled one is a config error like any other."""
     try:
-        app(args=arguments, prog_name="marquee", standalone_mode=False)
+        code = app(args=arguments, prog_name="marquee", standalone_mode=False)
     except typer.Abort as stop:
         raise KeyboardInterrupt from stop
     except _UsageError as error:
         raise ConfigError(error.format_message()) from error
+    if code == exit_codes.INTERRUPTED:  # Some versions of typer catch an interruption and return its code.
+        raise KeyboardInterrupt
 
 
 def _global_first(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

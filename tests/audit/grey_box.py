@@ -90,7 +90,8 @@ def replays(row: AuditRow, relation: Neighbours, pairs: int) -> Iterator[tuple[i
 def scene(row: AuditRow, kind: Kind, made: NeighbourPair, seed: int) -> Scene:
     """Settings, currencies and budgets take turns."""
     mechanism = _turn(row.small[kind], seed // (2 * len(row.small)))
-    return Scene(mechanism, made.workload, made.unit, _budget(_turn(row.currencies, seed), _turn(_EPSILONS, seed // 5)))
+    budget = _budget(_turn(row.currencies, seed), _turn(_EPSILONS, seed // 5))
+    return Scene(mechanism, made.workload, made.unit, budget, seed)
 
 
 def replay(shared: Scene, made: NeighbourPair) -> tuple[Trace, Trace]:

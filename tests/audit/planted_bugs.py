@@ -31,7 +31,7 @@ from dpcore.kernel.noise import add_noise, noisy_argmax
 from dpcore.kernel.scores import GRID, L1Error
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Noise
-from jobs import ledger_records, ledger_releases
+from jobs import ledger_records, ledger_releases, ledger_rows
 from jobs.ledger_windows import start_of
 from pipelines import contribution, encode
 from pipelines.aggregators import contingency, protocol
@@ -225,26 +225,26 @@ def rows_by_run(units: Any) -> contribution.Groups:
 
 def refunded_when_it_comes_back(connection: Any, release_id: str, budget: Any, now: Any) -> None:
     """A release that was charged before its process died gets its charge back, to be charged at the end."""
-    row = ledger_releases.existing_release(connection, release_id)
+    row = ledger_rows.existing_release(connection, release_id)
     RESERVE(connection, release_id, budget, now)
     if row.state != "planned":
-        dataset = ledger_releases.find_dataset(connection, row.dataset)
-        ledger_releases.set_dataset(connection, row.dataset, spent=str(dataset.spent - budget.amount))
+        dataset = ledger_rows.find_dataset(connection, row.dataset)
+        ledger_rows.set_dataset(connection, row.dataset, spent=str(dataset.spent - budget.amount))
 
 
 def forgotten_on_retry(connection: Any, row: Any, priced: Any, now: Any) -> None:
     """The charge is appended and the sum left as it was, for the retry to add."""
     CHARGE_RELEASE(connection, row, priced, now)
-    ledger_releases.set_dataset(connection, priced.dataset.name, spent=str(priced.dataset.spent))
+    ledger_rows.set_dataset(connection, priced.dataset.name, spent=str(priced.dataset.spent))
 
 
 def charged_again(connection: Any, release_id: str, budget: Any, now: Any) -> None:
-    row = ledger_releases.existing_release(connection, release_id)
+    row = ledger_rows.existing_release(connection, release_id)
     if row.state == "planned":
         RESERVE(connection, release_id, budget, now)
     else:
-        dataset = ledger_releases.find_dataset(connection, row.dataset)
-        ledger_releases.set_dataset(connection, row.dataset, spent=str(dataset.spent + budget.amount))
+        dataset = ledger_rows.find_dataset(connection, row.dataset)
+        ledger_rows.set_dataset(connection, row.dataset, spent=str(dataset.spent + budget.amount))
 
 
 def window_of_the_moment(self: Any, now: Any) -> Any:

@@ -121,8 +121,8 @@ def _selections_by_verb(size: Size) -> Iterator[Case]:
         def law(factor: float, currency: Currency = currency) -> Chances:
             return LAW[currency](laws.GAPS, laws.SCORE_SCALE * factor)[None, :]
 
-        draws = 50_000 if size is Size.FULL else 3_000
-        yield Case("select", f"verb, {currency.name}", "5 candidates, 3 rows a unit", draws, draw, law, 0.1)
+        draws = 200_000 if size is Size.FULL else 3_000
+        yield Case("select", f"verb, {currency.name}", "5 candidates, 3 rows a unit", draws, draw, law, 0.04)
 
 
 def _samples(size: Size) -> Iterator[Case]:

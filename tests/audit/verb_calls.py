@@ -64,8 +64,9 @@ class VerbCalls:
         queries = workload.queries
         assert isinstance(queries, Marginals)
         cliques = len(queries.cliques)
-        estimate = draw.normal(scale=10.0, size=queries.size) * draw.integers(0, 2)
-        score = L1Error(estimate, draw.choice([0.01, 1.0, 3.0], size=cliques), draw.normal(scale=5.0, size=cliques))
+        estimate = draw.normal(scale=10.0, size=queries.size) * float(draw.random() < 0.8)
+        weights = np.ones(cliques) if draw.random() < 0.5 else draw.choice([0.01, 1.0, 3.0], size=cliques)
+        score = L1Error(estimate, weights, draw.normal(scale=5.0, size=cliques))
         return np.array([private.select(queries, score, Fraction(1, _CALLS))])
 
     def _sample(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:

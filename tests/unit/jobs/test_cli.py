@@ -93,3 +93,17 @@ def test_a_trace_is_for_those_who_ask(
     assert code == 70
     assert ("a value of 42" in err) == debug
     assert err.splitlines()[-1].startswith("marquee: unexpected RuntimeError")
+
+
+def test_an_interruption_is_never_taken_for_success(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the parser makes of it: a scheduler must not read 0."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jobs.commands.budget.SqlLedger", interrupted)
+    code, out, err = marquee(capsys, "budget", "show")
+    assert (code, out) == (130, "")
+    assert "goes on from what is stored" in err

@@ -74,7 +74,13 @@ def test_a_full_disk_may_be_tried_again(capsys: pytest.CaptureFixture[str], numb
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
 def test_so_it_is_when_a_library_finds_it_full(capsys: pytest.CaptureFixture[str]) -> None:
-    assert guarded(lambda: pq.write_table(pa.table({"x": range(10**5)}), "/dev/full")) == 6
+    def write() -> None:
+        # By its handle: given the path, the library would remove what it failed to write, which is the device.
+        with pa.OSFile("/dev/full", "wb") as file:
+            pq.write_table(pa.table({"x": range(10**5)}), file)
+
+    assert guarded(write) == 6
+    assert os.path.exists("/dev/full")
     assert "a disk is full" in capsys.readouterr().err
 
 

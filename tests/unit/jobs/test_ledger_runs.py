@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dpcore.errors import LedgerUnavailableError
+from jobs.journal import FileJournal
 from jobs.ledger import SqlLedger
 from jobs.ledger_records import ReleaseRecord, State
 from tests.support.ledgers import past_the_ledger
@@ -130,25 +131,36 @@ def test_a_ledger_that_goes_away_in_the_middle_is_waited_for(place: Place, monke
     assert len(place.ledger.history("people")) == 1
 
 
-@pytest.mark.parametrize("function", ["fsync", "rename"])
-def test_a_full_disk_ends_in_a_sentence_and_the_release_goes_on(
-    place: Place, monkeypatch: pytest.MonkeyPatch, function: str
-) -> None:
-    """fsync: while an answer is stored; rename: while the release is published."""
-    original, calls = getattr(os, function), 0
+def no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/secret/place")
 
-    def full(*arguments: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == {"fsync": 5, "rename": 1}[function]:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/secret/place")
-        return original(*arguments, **named)
+
+@pytest.mark.parametrize("place_of_failure", ["third answer", "certificate", "staging"])
+def test_a_full_disk_ends_in_a_sentence_and_the_release_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch, place_of_failure: str
+) -> None:
+    append, answers = FileJournal._append, 0
+
+    def third_is_too_much(self: FileJournal, line: bytes) -> None:
+        nonlocal answers
+        answers += 1
+        with monkeypatch.context() as patched:
+            if answers == 3:
+                patched.setattr(os, "fsync", no_room)
+            append(self, line)
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, function, full)
+        if place_of_failure == "third answer":
+            patched.setattr(FileJournal, "_append", third_is_too_much)
+        elif place_of_failure == "certificate":
+            patched.setattr("jobs.run.write_certificate", no_room)
+        else:
+            patched.setattr("jobs.publish._sync", no_room)
         code, _, err = place.world.run()
     assert (code, "a disk is full" in err, "secret" in err) == (6, True, False), err
-    drawn = place.journal.read_bytes() if function == "rename" else b""
+    assert not (place.world.folder / "out" / "people").exists()
+    drawn = b"".join(place.journal.read_bytes().splitlines(keepends=True)[: place.record.answers])
+    assert place.record.answers == (2 if place_of_failure == "third answer" else len(place.journal_heads()))
     assert place.world.run()[0] == 0
     assert place.journal.read_bytes().startswith(drawn)
     assert len(place.ledger.history("people")) == 1

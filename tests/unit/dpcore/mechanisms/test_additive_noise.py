@@ -133,3 +133,12 @@ def test_more_answers_than_can_be_drawn_are_refused(mechanism: Laplace | Gaussia
     with pytest.raises(DomainTooLargeError, match="the workload has 40,000,000 cells; want at most 20,000,000"):
         mechanism.run(private, wide, generator=GENERATOR)
     assert private.charges == ()
+
+
+@EACH
+def test_progress_counts_the_answers_of_all_parts(mechanism: Laplace | Gaussian, budget: Budget) -> None:
+    seen: list[tuple[int, int]] = []
+    private = private_statistics(TABLE, budget)
+    mechanism.run(private, WEIGHTED, generator=GENERATOR, progress=lambda done, total: seen.append((done, total)))
+    assert {total for _, total in seen} == {2 + 8 + 16}
+    assert list(dict.fromkeys(done for done, _ in seen)) == [2, 10, 26]

@@ -137,8 +137,9 @@ def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
         marquee budget history --dataset adult
     """
     known = SqlLedger(ledger)
-    lines = [(charge.charged, _charge_line(charge)) for charge in known.history(dataset)]
-    lines += [(granted.granted, _grant_line(granted)) for granted in known.grants(dataset)]
+    charges = known.history(dataset)
+    lines = [(granted.granted, _grant_line(granted)) for granted in known.grants(dataset)]  # First of a second.
+    lines += [(charge.charged, _charge_line(charge)) for charge in charges]
     for when, line in sorted(lines, key=lambda line: line[0]):
         typer.echo(f"{when}  {line}")
 

@@ -19,7 +19,7 @@ Loss = Callable[[float, float], float]
 Sample = NDArray[np.float64]
 
 _CANDIDATES = 100  # Thresholds that are tried.
-_DOUBT = 0.1
+_DOUBT = 1e-3  # Chance of each event to be better on the runs that choose than it is: many are tried.
 _ORDERS = 1.0 + np.geomspace(1e-3, 1e4, 120)
 
 

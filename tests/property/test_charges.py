@@ -236,7 +236,9 @@ PLANTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("place", "name", "wrong", "caught", "neighbours"), PLANTED, ids=lambda part: str(part)[:40])
+@pytest.mark.parametrize(
+    ("place", "name", "wrong", "caught", "neighbours"), PLANTED, ids=[plant[3] for plant in PLANTED]
+)
 def test_a_planted_smaller_sensitivity_is_caught(
     place: object, name: str, wrong: object, caught: str, neighbours: Neighbours, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
-from unittest import mock
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -273,8 +272,8 @@ class Selecting:
         data = pair.neighbour if neighbour else pair.first
         scores = score.scores(X_AND_Y, data.aggregate(QueryAnswers(X_AND_Y)))
         scale = private.terms.select_scale(score, share)
-        measure = _noisy_maximum(scores, self.claim.budget.currency, scale)
-        return -np.array([measure(scores) for _ in range(runs)], dtype=np.float64)
+        currency = self.claim.budget.currency
+        return -np.array([noise.noisy_argmax(scores, currency, scale) for _ in range(runs)], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -317,21 +316,6 @@ class Retaining:
         offsets = np.full(2, -math.log(2.0) - 1e-8 - float(slope))
         private = lone_row(self.claim).private(neighbour, self.claim.times(runs), self.claim.neighbours)
         return private.retain(FIRST_COLUMN, np.zeros(runs, dtype=np.int64), slope, offsets, 1).astype(np.float64)
-
-
-def _noisy_maximum(scores: NDArray[np.int64], currency: Currency, scale: float) -> Callable[[NDArray[np.int64]], int]:
-    """The measurement that ``noisy_argmax`` builds and draws from."""
-    built: list[Any] = []
-    build = noise.dp.m.make_noisy_max
-
-    def kept(*arguments: Any, **named: Any) -> Any:
-        built.append(build(*arguments, **named))
-        return built[-1]
-
-    with mock.patch.object(noise.dp.m, "make_noisy_max", kept):
-        noise.noisy_argmax(scores, currency, scale)
-    (measure,) = built
-    return lambda given: int(measure(given))
 
 
 def _parts(runs: int) -> list[int]:

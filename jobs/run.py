@@ -28,7 +28,7 @@ from jobs.identity import bound_path
 from jobs.job import Job
 from jobs.journal import FileJournal, JournalFrom
 from jobs.ledger import SqlLedger
-from jobs.ledger_records import DatasetBudget, PlannedRelease, ReleaseRecord, State
+from jobs.ledger.records import DatasetBudget, PlannedRelease, ReleaseRecord, State
 from jobs.lock import only_run
 from jobs.progress import bar
 from jobs.publish import Standing

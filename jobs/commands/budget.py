@@ -13,8 +13,8 @@ from dpcore.kernel.conversion import epsilon_of
 from jobs.config import LARGEST_EPSILON
 from jobs.figures import exactly
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
-from jobs.ledger_records import Accounting, ChargeRecord, ConsumerBudget, DatasetBudget, GrantRecord
-from jobs.ledger_windows import Window
+from jobs.ledger.records import Accounting, ChargeRecord, ConsumerBudget, DatasetBudget, GrantRecord
+from jobs.ledger.windows import Window
 
 app = typer.Typer(help="The privacy budget of datasets, and of the consumers that share it.")
 

@@ -28,7 +28,7 @@ from dpcore.errors import ConfigError, IntegrityError
 from jobs import exit_codes, log, publish
 from jobs.job import Job, load_job
 from jobs.ledger import SqlLedger
-from jobs.ledger_records import ReleaseRecord
+from jobs.ledger.records import ReleaseRecord
 from jobs.run import release
 from jobs.version import VERSION
 from pipelines.engines.statistics import Engine

@@ -19,9 +19,9 @@ from pathlib import Path
 from dpcore.errors import BudgetExceededError, ConfigError, LedgerUnavailableError
 from dpcore.kernel.budget import Budget
 from jobs.ledger import SqlLedger
-from jobs.ledger_records import State
-from jobs.ledger_releases import _charge, _priced
-from jobs.ledger_rows import existing_release, find_dataset, set_release
+from jobs.ledger.records import State
+from jobs.ledger.releases import _charge, _priced
+from jobs.ledger.rows import existing_release, find_dataset, set_release
 from tests.audit.section import Cell, Row, Size
 from tests.support.ledgers import past_the_ledger, planned
 from tests.support.postgres import server

@@ -17,7 +17,7 @@ from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget
 from dpcore.queries import Marginals, UnitCount
 from jobs.ledger import SqlLedger
-from jobs.ledger_windows import Window
+from jobs.ledger.windows import Window
 from pipelines.aggregators import TableBlock, aggregator_for
 from pipelines.attributes import Attribute, Kind
 from pipelines.contribution import basket_block, table_block

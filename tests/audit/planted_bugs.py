@@ -31,8 +31,10 @@ from dpcore.kernel.noise import add_noise, noisy_argmax
 from dpcore.kernel.scores import GRID, L1Error
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Noise
-from jobs import ledger_records, ledger_releases, ledger_rows
-from jobs.ledger_windows import start_of
+from jobs.ledger import records as ledger_records
+from jobs.ledger import releases as ledger_releases
+from jobs.ledger import rows as ledger_rows
+from jobs.ledger.windows import start_of
 from pipelines import contribution, encode
 from pipelines.aggregators import contingency, protocol
 from pipelines.engines import local, task

@@ -21,7 +21,7 @@ from dpcore.mechanisms.api import Progress
 from jobs.config import parse_config
 from jobs.job import Job, job_of
 from jobs.ledger import SqlLedger
-from jobs.ledger_records import Accounting
+from jobs.ledger.records import Accounting
 from jobs.run import release
 from pipelines.engines.local import LocalEngine
 from tests.audit.mechanism_table import AuditRow, Kind

@@ -13,7 +13,7 @@ from sqlalchemy import insert, select
 from jobs import publish, run
 from jobs.journal import FileJournal
 from jobs.ledger import SqlLedger
-from jobs.ledger_tables import CHARGES, RELEASES
+from jobs.ledger.tables import CHARGES, RELEASES
 from tests.audit import kill_points
 from tests.audit.kill_points import REFUSALS, Case, Refusal
 from tests.audit.section import Size

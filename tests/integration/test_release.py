@@ -16,7 +16,7 @@ from dpcore.kernel.exact_answers import ExactAnswers
 from dpcore.kernel.sensitivity import squared_l2_sensitivity
 from jobs.job import load_job
 from jobs.ledger import SqlLedger
-from jobs.ledger_records import State
+from jobs.ledger.records import State
 from jobs.run import build_workload, open_statistics
 from pipelines.engines.local import LocalEngine
 from tests.support.releases import LEDGER, World, baskets_world, people, table_world

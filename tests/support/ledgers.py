@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, text
 
 from dpcore.kernel.budget import Budget
 from jobs.ledger import SqlLedger
-from jobs.ledger_records import PlannedRelease
+from jobs.ledger.records import PlannedRelease
 
 PURE = Budget.pure(Fraction(1, 3))
 FIRST = "a" * 64

@@ -16,7 +16,7 @@ import yaml
 from jobs.cli import main
 from jobs.job import Job, load_job
 from jobs.ledger import SqlLedger
-from jobs.ledger_records import State
+from jobs.ledger.records import State
 
 LEDGER = "sqlite:///marquee.db"
 SCHEMA: dict[str, Any] = {

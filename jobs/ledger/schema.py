@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, exc, insert, inspect, select, text
 
 from dpcore.errors import ConfigError
-from jobs.ledger_tables import CHARGES, DATASETS, GRANTS, INFO, METADATA, RELEASES, VERSION
-from jobs.ledger_windows import Window
+from jobs.ledger.tables import CHARGES, DATASETS, GRANTS, INFO, METADATA, RELEASES, VERSION
+from jobs.ledger.windows import Window
 
 _LOCK = 0x6D617271  # Of PostgreSQL's advisory locks; the number means nothing.
 _FIRST = ("charges", "releases", "datasets")  # Tables of layout 1, those that refer to others first.

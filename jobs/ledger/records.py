@@ -8,8 +8,8 @@ from enum import StrEnum
 from fractions import Fraction
 
 from dpcore.kernel.budget import Budget, Currency
-from jobs.ledger_amounts import total_of
-from jobs.ledger_windows import Window, current_start
+from jobs.ledger.amounts import total_of
+from jobs.ledger.windows import Window, current_start
 
 
 class State(StrEnum):

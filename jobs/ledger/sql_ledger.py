@@ -13,12 +13,12 @@ from sqlalchemy import Connection, select
 
 from dpcore.errors import NoBudgetError
 from dpcore.kernel.budget import Budget
-from jobs import ledger_budgets, ledger_releases, ledger_schema
 from jobs.figures import exactly
-from jobs.ledger_audit import verify
-from jobs.ledger_budgets import Creation
-from jobs.ledger_connection import Database
-from jobs.ledger_records import (
+from jobs.ledger import budgets, releases, schema
+from jobs.ledger.audit import verify
+from jobs.ledger.budgets import Creation
+from jobs.ledger.connection import Database
+from jobs.ledger.records import (
     Accounting,
     ChargeRecord,
     ConsumerBudget,
@@ -28,9 +28,9 @@ from jobs.ledger_records import (
     ReleaseRecord,
     State,
 )
-from jobs.ledger_rows import find_dataset, find_release, locked_dataset, release_of
-from jobs.ledger_tables import CHARGES, DATASETS, RELEASES
-from jobs.ledger_windows import Window
+from jobs.ledger.rows import find_dataset, find_release, locked_dataset, release_of
+from jobs.ledger.tables import CHARGES, DATASETS, RELEASES
+from jobs.ledger.windows import Window
 
 DEFAULT_LEDGER = "sqlite:///marquee.db"
 LOCK_SECONDS = 30.0
@@ -77,13 +77,13 @@ class SqlLedger:
         """
         asked = Creation(name, epsilon, delta, accounting, consumers_only)
         with self._database.transaction(create=True) as connection:
-            ledger_schema.create(connection)
-            return ledger_budgets.create_dataset(connection, asked, self._clock())
+            schema.create(connection)
+            return budgets.create_dataset(connection, asked, self._clock())
 
     def raise_total(self, name: str, epsilon: float, delta: float, reason: str) -> DatasetBudget:
         """Raises what all releases of a dataset together may spend to (epsilon, delta); less is refused."""
         with self._transaction() as connection:
-            return ledger_budgets.raise_total(connection, name, epsilon, delta, reason, self._clock())
+            return budgets.raise_total(connection, name, epsilon, delta, reason, self._clock())
 
     def grant_consumer(
         self,
@@ -100,7 +100,7 @@ class SqlLedger:
         """
         asked = ConsumerBudget(dataset, consumer, window, epsilon, delta, None, Fraction(0), "")
         with self._transaction() as connection:
-            return ledger_budgets.grant_consumer(connection, asked, reason, self._clock())
+            return budgets.grant_consumer(connection, asked, reason, self._clock())
 
     def datasets(self) -> list[DatasetBudget]:
         """Every dataset, checked against its charges and grants. Raises IntegrityError when they differ."""
@@ -126,12 +126,12 @@ class SqlLedger:
     def consumers(self, dataset: str) -> list[ConsumerBudget]:
         """The consumers of a dataset by name, with what they have spent in the window of this moment."""
         with self._transaction() as connection:
-            return [consumer.at(self._clock()) for consumer in ledger_budgets.consumers(connection, dataset)]
+            return [consumer.at(self._clock()) for consumer in budgets.consumers(connection, dataset)]
 
     def grants(self, dataset: str) -> list[GrantRecord]:
         """Every change of what a dataset and its consumers may spend, oldest first."""
         with self._transaction() as connection:
-            return ledger_budgets.grants(connection, dataset)
+            return budgets.grants(connection, dataset)
 
     def history(self, name: str) -> list[ChargeRecord]:
         """Every charge of a dataset, oldest first. Raises NoBudgetError for an unknown one, IntegrityError as above."""
@@ -169,7 +169,7 @@ class SqlLedger:
         charged to, IntegrityError when the release ran on other input.
         """
         with self._transaction() as connection:
-            return ledger_releases.plan(connection, planned, self._clock())
+            return releases.plan(connection, planned, self._clock())
 
     def reserve(self, release_id: str, budget: Budget) -> None:
         """Charges the whole budget of a release; again for the same release it changes nothing.
@@ -177,7 +177,7 @@ class SqlLedger:
         Raises as ``plan``, with nothing charged.
         """
         with self._transaction() as connection:
-            ledger_releases.reserve(connection, release_id, budget, self._clock())
+            releases.reserve(connection, release_id, budget, self._clock())
 
     def record_answer(self, release_id: str, number: int, before: str | None, head: str) -> None:
         """Makes known that answer ``number`` (from 0) is in the journal, before it is used.
@@ -188,12 +188,12 @@ class SqlLedger:
         would reveal two draws for one charge.
         """
         with self._transaction() as connection:
-            ledger_releases.record_answer(connection, release_id, number, before, head, self._clock())
+            releases.record_answer(connection, release_id, number, before, head, self._clock())
 
     def adopt_journal(self, release_id: str, answers: int, head: str) -> None:
         """Learns the whole journal of a release that a ledger of layout 1 knew by one hash alone."""
         with self._transaction() as connection:
-            ledger_releases.adopt_journal(connection, release_id, answers, head, self._clock())
+            releases.adopt_journal(connection, release_id, answers, head, self._clock())
 
     def advance(
         self, release_id: str, state: State, *, journal_head: str | None = None, output: str | None = None
@@ -203,7 +203,7 @@ class SqlLedger:
         journal_head: Hash of the release's journal. Raises IntegrityError when the ledger knows another.
         """
         with self._transaction() as connection:
-            ledger_releases.advance(connection, release_id, state, journal_head, output, self._clock())
+            releases.advance(connection, release_id, state, journal_head, output, self._clock())
 
     def _is_there(self) -> bool:
         """Whether there is a ledger; one of an older layout is brought up to date."""
@@ -211,7 +211,7 @@ class SqlLedger:
             return False
         if not self._found:
             with self._database.transaction() as connection:
-                self._found = ledger_schema.prepare(connection)
+                self._found = schema.prepare(connection)
         return self._found
 
     @contextmanager
@@ -221,7 +221,7 @@ class SqlLedger:
             raise NoBudgetError(f"{self.shown_url} holds no ledger; make one with marquee budget create")
         with self._database.transaction() as connection:
             # Another program may have moved the ledger on since; while this transaction lasts, none can.
-            ledger_schema.check(ledger_schema.read_version(connection))
+            schema.check(schema.read_version(connection))
             yield connection
 
     def _missing(self, name: str, epsilon: float, delta: float) -> str:

@@ -11,9 +11,9 @@ from sqlalchemy.engine import Row
 
 from dpcore.errors import IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
-from jobs.ledger_records import ConsumerBudget, DatasetBudget, ReleaseRecord, State
-from jobs.ledger_tables import CONSUMERS, DATASETS, RELEASES
-from jobs.ledger_windows import Window
+from jobs.ledger.records import ConsumerBudget, DatasetBudget, ReleaseRecord, State
+from jobs.ledger.tables import CONSUMERS, DATASETS, RELEASES
+from jobs.ledger.windows import Window
 
 
 def find_dataset(connection: Connection, name: str, *, lock: bool = False) -> DatasetBudget | None:

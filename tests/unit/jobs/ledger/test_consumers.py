@@ -9,7 +9,7 @@ import pytest
 from dpcore.errors import BudgetExceededError, ConfigError, NoBudgetError
 from dpcore.kernel.budget import Budget
 from jobs.ledger import SqlLedger
-from jobs.ledger_windows import Window
+from jobs.ledger.windows import Window
 from tests.support.ledgers import FIRST, Clock, planned, reserve
 
 TENTH = Budget.pure(Fraction(1, 10))

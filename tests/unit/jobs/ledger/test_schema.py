@@ -11,9 +11,9 @@ from sqlalchemy import exc
 
 from dpcore.errors import BudgetExceededError, ConfigError
 from dpcore.kernel.budget import Budget, Currency
-from jobs import ledger_schema
 from jobs.ledger import SqlLedger
-from jobs.ledger_records import State
+from jobs.ledger import schema as ledger_schema
+from jobs.ledger.records import State
 from tests.support.ledgers import past_the_ledger, planned, reserve
 from tests.support.postgres import Server
 

@@ -13,9 +13,9 @@ from sqlalchemy import Connection, insert, select
 from dpcore.errors import ConfigError
 from dpcore.kernel.budget import Currency
 from jobs.figures import exactly
-from jobs.ledger_amounts import total_of
-from jobs.ledger_records import Accounting, ConsumerBudget, DatasetBudget, GrantRecord
-from jobs.ledger_rows import (
+from jobs.ledger.amounts import total_of
+from jobs.ledger.records import Accounting, ConsumerBudget, DatasetBudget, GrantRecord
+from jobs.ledger.rows import (
     amount_of,
     consumer_of,
     find_consumer,
@@ -26,8 +26,8 @@ from jobs.ledger_rows import (
     stamp,
     stored,
 )
-from jobs.ledger_tables import CONSUMERS, DATASETS, GRANTS
-from jobs.ledger_windows import Window, start_of
+from jobs.ledger.tables import CONSUMERS, DATASETS, GRANTS
+from jobs.ledger.windows import Window, start_of
 
 _SECRET_BYTES = 16  # Of the row-bound salt and of the fingerprint key.
 

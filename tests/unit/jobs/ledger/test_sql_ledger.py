@@ -11,7 +11,7 @@ import pytest
 from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
 from jobs.ledger import SqlLedger
-from jobs.ledger_records import ReleaseRecord, State
+from jobs.ledger.records import ReleaseRecord, State
 from tests.support.datasets import ROOT
 from tests.support.ledgers import FIRST, PURE, planned, reserve
 

@@ -13,10 +13,10 @@ from sqlalchemy.engine import Row
 
 from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
-from jobs import ledger_budgets
-from jobs.ledger_amounts import advice, charged_amount, settled_currency
-from jobs.ledger_records import ConsumerBudget, DatasetBudget, PlannedRelease, ReleaseRecord, State
-from jobs.ledger_rows import (
+from jobs.ledger import budgets
+from jobs.ledger.amounts import advice, charged_amount, settled_currency
+from jobs.ledger.records import ConsumerBudget, DatasetBudget, PlannedRelease, ReleaseRecord, State
+from jobs.ledger.rows import (
     existing_release,
     find_consumer,
     find_release,
@@ -27,9 +27,9 @@ from jobs.ledger_rows import (
     set_release,
     stamp,
 )
-from jobs.ledger_schema import lock_layout
-from jobs.ledger_tables import CHARGES, DATASETS, RELEASES
-from jobs.ledger_windows import Window
+from jobs.ledger.schema import lock_layout
+from jobs.ledger.tables import CHARGES, DATASETS, RELEASES
+from jobs.ledger.windows import Window
 
 _DRAWING = (State.RESERVED.value, State.AGGREGATED.value, State.MEASURING.value)
 
@@ -60,7 +60,7 @@ def reserve(connection: Connection, release_id: str, budget: Budget, now: dateti
     if State(row.state) is not State.PLANNED:
         return
     priced = _priced(connection, dataset, budget, row.consumer, now)
-    ledger_budgets.settle(connection, dataset, priced.currency, now)
+    budgets.settle(connection, dataset, priced.currency, now)
     _charge(connection, row, priced, now)
     set_release(connection, release_id, now, state=State.RESERVED.value)
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 from sqlalchemy import Connection, select
 
 from dpcore.errors import IntegrityError
-from jobs.ledger_budgets import consumers, grants
-from jobs.ledger_records import DatasetBudget, State
-from jobs.ledger_tables import CHARGES, RELEASES
+from jobs.ledger.budgets import consumers, grants
+from jobs.ledger.records import DatasetBudget, State
+from jobs.ledger.tables import CHARGES, RELEASES
 
 
 def verify(connection: Connection, dataset: DatasetBudget) -> None:

@@ -13,7 +13,7 @@ import pytest
 from dpcore.errors import LedgerUnavailableError
 from jobs.journal import FileJournal
 from jobs.ledger import SqlLedger
-from jobs.ledger_records import ReleaseRecord, State
+from jobs.ledger.records import ReleaseRecord, State
 from tests.support.ledgers import past_the_ledger
 from tests.support.releases import World, table_world
 

@@ -12,8 +12,8 @@ from dpcore.errors import BudgetExceededError, ConfigError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
 from jobs.ledger import SqlLedger
-from jobs.ledger_amounts import charged_amount
-from jobs.ledger_records import Accounting
+from jobs.ledger.amounts import charged_amount
+from jobs.ledger.records import Accounting
 from tests.support.ledgers import planned, reserve
 
 DELTA = 1e-6

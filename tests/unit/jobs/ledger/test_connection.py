@@ -14,9 +14,9 @@ from sqlalchemy import exc
 from dpcore.errors import ConfigError, LedgerUnavailableError, MarqueeError, NoBudgetError
 from dpcore.kernel.budget import Budget
 from jobs.ledger import SqlLedger
-from jobs.ledger_connection import Database
-from jobs.ledger_records import Accounting, State
-from jobs.ledger_windows import Window
+from jobs.ledger.connection import Database
+from jobs.ledger.records import Accounting, State
+from jobs.ledger.windows import Window
 from tests.support.datasets import ROOT
 from tests.support.ledgers import FIRST, past_the_ledger, planned, reserve
 from tests.support.postgres import Server

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -106,10 +107,13 @@ def _guarantee(job: Job) -> dict[str, object]:
 def numerical_bound(job: Job, charges: Sequence[Charge] | None = None) -> dict[str, float]:
     """Epsilon at some deltas where that is less than the budget says; empty where it is not, or nothing is fixed.
 
-    charges: Of a run; events that do not account for all of them give no bound.
+    charges: Of a run; where one of them is not that of an event there is no bound.
     """
     events = job.plan.events if job.popularity is None else ()
-    if charges is not None and sum(charge.amount for charge in charges) > sum(event.charged for event in events):
+    planned: Counter[Fraction] = Counter()
+    for event in events:
+        planned[event.charged / event.calls] += event.calls
+    if Counter(charge.amount for charge in charges or () if charge.amount) - planned:
         return {}
     bounds = {delta: epsilon_of_events(events, delta) for delta in _deltas(job)} if events else {}
     return {f"{delta:g}": found for delta, found in bounds.items() if found < 0.999 * epsilon_of(job.budget, delta)}

@@ -57,6 +57,7 @@ def _exp_table() -> NDArray[np.float64]:
 
 
 _EXP = _exp_table()
+_EXP.setflags(write=False)
 
 
 class Constants(NamedTuple):

@@ -116,6 +116,8 @@ def envelope(law: Law) -> Envelope:
     ranks[:used] = np.concatenate([np.arange(count) for count in counts])
     inside = np.zeros(RECTANGLES, dtype=np.bool_)
     inside[:used] = ranks[:used] < np.repeat(below, counts)
+    for table in (bins, ranks, inside):  # They serve every release of the process.
+        table.setflags(write=False)
     return Envelope(law, width_bits, height, tail, bins, ranks, inside)
 
 

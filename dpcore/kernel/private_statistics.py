@@ -8,13 +8,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from threading import Lock
 from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.exact_statistics import Statistics
+from dpcore.frozen import frozen
 from dpcore.kernel import bernoulli, weighted_sampler
+from dpcore.kernel.arguments import check_queries, plain_fraction, plain_integer
 from dpcore.kernel.blocks import Progress, silent
 from dpcore.kernel.budget import Budget, Charge, Filter
 from dpcore.kernel.exact_answers import ExactAnswers
@@ -51,6 +54,7 @@ class PrivateStatistics:
         self._exact = ExactAnswers(statistics)  # SENSITIVE
         self._journal = journal
         self._answers = 0
+        self._at_work = Lock()
         ledger.reserve(budget)
 
     @property
@@ -73,6 +77,8 @@ class PrivateStatistics:
 
         The answers and the scale of products are in units of their integer rows / denominator.
         """
+        check_queries(queries)
+        share = plain_fraction("share", share)
         amount = self.terms.amount(share)
         scale = self.terms.measure_scale(queries, share)
         noise = self.terms.noise
@@ -90,7 +96,9 @@ class PrivateStatistics:
         """Index of a clique whose score is nearly the largest: the exponential mechanism by exact noisy maximum."""
         if type(score) is not L1Error:
             raise TypeError(f"score of type {type(score).__name__}; want L1Error, whose sensitivity is proved")
+        check_queries(candidates)
         score.check(candidates)
+        share = plain_fraction("share", share)
         amount = self.terms.amount(share)
         scale = self.terms.select_scale(score, share)
         request = ["select", candidates.digest(), _digest(*score.public_parts()), scale.hex()]
@@ -118,11 +126,14 @@ class PrivateStatistics:
         """
         if answer_sensitivity(self.terms.unit) != 1:
             raise ValueError("sample needs units that hold one row or one basket; want max_rows_per_unit: 1")
+        check_queries(queries)
+        slope, offsets = plain_fraction("slope", slope), frozen(offsets, np.float64)
+        total, size = plain_integer("total", total), plain_integer("size", size)
         if offsets.shape != (2 * queries.size,) or total < 1 or size < 1:
             raise ValueError(f"offsets {offsets.shape}, total {total}, size {size}; want ({2 * queries.size},), >= 1")
         amount = self.terms.draws_amount(slope, total, size)
         per_count = float(slope) / math.log(2.0) / total
-        powers = np.asarray(offsets, dtype=np.float64) / math.log(2.0)
+        powers = offsets / math.log(2.0)
         powers -= powers.max()
         weighted_sampler.check_scores(per_count, total, powers)
         request: list[str | int] = ["sample", queries.digest(), per_count.hex(), _digest(powers), total, size]
@@ -158,11 +169,16 @@ class PrivateStatistics:
         """
         if answer_sensitivity(self.terms.unit) != 1:
             raise ValueError("retain needs units that hold one row or one basket; want max_rows_per_unit: 1")
+        check_queries(queries)
+        if drawn.dtype != np.int64:
+            raise ValueError(f"drawn indices of {drawn.dtype}; want int64")
+        slope, offsets, drawn = plain_fraction("slope", slope), frozen(offsets, np.float64), frozen(drawn, np.int64)
+        total = plain_integer("total", total)
         if offsets.shape != (2 * queries.size,) or total < 1 or drawn.ndim != 1 or not drawn.size:
             raise ValueError(f"offsets {offsets.shape}, total {total}, drawn {drawn.shape}; want one index or more")
-        if drawn.dtype != np.int64 or drawn.min() < 0 or drawn.max() >= 2 * queries.size:
-            raise ValueError(f"drawn indices of {drawn.dtype}; want int64 in 0 .. {2 * queries.size - 1}")
-        per_count, powers = float(slope) / math.log(2.0) / total, np.asarray(offsets, np.float64) / math.log(2.0)
+        if drawn.min() < 0 or drawn.max() >= 2 * queries.size:
+            raise ValueError(f"a drawn index is none of the queries; want 0 .. {2 * queries.size - 1}")
+        per_count, powers = float(slope) / math.log(2.0) / total, offsets / math.log(2.0)
         weighted_sampler.check_scores(per_count, total, powers)
         gaps = _gaps(slope, offsets, drawn)
         amount = self.terms.retain_amount(slope, total, gaps)
@@ -177,16 +193,25 @@ class PrivateStatistics:
     def _answer(
         self, label: str, request: Sequence[str | int], amount: Fraction, draw: Callable[[], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
-        """Charge, then replay or draw, then remember, then answer."""
+        """Charge, then replay or draw, then remember, then answer; one call at a time.
+
+        Raises RuntimeError for a call from another thread, or from a progress callback, while one is under way: the
+        order of answers, and the sum of charges, would depend on luck.
+        """
         digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()
-        index = self._answers
-        self._filter.charge(label, amount)
-        answer = self._journal.recall(index, digest)
-        if answer is None:
-            answer = draw()
-            self._journal.record(index, digest, answer)
-        self._answers += 1
-        return answer
+        if not self._at_work.acquire(blocking=False):
+            raise RuntimeError(f"{label}: another call of the kernel is under way; want one at a time")
+        try:
+            index = self._answers
+            self._filter.charge(label, amount)
+            answer = self._journal.recall(index, digest)
+            if answer is None:
+                answer = draw()
+                self._journal.record(index, digest, answer)
+            self._answers += 1
+            return answer
+        finally:
+            self._at_work.release()
 
 
 def _gaps(slope: Fraction, offsets: NDArray[np.float64], drawn: NDArray[np.int64]) -> Counter[Fraction]:

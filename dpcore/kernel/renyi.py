@@ -16,6 +16,7 @@ from fractions import Fraction
 from dpcore.kernel.conversion import epsilon_of_curve
 
 _SLACK = 1e-9
+_ULPS = 2.0**-48
 _SMALL = 0.01  # alpha epsilon below which the quadratic bounds are as good as the curves, and lose no digits.
 
 
@@ -29,12 +30,16 @@ class Loss(StrEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """``count`` kernel calls or draws of one kind and size. charged: All they cost, in the currency of the budget."""
+    """``count`` mechanisms of one kind and size, in ``calls`` calls of the kernel that cost the same.
+
+    charged: All they cost, in the currency of the budget.
+    """
 
     loss: Loss
     size: Fraction
     count: int
     charged: Fraction
+    calls: int = 1
 
 
 def epsilon_of_events(events: Sequence[Event], delta: float) -> float:
@@ -72,7 +77,10 @@ def _of_bounded_range(epsilon: float, alpha: float) -> float:
     log_a = math.log(-math.expm1(-(alpha - 1) * epsilon)) - _log_expm1(epsilon)
     log_b = math.log(-math.expm1(-alpha * epsilon)) - math.log(-math.expm1(-epsilon))
     log_u = math.log(alpha / (alpha - 1)) + log_a - log_b
-    return min(quadratic, (log_a - math.log(alpha - 1) - alpha * log_u) / (alpha - 1) * (1 + _SLACK))
+    found = (log_a - math.log(alpha - 1) - alpha * log_u) / (alpha - 1) * (1 + _SLACK)
+    # Logarithms near each other are subtracted and multiplied by alpha: their rounding is added on the safe side.
+    lost = _ULPS * (abs(log_a) + abs(log_b) + abs(math.log(alpha - 1)) + 1) * alpha / (alpha - 1)
+    return min(quadratic, found + lost)
 
 
 def _of_pure(epsilon: float, alpha: float) -> float:

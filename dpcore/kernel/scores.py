@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore.frozen import frozen
 from dpcore.kernel.sensitivity import PrivacyUnit, marginal_l1_sensitivity
 from dpcore.queries import Marginals
 
@@ -33,7 +34,9 @@ class L1Error:
     penalties: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        for name, values in (("estimate", self.estimate), ("weights", self.weights), ("penalties", self.penalties)):
+        for name in ("estimate", "weights", "penalties"):
+            values = frozen(getattr(self, name), np.float64)
+            object.__setattr__(self, name, values)
             if not np.isfinite(values).all() or (np.abs(values) > _LARGEST).any():
                 raise ValueError(f"{name} of a score holds a number that is not finite or above 2^44 in size")
         if (self.weights <= 0).any():
@@ -48,7 +51,7 @@ class L1Error:
             if found[name].shape != shape:
                 # Another shape would be broadcast, and a unit would move a score more often than once.
                 raise ValueError(f"{name} of a score have shape {found[name].shape}; want {shape}")
-        if (np.add.reduceat(np.abs(self.estimate), _starts(queries)) > _LARGEST).any():
+        if not (np.add.reduceat(np.abs(self.estimate), _starts(queries)) <= _LARGEST).all():
             raise ValueError("the estimate of a score sums to more than 2^44 for one clique; want at most 2^44")
 
     def public_parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

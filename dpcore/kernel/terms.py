@@ -59,7 +59,7 @@ class Terms:
             Currency.ZCDP: (Loss.GAUSSIAN, 2 * amount),
             Currency.GDP: (Loss.GAUSSIAN, amount),
         }[self.budget.currency]
-        return Event(loss, size, calls, calls * amount)
+        return Event(loss, size, calls, calls * amount, calls)
 
     def selected(self, share: Fraction, calls: int = 1) -> Event:
         """What is fixed in advance about ``calls`` selections, each for this share.
@@ -72,7 +72,7 @@ class Terms:
             Currency.ZCDP: (Loss.BOUNDED_RANGE, Fraction(math.sqrt(8 * float(amount)) * (1 + _SLACK))),
             Currency.GDP: (Loss.BOUNDED_RANGE, bounded_range_of_gdp(amount)),
         }[self.budget.currency]
-        return Event(loss, size, calls, calls * amount)
+        return Event(loss, size, calls, calls * amount, calls)
 
     def drawn(self, slope: Fraction, total: int, size: int) -> Event:
         """What is fixed in advance about ``size`` draws of one ``sample``."""
@@ -84,7 +84,8 @@ class Terms:
 
         A count moves every log-weight by slope r / total: between neighbours that add or remove a unit all in one
         direction or not at all, so the range is slope r / total; where a unit is replaced in both, so twice that.
-        Weights of relative error XI add 4 XI. With slope 0 nothing depends on the data.
+        Log-weights that are off by less than XI in each dataset add less than 4 XI. With slope 0 nothing depends on the
+        data.
 
         Source: full DualQuery paper, proof of Theorem 4.2, for replace-one; design, section 4, for add/remove.
         """
@@ -114,8 +115,11 @@ class Terms:
         return rounded_up(sum((bits * self._bit_cost(width, gap) for gap, bits in gaps.items()), Fraction(0)))
 
     def _bit_cost(self, width: Fraction, gap: Fraction) -> Fraction:
-        """One bit; the factors of ``width`` are rounded up by more than the error of their floats."""
-        at_zero = Fraction((1 + _SLACK) / math.expm1(float(gap - 2 * XI)))
+        """One bit; the factors of ``width`` are rounded up by more than the error of their floats.
+
+        A gap above 700, where doubles end, is priced as 700.
+        """
+        at_zero = Fraction((1 + _SLACK) / math.expm1(min(700.0, float(gap - 2 * XI))))
         if self.budget.currency is Currency.PURE:
             return width * max(Fraction(1), at_zero)
         return bounded_range_cost(self.budget.currency, width * (1 + at_zero))

@@ -30,6 +30,7 @@ LARGEST_SCORE = 4096.0
 LARGEST_SLOTS = 1 << 32  # Mantissas are below 2^31, class totals below 2^63.
 
 _TABLE = np.array([2.0 ** (step / 256) for step in range(256)])
+_TABLE.setflags(write=False)
 _LN2 = math.log(2.0)
 
 

@@ -103,7 +103,8 @@ class DualQuery:
         private.expect(queries)
         total, chances, measured = self._measure(private, queries.view)
         prior = _log_weights(workload)
-        schedule = self._schedule(private.terms, private.remaining_share, total, queries, prior)
+        for_draws = 1 - sum(self._shares(private.terms), Fraction(0))
+        schedule = self._schedule(private.terms, for_draws, total, queries, prior)
         oracle = self.best_response_oracle()
         hits = np.zeros(queries.size, dtype=np.int64)  # Earlier records that satisfy each query.
         records = np.empty((schedule.rounds, -(-queries.view.columns // 8)), dtype=np.uint8)

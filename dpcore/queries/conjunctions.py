@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView
+from dpcore.frozen import frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +27,7 @@ class Conjunctions:
     negated: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
-        columns = np.ascontiguousarray(self.columns, dtype=np.int32)
-        negated = np.ascontiguousarray(self.negated, dtype=np.bool_)
+        columns, negated = frozen(self.columns, np.int32), frozen(self.negated, np.bool_)
         if columns.ndim != 2 or columns.shape != negated.shape or columns.size == 0:
             raise ValueError(f"columns {columns.shape} and negated {negated.shape}; want one non-empty shape [m, k]")
         if columns.min() < 0 or columns.max() >= self.view.columns:
@@ -35,8 +35,6 @@ class Conjunctions:
         ordered = np.sort(columns, axis=1)
         if (ordered[:, 1:] == ordered[:, :-1]).any():
             raise ValueError("a conjunction names a column twice; want distinct columns")
-        columns.flags.writeable = False
-        negated.flags.writeable = False
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "negated", negated)
 

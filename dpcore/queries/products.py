@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
+from dpcore.frozen import frozen
 from dpcore.queries.marginals import Marginals
 
 LARGEST_ANSWER = 1 << 62
@@ -33,8 +34,8 @@ class Product:
     weight: int = 1
 
     def __post_init__(self) -> None:
-        if not 1 <= self.weight <= _LARGEST_WEIGHT:
-            raise ValueError(f"the weight of a product is {self.weight}; want 1 .. 2^40")
+        if type(self.weight) is not int or not 1 <= self.weight <= _LARGEST_WEIGHT:  # A float would be cut off.
+            raise ValueError(f"the weight of a product is {self.weight}; want an int in 1 .. 2^40")
         if len(self.matrices) != len(self.clique):
             raise ValueError(f"{len(self.matrices)} matrices for {len(self.clique)} attributes; want one each")
         object.__setattr__(self, "matrices", tuple(_checked(matrix) for matrix in self.matrices))
@@ -67,8 +68,10 @@ class Products:
     denominator: int = 1
 
     def __post_init__(self) -> None:
-        if not self.terms or self.denominator < 1:
-            raise ValueError(f"{len(self.terms)} terms over the denominator {self.denominator}; want >= 1 of both")
+        if not self.terms or type(self.denominator) is not int or self.denominator < 1:
+            raise ValueError(f"{len(self.terms)} terms over the denominator {self.denominator}; want integers >= 1")
+        if any(type(term) is not Product for term in self.terms):
+            raise ValueError("a term that is no Product; want Products alone")
         for term in self.terms:
             if self.domain.canonical(term.clique) != term.clique:
                 raise ValueError(f"clique {term.clique}; want its attributes in the order {list(self.domain.names)}")
@@ -123,16 +126,14 @@ def rounded_rows(matrix: NDArray[np.float64], bits: int) -> tuple[NDArray[np.int
 
 
 def _checked(matrix: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A read-only copy of integers. A matrix of floats is refused: its sensitivity would be that of something else."""
+    """A copy that cannot be changed. Floats are refused: their sensitivity would be that of other numbers."""
     if not np.issubdtype(matrix.dtype, np.signedinteger) or matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"a matrix of {matrix.dtype} {matrix.shape}; want integers, one row and one column or more")
     if not matrix.any():
         raise ValueError("a matrix of zeros; want a row that asks something")
     if (np.square(matrix, dtype=np.float64).sum(axis=0) > 0.99 * _LARGEST_SQUARE).any():
         raise ValueError("a column of a matrix has a square above 2^60; want smaller integers")
-    copy = np.array(matrix, dtype=np.int64, order="C")
-    copy.flags.writeable = False
-    return copy
+    return frozen(matrix, np.int64)
 
 
 def _applied(term: Product, table: NDArray[np.int64], largest_rows: int) -> NDArray[np.int64]:

@@ -36,6 +36,8 @@ BREACHES = [
     Breach("rooms", "dpcore/kernel/budget.py", "import dpcore.strategies"),
     Breach("exact", "dpcore/mechanisms/extra.py", "from dpcore.exact_statistics import Statistics"),
     Breach("exact", "jobs/extra.py", "from dpcore.exact_statistics import Statistics"),
+    Breach("doors", "dpcore/mechanisms/mwem.py", "import dpcore.kernel.noise"),
+    Breach("doors", "jobs/extra.py", "from dpcore.kernel.exact_answers import ExactAnswers"),
     Breach("opendp", "dpcore/kernel/budget.py", "import opendp.prelude"),
     Breach("opendp", "jobs/extra.py", "import opendp.prelude"),
     Breach("numba", "dpcore/estimation/extra.py", "from numba import njit"),

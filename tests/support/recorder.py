@@ -146,6 +146,8 @@ def record(scene: Scene, statistics: Statistics, kept: Sequence[Draw] | None = N
         Samplers(kept).watched() as samplers,
     ):
         warnings.simplefilter("always")
+        # The garbage collector speaks of what earlier tests left open, whenever it runs.
+        warnings.simplefilter("ignore", ResourceWarning)
         _run(scene, statistics, generator, trace)
     trace.draws = samplers.draws
     trace.events += [("draw", draw.kind, *draw.public) for draw in samplers.draws]

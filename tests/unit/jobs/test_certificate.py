@@ -79,10 +79,12 @@ def test_a_run_whose_steps_are_all_fixed_has_a_numerical_bound(tmp_path: Path) -
     bound = numerical_bound(made)
     assert set(bound) == {"1e-06", "1e-09", "1e-12"}
     assert 0.1 < bound["1e-06"] < bound["1e-09"] < bound["1e-12"] < 1.0
-    charges = [Charge("all of it", sum((event.charged for event in made.plan.events), Fraction(0)))]
-    assert certificate(made, made.stand_in, Drawn(charges, 1, "f0"), 300)["numerical_bound"] == bound
-    beyond = [Charge("another call", Fraction(3))]
-    assert numerical_bound(made, beyond) == {}  # The run was charged for more than the plan knows of.
+    charges = [Charge("a call", event.charged / event.calls) for event in made.plan.events for _ in range(event.calls)]
+    assert certificate(made, made.stand_in, Drawn(tuple(charges), 1, "f0"), 300)["numerical_bound"] == bound
+    assert numerical_bound(made, charges[:-1]) == bound
+    # One call instead of many, or a call more, is not what was fixed in advance.
+    assert numerical_bound(made, [Charge("all", sum((charge.amount for charge in charges), Fraction(0)))]) == {}
+    assert numerical_bound(made, [*charges, charges[0]]) == {}
 
 
 def test_gaussians_alone_have_no_better_bound_than_their_own(tmp_path: Path) -> None:

@@ -1,0 +1,39 @@
+"""What a mechanism hands to a verb, taken only where it is plain. TRUSTED.
+
+Mechanisms are not trusted. A number or a query that answers differently when it is asked twice could be charged as one
+thing and drawn as another, so a verb takes the exact types whose values cannot change, and copies arrays.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.queries import Conjunctions, Marginals, Products, Queries, UnitCount
+
+_QUERIES: Final = (Marginals, Conjunctions, Products, UnitCount)
+
+
+def plain_fraction(name: str, value: Fraction) -> Fraction:
+    """An exact number. Raises TypeError for a float or a subclass of Fraction."""
+    if type(value) not in (Fraction, int):
+        raise TypeError(f"{name} is a {type(value).__name__}; want a Fraction")
+    return Fraction(value)
+
+
+def plain_integer(name: str, value: int) -> int:
+    """An integer of Python. Raises TypeError for every other type, bool and numpy's integers among them."""
+    if type(value) is not int:
+        raise TypeError(f"{name} is a {type(value).__name__}; want an int")
+    return value
+
+
+def check_queries(queries: Queries | UnitCount) -> None:
+    """Raises TypeError for a subclass of a query or of what it speaks of: its digest could name other queries."""
+    if type(queries) not in _QUERIES:
+        raise TypeError(f"queries of type {type(queries).__name__}; want one of the closed union, no subclass")
+    if isinstance(queries, Conjunctions) and type(queries.view) is not BinaryView:
+        raise TypeError("conjunctions over a subclass of BinaryView; want a BinaryView")
+    if isinstance(queries, Marginals | Products) and type(queries.domain) is not Domain:
+        raise TypeError("marginals over a subclass of Domain; want a Domain")

@@ -12,11 +12,14 @@ from typing import Any
 import psutil
 
 
+_RESULTS = ("tests/benchmarks/results", "tests/audit/results", "tests/audit/RESULTS.md")
+
+
 def commit(root: Path) -> str:
     """The commit, with ``-dirty`` when files other than results differ from it; ``unknown`` outside a repository."""
     try:
         head = _git(root, "rev-parse", "HEAD")
-        changed = _git(root, "status", "--porcelain", "--", ".", ":!tests/benchmarks/results")
+        changed = _git(root, "status", "--porcelain", "--", ".", *(f":!{place}" for place in _RESULTS))
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return f"{head}-dirty" if changed else head

@@ -11,7 +11,6 @@ from typing import Any
 
 import psutil
 
-
 _RESULTS = ("tests/benchmarks/results", "tests/audit/results", "tests/audit/RESULTS.md")
 
 

@@ -33,11 +33,12 @@ class DomainTooLargeError(ConfigError):
 class BudgetExceededError(MarqueeError):
     """A charge was refused; nothing was drawn."""
 
-    def __init__(self, label: str, requested: Fraction, remaining: Fraction, currency: str) -> None:
-        super().__init__(
+    def __init__(self, label: str, requested: Fraction, remaining: Fraction, currency: str, wanted: str = "") -> None:
+        said = (
             f"{label}: charge of {currency}={float(requested):.6g} refused: "
             f"only {currency}={float(remaining):.6g} remains; no noise was drawn"
         )
+        super().__init__(f"{said}; want {wanted}" if wanted else said)
         self.requested = requested
         self.remaining = remaining
         self.currency = currency

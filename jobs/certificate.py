@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,23 @@ from jobs.figures import exactly
 from jobs.job import Job
 from jobs.mechanisms import settings_of
 from jobs.version import versions
-from pipelines.layout import TableLayout
+from pipelines.attributes import Attribute
+from pipelines.layout import Layout, TableLayout
 
 _NEIGHBOURS = {
     "add_remove_unit": "two datasets are neighbours when one has one unit more than the other",
     "replace_one_unit": "two datasets are neighbours when one unit is exchanged for another; their number is public",
 }
 _OTHER_DELTAS = (1e-6, 1e-9, 1e-12)
+_NOISE_SCALES = (
+    "noise_scale of a measurement is in counts: b of a discrete Laplace, with mass exp(-|z| / b), or sigma of a "
+    "Gaussian; that of a selection is in steps of its integer scores; null for draws, which have no scale"
+)
+_BOUND = (
+    "epsilon of all kernel calls together at each delta: less than the guarantee says, as every call was fixed in "
+    "advance; the ledger is charged what the guarantee says"
+)
+_NO_BOUND = "no bound is below what the guarantee says, or not every call was fixed in advance"
 _LIMITS = (
     "The guarantee covers what this folder holds; run times, memory, file sizes and failures of a run are not covered.",
     "It rests on the unit column: someone who appears under several units has several times the loss.",
@@ -60,9 +71,10 @@ def certificate(job: Job, workload: Workload, drawn: Drawn, synthetic_rows: int 
         "release_id": job.release_id,
         "dataset": {"name": config.dataset.name, "snapshot": config.dataset.snapshot},
         "guarantee": _guarantee(job),
-        "numerical_bound": numerical_bound(job, drawn.charges),
-        "charges": [{"label": charge.label, **_exact(charge.amount)} for charge in drawn.charges],
-        "charged": _exact(sum((charge.amount for charge in drawn.charges), Fraction(0))),
+        "numerical_bound": _explained_bound(numerical_bound(job, drawn.charges)),
+        "charges": [_charge(charge) for charge in drawn.charges],
+        "noise_scales": _NOISE_SCALES,
+        "used_by_kernel_calls": _exact(sum((charge.amount for charge in drawn.charges), Fraction(0))),
         "public_facts": _public_facts(job),
         "mechanism": {"name": config.mechanism.name, "settings": settings_of(job.mechanism)},
         "workload": _workload(job, workload),
@@ -99,9 +111,17 @@ def _guarantee(job: Job) -> dict[str, object]:
         "delta": privacy.delta,
         "currency": _currency(job.budget),
         "additive_noise": noise_of(job.budget.currency).value,
-        **_exact(job.budget.amount),
+        "reserved_in_the_ledger": _exact(job.budget.amount),
         "epsilon_at_other_deltas": _at_other_deltas(job.budget),
     }
+
+
+def _charge(charge: Charge) -> dict[str, object]:
+    return {"label": charge.label, **_exact(charge.amount), "noise_scale": charge.scale}
+
+
+def _explained_bound(bound: dict[str, float]) -> dict[str, object]:
+    return {"note": _BOUND if bound else _NO_BOUND, "epsilon_at_delta": bound}
 
 
 def numerical_bound(job: Job, charges: Sequence[Charge] | None = None) -> dict[str, float]:
@@ -139,15 +159,32 @@ def _exact(amount: Fraction) -> dict[str, object]:
 
 
 def _public_facts(job: Job) -> dict[str, Any]:
-    table = isinstance(job.layout, TableLayout)
+    layout = job.layout
+    table = isinstance(layout, TableLayout)
     return {
         "shape": job.config.dataset.shape,
         "unit": job.config.dataset.unit,
         "units": job.config.privacy.units,
         ("max_rows_per_unit" if table else "max_items_per_unit"): job.unit.contribution.bound,
-        "columns": list(job.layout.columns),
+        "columns": list(layout.columns),
         "clustered_by_unit": job.config.dataset.clustered_by_unit,
+        "accounting": job.config.privacy.accounting,
+        "consumer": job.config.privacy.consumer,
+        **_domain(layout),
     }
+
+
+def _domain(layout: Layout) -> dict[str, object]:
+    if isinstance(layout, TableLayout):
+        return {"attributes": [_attribute(attribute) for attribute in layout.schema.attributes]}
+    return {"items": layout.items}
+
+
+def _attribute(attribute: Attribute) -> dict[str, object]:
+    """What the schema says of an attribute, in numbers; ``hashes.schema`` covers its values and edges."""
+    listed = "values" if attribute.values else "bins"
+    kind = attribute.kind.value
+    return {"name": attribute.name, "type": kind, listed: attribute.known, "codes": attribute.size}
 
 
 def _workload(job: Job, workload: Workload) -> dict[str, object]:
@@ -161,6 +198,15 @@ def _hashes(job: Job, workload: Workload, drawn: Drawn) -> dict[str, object]:
     """SHA-256 of what the release was made from, all of it public: with them it can be told from any other."""
     return {
         "config_schema_and_version": job.release_id,
+        "schema": _schema_digest(job),
         "workload": workload.queries.digest(),
         "kernel_answers": {"answers": drawn.answers, "chain": drawn.head},
     }
+
+
+def _schema_digest(job: Job) -> str | None:
+    """SHA-256 of the meaning of the schema, as canonical JSON; None for baskets, which have none."""
+    if not isinstance(job.layout, TableLayout):
+        return None
+    content = json.dumps(asdict(job.layout.schema), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(content.encode()).hexdigest()

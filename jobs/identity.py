@@ -33,9 +33,19 @@ def release_id(config: Config, schema: Schema | None) -> str:
 def bound_path(path: str) -> str:
     """One spelling of a dataset's path: absolute, links resolved, a folder for all the Parquet files in it.
 
+    A glob is the folder above its first wildcard, whatever it matches today: so it overlaps every other spelling of
+    the same files, and some files that it leaves out.
+
     It guards against accidents (two names for one dataset, two budgets), not against an operator who copies files.
     """
-    path = re.sub(r"(/\*\*)?/\*(\.parquet)?$", "", path).rstrip("/")
-    if path.startswith("file://"):
-        path = path.removeprefix("file://")
-    return path if "://" in path else os.path.realpath(os.path.expanduser(path))
+    path = path.removeprefix("file://")
+    if "://" in path:
+        return _fixed_part(path).rstrip("/")
+    path = os.path.expanduser(path)
+    return os.path.realpath(path if os.path.exists(path) else _fixed_part(path))
+
+
+def _fixed_part(path: str) -> str:
+    """The components before the first that holds a wildcard; all of them where none does."""
+    glob = re.search(r"[^/]*[*?\[]", path)
+    return path if glob is None else path[: glob.start()]

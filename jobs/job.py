@@ -68,7 +68,7 @@ def job_of(config: Config, folder: Path) -> Job:
     schema = load_schema(folder / config.dataset.table_schema) if config.dataset.table_schema else None
     layout = layout_of(config.dataset, schema)
     unit = _unit(config, layout)
-    budget = budget_of(config.privacy.epsilon, config.privacy.delta, currency_of(config.privacy, mechanism))
+    budget = _budget(config.privacy, currency_of(config.privacy, mechanism))
     popularity, rest = _parts(config, budget)
     stand_in = workload_of(config, layout)
     plan = _plan(mechanism, Terms(unit, rest), stand_in)
@@ -101,6 +101,16 @@ def currency_of(privacy: Privacy, mechanism: Mechanism) -> Currency:
         only_gaussians = isinstance(mechanism, Gaussian | Independent)
         return Currency.PURE if privacy.delta == 0 else Currency.GDP if only_gaussians else Currency.ZCDP
     return {"pure": Currency.PURE, "zcdp": Currency.ZCDP, "gdp": Currency.GDP}[privacy.accounting]
+
+
+def _budget(privacy: Privacy, currency: Currency) -> Budget:
+    try:
+        return budget_of(privacy.epsilon, privacy.delta, currency)
+    except ValueError as error:
+        raise ConfigError(
+            f"privacy.epsilon is {privacy.epsilon:g} and privacy.delta is {privacy.delta:g}: no budget in {currency} "
+            "can be computed for them; want a delta of 0 or at least 1e-300, and an epsilon that is not so near 0"
+        ) from error
 
 
 def _parts(config: Config, budget: Budget) -> tuple[Budget | None, Budget]:

@@ -6,8 +6,10 @@ import hashlib
 import json
 import os
 import shutil
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from dpcore.errors import ConfigError, IntegrityError
 from jobs.journal import sync_folder
@@ -89,11 +91,44 @@ def finish(output: Path) -> None:
 
 
 def verify(output: Path) -> None:
-    """Raises IntegrityError when a published file is not what the manifest says."""
-    for entry in json.loads((output / MANIFEST).read_text(encoding="utf-8"))["files"]:
-        path = output / entry["path"]
-        if not path.is_file() or path.stat().st_size != entry["bytes"] or _sha256(path) != entry["sha256"]:
+    """Raises IntegrityError when a published folder does not hold exactly the files that its manifest names."""
+    entries = _entries(output)
+    for entry in entries:
+        path = output / entry.path
+        if not path.is_file() or path.stat().st_size != entry.size or _sha256(path) != entry.sha256:
             raise IntegrityError(f"{path} is not the file that was published; want the bytes its manifest names")
+    known = {output / name for name in (MANIFEST, SUCCESS, *(entry.path for entry in entries))}
+    for path in sorted(output.rglob("*")):
+        if path not in known and (path.is_symlink() or not path.is_dir()):
+            raise IntegrityError(f"{path} is no file of the release; want only what its manifest names, move it away")
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A published file, as the manifest names it. path: Relative to the folder. size: In bytes."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+def _entries(output: Path) -> list[_Entry]:
+    """The files that a manifest names. Raises IntegrityError when it is not a manifest as ``publish`` writes it."""
+    try:
+        content = json.loads((output / MANIFEST).read_text(encoding="utf-8"))
+        return [_entry(found) for found in content["files"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise IntegrityError(
+            f"{output / MANIFEST} does not name the files of a release ({type(error).__name__}); want the one that was "
+            "published"
+        ) from error
+
+
+def _entry(found: dict[str, Any]) -> _Entry:
+    entry = _Entry(found["path"], found["bytes"], found["sha256"])
+    if (type(entry.path), type(entry.size), type(entry.sha256)) != (str, int, str):
+        raise TypeError("an entry of a manifest; want path, bytes and sha256")
+    return entry
 
 
 def _holder(output: Path) -> str | None:
@@ -105,7 +140,7 @@ def _holder(output: Path) -> str | None:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
 
 
 def _sha256(path: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import final
@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.errors import ConfigError, IntegrityError
+from dpcore.errors import ConfigError, InputError, IntegrityError
 from dpcore.kernel.budget import Budget, Charge
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.mechanisms.api import Progress, Release
@@ -55,7 +55,8 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
 
     engine: In place of the config's; it changes speed, never the result.
 
-    Everything is checked before anything is reserved. Raises what ``jobs.exit_codes`` maps to exit codes.
+    Everything is checked before anything is reserved. A finished release needs its ledger and its folder alone: its
+    input may be gone, but where it is there it must be the same. Raises what ``jobs.exit_codes`` maps to exit codes.
     """
     _warn_of_a_large_delta(job)
     _check_output(job)
@@ -65,8 +66,17 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
     known = ledger.release(job.release_id)
     if published is not Standing.ABSENT and (known is None or known.state.step < State.ESTIMATED.step):
         raise IntegrityError(f"output {job.output} holds this release, but the ledger never saw it; want its ledger")
-    source = _source(job, dataset)
-    record = ledger.plan(_planned(job, source, dataset))
+    try:
+        source = _source(job, dataset)
+        planned = _planned(job, source, dataset)
+    except InputError:
+        if known is None or not _is_done(job, dataset, known):
+            raise
+        done = _finished(job, ledger, known, published)
+        if done is None:
+            raise
+        return done
+    record = ledger.plan(planned)
     log.info("planned", release=job.release_id[:12], dataset=dataset.name, state=record.state.value)
     done = _finished(job, ledger, record, published)
     if done is not None:
@@ -147,7 +157,7 @@ def buy_popularity(
         return None, ()
     private = PrivateStatistics(statistics, unit=job.unit, budget=job.popularity, ledger=port, journal=journal)
     weights = noisy_popularity(private, job.layout.view, private.remaining_share)
-    return weights, tuple(Charge(f"popularity {charge.label}", charge.amount) for charge in private.charges)
+    return weights, tuple(replace(charge, label=f"popularity {charge.label}") for charge in private.charges)
 
 
 def open_journal(job: Job, ledger: SqlLedger, record: ReleaseRecord) -> FileJournal:
@@ -187,6 +197,12 @@ def _write(job: Job, made: Made, journal: FileJournal, staging: Path, progress: 
         log.info("no synthetic rows: this mechanism gives answers without a model", mechanism=job.config.mechanism.name)
     drawn = Drawn(made.charges, len(journal), journal.head)
     write_certificate(staging / "certificate.json", job, workload, drawn, rows or None)
+
+
+def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
+    """Whether the ledger knows exactly this release as published; else a run looks at its input and is told why."""
+    same = (record.dataset, record.budget) == (dataset.name, job.budget)
+    return same and record.state is State.PUBLISHED and dataset.path == bound_path(job.config.dataset.path)
 
 
 def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Standing) -> Outcome | None:
@@ -239,7 +255,10 @@ def _check_output(job: Job) -> None:
     path = job.config.dataset.path
     folder = bound_path(path)
     deep = "**" in path or os.path.isdir(os.path.expanduser(path))
-    if deep and Path(os.path.realpath(job.output)).is_relative_to(folder):
+    output = Path(os.path.realpath(job.output))
+    matched = [output / "answers.parquet", output / "synthetic" / "part-0.parquet"]
+    inside = deep and output.is_relative_to(folder)
+    if inside or any(file.match(os.path.abspath(os.path.expanduser(path))) for file in matched):
         raise ConfigError(f"output {job.output} lies in the dataset's folder {folder}; want a folder outside it")
 
 

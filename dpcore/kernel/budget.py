@@ -45,10 +45,15 @@ class Budget:
 
 @dataclass(frozen=True)
 class Charge:
-    """What one kernel call cost, public."""
+    """What one kernel call cost, public.
+
+    scale: Of the noise that it paid for, from public terms: as ``Measurement.scale`` for a measurement, in counts; in
+        steps of the score's grid for a selection; None for a call without noise of one scale.
+    """
 
     label: str
     amount: Fraction
+    scale: float | None = None
 
 
 @dataclass

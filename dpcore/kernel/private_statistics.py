@@ -6,7 +6,8 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from threading import Lock
 from typing import Final, final
@@ -54,6 +55,7 @@ class PrivateStatistics:
         self._exact = ExactAnswers(statistics)  # SENSITIVE
         self._journal = journal
         self._answers = 0
+        self._scales: dict[int, float | None] = {}  # By the number of charges, from 1; public.
         self._at_work = Lock()
         ledger.reserve(budget)
 
@@ -64,7 +66,9 @@ class PrivateStatistics:
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        return tuple(self._filter.charges)
+        """What each call cost, in order, with the scale of its noise."""
+        charges = enumerate(self._filter.charges, start=1)
+        return tuple(replace(charge, scale=self._scales.get(number)) for number, charge in charges)
 
     def expect(self, queries: Queries) -> None:
         """Announces queries that later calls will ask, so that one pass over the data answers them all. Free."""
@@ -82,13 +86,13 @@ class PrivateStatistics:
         amount = self.terms.amount(share)
         scale = self.terms.measure_scale(queries, share)
         noise = self.terms.noise
-        request = ["measure", queries.digest(), noise.value, scale.hex()]
+        unit = queries.denominator if isinstance(queries, Products) else 1
+        request = _Request(("measure", queries.digest(), noise.value, scale.hex()), scale / unit)
 
         def draw() -> NDArray[np.int64]:
             return add_noise(self._exact.of(queries), noise, scale, progress)
 
         steps = self._answer(f"measure {queries.description}", request, amount, draw)
-        unit = queries.denominator if isinstance(queries, Products) else 1
         in_a_count = 1 << GRID_BITS if noise is Noise.ROUNDED_GAUSSIAN else 1
         return Measurement(queries, steps / (in_a_count * unit), noise, scale / unit)
 
@@ -101,7 +105,7 @@ class PrivateStatistics:
         share = plain_fraction("share", share)
         amount = self.terms.amount(share)
         scale = self.terms.select_scale(score, share)
-        request = ["select", candidates.digest(), _digest(*score.public_parts()), scale.hex()]
+        request = _Request(("select", candidates.digest(), _digest(*score.public_parts()), scale.hex()), scale)
 
         def draw() -> NDArray[np.int64]:
             scores = score.scores(candidates, self._exact.of(candidates))  # SENSITIVE
@@ -136,7 +140,7 @@ class PrivateStatistics:
         powers = offsets / math.log(2.0)
         powers -= powers.max()
         weighted_sampler.check_scores(per_count, total, powers)
-        request: list[str | int] = ["sample", queries.digest(), per_count.hex(), _digest(powers), total, size]
+        request = _Request(("sample", queries.digest(), per_count.hex(), _digest(powers), total, size))
 
         def draw() -> NDArray[np.int64]:
             counts = self._exact.with_complements(queries, total)  # SENSITIVE
@@ -182,7 +186,7 @@ class PrivateStatistics:
         weighted_sampler.check_scores(per_count, total, powers)
         gaps = _gaps(slope, offsets, drawn)
         amount = self.terms.retain_amount(slope, total, gaps)
-        request: list[str | int] = ["retain", queries.digest(), per_count.hex(), _digest(powers), total, _digest(drawn)]
+        request = _Request(("retain", queries.digest(), per_count.hex(), _digest(powers), total, _digest(drawn)))
 
         def draw() -> NDArray[np.int64]:
             counts = self._exact.with_complements(queries, total)[drawn]  # SENSITIVE
@@ -191,19 +195,20 @@ class PrivateStatistics:
         return self._answer(f"retain some of {drawn.size:,} draws", request, amount, draw).astype(np.bool_)
 
     def _answer(
-        self, label: str, request: Sequence[str | int], amount: Fraction, draw: Callable[[], NDArray[np.int64]]
+        self, label: str, request: _Request, amount: Fraction, draw: Callable[[], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
         """Charge, then replay or draw, then remember, then answer; one call at a time.
 
         Raises RuntimeError for a call from another thread, or from a progress callback, while one is under way: the
         order of answers, and the sum of charges, would depend on luck.
         """
-        digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps(request.parts).encode()).hexdigest()
         if not self._at_work.acquire(blocking=False):
             raise RuntimeError(f"{label}: another call of the kernel is under way; want one at a time")
         try:
             index = self._answers
             self._filter.charge(label, amount)
+            self._scales[len(self._filter.charges)] = request.scale
             answer = self._journal.recall(index, digest)
             if answer is None:
                 answer = draw()
@@ -212,6 +217,14 @@ class PrivateStatistics:
             return answer
         finally:
             self._at_work.release()
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What a call asks, public. parts: What the journal knows it by. scale: Of its noise, as its charge names it."""
+
+    parts: tuple[str | int, ...]
+    scale: float | None = None
 
 
 def _gaps(slope: Fraction, offsets: NDArray[np.float64], drawn: NDArray[np.int64]) -> Counter[Fraction]:

@@ -1,8 +1,12 @@
-"""marquee budget create | grant | show | history"""
+"""marquee budget create | grant | move | show | history"""
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from heapq import merge
+from itertools import accumulate
 from typing import Annotated
 
 import typer
@@ -10,11 +14,16 @@ import typer
 from dpcore.errors import ConfigError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import epsilon_of
-from jobs.config import LARGEST_EPSILON
+from jobs import log
+from jobs.config import LARGEST_EPSILON, LARGEST_QUIET_DELTA
 from jobs.figures import exactly
+from jobs.identity import bound_path
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
 from jobs.ledger.records import Accounting, ChargeRecord, ConsumerBudget, DatasetBudget, GrantRecord
 from jobs.ledger.windows import Window
+
+_LONGEST_NAME = 200  # As long as the columns of the ledger.
+_CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})  # Unicode's controls, lone surrogates and ends of lines.
 
 app = typer.Typer(help="The privacy budget of datasets, and of the consumers that share it.")
 
@@ -52,6 +61,8 @@ def create(
     """
     _check(dataset, epsilon, delta)
     known = SqlLedger(ledger)
+    if delta > LARGEST_QUIET_DELTA:
+        log.warning("--delta is large: want at most 1e-5, and far below one in the number of units")
     typer.echo(
         _line(known.create_dataset(dataset, epsilon, delta, accounting=accounting, consumers_only=consumers_only))
     )
@@ -71,7 +82,7 @@ def grant(
         Window,
         typer.Option(
             help="Calendar window, in UTC, after which a consumer's limit starts anew; none: one limit in all. A "
-            "window sets a pace; the dataset's total never starts anew and bounds every consumer."
+            "window sets a pace; the dataset's total never starts anew and bounds every consumer. It is chosen once."
         ),
     ] = Window.NONE,
     reason: Annotated[str, typer.Option(help="Why; kept for ever. Wanted when a dataset's total is raised.")] = "",
@@ -88,10 +99,10 @@ def grant(
         marquee budget grant --dataset adult --epsilon 4 --delta 1e-6 --reason "decision 12 of the privacy board"
     """
     _check(dataset, epsilon, delta)
+    _check_line("--reason", reason)
     known = SqlLedger(ledger)
     if consumer is not None:
-        if not consumer:
-            raise ConfigError("--consumer is empty; want the consumer's name")
+        _check_name("--consumer", consumer)
         typer.echo(_consumer_line(known.grant_consumer(dataset, consumer, epsilon, delta, window, reason), None))
         return
     if window is not Window.NONE:
@@ -99,6 +110,27 @@ def grant(
     if not reason.strip():
         raise ConfigError("--reason is missing; want why the dataset's total is raised")
     typer.echo(_line(known.raise_total(dataset, epsilon, delta, reason)))
+
+
+@app.command()
+def move(
+    dataset: Name,
+    path: Annotated[str, typer.Option(help="Where the data are now, as dataset.path of configs says it.")],
+    reason: Annotated[str, typer.Option(help="Why; kept for ever.")],
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+) -> None:
+    """Bind a dataset, whose data went elsewhere, to their new path; its budget stays, and the move on record.
+
+    Examples:
+
+        marquee budget move --dataset adult --path /archive/adult.parquet --reason "new disk"
+    """
+    _check_name("--dataset", dataset)
+    for option, text in (("--path", path), ("--reason", reason)):
+        _check_line(option, text)
+        if not text.strip():
+            raise ConfigError(f"{option} is empty; want where the data are now, and why they moved")
+    typer.echo(_line(SqlLedger(ledger).move(dataset, bound_path(path), reason)))
 
 
 @app.command()
@@ -117,10 +149,8 @@ def show(
         marquee budget show --ledger sqlite:///marquee.db --dataset adult
     """
     known = SqlLedger(ledger)
-    chosen = [one for one in known.datasets() if dataset in (None, one.name)]
-    if dataset is not None and not chosen:
-        raise ConfigError(f"the ledger has no dataset {dataset!r}; want a dataset with a budget")
-    for one in chosen:
+    known.check_there()
+    for one in known.datasets() if dataset is None else [known.verified(dataset)]:
         typer.echo(_line(one))
         for consumer in known.consumers(one.name):
             typer.echo(f"  {_consumer_line(consumer, one.currency)}")
@@ -138,10 +168,15 @@ def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
     """
     known = SqlLedger(ledger)
     charges = known.history(dataset)
-    lines = [(granted.granted, _grant_line(granted)) for granted in known.grants(dataset)]  # First of a second.
-    lines += [(charge.charged, _charge_line(charge)) for charge in charges]
-    for when, line in sorted(lines, key=lambda line: line[0]):
-        typer.echo(f"{when}  {line}")
+    granted = _in_order((grant.granted, f"{grant.granted}  {_grant_line(grant)}") for grant in known.grants(dataset))
+    charged = _in_order((charge.charged, f"{charge.charged}  {_charge_line(charge)}") for charge in charges)
+    for _, line in merge(granted, charged, key=lambda dated: dated[0]):  # Grants are the first of a second.
+        typer.echo(line)
+
+
+def _in_order(dated: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Lines in the order of their numbers, each with the latest time so far: a clock may have gone back."""
+    return accumulate(dated, lambda last, line: (max(last[0], line[0]), line[1]))
 
 
 def _check(dataset: str, epsilon: float, delta: float) -> None:
@@ -149,8 +184,22 @@ def _check(dataset: str, epsilon: float, delta: float) -> None:
         raise ConfigError(f"--epsilon is {epsilon:g}; want 0 < epsilon <= {LARGEST_EPSILON:g}")
     if not 0 <= delta < 1:
         raise ConfigError(f"--delta is {delta:g}; want 0 <= delta < 1")
-    if not dataset:
-        raise ConfigError("--dataset is empty; want the dataset's name")
+    _check_name("--dataset", dataset)
+
+
+def _check_name(option: str, name: str) -> None:
+    if not name:
+        raise ConfigError(f"{option} is empty; want the name of the {option.removeprefix('--')}")
+    if len(name) > _LONGEST_NAME:
+        raise ConfigError(f"{option} has {len(name)} characters; want at most {_LONGEST_NAME}")
+    _check_line(option, name)
+
+
+def _check_line(option: str, text: str) -> None:
+    """It is printed again for ever: no character of it may start a line or steer a terminal."""
+    for character in text:
+        if unicodedata.category(character) in _CONTROL:
+            raise ConfigError(f"{option} holds the control character U+{ord(character):04X}; want one line of text")
 
 
 def _line(dataset: DatasetBudget) -> str:

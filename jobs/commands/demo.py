@@ -96,7 +96,7 @@ def _show(job: Job) -> None:
         typer.echo(f"  {line}")
     typer.echo("certificate:")
     typer.echo(f"  {guarantee['promise']}")
-    cost = f"{guarantee['currency']} {guarantee['amount_as_number']:.6g}"
+    cost = f"{guarantee['currency']} {guarantee['reserved_in_the_ledger']['amount_as_number']:.6g}"
     typer.echo(f"  {cost} charged once to dataset {job.config.dataset.name!r}, in {len(certificate['charges'])} steps")
     typer.echo(f"  mechanism {certificate['mechanism']['name']}, {certificate['synthetic_rows']:,} synthetic rows")
     typer.echo(f"files: {job.config.output.path}/ (answers.parquet, synthetic/, certificate.json, manifest.json)")

@@ -8,6 +8,9 @@ from dpcore.errors import ConfigError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.gaussian_dp import gdp_of_pure
+from jobs.figures import exactly
+
+_OPEN = (Currency.ZCDP, Currency.GDP)  # What a budget with delta > 0 may be counted in.
 
 
 def charged_amount(budget: Budget, currency: Currency, dataset: str) -> Fraction:
@@ -56,6 +59,26 @@ def total_of(epsilon: float, delta: float, currency: Currency) -> Fraction:
         return budget_of(epsilon, delta, currency).amount
     except ValueError as error:
         raise ConfigError(f"no budget: {error}") from error
+
+
+def granted_amount(epsilon: float, delta: float, currency: Currency | None) -> Fraction | None:
+    """What (epsilon, delta) is in a dataset's currency, None where that is open: delta > 0 without ``currency``.
+
+    An open one is worked out all the same, in each that may be chosen, so that no first reservation can fail later.
+
+    Raises ConfigError where it is nothing.
+    """
+    amounts = [_granted_in(epsilon, delta, one) for one in ((currency,) if currency else _OPEN)]
+    return amounts[0] if currency else None
+
+
+def _granted_in(epsilon: float, delta: float, currency: Currency) -> Fraction:
+    try:
+        return total_of(epsilon, delta, currency)
+    except ConfigError as error:
+        raise ConfigError(
+            f"--epsilon {exactly(epsilon)} with --delta {exactly(delta)} cannot be counted in {currency.value}, {error}"
+        ) from error
 
 
 def advice(budget: Budget, currency: Currency, promise: tuple[float, float] | None) -> str:

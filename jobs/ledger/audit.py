@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy.engine import Row
 
 from dpcore.errors import IntegrityError
 from jobs.ledger.budgets import consumers, grants
-from jobs.ledger.records import DatasetBudget, State
+from jobs.ledger.records import ConsumerBudget, DatasetBudget, State
 from jobs.ledger.tables import CHARGES, RELEASES
+
+_SUM = "the sum of its charges is not what it has spent"
+
+
+def check_sums(connection: Connection, dataset: DatasetBudget, consumer: ConsumerBudget | None) -> None:
+    """What rows that may change say was spent, against the last charges, which may not; one row of each by an index.
+
+    consumer: As its row has it, not moved to another window.
+    """
+    of_dataset = CHARGES.c.dataset == dataset.name
+    last = _last(connection, of_dataset)
+    _want(dataset, dataset.spent == (0 if last is None else Fraction(last.spent)), _SUM)
+    if consumer is None:
+        return
+    last = _last(connection, of_dataset & (CHARGES.c.consumer == consumer.name))
+    # A window opens with a charge, or with the consumer.
+    opened = consumer.window_start if last is None else last.window_start
+    spent = 0 if last is None else Fraction(last.consumer_spent)
+    same = (consumer.window_start, consumer.spent) == (opened, spent)
+    _want(dataset, same, f"the charges of consumer {consumer.name!r} are not what it has spent")
+
+
+def _last(connection: Connection, chosen: ColumnElement[bool]) -> Row[Any] | None:
+    return connection.execute(select(CHARGES).where(chosen).order_by(CHARGES.c.number.desc()).limit(1)).one_or_none()
 
 
 def verify(connection: Connection, dataset: DatasetBudget) -> None:
@@ -18,22 +44,24 @@ def verify(connection: Connection, dataset: DatasetBudget) -> None:
     Raises IntegrityError when a sum, a total or a charge was changed, added or taken away other than by the ledger.
     """
     charged = connection.execute(
-        select(CHARGES.c.release_id, CHARGES.c.amount, CHARGES.c.consumer, CHARGES.c.window_start).where(
-            CHARGES.c.dataset == dataset.name
-        )
+        select(CHARGES).where(CHARGES.c.dataset == dataset.name).order_by(CHARGES.c.number)
     ).all()
-    total = sum((Fraction(charge.amount) for charge in charged), Fraction(0))
-    _want(dataset, total == dataset.spent, "the sum of its charges is not what it has spent")
+    total, of_consumers = Fraction(0), dict[tuple[str, str], Fraction]()
+    for charge in charged:
+        amount, own = Fraction(charge.amount), Fraction(0)
+        total += amount
+        if charge.consumer is not None:
+            place = (charge.consumer, charge.window_start)
+            own = of_consumers[place] = of_consumers.get(place, Fraction(0)) + amount
+        _want(dataset, (Fraction(charge.spent), Fraction(charge.consumer_spent)) == (total, own), _SUM)
+    for consumer in (None, *consumers(connection, dataset.name)):
+        check_sums(connection, dataset, consumer)
     _want(dataset, total == 0 or (dataset.remaining or 0) >= 0, "its charges are more than its total")
     paid = select(RELEASES.c.release_id).where(
         RELEASES.c.dataset == dataset.name, RELEASES.c.state != State.PLANNED.value
     )
     same = sorted(connection.execute(paid).scalars()) == sorted(charge.release_id for charge in charged)
     _want(dataset, same, "its charges are not those of its releases")
-    for consumer in consumers(connection, dataset.name):
-        own = (c for c in charged if (c.consumer, c.window_start) == (consumer.name, consumer.window_start))
-        spent = sum((Fraction(charge.amount) for charge in own), Fraction(0))
-        _want(dataset, spent == consumer.spent, f"the charges of consumer {consumer.name!r} are not what it has spent")
     _verify_grants(connection, dataset)
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, select
 from dpcore.errors import ConfigError
 from dpcore.kernel.budget import Currency
 from jobs.figures import exactly
-from jobs.ledger.amounts import total_of
+from jobs.ledger.amounts import granted_amount
 from jobs.ledger.records import Accounting, ConsumerBudget, DatasetBudget, GrantRecord
 from jobs.ledger.rows import (
     amount_of,
@@ -48,32 +48,51 @@ class Creation:
             return Currency.PURE
         return self.accounting.currency
 
+    def check(self) -> None:
+        """Raises ConfigError for figures that are no budget; asks no ledger."""
+        if self.delta == 0 and self.accounting is not Accounting.AUTO:
+            raise ConfigError(
+                f"accounting {self.accounting.value} needs delta > 0; a delta of 0 is accounted in epsilon"
+            )
+        granted_amount(self.epsilon, self.delta, self.currency)
+
 
 def create_dataset(connection: Connection, asked: Creation, now: datetime) -> DatasetBudget:
     """Gives a dataset its budget; what was granted already is not granted again."""
-    if asked.delta == 0 and asked.accounting is not Accounting.AUTO:
-        raise ConfigError(f"accounting {asked.accounting.value} needs delta > 0; a delta of 0 is accounted in epsilon")
+    asked.check()
     existing = find_dataset(connection, asked.name)
     if existing is not None:
         _check_same(connection, existing, asked)
         return existing
-    currency = asked.currency
-    # Where it is open, the budget is worked out all the same, so that figures without one are refused now.
-    amount = total_of(asked.epsilon, asked.delta, currency or Currency.ZCDP)
+    amount = granted_amount(asked.epsilon, asked.delta, asked.currency)
     secret = {key: secrets.token_bytes(_SECRET_BYTES) for key in ("salt", "fingerprint_key")}  # SENSITIVE
     figures = {"epsilon": asked.epsilon, "delta": asked.delta, "consumers_only": asked.consumers_only, "spent": "0"}
     connection.execute(insert(DATASETS).values(name=asked.name, created=stamp(now), **figures, **secret))
     dataset = locked_dataset(connection, asked.name)
-    return _set_total(connection, dataset, currency, amount if currency else None, "created", now)
+    return _set_total(connection, dataset, asked.currency, amount, "created", now)
 
 
 def _check_same(connection: Connection, existing: DatasetBudget, asked: Creation) -> None:
     before = {(grant.epsilon, grant.delta) for grant in grants(connection, existing.name) if grant.consumer is None}
-    same = (asked.epsilon, asked.delta) in before and asked.consumers_only == existing.consumers_only
-    if not same or asked.currency not in (None, existing.currency):
+    differs = _difference(existing, asked, before)
+    if differs is not None:
         raise ConfigError(
-            f"dataset {asked.name!r} has a budget already, with other figures; want marquee budget grant to raise it"
+            f"dataset {asked.name!r} has a budget already, with {differs}; marquee budget grant raises epsilon and "
+            "nothing else: delta, accounting and consumers_only are chosen once"
         )
+
+
+def _difference(existing: DatasetBudget, asked: Creation, before: set[tuple[float, float]]) -> str | None:
+    if asked.delta != existing.delta:
+        return f"delta {exactly(existing.delta)} and not {exactly(asked.delta)}"
+    if (asked.epsilon, asked.delta) not in before:
+        return f"epsilon {exactly(existing.epsilon)} and not {exactly(asked.epsilon)}"
+    if asked.currency not in (None, existing.currency):
+        held = next(one.value for one in Accounting if one.currency is existing.currency)
+        return f"accounting {held} and not {asked.accounting.value}"
+    if asked.consumers_only != existing.consumers_only:
+        return f"consumers_only {existing.consumers_only} and not {asked.consumers_only}".lower()
+    return None
 
 
 def raise_total(
@@ -90,9 +109,14 @@ def raise_total(
         )
     if epsilon == dataset.epsilon:
         return dataset
-    amount = None if dataset.currency is None else total_of(epsilon, delta, dataset.currency)
+    amount = granted_amount(epsilon, delta, dataset.currency)
     set_dataset(connection, name, epsilon=epsilon)
     return _set_total(connection, locked_dataset(connection, name), dataset.currency, amount, reason, now)
+
+
+def keep_total(connection: Connection, dataset: DatasetBudget, reason: str, now: datetime) -> DatasetBudget:
+    """Puts a decision about a dataset on record that leaves what may be spent as it is."""
+    return _set_total(connection, dataset, dataset.currency, dataset.total, reason, now)
 
 
 def grant_consumer(connection: Connection, asked: ConsumerBudget, reason: str, now: datetime) -> ConsumerBudget:
@@ -101,7 +125,7 @@ def grant_consumer(connection: Connection, asked: ConsumerBudget, reason: str, n
     if (asked.delta == 0) != (dataset.delta == 0):
         wanted = "0" if dataset.delta == 0 else "> 0"
         raise ConfigError(f"delta is {exactly(asked.delta)}; want {wanted}, as dataset {dataset.name!r} has it")
-    total = None if dataset.currency is None else total_of(asked.epsilon, asked.delta, dataset.currency)
+    total = granted_amount(asked.epsilon, asked.delta, dataset.currency)
     existing = find_consumer(connection, asked.dataset, asked.name)
     limit: dict[str, Any] = {"epsilon": asked.epsilon, "delta": asked.delta, "total": stored(total)}
     if existing is None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, final
+from urllib.parse import quote_plus
 
 from sqlalchemy import Connection, Engine, create_engine, event, exc
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
 
 from dpcore.errors import ConfigError, LedgerUnavailableError
+
+_SMALLEST_PAGE = 512  # Bytes; no SQLite file is shorter, unless it is empty.
+# Parameters that are shown; the value of any other may be a secret, such as password, sslpassword or passfile.
+_SHOWN = frozenset({"host", "hostaddr", "port", "user", "dbname", "sslmode", "application_name", "connect_timeout"})
+_HIDDEN = "***"
 
 
 @final
@@ -25,9 +31,8 @@ class Database:
 
     @property
     def shown_url(self) -> str:
-        """The URL without its password; a file's with its whole path, so that it means the same in every folder."""
-        whole = self._url if self._file is None else self._url.set(database=os.path.abspath(self._file))
-        return whole.render_as_string(hide_password=True)
+        """The URL without secrets; a file's with its whole path, so that it means the same in every folder."""
+        return shown(self._url if self._file is None else self._url.set(database=os.path.abspath(self._file)))
 
     @contextmanager
     def transaction(self, create: bool = False) -> Iterator[Connection]:
@@ -47,42 +52,81 @@ class Database:
                 f"ledger {self.shown_url} cannot be reached, is locked or has no room; try again"
             ) from error
         except exc.DatabaseError as error:
+            if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_NOTADB":
+                raise self._no_database() from error
             raise ConfigError(
                 f"ledger {self.shown_url} refused the transaction ({type(error.orig).__name__}); want a database of "
                 "Marquee, and a role that may use it"
             ) from error
 
     def exists(self) -> bool:
-        """Whether the database is there; a server's answer is known only by asking it."""
-        return self._file is None or self._file.exists()
+        """Whether the database is there; a server's answer is known only by asking it. An empty file holds nothing."""
+        return self._file is None or (self._file.exists() and self._file.stat().st_size > 0)
 
     @property
     def _file(self) -> Path | None:
-        if self._url.get_backend_name() != "sqlite" or self._url.database in (None, "", ":memory:"):
-            return None
-        return Path(str(self._url.database))
+        return Path(str(self._url.database)) if self._url.get_backend_name() == "sqlite" else None
 
     def _check_file(self, create: bool) -> None:
-        """SQLite makes a missing file on connecting; only creating a budget may do that."""
-        if self._file is None or self._file.exists():
+        """SQLite makes a missing file on connecting, and writes to one that is no database of its own.
+
+        Only creating a budget may make a file, and nothing may write to another kind of file.
+        """
+        if self._file is None:
+            return
+        if self._file.exists():
+            self._check_kind(self._file)
             return
         if not create:
             raise LedgerUnavailableError(f"ledger {self.shown_url} does not exist; want the file that holds the budget")
         if not self._file.parent.is_dir():
             raise ConfigError(f"the folder of ledger {self.shown_url} does not exist; want an existing folder")
-        # It will hold secrets: nobody else may read it.
-        os.close(os.open(self._file, os.O_CREAT | os.O_WRONLY, 0o600))
+        # It will hold secrets: nobody else may read it. One that another has just made must not be opened: see below.
+        with suppress(FileExistsError):
+            os.close(os.open(os.path.realpath(self._file), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+    def _check_kind(self, file: Path) -> None:
+        """Refuses what is too short to be a database: SQLite overwrites a file of one byte, and refuses longer ones.
+
+        The file must not be opened here: closing it would drop the locks that the process holds on it through SQLite.
+        """
+        if not file.is_file():
+            raise ConfigError(f"ledger {self.shown_url} is no file; want a database of Marquee")
+        if 0 < file.stat().st_size < _SMALLEST_PAGE:
+            raise self._no_database()
+
+    def _no_database(self) -> ConfigError:
+        return ConfigError(f"ledger {self.shown_url} is no SQLite database; want a database of Marquee")
 
 
 def _parsed(url: str) -> URL:
+    """The parts of the URL. No message quotes it: where it is not as it should be, its password may be anywhere."""
     try:
-        return make_url(url)
-    except exc.ArgumentError as error:
-        raise ConfigError("privacy.ledger is not a database URL; want one such as sqlite:///marquee.db") from error
+        parsed = make_url(url)
+    except (exc.ArgumentError, ValueError):
+        raise ConfigError("privacy.ledger is not a database URL; want one such as sqlite:///marquee.db") from None
+    if parsed.get_backend_name() == "sqlite" and parsed.host is None:
+        _check_sqlite(parsed)
+    elif url.count("@") > 1:
+        raise ConfigError("the ledger's URL holds more than one @; quote the password: %40 stands for an @ in it")
+    return parsed
+
+
+def _check_sqlite(url: URL) -> None:
+    """A database in memory would forget every charge with its process."""
+    if url.database in (None, "", ":memory:") or str(url.database).startswith("file:") or "uri" in url.query:
+        raise ConfigError("the ledger's URL names no file; want a file, such as sqlite:///marquee.db, or PostgreSQL")
+
+
+def shown(url: URL) -> str:
+    """The URL without its secrets."""
+    hidden = {name: _HIDDEN for name in url.query if name not in _SHOWN}
+    text = url.update_query_dict(hidden).render_as_string(hide_password=True)
+    return text.replace(quote_plus(_HIDDEN), _HIDDEN)
 
 
 def _engine(url: URL, lock_seconds: float) -> Engine:
-    shown = url.render_as_string(hide_password=True)
+    said = shown(url)
     try:
         match url.get_backend_name():
             case "sqlite":
@@ -92,9 +136,9 @@ def _engine(url: URL, lock_seconds: float) -> Engine:
             case _:
                 raise exc.ArgumentError
     except exc.ArgumentError as error:
-        raise ConfigError(f"ledger {shown}: unknown kind of database; want sqlite:/// or postgresql://") from error
+        raise ConfigError(f"ledger {said}: unknown kind of database; want sqlite:/// or postgresql://") from error
     except ModuleNotFoundError as error:
-        raise ConfigError(f"ledger {shown}: its driver {error.name!r} is missing; install marquee[postgres]") from error
+        raise ConfigError(f"ledger {said}: its driver {error.name!r} is missing; install marquee[postgres]") from error
 
 
 def _sqlite(url: URL, lock_seconds: float) -> Engine:

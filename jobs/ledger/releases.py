@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, update
 from sqlalchemy.engine import Row
 
-from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, NoBudgetError
+from dpcore.errors import BudgetExceededError, IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.conversion import epsilon_of
+from jobs.figures import exactly
 from jobs.ledger import budgets
 from jobs.ledger.amounts import advice, charged_amount, settled_currency
+from jobs.ledger.audit import check_sums
+from jobs.ledger.binding import bind
+from jobs.ledger.connection import shown
 from jobs.ledger.records import ConsumerBudget, DatasetBudget, PlannedRelease, ReleaseRecord, State
 from jobs.ledger.rows import (
     existing_release,
@@ -27,8 +33,7 @@ from jobs.ledger.rows import (
     set_release,
     stamp,
 )
-from jobs.ledger.schema import lock_layout
-from jobs.ledger.tables import CHARGES, DATASETS, RELEASES
+from jobs.ledger.tables import CHARGES, RELEASES
 from jobs.ledger.windows import Window
 
 _DRAWING = (State.RESERVED.value, State.AGGREGATED.value, State.MEASURING.value)
@@ -37,7 +42,7 @@ _DRAWING = (State.RESERVED.value, State.AGGREGATED.value, State.MEASURING.value)
 def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> ReleaseRecord:
     """Records a release that is ready to run, and binds the dataset's name to its path."""
     dataset = locked_dataset(connection, planned.dataset)
-    _bind(connection, dataset, planned.path)
+    bind(connection, dataset, planned.path)
     row = find_release(connection, planned.release_id)
     if row is None:
         _priced(connection, dataset, planned.budget, planned.consumer, now, planned.promise)
@@ -131,6 +136,7 @@ def _priced(
 ) -> _Priced:
     """What the release costs. Raises NoBudgetError, BudgetExceededError when the dataset or the consumer refuses."""
     consumer = _consumer(connection, dataset, consumer_name, promise)
+    check_sums(connection, dataset, consumer)
     if dataset.currency is None:
         currency = settled_currency(budget.currency)
         dataset = dataset.settled(currency)
@@ -139,9 +145,10 @@ def _priced(
     amount = charged_amount(budget, dataset.currency, dataset.name)
     consumer = consumer and consumer.at(now)
     hint = advice(budget, dataset.currency, promise) if amount > (dataset.remaining or 0) else ""
-    _check_fits(f"a release of dataset {dataset.name!r}{hint}", amount, dataset.remaining, dataset.currency)
+    asked = _Asked(amount, budget, dataset.currency, promise)
+    _check_fits(f"a release of dataset {dataset.name!r}{hint}", asked, dataset.remaining)
     if consumer is not None and consumer.total is not None:
-        _check_fits(_label(consumer), amount, consumer.total - consumer.spent, dataset.currency)
+        _check_fits(_label(consumer), asked, consumer.total - consumer.spent, consumer.window)
     return _Priced(amount, dataset.currency, dataset, consumer)
 
 
@@ -150,9 +157,30 @@ def _label(consumer: ConsumerBudget) -> str:
     return f"a release of consumer {consumer.name!r} of dataset {consumer.dataset!r}{window}"
 
 
-def _check_fits(label: str, amount: Fraction, remaining: Fraction | None, currency: Currency) -> None:
-    if remaining is None or amount > remaining:
-        raise BudgetExceededError(label, amount, remaining or Fraction(0), currency.value)
+@dataclass(frozen=True)
+class _Asked:
+    """What a release wants. amount: In the currency of its dataset."""
+
+    amount: Fraction
+    budget: Budget
+    currency: Currency
+    promise: tuple[float, float] | None
+
+
+def _check_fits(label: str, asked: _Asked, remaining: Fraction | None, window: Window = Window.NONE) -> None:
+    left = max(remaining or Fraction(0), Fraction(0))
+    if asked.amount > left:
+        raise BudgetExceededError(label, asked.amount, left, asked.currency.value, _next_step(asked, left, window))
+
+
+def _next_step(asked: _Asked, left: Fraction, window: Window) -> str:
+    steps = []
+    if left and asked.promise is not None and asked.budget.currency is asked.currency:
+        most = epsilon_of(Budget(asked.currency, left), asked.promise[1])
+        steps.append(f"privacy.epsilon at most {math.floor(most * 1e4) / 1e4:g}")
+    if window is not Window.NONE:
+        steps.append(f"another {window.value}")
+    return ", ".join([*steps, "or more by marquee budget grant" if steps else "more by marquee budget grant"])
 
 
 def _consumer(
@@ -165,9 +193,13 @@ def _consumer(
     consumer = find_consumer(connection, dataset.name, name)
     if consumer is None:
         epsilon, delta = promise or (dataset.epsilon, dataset.delta)
+        if bool(delta) is not bool(dataset.delta):
+            delta = dataset.delta
+        url = shown(connection.engine.url)
         raise NoBudgetError(
-            f"dataset {dataset.name!r} has no consumer {name!r}; add it with: marquee budget grant --dataset "
-            f"{shlex.quote(dataset.name)} --consumer {shlex.quote(name)} --epsilon {epsilon:g} --delta {delta:g}"
+            f"dataset {dataset.name!r} has no consumer {name!r}; add it with: marquee budget grant --ledger "
+            f"{shlex.quote(url)} --dataset {shlex.quote(dataset.name)} --consumer {shlex.quote(name)} "
+            f"--epsilon {exactly(epsilon)} --delta {exactly(delta)}"
         )
     return consumer
 
@@ -181,34 +213,15 @@ def _charge(connection: Connection, row: Row[Any], priced: _Priced, now: datetim
         "window_start": consumer.window_start if consumer is not None else "",
         "release_id": row.release_id,
         "amount": str(priced.amount),
+        "spent": str(dataset.spent + priced.amount),
+        "consumer_spent": str(consumer.spent + priced.amount if consumer is not None else 0),
         "charged": stamp(now),
     }
     connection.execute(insert(CHARGES).values(charge))
-    set_dataset(connection, dataset.name, spent=str(dataset.spent + priced.amount))
+    set_dataset(connection, dataset.name, spent=charge["spent"])
     if consumer is not None:
-        spent = {"spent": str(consumer.spent + priced.amount), "window_start": consumer.window_start}
+        spent = {"spent": charge["consumer_spent"], "window_start": consumer.window_start}
         set_consumer(connection, dataset.name, consumer.name, **spent)
-
-
-def _bind(connection: Connection, dataset: DatasetBudget, path: str) -> None:
-    """Binds a dataset to its path, the first time; from then on checks that it is the same."""
-    if dataset.path is not None:
-        if dataset.path != path:
-            raise ConfigError(
-                f"dataset {dataset.name!r} is bound to {dataset.path}; want that path, or another dataset name with a "
-                "budget of its own"
-            )
-        return
-    lock_layout(connection)  # No row can be locked for paths that overlap.
-    for other, bound in connection.execute(select(DATASETS.c.name, DATASETS.c.path)):
-        if other != dataset.name and bound is not None and _overlap(path, bound):
-            raise ConfigError(f"path {path} belongs to dataset {other!r} in this ledger; want dataset.name: {other}")
-    set_dataset(connection, dataset.name, path=path)
-
-
-def _overlap(path: str, other: str) -> bool:
-    """Whether two bound paths are the same, or one lies in the other's folder."""
-    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
 
 
 def _new_release(planned: PlannedRelease, now: datetime) -> dict[str, object]:

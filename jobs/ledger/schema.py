@@ -108,9 +108,12 @@ def _from_layout_1(connection: Connection) -> None:
         connection.execute(insert(GRANTS).values(_first_grant(dataset)))
     for release in old["releases"]:
         connection.execute(insert(RELEASES).values(**release, answers=None if release["journal_head"] else 0))
+    spent: dict[str, Fraction] = {}
     for charge in sorted(old["charges"], key=lambda row: int(row["number"])):
         values = {name: charge[name] for name in charge if name != "number"}  # In order, so they get numbers again.
-        connection.execute(insert(CHARGES).values(**values, window_start=""))
+        spent[charge["dataset"]] = spent.get(charge["dataset"], Fraction(0)) + Fraction(charge["amount"])
+        sums = {"window_start": "", "spent": str(spent[charge["dataset"]]), "consumer_spent": "0"}
+        connection.execute(insert(CHARGES).values(**values, **sums))
 
 
 def _first_grant(dataset: Mapping[Any, Any]) -> dict[str, object]:

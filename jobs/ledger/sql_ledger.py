@@ -14,7 +14,7 @@ from sqlalchemy import Connection, select
 from dpcore.errors import NoBudgetError
 from dpcore.kernel.budget import Budget
 from jobs.figures import exactly
-from jobs.ledger import budgets, releases, schema
+from jobs.ledger import binding, budgets, releases, schema
 from jobs.ledger.audit import verify
 from jobs.ledger.budgets import Creation
 from jobs.ledger.connection import Database
@@ -34,6 +34,7 @@ from jobs.ledger.windows import Window
 
 DEFAULT_LEDGER = "sqlite:///marquee.db"
 LOCK_SECONDS = 30.0
+_FIGURES = "--epsilon EPSILON --delta DELTA"
 
 
 @final
@@ -76,6 +77,7 @@ class SqlLedger:
         consumers_only: Refuses releases that name no consumer.
         """
         asked = Creation(name, epsilon, delta, accounting, consumers_only)
+        asked.check()  # Before there is a file: what is refused leaves none behind.
         with self._database.transaction(create=True) as connection:
             schema.create(connection)
             return budgets.create_dataset(connection, asked, self._clock())
@@ -102,26 +104,51 @@ class SqlLedger:
         with self._transaction() as connection:
             return budgets.grant_consumer(connection, asked, reason, self._clock())
 
+    def move(self, name: str, path: str, reason: str) -> DatasetBudget:
+        """Binds a dataset to the path to which its data went; what it may spend stays, and the move is on record.
+
+        path: In the one spelling of ``jobs.identity.bound_path``.
+        """
+        with self._transaction() as connection:
+            return binding.move(connection, name, path, reason, self._clock())
+
+    def check_there(self) -> None:
+        """Raises NoBudgetError where there is no ledger."""
+        if not self._is_there():
+            raise NoBudgetError(self._no_ledger())
+
     def datasets(self) -> list[DatasetBudget]:
-        """Every dataset, checked against its charges and grants. Raises IntegrityError when they differ."""
+        """Every dataset, checked against its charges and grants; none where there is no ledger.
+
+        Raises IntegrityError when they differ.
+        """
         if not self._is_there():
             return []
         with self._transaction() as connection:
             names = connection.execute(select(DATASETS.c.name).order_by(DATASETS.c.name)).scalars().all()
-            return [_verified(connection, name) for name in names]
+            return [self._verified(connection, name) for name in names]
 
     def dataset(self, name: str, epsilon: float, delta: float) -> DatasetBudget:
         """The budget of a dataset. Raises NoBudgetError with the command that would create it.
 
         epsilon, delta: Figures for that command.
         """
-        found = None
-        if self._is_there():
-            with self._transaction() as connection:
-                found = find_dataset(connection, name)
+        figures = f"--epsilon {exactly(epsilon)} --delta {exactly(delta)}"
+        if not self._is_there():
+            raise NoBudgetError(self._no_ledger(name, figures))
+        with self._transaction() as connection:
+            found = find_dataset(connection, name)
         if found is None:
-            raise NoBudgetError(self._missing(name, epsilon, delta))
+            raise NoBudgetError(self._missing(name, figures))
         return found
+
+    def verified(self, name: str) -> DatasetBudget:
+        """The budget of a dataset, checked against its charges and grants; other datasets are not looked at.
+
+        Raises NoBudgetError for an unknown one, IntegrityError when they differ.
+        """
+        with self._transaction() as connection:
+            return self._verified(connection, name)
 
     def consumers(self, dataset: str) -> list[ConsumerBudget]:
         """The consumers of a dataset by name, with what they have spent in the window of this moment."""
@@ -135,13 +162,8 @@ class SqlLedger:
 
     def history(self, name: str) -> list[ChargeRecord]:
         """Every charge of a dataset, oldest first. Raises NoBudgetError for an unknown one, IntegrityError as above."""
-        unknown = f"dataset {name!r} has no budget in {self.shown_url}; want a dataset that marquee budget show lists"
-        if not self._is_there():
-            raise NoBudgetError(unknown)
         with self._transaction() as connection:
-            if find_dataset(connection, name) is None:
-                raise NoBudgetError(unknown)
-            _verified(connection, name)
+            self._verified(connection, name)
             query = (
                 select(CHARGES, RELEASES.c.state)
                 .join(RELEASES, RELEASES.c.release_id == CHARGES.c.release_id)
@@ -217,22 +239,28 @@ class SqlLedger:
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
         """A transaction on a ledger of the layout that this program knows."""
-        if self._database.exists() and not self._is_there():
-            raise NoBudgetError(f"{self.shown_url} holds no ledger; make one with marquee budget create")
+        self.check_there()
         with self._database.transaction() as connection:
             # Another program may have moved the ledger on since; while this transaction lasts, none can.
             schema.check(schema.read_version(connection))
             yield connection
 
-    def _missing(self, name: str, epsilon: float, delta: float) -> str:
-        ledger, dataset = shlex.quote(self.shown_url), shlex.quote(name)
+    def _verified(self, connection: Connection, name: str) -> DatasetBudget:
+        if find_dataset(connection, name) is None:
+            raise NoBudgetError(self._missing(name))
+        dataset = locked_dataset(connection, name)
+        verify(connection, dataset)
+        return dataset
+
+    def _missing(self, name: str, figures: str = _FIGURES) -> str:
+        return f"dataset {name!r} has no budget in {self.shown_url}; create one with: {self._creation(name, figures)}"
+
+    def _no_ledger(self, name: str = "NAME", figures: str = _FIGURES) -> str:
         return (
-            f"dataset {name!r} has no budget in {self.shown_url}; create one with: marquee budget create "
-            f"--ledger {ledger} --dataset {dataset} --epsilon {exactly(epsilon)} --delta {exactly(delta)}"
+            f"there is no ledger in {self.shown_url}; restore its backup if there was one, else create one with: "
+            f"{self._creation(name, figures)}"
         )
 
-
-def _verified(connection: Connection, name: str) -> DatasetBudget:
-    dataset = locked_dataset(connection, name)
-    verify(connection, dataset)
-    return dataset
+    def _creation(self, name: str, figures: str) -> str:
+        ledger, dataset = shlex.quote(self.shown_url), shlex.quote(name)
+        return f"marquee budget create --ledger {ledger} --dataset {dataset} {figures}"

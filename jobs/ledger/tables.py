@@ -8,6 +8,7 @@ from sqlalchemy import (
     Column,
     Float,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -76,17 +77,23 @@ RELEASES = Table(
     Column("updated", String(40), nullable=False),
 )
 
-# window_start has no default, so that a program of layout 1, which knows nothing of sums, cannot append a charge.
+# spent, consumer_spent: Sums with this charge, of the dataset and of the consumer in this window: what rows that may
+# change say was spent is checked against what may not. They have no default, so that a program of layout 1, which
+# knows nothing of sums, cannot append a charge.
 CHARGES = Table(
     "charges",
     METADATA,
     Column("number", Integer, primary_key=True, autoincrement=True),
-    Column("dataset", String(200), ForeignKey("datasets.name"), nullable=False, index=True),
+    Column("dataset", String(200), ForeignKey("datasets.name"), nullable=False),
     Column("consumer", String(200)),
     Column("window_start", String(10), nullable=False),
     Column("release_id", String(64), ForeignKey("releases.release_id"), nullable=False, unique=True),
     Column("amount", Text, nullable=False),
+    Column("spent", Text, nullable=False),
+    Column("consumer_spent", Text, nullable=False),
     Column("charged", String(40), nullable=False),
+    Index("charges_of_dataset", "dataset", "number"),
+    Index("charges_of_consumer", "dataset", "consumer", "number"),
 )
 
 # Every change of what a dataset (consumer null) or one of its consumers may spend.

@@ -331,7 +331,7 @@ BUGS = [
     Bug("no charge", kernel.PrivateStatistics, "_answer", never_charged, "refusals"),
     Bug("charges never refused", Filter, "charge", lambda *_: None, "budget"),
     Bug("half of each charge recorded", Filter, "charge",
-        lambda self, label, amount: CHARGE(self, label, amount / 2), "budget"),
+        lambda self, label, amount, *rest: CHARGE(self, label, amount / 2, *rest), "budget"),
     Bug("draws of a call charged once", Terms, "draws_amount",
         lambda self, slope, total, size: self.draw_range(slope, total), "budget"),
     Bug("new noise on a retry", kernel.PrivateStatistics, "_answer", charged_and_never_remembered, "replay"),

@@ -81,14 +81,25 @@ def test_a_release_published_elsewhere_is_found_there(table: World) -> None:
     assert not (table.folder / "out" / "again").exists()
 
 
-def test_other_input_under_a_finished_id_is_an_integrity_error(table: World) -> None:
-    assert table.run()[0] == 0
-    pq.write_table(people(300, 100, np.random.default_rng(9)), table.folder / "data" / "part-3.parquet")
-    before = table.files()
+def test_a_delta_below_all_floats_is_a_config_error(table: World) -> None:
+    table.set("privacy.delta", 1e-310)
+    table.set("mechanism", {"name": "gaussian"})
     code, _, err = table.run()
-    assert code == 7
-    assert "snapshot" in err
-    assert table.files() == before
+    assert code == 2
+    assert "privacy.delta" in err
+
+
+def test_the_certificate_names_the_scale_of_every_noise(table: World) -> None:
+    assert table.run()[0] == 0
+    said = json.loads((table.folder / "out/people/certificate.json").read_text())
+    scales = {charge["label"].split()[0]: charge["noise_scale"] for charge in said["charges"]}
+    assert set(scales) == {"measure", "select"}
+    for charge in said["charges"]:  # rho = 1 / (2 sigma^2) for one marginal, rho = sensitivity^2 / (2 scale^2).
+        moved = 1.0 if charge["label"].startswith("measure") else 256.0 * 256.0
+        assert moved**2 / (2 * charge["noise_scale"] ** 2) == pytest.approx(charge["amount_as_number"])
+    used = Fraction(said["used_by_kernel_calls"]["amount"])
+    assert used == sum(Fraction(charge["amount"]) for charge in said["charges"])
+    assert used <= Fraction(said["guarantee"]["reserved_in_the_ledger"]["amount"]) == table.job().budget.amount
 
 
 def test_a_changed_answer_is_an_integrity_error(table: World) -> None:
@@ -159,7 +170,7 @@ def test_baskets_chosen_by_noisy_popularity(baskets: World) -> None:
     assert code == 0, err
     certificate = json.loads((baskets.folder / "out/shop/certificate.json").read_text())
     charges = {charge["label"]: Fraction(charge["amount"]) for charge in certificate["charges"]}
-    total = Fraction(certificate["guarantee"]["amount"])
+    total = Fraction(certificate["guarantee"]["reserved_in_the_ledger"]["amount"])
     first, second = charges
     assert (first.split()[:2], second.split()[0]) == (["popularity", "measure"], "measure")
     assert float(charges[first] / total) == pytest.approx(0.1)
@@ -172,6 +183,8 @@ def test_baskets_chosen_by_noisy_popularity(baskets: World) -> None:
     assert job.rest.currency is Currency.GDP
     assert answers.measured.all()
     assert answers.stddev.to_numpy() == pytest.approx(scale)
+    assert certificate["charges"][-1]["noise_scale"] == pytest.approx(scale)
+    assert certificate["charges"][0]["noise_scale"] > 0
     items = [int(item) for text in answers["query"] for item in text.split(" & ")]
     assert np.mean(np.array(items) < 20) > 0.8, "about 11 of 12 pairs have popular items"
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from dpcore.kernel.budget import Budget
 from jobs.cli import main
-from tests.support.ledgers import past_the_ledger
+from jobs.ledger import SqlLedger
+from tests.support.ledgers import Clock, past_the_ledger, reserve
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -70,6 +74,7 @@ def test_grants_are_shown_with_dates_and_reasons(budget: Command) -> None:
 
 
 GRANT = ("grant", "--dataset", "adult", "--delta", "0")
+MOVE = ("move", "--dataset", "adult")
 
 
 @pytest.mark.parametrize(("words", "code", "says"), [
@@ -85,8 +90,22 @@ GRANT = ("grant", "--dataset", "adult", "--delta", "0")
     (("create", "--dataset", "new", "--epsilon", "5", "--delta", "0", "--accounting", "gdp"), 2, "needs delta > 0"),
     (("create", "--dataset", "new", "--epsilon", "5", "--delta", "2"), 2, "want 0 <= delta < 1"),
     (("create", "--dataset", "", "--epsilon", "5", "--delta", "0"), 2, "--dataset is empty"),
-    (("show", "--dataset", "none"), 2, "no dataset 'none'"),
-    (("history", "--dataset", "none"), 4, "no budget"),
+    (("create", "--dataset", "x" * 201, "--epsilon", "5", "--delta", "0"), 2, "201 characters; want at most 200"),
+    (("create", "--dataset", "a\nb", "--epsilon", "5", "--delta", "0"), 2, "--dataset holds the control"),
+    (("create", "--dataset", "new", "--epsilon", "1", "--delta", "1e-310"), 2, "--epsilon 1 with --delta 1e-310"),
+    ((*GRANT, "--epsilon", "1", "--consumer", "x" * 201), 2, "--consumer has 201 characters"),
+    ((*GRANT, "--epsilon", "1", "--consumer", "a\x1b[2J"), 2, "--consumer holds the control character U+001B"),
+    ((*GRANT, "--epsilon", "4", "--reason", "fine\n2026"), 2, "--reason holds the control character U+000A"),
+    ((*GRANT, "--epsilon", "4", "--reason", "\0"), 2, "--reason holds the control character U+0000"),
+    ((*GRANT, "--epsilon", "1", "--consumer", "c", "--reason", "\u2028"), 2, "control character U+2028"),
+    ((*MOVE, "--path", "/new", "--reason", "x"), 2, "its first run binds it"),
+    ((*MOVE, "--path", "/new", "--reason", " "), 2, "--reason is empty"),
+    ((*MOVE, "--path", "", "--reason", "x"), 2, "--path is empty"),
+    ((*MOVE, "--path", "/a\rb", "--reason", "x"), 2, "--path holds the control character U+000D"),
+    (("show", "--dataset", "none"), 4, "marquee budget create --ledger"),
+    (("history", "--dataset", "none"), 4, "marquee budget create --ledger"),
+    (("show", "--ledger", "sqlite://"), 2, "want a file"),
+    (("history", "--dataset", "adult", "--ledger", "sqlite:///:memory:"), 2, "want a file"),
     (("show", "--ledger", "postgresql://127.0.0.1:1/x"), 5, "cannot be reached"),
 ])  # fmt: skip
 def test_what_is_refused(budget: Command, words: tuple[str, ...], code: int, says: str) -> None:
@@ -106,7 +125,65 @@ def test_a_ledger_that_was_changed_by_hand_is_an_integrity_error(budget: Command
         assert "not those of its grants" in err
 
 
-@pytest.mark.parametrize("command", ["create", "grant", "show", "history"])
+def test_a_damaged_dataset_hides_no_other(budget: Command, tmp_path: Path) -> None:
+    create(budget, delta="0")
+    assert budget("create", "--dataset", "retail", "--epsilon", "1", "--delta", "0")[0] == 0
+    past_the_ledger(f"sqlite:///{tmp_path / 'marquee.db'}", "UPDATE datasets SET total = '9' WHERE name = 'retail'")
+    assert [budget(*words)[0] for words in (("show", "--dataset", "adult"), ("show", "--dataset", "retail"))] == [0, 7]
+    assert budget("show")[0] == 7
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_a_missing_ledger_is_not_an_empty_one(budget: Command, tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "marquee.db").write_bytes(content)
+    for words in (("show",), ("show", "--dataset", "adult"), ("history", "--dataset", "adult"),
+                  (*GRANT, "--epsilon", "1", "--reason", "x"), (*MOVE, "--path", "/new", "--reason", "x")):  # fmt: skip
+        code, out, err = budget(*words)
+        assert (code, out, err.count("\n")) == (4, "", 1)
+        assert "there is no ledger in sqlite:////" in err
+        assert "restore its backup if there was one, else create one with: marquee budget create --ledger" in err
+    assert [file.stat().st_size for file in tmp_path.iterdir()] == ([] if content is None else [0])
+
+
+def test_a_budget_that_is_refused_leaves_no_file(budget: Command, tmp_path: Path) -> None:
+    words = ("create", "--dataset", "adult", "--epsilon", "1")
+    for more in (("--delta", "0", "--accounting", "gdp"), ("--delta", "1e-310")):
+        assert budget(*words, *more)[0] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("delta", "warns"), [("0.5", True), ("1.1e-5", True), ("1e-5", False), ("0", False)])
+def test_a_large_delta_is_warned_of(budget: Command, delta: str, warns: bool) -> None:
+    code, _, err = budget("create", "--dataset", "adult", "--epsilon", "1", "--delta", delta)
+    assert (code, "--delta is large" in err) == (0, warns)
+
+
+def test_a_clock_that_goes_back_reorders_nothing_of_a_kind(budget: Command, tmp_path: Path) -> None:
+    create(budget, delta="0")
+    clock = Clock(datetime(2126, 11, 20, 12, tzinfo=UTC))
+    ledger = SqlLedger(f"sqlite:///{tmp_path / 'marquee.db'}", clock=clock)
+    for step, hour in enumerate((12, 9, 12, 14)):
+        clock.set(2126, 11, 20, hour)
+        reserve(ledger, f"{step}" * 64, Budget.pure(Fraction(1, 10)))
+        ledger.raise_total("adult", 4.0 + step, 0.0, f"step {step}")
+    lines = budget("history", "--dataset", "adult")[1].splitlines()
+    order = [re.sub(r".*: |\S+  (\w{4}).*", r"\1", line) for line in lines]
+    assert order == ["created", "step 0", "step 1", "step 2", "0000", "1111", "2222", "step 3", "3333"]
+
+
+def test_a_move_is_in_the_history_with_its_reason(budget: Command, tmp_path: Path) -> None:
+    create(budget, delta="0")
+    reserve(SqlLedger(f"sqlite:///{tmp_path / 'marquee.db'}"))
+    code, out, err = budget(*MOVE, "--path", "new/*.parquet", "--reason", "new disk")
+    assert (code, err) == (0, "")
+    assert out.startswith("adult: epsilon 3, delta 0; spent")
+    moved = f"granted to the dataset: epsilon 3, delta 0: moved to {(tmp_path / 'new').resolve()}: new disk\n"
+    assert moved in budget("history", "--dataset", "adult")[1]
+    assert moved in budget("show", "--dataset", "adult")[1]
+
+
+@pytest.mark.parametrize("command", ["create", "grant", "move", "show", "history"])
 def test_every_command_has_an_example(budget: Command, command: str) -> None:
     code, out, _ = budget(command, "--help")
     assert code == 0
@@ -116,3 +193,4 @@ def test_every_command_has_an_example(budget: Command, command: str) -> None:
 def test_help_says_that_windows_do_not_give_budget_back(budget: Command) -> None:
     said = " ".join(re.sub(r"[│\n]", " ", budget("grant", "--help")[1]).split())
     assert "A total is for ever" in said
+    assert "It is chosen once" in said

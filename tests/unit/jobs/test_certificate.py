@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -15,9 +16,9 @@ from dpcore.kernel.conversion import epsilon_of_gdp, epsilon_of_zcdp, gdp_of, zc
 from jobs.certificate import Drawn, certificate, numerical_bound, promise, write_certificate
 from jobs.config import parse_config
 from jobs.job import Job, job_of
-from tests.support.releases import SCHEMA, TABLE
+from tests.support.releases import BASKETS, SCHEMA, TABLE
 
-CHARGES = (Charge("select 0", Fraction(1, 3)), Charge("measure 1", Fraction(2, 3)))
+CHARGES = (Charge("select 0", Fraction(1, 3)), Charge("measure 1", Fraction(2, 3), 12.5))
 DRAWN = Drawn(CHARGES, 2, "c0ffee")
 
 
@@ -38,13 +39,14 @@ def test_the_guarantee_is_in_words_and_in_exact_figures(tmp_path: Path) -> None:
     made = content(job(tmp_path))
     guarantee = made["guarantee"]
     assert (guarantee["epsilon"], guarantee["delta"], guarantee["neighbours"]) == (1.0, 1e-6, "add_remove_unit")
-    assert Fraction(guarantee["amount"]) == zcdp_of(1.0, 1e-6)
-    assert guarantee["amount_as_number"] == float(zcdp_of(1.0, 1e-6))
+    reserved = guarantee["reserved_in_the_ledger"]
+    assert Fraction(reserved["amount"]) == zcdp_of(1.0, 1e-6)
+    assert reserved["amount_as_number"] == float(zcdp_of(1.0, 1e-6))
     assert guarantee["currency"] == "zCDP rho"
-    assert guarantee["epsilon_at_other_deltas"]["1e-09"] == epsilon_of_zcdp(guarantee["amount_as_number"], 1e-9)
+    assert guarantee["epsilon_at_other_deltas"]["1e-09"] == epsilon_of_zcdp(reserved["amount_as_number"], 1e-9)
     assert made["charges"] == [
-        {"label": "select 0", "amount": "1/3", "amount_as_number": 1 / 3},
-        {"label": "measure 1", "amount": "2/3", "amount_as_number": 2 / 3},
+        {"label": "select 0", "amount": "1/3", "amount_as_number": 1 / 3, "noise_scale": None},
+        {"label": "measure 1", "amount": "2/3", "amount_as_number": 2 / 3, "noise_scale": 12.5},
     ]
 
 
@@ -67,10 +69,11 @@ def test_neighbours_stand_beside_epsilon(tmp_path: Path, privacy: dict[str, obje
 def test_gaussian_dp_is_named_and_converted(tmp_path: Path) -> None:
     guarantee = content(job(tmp_path, accounting="gdp"))["guarantee"]
     assert guarantee["currency"] == "Gaussian DP mu^2"
-    assert Fraction(guarantee["amount"]) == gdp_of(1.0, 1e-6)
+    reserved = guarantee["reserved_in_the_ledger"]
+    assert Fraction(reserved["amount"]) == gdp_of(1.0, 1e-6)
     others = guarantee["epsilon_at_other_deltas"]
     assert others["1e-06"] == pytest.approx(1.0)
-    assert others["1e-09"] == epsilon_of_gdp(guarantee["amount_as_number"], 1e-9)
+    assert others["1e-09"] == epsilon_of_gdp(reserved["amount_as_number"], 1e-9)
 
 
 def test_a_run_whose_steps_are_all_fixed_has_a_numerical_bound(tmp_path: Path) -> None:
@@ -80,11 +83,19 @@ def test_a_run_whose_steps_are_all_fixed_has_a_numerical_bound(tmp_path: Path) -
     assert set(bound) == {"1e-06", "1e-09", "1e-12"}
     assert 0.1 < bound["1e-06"] < bound["1e-09"] < bound["1e-12"] < 1.0
     charges = [Charge("a call", event.charged / event.calls) for event in made.plan.events for _ in range(event.calls)]
-    assert certificate(made, made.stand_in, Drawn(tuple(charges), 1, "f0"), 300)["numerical_bound"] == bound
+    said: Any = certificate(made, made.stand_in, Drawn(tuple(charges), 1, "f0"), 300)["numerical_bound"]
+    assert said["epsilon_at_delta"] == bound
+    assert said["note"].startswith("epsilon of all kernel calls together at each delta")
     assert numerical_bound(made, charges[:-1]) == bound
     # One call instead of many, or a call more, is not what was fixed in advance.
     assert numerical_bound(made, [Charge("all", sum((charge.amount for charge in charges), Fraction(0)))]) == {}
     assert numerical_bound(made, [*charges, charges[0]]) == {}
+
+
+def test_no_numerical_bound_is_said_in_words(tmp_path: Path) -> None:
+    said = content(job(tmp_path, mechanism={"name": "gaussian"}))["numerical_bound"]
+    assert said["epsilon_at_delta"] == {}
+    assert said["note"].startswith("no bound")
 
 
 def test_gaussians_alone_have_no_better_bound_than_their_own(tmp_path: Path) -> None:
@@ -97,11 +108,8 @@ def test_a_pure_budget_has_one_figure(tmp_path: Path) -> None:
     made = job(tmp_path, delta=0)
     assert made.budget == Budget.pure(1)
     guarantee = content(made)["guarantee"]
-    assert (guarantee["currency"], guarantee["amount"], guarantee["epsilon_at_other_deltas"]) == (
-        "pure epsilon",
-        "1",
-        {},
-    )
+    assert (guarantee["currency"], guarantee["epsilon_at_other_deltas"]) == ("pure epsilon", {})
+    assert guarantee["reserved_in_the_ledger"] == {"amount": "1", "amount_as_number": 1.0}
 
 
 def test_public_facts_mechanism_and_workload_are_named(tmp_path: Path) -> None:
@@ -114,6 +122,14 @@ def test_public_facts_mechanism_and_workload_are_named(tmp_path: Path) -> None:
         "max_rows_per_unit": 1,
         "columns": ["person", "sex", "work", "age", "home"],
         "clustered_by_unit": False,
+        "accounting": "auto",
+        "consumer": None,
+        "attributes": [
+            {"name": "sex", "type": "categorical", "values": 2, "codes": 2},
+            {"name": "work", "type": "categorical", "values": 3, "codes": 5},
+            {"name": "age", "type": "integer", "bins": 4, "codes": 4},
+            {"name": "home", "type": "boolean", "values": 2, "codes": 3},
+        ],
     }
     assert said["mechanism"]["name"] == "mwem"
     assert said["mechanism"]["settings"]["rounds"] == 3
@@ -121,6 +137,31 @@ def test_public_facts_mechanism_and_workload_are_named(tmp_path: Path) -> None:
     assert said["workload"]["answers"] == made.stand_in.queries.size
     assert said["synthetic_rows"] == 300
     assert len(said["limits"]) >= 3
+
+
+def test_consumer_and_accounting_are_named(tmp_path: Path) -> None:
+    facts = content(job(tmp_path, accounting="gdp", consumer="statistics"))["public_facts"]
+    assert (facts["accounting"], facts["consumer"]) == ("gdp", "statistics")
+
+
+def test_baskets_have_items_and_no_schema(tmp_path: Path) -> None:
+    made = job_of(parse_config(BASKETS), tmp_path)
+    said = content(made)
+    assert said["public_facts"]["items"] == 40
+    assert "attributes" not in said["public_facts"]
+    assert said["hashes"]["schema"] is None
+
+
+def test_the_hash_of_the_schema_covers_its_values_and_not_its_spelling(tmp_path: Path) -> None:
+    first, other, spelled = (copy.deepcopy(SCHEMA) for _ in range(3))
+    other["attributes"][2]["edges"][1] = 21
+    spelled["attributes"][3]["column"] = "home"  # What it is called anyway.
+    hashes = []
+    for schema in (first, other, spelled):
+        (tmp_path / "people.schema.yaml").write_text(yaml.safe_dump(schema))
+        hashes.append(content(job_of(parse_config(TABLE), tmp_path))["hashes"]["schema"])
+    assert hashes[0] == hashes[2] != hashes[1]
+    assert len(bytes.fromhex(hashes[0])) == 32
 
 
 def test_equal_releases_give_equal_bytes_without_a_clock(tmp_path: Path) -> None:
@@ -136,5 +177,5 @@ def test_versions_total_and_hashes_are_named(tmp_path: Path) -> None:
     assert set(said["versions"]) >= {"marquee", "python", "numpy", "opendp"}
     assert said["hashes"]["config_schema_and_version"] == made.release_id
     assert said["hashes"]["kernel_answers"] == {"answers": 2, "chain": "c0ffee"}
-    assert said["charged"]["amount"] == "1"
+    assert said["used_by_kernel_calls"] == {"amount": "1", "amount_as_number": 1.0}
     assert said["guarantee"]["additive_noise"] == "discrete_gaussian"

@@ -95,3 +95,29 @@ def test_one_dataset_has_one_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert {bound_path(spelling) for spelling in spellings} == {str(tmp_path / "data")}
     assert bound_path("data/part-0.parquet") == str(tmp_path / "data" / "part-0.parquet")
     assert bound_path("s3://bucket/data/*.parquet") == "s3://bucket/data"
+
+
+GLOBS = {
+    "data/pe*/*.parquet": "data", "data/pe*/people/*.parquet": "data", "data/people/part-*.parquet": "data/people",
+    "data/people/part-?.parquet": "data/people", "data/[p]eople/*.parquet": "data", "data/people/**": "data/people",
+    "data/**/people/*.parquet": "data", "d*/people/*.parquet": "", "*.parquet": "", "data/people/*": "data/people",
+    "data/people/**/*.parquet": "data/people",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("glob", GLOBS)
+def test_a_glob_is_the_folder_above_its_first_wildcard(
+    glob: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "people").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    wanted = str(tmp_path / GLOBS[glob])
+    assert {bound_path(glob), bound_path(f"{tmp_path}/{glob}"), bound_path(f"file://{tmp_path}/{glob}")} == {wanted}
+    assert bound_path(f"s3://bucket/{glob}") == f"s3://bucket/{GLOBS[glob]}".rstrip("/")
+
+
+def test_brackets_in_the_name_of_a_folder_that_is_there_are_no_wildcard(tmp_path: Path) -> None:
+    (tmp_path / "data[1]").mkdir()
+    assert bound_path(f"{tmp_path}/data[1]") == str(tmp_path / "data[1]")
+    assert bound_path(f"{tmp_path}/data[2]") == str(tmp_path)
+    assert bound_path("/") == bound_path("/*.parquet") == "/"

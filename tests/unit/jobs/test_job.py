@@ -99,3 +99,20 @@ def test_the_schema_lies_beside_the_config(tmp_path: Path, monkeypatch: pytest.M
 def test_an_absent_schema_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"other\.yaml cannot be read"):
         job(tmp_path, TABLE, dataset={"schema": "other.yaml"})
+
+
+LOST: list[tuple[str, dict[str, Any]]] = [
+    ("gaussian", {"delta": 1e-310}),
+    ("mwem", {"delta": 1e-310, "accounting": "gdp"}),
+    ("mwem", {"delta": 1e-200, "epsilon": 1e-20}),
+    ("gaussian", {"delta": 1e-200, "epsilon": 1e-300}),
+]
+
+
+@pytest.mark.parametrize(("name", "privacy"), LOST)
+def test_a_promise_without_a_budget_in_floats_is_a_config_error(
+    tmp_path: Path, name: str, privacy: dict[str, Any]
+) -> None:
+    says = r"privacy\.epsilon is .* and privacy\.delta is .*; want a delta of 0 or at least 1e-300, and an epsilon"
+    with pytest.raises(ConfigError, match=says):
+        job(tmp_path, {**TABLE, "mechanism": {"name": name}}, privacy=privacy)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,4 +126,60 @@ def test_a_changed_file_is_an_integrity_error(tmp_path: Path, damage: str) -> No
     else:
         answers.write_bytes(b"ANSWERS" if damage == "same size" else b"a")
     with pytest.raises(IntegrityError, match=r"answers\.parquet"):
+        publish.verify(output)
+
+
+ENTRY: dict[str, Any] = {"path": "answers.parquet", "bytes": 7, "sha256": hashlib.sha256(b"answers").hexdigest()}
+MANIFESTS: list[Any] = [
+    {}, {"files": None}, {"files": 3}, {"files": "ab"}, {"files": ["answers.parquet"]}, {"files": [None]},
+    {"files": [{"path": "answers.parquet"}]}, {"files": [ENTRY | {"path": 3}]}, {"files": [ENTRY | {"bytes": "7"}]},
+    {"files": [ENTRY | {"sha256": None}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", MANIFESTS, ids=json.dumps)
+def test_a_manifest_of_another_form_is_an_integrity_error(tmp_path: Path, content: Any) -> None:
+    output = tmp_path / "out"
+    publish.publish(staged(tmp_path), output, RELEASE)
+    (output / "manifest.json").write_text(json.dumps({"release_id": RELEASE, **content}))
+    assert publish.standing(output, RELEASE) is Standing.DONE
+    with pytest.raises(IntegrityError, match=r"manifest\.json does not name the files of a release"):
+        publish.verify(output)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", None])
+def test_an_unreadable_manifest_is_an_integrity_error(tmp_path: Path, content: bytes | None) -> None:
+    output = tmp_path / "out"
+    publish.publish(staged(tmp_path), output, RELEASE)
+    (output / "manifest.json").unlink()
+    if content is not None:
+        (output / "manifest.json").write_bytes(content)
+    with pytest.raises(IntegrityError, match=r"manifest\.json"):
+        publish.verify(output)
+
+
+@pytest.mark.parametrize("name", ["more.parquet", ".hidden", "synthetic/part-00001.parquet", "synthetic/manifest.json"])
+def test_a_file_that_the_manifest_does_not_name_is_an_integrity_error(tmp_path: Path, name: str) -> None:
+    output = tmp_path / "out"
+    publish.publish(staged(tmp_path), output, RELEASE)
+    (output / name).write_bytes(b"more")
+    with pytest.raises(IntegrityError, match=f"{name} is no file of the release"):
+        publish.verify(output)
+
+
+def test_a_link_that_the_manifest_does_not_name_is_an_integrity_error(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    publish.publish(staged(tmp_path), output, RELEASE)
+    (output / "link").symlink_to(tmp_path)
+    with pytest.raises(IntegrityError, match="link is no file of the release"):
+        publish.verify(output)
+
+
+def test_a_manifest_below_the_top_is_a_file_like_any_other(tmp_path: Path) -> None:
+    staging, output = staged(tmp_path), tmp_path / "out"
+    (staging / "synthetic" / "manifest.json").write_text("{}")
+    publish.publish(staging, output, RELEASE)
+    publish.verify(output)
+    (output / "synthetic" / "manifest.json").write_text("[]")
+    with pytest.raises(IntegrityError, match=r"synthetic/manifest\.json"):
         publish.verify(output)

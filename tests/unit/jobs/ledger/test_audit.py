@@ -32,7 +32,7 @@ def ledger(ledger_url: str) -> SqlLedger:
     ("UPDATE consumers SET total = '9'", "its grants"),
     ("UPDATE grants SET amount = '9', epsilon = 9 WHERE consumer IS NULL", "its grants"),
     ("UPDATE charges SET amount = '0' WHERE consumer IS NULL", "the sum of its charges"),
-    ("UPDATE charges SET consumer = 'other'", "consumer 'team'"),
+    ("UPDATE charges SET consumer = 'other'", "the sum of its charges"),
     ("DELETE FROM charges WHERE consumer IS NULL", "the sum of its charges"),
     ("UPDATE releases SET state = 'planned' WHERE consumer IS NULL", "those of its releases"),
     ("UPDATE datasets SET total = '1/2'", "more than its total"),
@@ -46,8 +46,26 @@ def test_changed_rows_are_an_integrity_error(ledger: SqlLedger, ledger_url: str,
             ask()
 
 
-def test_a_reservation_reads_no_other_charge(ledger: SqlLedger, ledger_url: str) -> None:
-    """What is left follows from one row, however many charges there are."""
-    past_the_ledger(ledger_url, "UPDATE datasets SET spent = '0'")
+@pytest.mark.parametrize(("statement", "consumer", "says"), [
+    ("UPDATE datasets SET spent = '0'", None, "the sum of its charges"),
+    ("UPDATE consumers SET spent = '0'", "team", "consumer 'team'"),
+    ("UPDATE consumers SET spent = '0', window_start = '2020-01-01'", "team", "consumer 'team'"),
+])  # fmt: skip
+def test_a_reservation_believes_no_sum_that_its_last_charge_denies(
+    ledger: SqlLedger, ledger_url: str, statement: str, consumer: str | None, says: str
+) -> None:
+    """No trigger guards these rows: whoever may charge may write them."""
+    past_the_ledger(ledger_url, statement)
+    for ask in (lambda: reserve(ledger, "c" * 64, consumer=consumer), ledger.datasets):
+        with pytest.raises(IntegrityError, match=says):
+            ask()
+
+
+def test_a_reservation_reads_the_last_charge_alone(ledger: SqlLedger, ledger_url: str) -> None:
+    """However many there are: all of them are for show and history to read."""
+    drops = [f"DROP TRIGGER {name}" for name in NO_TRIGGERS[ledger_url.partition(":")[0]]]
+    past_the_ledger(ledger_url, *drops, "UPDATE charges SET amount = '9' WHERE consumer IS NOT NULL")
     reserve(ledger, "c" * 64)
-    assert ledger.dataset("adult", 1, 0).spent == PURE.amount
+    assert ledger.dataset("adult", 1, 0).spent == 3 * PURE.amount
+    with pytest.raises(IntegrityError, match="the sum of its charges"):
+        ledger.history("adult")

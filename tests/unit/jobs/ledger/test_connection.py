@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import subprocess
+import sys
 import threading
 from fractions import Fraction
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import exc
 
-from dpcore.errors import ConfigError, LedgerUnavailableError, MarqueeError, NoBudgetError
+from dpcore.errors import ConfigError, LedgerUnavailableError, NoBudgetError
 from dpcore.kernel.budget import Budget
 from jobs.ledger import SqlLedger
 from jobs.ledger.connection import Database
@@ -29,9 +31,39 @@ def sqlite_url(folder: Path) -> str:
 def test_only_creating_a_budget_creates_a_file(tmp_path: Path) -> None:
     with pytest.raises(NoBudgetError, match="marquee budget create"):
         SqlLedger(sqlite_url(tmp_path)).dataset("adult", 1.0, 0.0)
-    with pytest.raises(LedgerUnavailableError, match="does not exist"):
+    with pytest.raises(NoBudgetError, match="there is no ledger in .* restore its backup"):
         SqlLedger(sqlite_url(tmp_path)).plan(planned())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_budget_creates_no_file(tmp_path: Path) -> None:
+    for delta, accounting in ((0.0, Accounting.GDP), (1e-310, Accounting.AUTO)):
+        with pytest.raises(ConfigError):
+            SqlLedger(sqlite_url(tmp_path)).create_dataset("adult", 1.0, delta, accounting=accounting)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_file_is_no_ledger_until_one_is_made_in_it(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.db"
+    file.touch()
+    ledger = SqlLedger(sqlite_url(tmp_path))
+    for ask in (
+        ledger.check_there,
+        lambda: ledger.dataset("adult", 1.0, 0.0),
+        lambda: ledger.history("adult"),
+        lambda: ledger.plan(planned()),
+    ):
+        with pytest.raises(NoBudgetError, match="restore its backup if there was one, else create one with: marquee"):
+            ask()
+    assert file.stat().st_size == 0
+    ledger.create_dataset("adult", 1.0, 0.0)
+    ledger.check_there()
+
+
+def test_a_database_without_tables_asks_for_its_backup_first(tmp_path: Path) -> None:
+    past_the_ledger(sqlite_url(tmp_path), "CREATE TABLE something (id INTEGER)")
+    with pytest.raises(NoBudgetError, match="restore its backup .* --dataset adult --epsilon 1 --delta 0$"):
+        SqlLedger(sqlite_url(tmp_path)).dataset("adult", 1.0, 0.0)
 
 
 @pytest.mark.parametrize(("address", "says"), [
@@ -39,7 +71,12 @@ def test_only_creating_a_budget_creates_a_file(tmp_path: Path) -> None:
     ("sybase://host/db", "unknown kind of database"),
     ("mysql://host/db", "unknown kind of database"),
     ("postgresql+nodriver://host/db", "unknown kind of database"),
+    ("postgresql://host:port/db", "not a database URL"),
     ("sqlite:////no/such/folder/l.db", "folder"),
+    ("sqlite://", "want a file, such as .* or PostgreSQL"),
+    ("sqlite:///", "want a file, such as .* or PostgreSQL"),
+    ("sqlite:///:memory:", "want a file, such as .* or PostgreSQL"),
+    ("sqlite:///file:x?mode=memory&uri=true", "want a file, such as .* or PostgreSQL"),
 ])  # fmt: skip
 def test_a_bad_url_is_a_config_error(address: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
@@ -47,9 +84,77 @@ def test_a_bad_url_is_a_config_error(address: str, says: str) -> None:
 
 
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "ledger.db").write_text("not a database " * 100)
-    with pytest.raises(MarqueeError, match="want a database of Marquee"):
-        SqlLedger(sqlite_url(tmp_path)).dataset("adult", 1.0, 0.0)
+    for content in ("x", "xx", "SQLite format", "not a database " * 100):
+        (tmp_path / "ledger.db").write_text(content)
+        ledger = SqlLedger(sqlite_url(tmp_path))
+        for ask in (
+            ledger.datasets,
+            lambda known=ledger: known.dataset("adult", 1.0, 0.0),
+            lambda known=ledger: known.create_dataset("adult", 1.0, 0.0),
+        ):
+            with pytest.raises(ConfigError, match="is no SQLite database; want a database of Marquee"):
+                ask()
+        assert (tmp_path / "ledger.db").read_text() == content
+        assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_another_transaction_of_the_process_leaves_the_lock_in_place(tmp_path: Path) -> None:
+    """A file that is opened and closed beside SQLite loses every lock that the process holds on it."""
+    SqlLedger(sqlite_url(tmp_path)).create_dataset("adult", 1.0, 0.0)
+    other = (
+        "import sqlite3, sys\n"
+        "holder = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)\n"
+        "holder.execute('BEGIN IMMEDIATE')"
+    )
+    with Database(sqlite_url(tmp_path), 1).transaction():
+        with pytest.raises(LedgerUnavailableError, match="locked"):
+            SqlLedger(sqlite_url(tmp_path), lock_seconds=0.05).create_dataset("retail", 1.0, 0.0)
+        found = subprocess.run(
+            [sys.executable, "-c", other, str(tmp_path / "ledger.db")], capture_output=True, text=True, check=False
+        )
+    assert found.stderr.rstrip().endswith("database is locked")
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").mkdir()
+    with pytest.raises(ConfigError, match="is no file"):
+        SqlLedger(sqlite_url(tmp_path)).create_dataset("adult", 1.0, 0.0)
+
+
+@pytest.mark.parametrize("address", [
+    "postgresql://bob:SECRET@127.0.0.1:1/db",
+    "postgresql://bob:SEC%40RET@127.0.0.1:1/db",
+    "postgresql://bob@127.0.0.1:1/db?password=SECRET",
+    "postgresql://bob@127.0.0.1:1/db?sslpassword=SECRET&passfile=RET",
+    "postgresql://bob@127.0.0.1:1/db?options=SECRET",
+])  # fmt: skip
+def test_no_secret_of_a_url_is_shown(address: str) -> None:
+    ledger = SqlLedger(address)
+    with pytest.raises(LedgerUnavailableError) as refused:
+        ledger.datasets()
+    for shown in (ledger.shown_url, str(refused.value)):
+        assert "RET" not in shown
+        assert "SEC" not in shown
+        assert "bob" in shown
+        assert "***" in shown
+
+
+def test_parameters_that_say_where_the_server_is_are_shown() -> None:
+    address = "postgresql://bob@/db?host=%2Ftmp%2Fs&port=5433"
+    assert SqlLedger(address).shown_url == address
+
+
+@pytest.mark.parametrize("address", [
+    "postgresql://bob:SEC@RET@h/db",
+    "postgresql://bob:SEC@RE/T@h/db",
+    "postgresql://bob:SEC@RE?T@h/db",
+    "mysql://bob:SEC@RET@h/db",
+    "postgresql://bob:SECRET",
+])  # fmt: skip
+def test_a_url_whose_password_may_be_anywhere_is_refused_and_not_shown(address: str) -> None:
+    with pytest.raises(ConfigError, match="quote the password|not a database URL") as refused:
+        SqlLedger(address)
+    assert not re.search("SEC|RE|bob", str(refused.value))
 
 
 def test_a_server_that_is_away_is_unavailable_and_its_password_is_never_shown() -> None:

@@ -74,7 +74,7 @@ def test_the_total_bounds_every_consumer(ledger: SqlLedger, clock: Clock) -> Non
 
 def test_an_unknown_consumer_is_refused_with_the_command_that_adds_it(ledger: SqlLedger) -> None:
     with pytest.raises(
-        NoBudgetError, match="budget grant --dataset adult --consumer 'the team' --epsilon 0.5 --delta 0"
+        NoBudgetError, match="budget grant --ledger .* --dataset adult --consumer 'the team' --epsilon 0.5 --delta 0"
     ):
         ledger.plan(planned(budget=TENTH, consumer="the team", promise=(0.5, 0.0)))
     assert ledger.release(FIRST) is None
@@ -201,3 +201,16 @@ def test_a_grant_needs_a_dataset(ledger: SqlLedger, ask: object) -> None:
     assert callable(ask)
     with pytest.raises(NoBudgetError, match="dataset 'none' has no budget"):
         ask(ledger)
+
+
+def test_a_refusal_names_what_would_fit_and_the_next_step(ledger: SqlLedger) -> None:
+    ledger.grant_consumer("adult", "daily", 0.25, 0.0, Window.DAY)
+    promise = (0.2, 0.0)
+    reserve(ledger, FIRST, Budget.pure(Fraction(1, 5)), consumer="daily")
+    with pytest.raises(
+        BudgetExceededError, match=r"want privacy.epsilon at most 0.05, another day, or more by marquee"
+    ):
+        ledger.plan(planned("b" * 64, budget=Budget.pure(Fraction(1, 5)), consumer="daily", promise=promise))
+    ledger.grant_consumer("adult", "daily", 0.1, 0.0, Window.DAY)
+    with pytest.raises(BudgetExceededError, match=r"only epsilon=0 remains.*want another day, or more by marquee"):
+        ledger.plan(planned("b" * 64, budget=Budget.pure(Fraction(1, 5)), consumer="daily", promise=promise))

@@ -109,6 +109,18 @@ def test_accounting_needs_a_delta(ledger: SqlLedger) -> None:
     assert ledger.datasets() == []
 
 
+def test_figures_need_an_amount_in_every_currency_that_is_open(ledger: SqlLedger) -> None:
+    """The first reservation chooses it: none may find that the budget cannot be counted in its own."""
+    tiny, says = 1e-310, r"--epsilon 1 with --delta 1e-310 cannot be counted in mu\^2"
+    with pytest.raises(ConfigError, match=says):
+        ledger.create_dataset("adult", 1.0, tiny)
+    ledger.create_dataset("adult", 2.0, DELTA)
+    with pytest.raises(ConfigError, match=says):
+        ledger.grant_consumer("adult", "team", 1.0, tiny)
+    ledger.create_dataset("zcdp", 1.0, tiny, accounting=Accounting.ZCDP)
+    ledger.grant_consumer("zcdp", "team", 1.0, tiny)
+
+
 def test_an_accounting_that_was_chosen_stays(ledger: SqlLedger) -> None:
     ledger.create_dataset("adult", 1.0, DELTA, accounting=Accounting.ZCDP)
     ledger.create_dataset("adult", 1.0, DELTA)

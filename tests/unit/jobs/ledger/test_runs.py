@@ -169,7 +169,7 @@ def test_a_full_disk_ends_in_a_sentence_and_the_release_goes_on(
 def test_a_release_of_a_consumer_is_charged_to_both(place: Place) -> None:
     place.world.set("privacy.consumer", "team")
     code, _, err = place.world.run()
-    assert (code, "budget grant --dataset people --consumer team --epsilon 1 --delta 0" in err) == (4, True), err
+    assert (code, "--dataset people --consumer team --epsilon 1 --delta 0" in err) == (4, True), err
     place.ledger.grant_consumer("people", "team", 1.5, 0.0)
     assert place.world.run()[0] == 0
     assert place.world.run()[0] == 0

@@ -11,7 +11,7 @@ import pytest
 from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
 from jobs.ledger import SqlLedger
-from jobs.ledger.records import ReleaseRecord, State
+from jobs.ledger.records import Accounting, ReleaseRecord, State
 from tests.support.datasets import ROOT
 from tests.support.ledgers import FIRST, PURE, planned, reserve
 
@@ -162,13 +162,16 @@ def test_other_input_under_one_id_is_refused(ledger: SqlLedger) -> None:
 def test_a_budget_is_set_once(ledger: SqlLedger) -> None:
     again = ledger.create_dataset("adult", 1.0, 0.0)
     assert again.salt == ledger.dataset("adult", 1, 0).salt
-    for other in ((2.0, 0.0), (1.0, 1e-6)):
-        with pytest.raises(ConfigError, match="budget grant"):
+    for other, says in (((2.0, 0.0), "epsilon 1 and not 2"), ((1.0, 1e-6), "delta 0 and not 1e-06")):
+        with pytest.raises(ConfigError, match=f"with {says}; marquee budget grant raises epsilon and nothing else"):
             ledger.create_dataset("adult", *other)
-    with pytest.raises(ConfigError, match="budget grant"):
+    with pytest.raises(ConfigError, match="consumers_only false and not true; .* chosen once"):
         ledger.create_dataset("adult", 1.0, 0.0, consumers_only=True)
+    ledger.create_dataset("open", 1.0, 1e-6)
+    with pytest.raises(ConfigError, match="accounting auto and not gdp; .* chosen once"):
+        ledger.create_dataset("open", 1.0, 1e-6, accounting=Accounting.GDP)
     assert len({ledger.create_dataset(name, 1.0, 0.0).salt for name in ("x", "y", "adult")}) == 3
-    assert [dataset.name for dataset in ledger.datasets()] == ["adult", "x", "y"]
+    assert [dataset.name for dataset in ledger.datasets()] == ["adult", "open", "x", "y"]
 
 
 def test_secrets_are_not_shown(ledger: SqlLedger) -> None:

@@ -154,3 +154,36 @@ def test_bad_input(
     assert all(name in sentences[0] for name in case.names), err
     assert "Traceback" not in err
     assert world.files() == before
+
+
+def without_a_proof(world: World) -> None:
+    """Draws of DualQuery have no bound where a unit holds several rows."""
+    world.set("dataset.max_rows_per_unit", 2)
+    world.config["workload"] = {"conjunctions": {"count": 5, "order": 2}}
+    world.set("mechanism", {"name": "dual_query"})
+
+
+def replaced_in_private(world: World) -> None:
+    """Neighbours that share a secret number of units are no neighbours of ours."""
+    world.set("privacy.neighbours", "replace_one_unit")
+
+
+@pytest.mark.parametrize(("spoil", "names"), [
+    (without_a_proof, "has a proof for units of one row"), (replaced_in_private, "needs a public number"),
+])  # fmt: skip
+@pytest.mark.parametrize("command", ["validate", "plan", "run"])
+def test_what_has_no_proof_is_refused_by_every_command(
+    command: str,
+    spoil: Callable[[World], None],
+    names: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    world = table_world(tmp_path, capsys)
+    world.budget()
+    spoil(world)
+    code, out, err = world.marquee(command, "release.yaml")
+    assert (code, out, names in err) == (2, "", True), err
+    assert world.charges() == 0

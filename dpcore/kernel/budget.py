@@ -81,14 +81,14 @@ class Filter:
     def remaining(self) -> Fraction:
         return self.budget.amount - self.spent
 
-    def charge(self, label: str, amount: Fraction) -> None:
+    def charge(self, label: str, amount: Fraction, scale: float | None = None) -> None:
         """Records the cost, or raises BudgetExceededError and records nothing."""
         if amount < 0:
             raise ValueError(f"{label}: amount {amount}; want >= 0")
         if amount > self.remaining:
             raise BudgetExceededError(label, amount, self.remaining, self.budget.currency.value)
         self.spent += amount
-        self.charges.append(Charge(label, amount))
+        self.charges.append(Charge(label, amount, scale))
 
 
 def rounded_up(amount: Fraction) -> Fraction:

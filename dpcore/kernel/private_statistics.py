@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from threading import Lock
 from typing import Final, final
@@ -55,7 +55,6 @@ class PrivateStatistics:
         self._exact = ExactAnswers(statistics)  # SENSITIVE
         self._journal = journal
         self._answers = 0
-        self._scales: dict[int, float | None] = {}  # By the number of charges, from 1; public.
         self._at_work = Lock()
         ledger.reserve(budget)
 
@@ -67,11 +66,11 @@ class PrivateStatistics:
     @property
     def charges(self) -> tuple[Charge, ...]:
         """What each call cost, in order, with the scale of its noise."""
-        charges = enumerate(self._filter.charges, start=1)
-        return tuple(replace(charge, scale=self._scales.get(number)) for number, charge in charges)
+        return tuple(self._filter.charges)
 
     def expect(self, queries: Queries) -> None:
         """Announces queries that later calls will ask, so that one pass over the data answers them all. Free."""
+        check_queries(queries)
         self._exact.expect(queries)
 
     def measure(self, queries: Queries | UnitCount, share: Fraction, progress: Progress = silent) -> Measurement:
@@ -207,8 +206,7 @@ class PrivateStatistics:
             raise RuntimeError(f"{label}: another call of the kernel is under way; want one at a time")
         try:
             index = self._answers
-            self._filter.charge(label, amount)
-            self._scales[len(self._filter.charges)] = request.scale
+            self._filter.charge(label, amount, request.scale)
             answer = self._journal.recall(index, digest)
             if answer is None:
                 answer = draw()

@@ -60,6 +60,9 @@ NOT_PLAIN: dict[str, Callable[[PrivateStatistics], object]] = {
     "queries with another digest": lambda p: p.measure(
         OtherDigest(COLUMNS.view, COLUMNS.columns, COLUMNS.negated), HALF
     ),
+    "announced queries with another digest": lambda p: p.expect(
+        OtherDigest(COLUMNS.view, COLUMNS.columns, COLUMNS.negated)
+    ),
     "other marginals": lambda p: p.select(OtherMarginals(DOMAIN, MARGINALS.cliques), score(), HALF),
     "another view": lambda p: p.measure(Conjunctions.single_columns(OtherView(5)), HALF),
     "another domain": lambda p: p.measure(Marginals(OtherDomain(("a",), (2,)), (("a",),)), HALF),

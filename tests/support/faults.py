@@ -162,8 +162,8 @@ def note_draws(tally: Path, put: Setter = setattr, then: Callable[[Hooked], Hook
     """
     charge, last = Filter.charge, [Fraction(0)]
 
-    def remembered(self: Filter, label: str, amount: Fraction) -> None:
-        charge(self, label, amount)
+    def remembered(self: Filter, label: str, amount: Fraction, scale: float | None = None) -> None:
+        charge(self, label, amount, scale)
         last[0] = amount
 
     def noted(draw: Hooked) -> Hooked:

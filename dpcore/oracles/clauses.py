@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ from dpcore.queries import Conjunctions
 
 @dataclass(frozen=True, eq=False)
 class SignedClauses:
-    """The objective: constant + sum over clauses c of weights[c] * [a record satisfies all literals of c].
+    """The objective: constant + sum over clauses c of weights[c] * [a record satisfies all literals of c], plus
+    gains[i] for each used column i that is 1.
 
     view: The columns of a record.
     columns: int32 [n], ascending: the columns that occur in a clause.
@@ -21,6 +22,7 @@ class SignedClauses:
     negated: bool [c, k]; True where the literal wants a 0.
     weights: int64 [c], none of them 0.
     constant: Value of a record that satisfies no clause.
+    gains: int64 [n], what a 1 in each of ``columns`` adds: the perturbation of FEM. Zeros for DualQuery.
     """
 
     view: BinaryView
@@ -29,11 +31,16 @@ class SignedClauses:
     negated: NDArray[np.bool_]
     weights: NDArray[np.int64]
     constant: int
+    gains: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        if self.gains.size == 0:
+            object.__setattr__(self, "gains", np.zeros(len(self.columns), dtype=np.int64))
 
     def value(self, used: NDArray[np.bool_]) -> int:
         """Objective of a record given by its values in ``columns``, bool [n]."""
         satisfied = (used[self.literals] != self.negated).all(axis=1)
-        return self.constant + int(self.weights[satisfied].sum())
+        return self.constant + int(self.weights[satisfied].sum()) + int(self.gains[used].sum())
 
     def largest(self) -> int:
         """Objective of a record that would satisfy every clause of positive weight and no other."""

@@ -98,7 +98,7 @@ class MarginalGame:
     def of(cls, queries: Marginals) -> MarginalGame:
         orders = {len(clique) for clique in queries.cliques}
         if len(orders) > 1 or 0 in orders:
-            raise ConfigError(f"marginals of {sorted(orders)} attributes; want all of one order >= 1 for this mechanism")
+            raise ConfigError(f"marginals of {sorted(orders)} attributes; want one order >= 1 for this mechanism")
         shapes = [queries.domain.shape(clique) for clique in queries.cliques]
         strides = [[math.prod(shape[axis + 1 :]) for axis in range(len(shape))] for shape in shapes]
         return cls(

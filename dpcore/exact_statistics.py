@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.queries import CountingQueries, UnitCount
+from dpcore.queries import CountingQueries, UnitQueries
 
 
 class Shape(StrEnum):
@@ -41,7 +41,7 @@ class QueryAnswers:
     queries: CountingQueries
 
 
-Request = QueryAnswers | UnitCount
+Request = QueryAnswers | UnitQueries
 
 
 class Statistics(Protocol):

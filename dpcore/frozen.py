@@ -9,6 +9,26 @@ from numpy.typing import NDArray
 
 
 def frozen(values: Any, kind: type[np.generic]) -> NDArray[Any]:
-    """A copy of an array as a plain contiguous one of this type, over bytes that no reference can write to."""
+    """An array of its own, plain, contiguous and of this type, over bytes that no reference can write to.
+
+    Bytes that are already such are shared, not copied.
+    """
+    if type(values) is np.ndarray and values.size and values.dtype == kind:
+        owner = _owner(values)
+        if type(owner) is bytes and values.flags.c_contiguous and values.nbytes == len(owner):
+            return np.frombuffer(owner, dtype=kind).reshape(values.shape)
     array = np.array(values, dtype=kind, order="C", subok=False)
     return np.frombuffer(array.tobytes(), dtype=kind).reshape(array.shape) if array.size else array
+
+
+def frozen_bytes(array: NDArray[Any]) -> bytes:
+    """The bytes of an array, without a copy where ``frozen`` made it."""
+    owner = _owner(array)
+    return owner if type(owner) is bytes and array.nbytes == len(owner) else array.tobytes()
+
+
+def _owner(array: NDArray[Any]) -> object:
+    owner: object = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return owner

@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.queries import Products, Queries, UnitCount
+from dpcore.queries import ClippedSums, Products, Queries, UnitQueries
 
 GRID_BITS = 10
 _STEP = 2.0**-GRID_BITS
@@ -33,19 +33,19 @@ class Measurement:
     noise: Law of the noise.
     scale: Its scale in counts: b of the discrete Laplace (mass ~ exp(-|z|/b)), sigma of either Gaussian.
 
-    Answers of products are integers over their denominator: values and scale are in units of 1, noise was drawn in
-    steps of 1 / ``denominator``.
+    Answers of products and clipped sums are integers over their denominator: values and scale are in units of 1, noise
+    was drawn in steps of 1 / ``denominator``.
     """
 
-    queries: Queries | UnitCount
+    queries: Queries | UnitQueries
     values: NDArray[np.float64]
     noise: Noise
     scale: float
 
     @property
     def denominator(self) -> int:
-        """Steps of the integer answers in a unit of ``values``: 1 but for products."""
-        return self.queries.denominator if isinstance(self.queries, Products) else 1
+        """Steps of the integer answers in a unit of ``values``: 1 but for products and clipped sums."""
+        return self.queries.denominator if isinstance(self.queries, Products | ClippedSums) else 1
 
     @property
     def stddev(self) -> float:

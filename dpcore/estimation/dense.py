@@ -14,7 +14,7 @@ from dpcore.compiled import compiled
 from dpcore.domain import Clique, Domain
 from dpcore.errors import DomainTooLargeError
 from dpcore.estimation.model import TableRows
-from dpcore.estimation.one_hot import conjunctions_of_tables
+from dpcore.estimation.one_hot import answers_of_tables
 from dpcore.queries import CountingQueries, Marginals
 
 LARGEST_CELLS = 200_000_000  # 1.6 GB of doubles.
@@ -47,7 +47,7 @@ class DenseModel:
     def answer(self, queries: CountingQueries) -> NDArray[np.float64]:
         if isinstance(queries, Marginals):
             return tables_of(self.table, self.domain, queries)
-        return conjunctions_of_tables(queries, self.domain, self.answer)
+        return answers_of_tables(queries, self.domain, self.answer)
 
     def sample(self, units: int, generator: np.random.Generator) -> TableRows:
         """Independent rows from the table."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.estimation.model import BasketRows, SyntheticRows, TableRows
-from dpcore.queries import CountingQueries, Marginals
+from dpcore.queries import CountingQueries, Marginals, Parities
 
 
 @final
@@ -35,6 +35,8 @@ class IndependentModel:
         if isinstance(queries, Marginals):
             return self.total * np.concatenate([self._joint(queries, clique) for clique in queries.cliques])
         groups = self.view.group_of_column()
+        if isinstance(queries, Parities):
+            return self.total * _parity_chances(queries.columns, self.chances, groups)
         return self.total * _conjunction_chances(queries.columns, queries.negated, self.chances, groups)
 
     def sample(self, units: int, generator: np.random.Generator) -> SyntheticRows:
@@ -111,4 +113,30 @@ def _conjunction_chances(
                 result[row] *= kept
             else:
                 result[row] = 0.0
+    return result
+
+
+@compiled
+def _parity_chances(
+    columns: NDArray[np.int32], chances: NDArray[np.float64], groups: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """Chance that an even number of columns is 1, when groups are independent and hold one column each; -1 is none.
+
+    With x the columns of a record, E prod (1 - 2 x) = 2 chance - 1. At most one of a group's columns is 1, so its
+    factor is 1 - 2 (sum of their chances).
+    """
+    result = np.ones(columns.shape[0])
+    for row in range(columns.shape[0]):
+        signed = 1.0
+        for first in range(columns.shape[1]):
+            if columns[row, first] < 0:
+                continue
+            group, held, seen = groups[columns[row, first]], 0.0, False
+            for other in range(columns.shape[1]):
+                if columns[row, other] >= 0 and groups[columns[row, other]] == group:
+                    seen = seen or other < first
+                    held += chances[columns[row, other]]
+            if not seen:
+                signed *= 1.0 - 2.0 * min(1.0, held)
+        result[row] = (1.0 + signed) / 2.0
     return result

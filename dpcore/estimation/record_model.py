@@ -13,7 +13,7 @@ from dpcore.compiled import compiled
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.model import BasketRows, SyntheticRows, TableRows
-from dpcore.queries import Conjunctions, CountingQueries, Marginals
+from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities
 
 _BITS = 64
 _CELLS = 1 << 26  # Cells of the 0/1 matrix that are unpacked at a time.
@@ -86,11 +86,14 @@ class RecordModel:
         if own is None or own.sizes != domain.sizes or (self.view.names and own.names != domain.names):
             raise ConfigError("marginals over attributes that are not the model's; want its own domain, and a table")
 
-    def _count_satisfied(self, queries: Conjunctions) -> NDArray[np.int64]:
+    def _count_satisfied(self, queries: Conjunctions | Parities) -> NDArray[np.int64]:
         if queries.view != self.view:
-            raise ConfigError("conjunctions over columns that are not the model's; want its own view")
+            raise ConfigError("conjunctions or parities over columns that are not the model's; want its own view")
         counts = np.empty(queries.size, dtype=np.int64)
-        _count(self._bitmaps(), len(self.records), queries.columns, queries.negated, counts)
+        if isinstance(queries, Parities):
+            _count_even(self._bitmaps(), len(self.records), queries.columns, counts)
+        else:
+            _count(self._bitmaps(), len(self.records), queries.columns, queries.negated, counts)
         return counts
 
     def _bitmaps(self) -> NDArray[np.uint64]:
@@ -127,6 +130,22 @@ def _count(
                 bits &= ~column if negated[query, literal] else column
             count += _ones(bits)
         counts[query] = count
+
+
+@compiled
+def _count_even(
+    bitmaps: NDArray[np.uint64], records: int, columns: NDArray[np.int32], counts: NDArray[np.int64]
+) -> None:
+    """Records in which an even number of the columns of each parity is 1; -1 is no column. Bits past the last are 0."""
+    for query in range(columns.shape[0]):
+        odd = 0
+        for word in range(bitmaps.shape[1]):
+            bits = np.uint64(0)
+            for place in range(columns.shape[1]):
+                if columns[query, place] >= 0:
+                    bits ^= bitmaps[columns[query, place], word]
+            odd += _ones(bits)
+        counts[query] = records - odd
 
 
 @compiled

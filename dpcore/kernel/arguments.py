@@ -10,9 +10,19 @@ from fractions import Fraction
 from typing import Final
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.queries import Conjunctions, Marginals, Products, Queries, UnitCount
+from dpcore.queries import (
+    ClippedSums,
+    Conjunctions,
+    Marginals,
+    Parities,
+    Products,
+    Queries,
+    SatisfactionHistogram,
+    UnitCount,
+    UnitQueries,
+)
 
-_QUERIES: Final = (Marginals, Conjunctions, Products, UnitCount)
+_QUERIES: Final = (Marginals, Conjunctions, Parities, Products, UnitCount, SatisfactionHistogram, ClippedSums)
 
 
 def plain_fraction(name: str, value: Fraction) -> Fraction:
@@ -29,11 +39,15 @@ def plain_integer(name: str, value: int) -> int:
     return value
 
 
-def check_queries(queries: Queries | UnitCount) -> None:
+def check_queries(queries: Queries | UnitQueries) -> None:
     """Raises TypeError for a subclass of a query or of what it speaks of: its digest could name other queries."""
     if type(queries) not in _QUERIES:
         raise TypeError(f"queries of type {type(queries).__name__}; want one of the closed union, no subclass")
-    if isinstance(queries, Conjunctions) and type(queries.view) is not BinaryView:
-        raise TypeError("conjunctions over a subclass of BinaryView; want a BinaryView")
+    if isinstance(queries, SatisfactionHistogram | ClippedSums):
+        if type(queries.queries) is not Conjunctions:
+            raise TypeError("a request about a subclass of Conjunctions; want Conjunctions")
+        check_queries(queries.queries)
+    if isinstance(queries, Conjunctions | Parities) and type(queries.view) is not BinaryView:
+        raise TypeError("queries over a subclass of BinaryView; want a BinaryView")
     if isinstance(queries, Marginals | Products) and type(queries.domain) is not Domain:
         raise TypeError("marginals over a subclass of Domain; want a Domain")

@@ -10,7 +10,20 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 from dpcore.errors import IntegrityError
 from dpcore.exact_statistics import QueryAnswers, Request, Shape, Statistics
-from dpcore.queries import Conjunctions, Marginals, Products, Queries, UnitCount
+from dpcore.kernel.sensitivity import largest_clipped
+from dpcore.kernel.weighted_sampler import UnitCounts
+from dpcore.queries import (
+    ClippedSums,
+    Conjunctions,
+    CountingQueries,
+    Marginals,
+    Parities,
+    Products,
+    Queries,
+    SatisfactionHistogram,
+    UnitCount,
+    UnitQueries,
+)
 
 LARGEST_ROWS: Final = 1 << 44  # Of a table, and units: scores and sums of products then stay within 64 bits.
 
@@ -30,6 +43,7 @@ class ExactAnswers:
         self._statistics = statistics
         self._tables: dict[tuple[Domain, Clique], NDArray[np.int64]] = {}
         self._vectors: dict[str, NDArray[np.int64]] = {}
+        self._counted: dict[str, UnitCounts] = {}
         self._rows: int | None = None
         self._units: int | None = None
 
@@ -39,11 +53,11 @@ class ExactAnswers:
                 self._fetch_tables(queries)
             case Products():
                 self._fetch_tables(queries.marginals)
-            case Conjunctions():
+            case Conjunctions() | Parities():
                 self.of(queries)
 
-    def of(self, queries: Queries | UnitCount) -> NDArray[np.int64]:
-        """The exact answer vector; of products the integers before the denominator."""
+    def of(self, queries: Queries | UnitQueries) -> NDArray[np.int64]:
+        """The exact answer vector; of products and clipped sums the integers before the denominator."""
         match queries:
             case Marginals():
                 self._fetch_tables(queries)
@@ -52,25 +66,64 @@ class ExactAnswers:
                 self._fetch_tables(queries.marginals)
                 tables = [self._tables[queries.domain, term.clique] for term in queries.terms]
                 return queries.of_tables(tables, LARGEST_ROWS)
-            case Conjunctions():
+            case Conjunctions() | Parities():
                 return self._vector(queries.digest(), QueryAnswers(queries), queries.size)
             case UnitCount():
                 return self._vector(queries.digest(), queries, queries.size)
+            case SatisfactionHistogram():
+                return self._histogram(queries)
+            case ClippedSums():
+                return self._clipped(queries)
 
-    def with_complements(self, queries: Conjunctions, total: int) -> NDArray[np.float64]:
-        """Counts of the queries, then of their complements among all units, each clamped to [0, total]."""
-        counts, units = self.of(queries), self.of(UnitCount())
-        if (counts > units).any():
-            raise IntegrityError("a conjunction counts more than all units; want units of one row, or of one basket")
-        return np.asarray(np.clip(np.concatenate([counts, units - counts]), 0, total), dtype=np.float64)
+    def counted(self, queries: CountingQueries) -> UnitCounts:
+        """Units that satisfy each query, where a unit holds one row or one basket; kept for the next round.
+
+        The rows of a table whose units hold one row each are its units, so that marginals need no further pass.
+        """
+        key = queries.digest()
+        if key not in self._counted:
+            counts = self.of(queries)
+            units = self._rows if isinstance(queries, Marginals) else int(self.of(UnitCount())[0])
+            if units is None or (counts > units).any():
+                raise IntegrityError("a query counts more than all units; want units of one row, or of one basket")
+            kind = np.int32 if units < 1 << 31 else np.int64
+            self._counted[key] = UnitCounts(counts.astype(kind), units)
+        return self._counted[key]
 
     def _vector(self, key: str, request: Request, size: int) -> NDArray[np.int64]:
         if key not in self._vectors:
             answers = _counts(self._statistics.aggregate(request), size)
             if isinstance(request, UnitCount):
+                if self._units not in (None, int(answers[0])):
+                    raise IntegrityError("a histogram holds another number of units; want all units once each")
                 self._units = int(answers[0])
             self._check_total(self._rows, self._units)
             self._vectors[key] = answers
+        return self._vectors[key]
+
+    def _histogram(self, queries: SatisfactionHistogram) -> NDArray[np.int64]:
+        """Every unit is in one cell of each group."""
+        cells = self._vector(queries.digest(), queries, queries.size)
+        totals = queries.split(cells).sum(axis=1)  # At most 2^22 cells of at most 2^44.
+        if self._units is None:
+            self._units = int(totals[0])
+            self._check_total(self._rows, self._units)
+        if (totals != self._units).any():
+            raise IntegrityError("a histogram does not hold every unit once; want one cell a unit in each group")
+        return cells
+
+    def _clipped(self, queries: ClippedSums) -> NDArray[np.int64]:
+        """No unit adds more than its weight to an answer, nor more than its clipped norm to those of a group."""
+        key = queries.digest()
+        if key not in self._vectors:
+            sums = _integers(self._statistics.aggregate(queries), queries.size)
+            units = LARGEST_ROWS if self._units is None else self._units
+            groups = np.zeros(sums.size, dtype=np.int32) if queries.groups is None else queries.groups
+            for group, most in enumerate(largest_clipped(queries, 1)):
+                here = sums[groups == group]
+                if int(here.max()) > units * int(queries.weights[group].max()) or _exact_sum(here) > units * most:
+                    raise IntegrityError("a clipped sum is larger than its units can make it; want all units once each")
+            self._vectors[key] = sums
         return self._vectors[key]
 
     def _fetch_tables(self, queries: Marginals) -> None:
@@ -103,8 +156,20 @@ class ExactAnswers:
 
 def _counts(answers: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     """The answers, when they can be counts at all."""
-    if answers.dtype != np.int64 or answers.shape != (size,):
-        raise IntegrityError(f"the statistics gave {answers.dtype} {answers.shape}; want int64 ({size},)")
-    if answers.size and (answers.min() < 0 or answers.max() > LARGEST_ROWS):
+    if _integers(answers, size).size and answers.max() > LARGEST_ROWS:
         raise IntegrityError("the statistics gave an answer that is no count; want 0 .. 2^44")
     return answers
+
+
+def _integers(answers: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """The answers, when they can be sums of what is not negative."""
+    if answers.dtype != np.int64 or answers.shape != (size,):
+        raise IntegrityError(f"the statistics gave {answers.dtype} {answers.shape}; want int64 ({size},)")
+    if answers.size and answers.min() < 0:
+        raise IntegrityError("the statistics gave an answer that is no count; want 0 .. 2^44")
+    return answers
+
+
+def _exact_sum(values: NDArray[np.int64]) -> int:
+    """The sum of at most 2^31 non-negative numbers, which may not fit 64 bits."""
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())

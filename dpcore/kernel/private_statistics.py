@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,10 +24,12 @@ from dpcore.kernel.exact_answers import ExactAnswers
 from dpcore.kernel.noise import add_noise, noisy_argmax
 from dpcore.kernel.ports import Journal, Ledger
 from dpcore.kernel.scores import L1Error
-from dpcore.kernel.sensitivity import PrivacyUnit, answer_sensitivity
+from dpcore.kernel.sensitivity import PrivacyUnit, answer_sensitivity, marginal_l1_sensitivity
 from dpcore.kernel.terms import Terms
+from dpcore.kernel.tilt import Tilt
+from dpcore.kernel.weighted_sampler import Scores
 from dpcore.measurement import GRID_BITS, Measurement, Noise
-from dpcore.queries import Conjunctions, Marginals, Products, Queries, UnitCount
+from dpcore.queries import ClippedSums, CountingQueries, Marginals, Products, Queries, UnitQueries
 
 SMALLEST_GAP: Final = Fraction(1, 1 << 20)  # Chances of ``retain`` stay below exp(-SMALLEST_GAP).
 
@@ -73,19 +74,19 @@ class PrivateStatistics:
         check_queries(queries)
         self._exact.expect(queries)
 
-    def measure(self, queries: Queries | UnitCount, share: Fraction, progress: Progress = silent) -> Measurement:
+    def measure(self, queries: Queries | UnitQueries, share: Fraction, progress: Progress = silent) -> Measurement:
         """Answers plus exact noise: discrete Laplace (pure DP), discrete Gaussian (zCDP), rounded Gaussian (GDP).
 
         progress: Told (values done, queries.size) while noise is drawn, not for a stored answer.
 
-        The answers and the scale of products are in units of their integer rows / denominator.
+        The answers and the scale of products and clipped sums are in units of their integer answers / denominator.
         """
         check_queries(queries)
         share = plain_fraction("share", share)
         amount = self.terms.amount(share)
         scale = self.terms.measure_scale(queries, share)
         noise = self.terms.noise
-        unit = queries.denominator if isinstance(queries, Products) else 1
+        unit = queries.denominator if isinstance(queries, Products | ClippedSums) else 1
         request = _Request(("measure", queries.digest(), noise.value, scale.hex()), scale / unit)
 
         def draw() -> NDArray[np.int64]:
@@ -112,14 +113,12 @@ class PrivateStatistics:
 
         return int(self._answer(f"select from {candidates.description}", request, amount, draw)[0])
 
-    def sample(
-        self, queries: Conjunctions, slope: Fraction, offsets: NDArray[np.float64], total: int, size: int
-    ) -> NDArray[np.int64]:
-        """Independent draws of queries and complements with chances exp(slope * c / total + offset).
+    def sample(self, queries: CountingQueries, slope: Fraction, tilt: Tilt, total: int, size: int) -> NDArray[np.int64]:
+        """Independent draws of queries and complements with chances proportional to exp(slope * c / total + tilt).
 
-        queries: m conjunctions; c is the exact count of one, or of units that do not satisfy it (its complement),
-            clamped so that c / total is in [0, 1].
-        offsets: float64 [2 m], public; first of the queries, then of the complements.
+        queries: m of them; c is the exact count of one, or of units that do not satisfy it (its complement), clamped so
+            that c / total is in [0, 1]. Each cell of a marginal is a query.
+        tilt: Of m queries; public.
         total: n0, the public or already noisy number of units.
         size: Number of draws.
 
@@ -127,38 +126,25 @@ class PrivateStatistics:
 
         Raises ValueError when a unit may hold several rows: then a complement has no proof.
         """
-        if answer_sensitivity(self.terms.unit) != 1:
-            raise ValueError("sample needs units that hold one row or one basket; want max_rows_per_unit: 1")
-        check_queries(queries)
-        slope, offsets = plain_fraction("slope", slope), frozen(offsets, np.float64)
-        total, size = plain_integer("total", total), plain_integer("size", size)
-        if offsets.shape != (2 * queries.size,) or total < 1 or size < 1:
-            raise ValueError(f"offsets {offsets.shape}, total {total}, size {size}; want ({2 * queries.size},), >= 1")
+        slope, total, size = plain_fraction("slope", slope), plain_integer("total", total), plain_integer("size", size)
+        self._check_tilted("sample", queries, tilt, total)
+        if size < 1:
+            raise ValueError(f"{size} draws; want >= 1")
         amount = self.terms.draws_amount(slope, total, size)
-        per_count = float(slope) / math.log(2.0) / total
-        powers = offsets / math.log(2.0)
-        powers -= powers.max()
-        weighted_sampler.check_scores(per_count, total, powers)
-        request = _Request(("sample", queries.digest(), per_count.hex(), _digest(powers), total, size))
+        scores = Scores.up_to_a_factor(slope, tilt, total)
+        request = _Request(("sample", queries.digest(), scores.slope.hex(), tilt.digest(), total, size))
 
         def draw() -> NDArray[np.int64]:
-            counts = self._exact.with_complements(queries, total)  # SENSITIVE
-            return weighted_sampler.draw(per_count, counts, powers, size)
+            return weighted_sampler.draw(scores, self._exact.counted(queries), size)
 
         return self._answer(f"draw {size:,} from {queries.description}", request, amount, draw)
 
     def retain(
-        self,
-        queries: Conjunctions,
-        drawn: NDArray[np.int64],
-        slope: Fraction,
-        offsets: NDArray[np.float64],
-        total: int,
+        self, queries: CountingQueries, drawn: NDArray[np.int64], slope: Fraction, tilt: Tilt, total: int
     ) -> NDArray[np.bool_]:
-        """Acceptance bits of DQRS: for each drawn index an exact bit, with chance exp(slope * c / total + offset).
+        """Acceptance bits of DQRS: for each drawn index an exact bit, with chance exp(slope * c / total + tilt).
 
-        queries, offsets, total: As for ``sample``; c is the exact count of a query or complement, clamped to
-            [0, total].
+        queries, tilt, total: As for ``sample``; c is the exact count of a query or complement, clamped to [0, total].
         drawn: int64 [s], public; indices into queries and complements, as ``sample`` returns them. Each entry gets a
             bit of its own, also where an index comes twice.
 
@@ -170,28 +156,34 @@ class PrivateStatistics:
 
         Source: Vietri, Tian, Bun, Steinke and Wu (2020), Algorithm 4.
         """
-        if answer_sensitivity(self.terms.unit) != 1:
-            raise ValueError("retain needs units that hold one row or one basket; want max_rows_per_unit: 1")
-        check_queries(queries)
-        if drawn.dtype != np.int64:
-            raise ValueError(f"drawn indices of {drawn.dtype}; want int64")
-        slope, offsets, drawn = plain_fraction("slope", slope), frozen(offsets, np.float64), frozen(drawn, np.int64)
-        total = plain_integer("total", total)
-        if offsets.shape != (2 * queries.size,) or total < 1 or drawn.ndim != 1 or not drawn.size:
-            raise ValueError(f"offsets {offsets.shape}, total {total}, drawn {drawn.shape}; want one index or more")
+        slope, total = plain_fraction("slope", slope), plain_integer("total", total)
+        self._check_tilted("retain", queries, tilt, total)
+        if drawn.dtype != np.int64 or drawn.ndim != 1 or not drawn.size:
+            raise ValueError(f"drawn indices are {drawn.dtype} {drawn.shape}; want int64, one or more in a vector")
+        drawn = frozen(drawn, np.int64)
         if drawn.min() < 0 or drawn.max() >= 2 * queries.size:
             raise ValueError(f"a drawn index is none of the queries; want 0 .. {2 * queries.size - 1}")
-        per_count, powers = float(slope) / math.log(2.0) / total, offsets / math.log(2.0)
-        weighted_sampler.check_scores(per_count, total, powers)
-        gaps = _gaps(slope, offsets, drawn)
-        amount = self.terms.retain_amount(slope, total, gaps)
-        request = _Request(("retain", queries.digest(), per_count.hex(), _digest(powers), total, _digest(drawn)))
+        scores = Scores.of(slope, tilt, total)
+        amount = self.terms.retain_amount(slope, total, _gaps(slope, tilt, drawn))
+        request = _Request(("retain", queries.digest(), scores.slope.hex(), tilt.digest(), total, _digest(drawn)))
 
         def draw() -> NDArray[np.int64]:
-            counts = self._exact.with_complements(queries, total)[drawn]  # SENSITIVE
-            return bernoulli.bits(*weighted_sampler.split_weights(per_count, counts, powers[drawn]))
+            return bernoulli.bits(*weighted_sampler.split_weights(scores, self._exact.counted(queries), drawn))
 
         return self._answer(f"retain some of {drawn.size:,} draws", request, amount, draw).astype(np.bool_)
+
+    def _check_tilted(self, verb: str, queries: CountingQueries, tilt: Tilt, total: int) -> None:
+        if answer_sensitivity(self.terms.unit) != 1:
+            raise ValueError(f"{verb} needs units that hold one row or one basket; want max_rows_per_unit: 1")
+        check_queries(queries)
+        if not isinstance(queries, CountingQueries):
+            raise TypeError(f"{verb} of {type(queries).__name__}; want queries that count units")
+        if isinstance(queries, Marginals):
+            marginal_l1_sensitivity(self.terms.unit)  # Refuses baskets.
+        if type(tilt) is not Tilt:
+            raise TypeError(f"tilt of type {type(tilt).__name__}; want Tilt")
+        if tilt.size != queries.size or total < 1:
+            raise ValueError(f"a tilt of {tilt.size:,} queries, total {total}; want {queries.size:,} and >= 1")
 
     def _answer(
         self, label: str, request: _Request, amount: Fraction, draw: Callable[[], NDArray[np.int64]]
@@ -225,13 +217,21 @@ class _Request:
     scale: float | None = None
 
 
-def _gaps(slope: Fraction, offsets: NDArray[np.float64], drawn: NDArray[np.int64]) -> Counter[Fraction]:
-    """How far below 0 the largest possible exponent of each drawn index lies, and how many draws share it."""
-    highest = max(slope, Fraction(0))
-    if -(highest + Fraction(float(offsets.max()))) < SMALLEST_GAP:
-        raise ValueError("an acceptance chance may pass exp(-2^-20); want slope + offset and offset below -gamma < 0")
-    found, times = np.unique(offsets[drawn], return_counts=True)
-    return Counter({-(highest + Fraction(o)): n for o, n in zip(found.tolist(), times.tolist(), strict=True)})
+def _gaps(slope: Fraction, tilt: Tilt, drawn: NDArray[np.int64]) -> Counter[Fraction]:
+    """How far below 0 the largest possible exponent of each drawn index lies, and how many draws share it; exact."""
+    step, most = Fraction(tilt.step), max(slope, Fraction(0)) + Fraction(tilt.constant)
+    fewest = min(int(tilt.hits.min()), tilt.done - int(tilt.hits.max()))
+    if -(most + Fraction(tilt.prior_span[1]) - step * fewest) < SMALLEST_GAP:
+        raise ValueError("an acceptance chance may pass exp(-2^-20); want slope + tilt below -gamma < 0")
+    places = drawn % tilt.size
+    hits = tilt.hits[places].astype(np.int64)
+    hits = np.where(drawn < tilt.size, hits, tilt.done - hits)
+    prior = np.zeros(drawn.size) if tilt.prior is None else tilt.prior[places]
+    times = Counter(zip(prior.tolist(), hits.tolist(), strict=True))
+    gaps: Counter[Fraction] = Counter()
+    for (log_weight, hit), bits in times.items():
+        gaps[-(most + Fraction(log_weight) - step * hit)] += bits
+    return gaps
 
 
 def _digest(*arrays: NDArray[np.generic]) -> str:

@@ -6,11 +6,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.product_sensitivity import largest_l1, largest_squared_exchange, largest_squared_l2
-from dpcore.queries import Conjunctions, Marginals, Products, Queries, UnitCount
+from dpcore.queries import (
+    ClippedSums,
+    Conjunctions,
+    Marginals,
+    Parities,
+    Products,
+    Queries,
+    SatisfactionHistogram,
+    UnitCount,
+    UnitQueries,
+)
 
 
 class Neighbours(StrEnum):
@@ -44,19 +55,24 @@ class PrivacyUnit:
         return self.neighbours is Neighbours.REPLACE_ONE_UNIT
 
 
-def l1_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> int:
+def l1_sensitivity(queries: Queries | UnitQueries, unit: PrivacyUnit) -> int:
     """Largest L1 distance between the exact answers of neighbours.
 
     A unit of a table holds at most b rows, a unit of baskets is a set of at most b items and moves a conjunction by at
     most 1. Adding a unit adds a non-negative vector v:
         * marginals of m cliques: each row falls in one cell of each clique, so |v|_1 <= m b;
         * m conjunctions: each answer moves by at most r = b (table) or 1 (baskets), so |v|_1 <= m r;
+        * m parities: a 0/1 property of a row or basket as a conjunction is, so |v|_1 <= m r;
         * distinct positive single literals: a row satisfies one for each one-hot group, a basket one for each item.
-        * products: v is a sum of at most b columns of the integer matrix, so |v|_1 <= b C_1, C_1 their largest norm.
-    Replacing a unit moves by v' - v with both of that kind: at most 2 |v|_1 (whatever the signs), except that an answer
-    of a conjunction stays in an interval of length r, so m r still holds.
+        * products: v is a sum of at most b columns of the integer matrix, so |v|_1 <= b C_1, C_1 their largest norm;
+        * a satisfaction histogram of G groups: a unit is in one cell of each group, so |v|_1 = G;
+        * clipped sums: a unit that satisfies k queries of group g adds w = weights[g, k] to those k answers and nothing
+          to the others of g, so |v|_1 <= sum over g of max over k of k w.
+    Replacing a unit moves by v' - v with both of that kind: at most 2 |v|_1 (whatever the signs), except that both add
+    0 to r to the answer of a conjunction or a parity, which so moves by at most r: m r still holds.
 
-    Raises ConfigError for marginals or products of baskets, ValueError for the number of units where it is public.
+    Raises ConfigError for marginals or products of baskets and for a histogram or clipped sums where a unit may hold
+    several rows, ValueError for the number of units where it is public.
     """
     match queries:
         case UnitCount():
@@ -66,19 +82,27 @@ def l1_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> int:
         case Conjunctions():
             per_answer = answer_sensitivity(unit)
             return min(queries.size * per_answer, _twice_if_replaced(_satisfied(queries, unit), unit))
+        case Parities():
+            return queries.size * answer_sensitivity(unit)
         case Products():
             return _twice_if_replaced(_rows_of_unit(unit) * largest_l1(queries), unit)
+        case SatisfactionHistogram() | ClippedSums():
+            return _twice_if_replaced(_of_one_record(queries, unit, 1), unit)
 
 
-def squared_l2_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> int:
+def squared_l2_sensitivity(queries: Queries | UnitQueries, unit: PrivacyUnit) -> int:
     """Square of the largest L2 distance between the exact answers of neighbours.
 
     With v as in ``l1_sensitivity``: |v|_2^2 <= m b^2 for marginals (one cell a clique at worst), m r^2 for
-    conjunctions. For non-negative v, v': |v' - v|_2^2 <= |v|_2^2 + |v'|_2^2, so replace-one at most doubles the square.
+    conjunctions and parities, also for v' - v. For non-negative v, v': |v' - v|_2^2 <= |v|_2^2 + |v'|_2^2, so
+    replace-one at most doubles the square.
 
     Products have entries of either sign. Adding: |v|_2 <= b max |a(x)|_2. Replacing: fill the rows of both units up to
     b with rows that add nothing; v' - v is then a sum of b differences, each of two columns or of a column and nothing,
     so |v' - v|_2 <= b max(|a(x) - a(y)|_2, |a(x)|_2).
+
+    A histogram of G groups: |v|_2^2 = G. Clipped sums: v holds k times the number w in each group, so |v|_2^2 <= sum
+    over g of max over k of k w^2. Both v are non-negative.
     """
     match queries:
         case UnitCount():
@@ -88,13 +112,17 @@ def squared_l2_sensitivity(queries: Queries | UnitCount, unit: PrivacyUnit) -> i
         case Conjunctions():
             per_answer = answer_sensitivity(unit)
             return min(queries.size * per_answer**2, _twice_if_replaced(_satisfied(queries, unit) * per_answer, unit))
+        case Parities():
+            return queries.size * answer_sensitivity(unit) ** 2
         case Products():
             one_row = largest_squared_exchange(queries) if unit.replaced else largest_squared_l2(queries)
             return _rows_of_unit(unit) ** 2 * one_row
+        case SatisfactionHistogram() | ClippedSums():
+            return _twice_if_replaced(_of_one_record(queries, unit, 2), unit)
 
 
 def answer_sensitivity(unit: PrivacyUnit) -> int:
-    """How far one conjunction moves between neighbours: rows of a table unit, or the one unit of a basket."""
+    """How far one conjunction or parity moves between neighbours: rows of a table unit, or the one unit of a basket."""
     return unit.contribution.bound if unit.contribution.shape is Shape.TABLE else 1
 
 
@@ -112,6 +140,31 @@ def _satisfied(queries: Conjunctions, unit: PrivacyUnit) -> int:
     if unit.contribution.shape is Shape.BASKETS:
         return min(queries.size, unit.contribution.bound)
     return len(np.unique(queries.view.group_of_column()[columns])) * per_answer
+
+
+def _of_one_record(queries: SatisfactionHistogram | ClippedSums, unit: PrivacyUnit, power: int) -> int:
+    """Largest sum of what one unit adds to each answer, raised to ``power``.
+
+    It is a unit's k that is binned and weighed: with several rows it would satisfy a query several times over.
+    """
+    if answer_sensitivity(unit) != 1:
+        raise ConfigError("clipped answers need units of one row or one basket; want max_rows_per_unit: 1")
+    if isinstance(queries, SatisfactionHistogram):
+        return queries.group_sizes.size
+    return sum(largest_clipped(queries, power))
+
+
+def largest_clipped(queries: ClippedSums, power: int) -> list[int]:
+    """For each group the largest sum over its queries of (what one unit adds)^power: max over k of k w^power."""
+    rows = zip(queries.weights, queries.group_sizes.tolist(), strict=True)
+    return [_largest(weights[1 : size + 1], power) for weights, size in rows]
+
+
+def _largest(weights: NDArray[np.int64], power: int) -> int:
+    """max over k of k weights[k - 1]^power, exactly: with Python's integers where 64 bits might not do."""
+    fits = int(weights.max()) ** power * weights.size < 1 << 62
+    values = weights if fits else weights.astype(object)
+    return int((np.arange(1, weights.size + 1) * values**power).max())
 
 
 def _rows_of_unit(unit: PrivacyUnit) -> int:

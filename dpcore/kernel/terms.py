@@ -16,7 +16,7 @@ from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import PrivacyUnit, answer_sensitivity, l1_sensitivity, squared_l2_sensitivity
 from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Noise
-from dpcore.queries import Queries, UnitCount
+from dpcore.queries import Queries, UnitQueries
 
 _SLACK: Final = 1e-9
 
@@ -42,8 +42,8 @@ class Terms:
             raise ValueError(f"share {float(share):.3g} of the budget is below 2^-80; want a larger share or budget")
         return amount
 
-    def measure_scale(self, queries: Queries | UnitCount, share: Fraction) -> float:
-        """Noise scale, in counts, of measuring these queries for this share."""
+    def measure_scale(self, queries: Queries | UnitQueries, share: Fraction) -> float:
+        """Noise scale of measuring these queries for this share, in steps of their integer answers: counts for most."""
         l1, squared_l2 = l1_sensitivity(queries, self.unit), squared_l2_sensitivity(queries, self.unit)
         return noise_scale(self.budget.currency, self.amount(share), l1, squared_l2)
 

@@ -20,6 +20,7 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
 from dpcore.kernel.sensitivity import answer_sensitivity
 from dpcore.kernel.terms import Terms
+from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.dual_query_schedule import Schedule, defaults_for, schedule_for, slope_of_round
@@ -110,9 +111,9 @@ class DualQuery:
         records = np.empty((schedule.rounds, -(-queries.view.columns // 8)), dtype=np.uint8)
         for t in range(1, schedule.rounds + 1):
             # Weight of q: exp(eta * sum over i < t of q(D) - q(x^i)); of its complement alike.
-            offsets = prior - schedule.eta * np.concatenate([hits, t - 1 - hits])
+            tilt = Tilt(schedule.eta, hits, t - 1, prior)
             slope = slope_of_round(schedule.eta, t)
-            drawn = private.sample(queries, slope, offsets, total, schedule.samples)  # SAMPLE
+            drawn = private.sample(queries, slope, tilt, total, schedule.samples)  # SAMPLE
             preferences = fill.draw_preferences(queries.view, chances, generator)
             best = oracle.respond(signed_clauses(queries, drawn), preferences)  # RESPOND
             _add_satisfied(hits, queries.columns, queries.negated, best.record)  # UPDATE
@@ -201,8 +202,8 @@ class DualQuery:
 
 
 def _log_weights(workload: Workload) -> NDArray[np.float64]:
-    """Log-weights of the first round, float64 [2 m]: a query and its complement weigh the same."""
-    return np.tile(np.log(workload.weights), 2)
+    """Log-weights of the first round, float64 [m]: a query and its complement weigh the same."""
+    return np.log(workload.weights)
 
 
 def _frequencies(measured: Measurement, view: BinaryView, total: int) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
-from dpcore.queries import Conjunctions, Marginals, UnitCount
+from dpcore.queries import Conjunctions, Marginals, Parities, UnitCount
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
@@ -61,14 +61,14 @@ class Independent:
 
     def _shares(self, terms: Terms, workload: Workload) -> tuple[Fraction, Fraction]:
         """For the number of units, and for the one-way marginals: a table's marginals tell its total."""
-        baskets = isinstance(workload.queries, Conjunctions) and not workload.queries.view.groups
+        baskets = not isinstance(workload.queries, Marginals) and not workload.queries.view.groups
         share = Fraction(self.total_share) if baskets and terms.unit.units is None else Fraction(0)
         return share, 1 - share
 
 
 def _one_way(workload: Workload) -> Marginals | Conjunctions:
     queries = workload.queries
-    if isinstance(queries, Conjunctions):
+    if isinstance(queries, Conjunctions | Parities):
         return Conjunctions.single_columns(queries.view)
     used = {name for clique in queries.cliques for name in clique}
     return queries.only([(name,) for name in queries.domain.names if name in used])

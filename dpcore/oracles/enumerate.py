@@ -70,7 +70,7 @@ def _records(view: BinaryView, start: int) -> NDArray[np.bool_]:
 
 def _values(clauses: SignedClauses, used: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Objective of each record, int64 [records]."""
-    values = np.full(len(used), clauses.constant)
+    values = clauses.constant + used @ clauses.gains
     for literals, negated, weight in zip(clauses.literals, clauses.negated, clauses.weights, strict=True):
         values += weight * (used[:, literals] != negated).all(axis=1)
     return values

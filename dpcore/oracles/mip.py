@@ -53,13 +53,25 @@ class Highs:
     exact_columns: int = 0
 
     def respond(self, clauses: SignedClauses, preferences: NDArray[np.float64]) -> BestResponse:
+        return self.respond_from(clauses, preferences, None)
+
+    def respond_from(
+        self, clauses: SignedClauses, preferences: NDArray[np.float64], start: NDArray[np.bool_] | None
+    ) -> BestResponse:
+        """The response, where a record is known already.
+
+        start: bool [n], its values in ``clauses.columns``; the response is no worse.
+        """
         blocks = blocks_of(clauses, preferences)
         if clauses.weights.size == 0:
             chosen = np.full(len(blocks.spare), NONE, dtype=np.int64)
-            return BestResponse(settled(clauses, blocks, chosen, preferences)[1], clauses.constant, clauses.constant)
+            used, record = settled(clauses, blocks, chosen, preferences)  # Blocks alone: each takes its largest gain.
+            return BestResponse(record, clauses.value(used), clauses.value(used))
         model = _model(clauses, blocks)
         relaxed, bound = _solve_relaxation(model, clauses)
         used, record = settled(clauses, blocks, _rounded(relaxed, blocks), preferences)
+        if start is not None and clauses.value(start) > clauses.value(used):
+            used, record = settled(clauses, blocks, _rounded(start.astype(np.float64), blocks), preferences)
         gap = bound - clauses.value(used)
         small = len(clauses.columns) <= self.exact_columns
         nodes, tolerance = (_ENOUGH_NODES, 0.0) if small else (self.node_limit, self.tolerance)
@@ -108,7 +120,7 @@ def _stop_after(checks: int) -> Callable[[highspy.HighsCallbackEvent], None]:
 
 
 def _model(clauses: SignedClauses, blocks: Blocks) -> highspy.HighsLp:
-    """Minimise -weights . z over x (columns that occur) and z (clauses), with the rows of the module docstring."""
+    """Minimise -gains . x - weights . z over x (columns) and z (clauses), with the rows of the module docstring."""
     columns, order = len(clauses.columns), clauses.literals.shape[1]
     signs = np.where(clauses.negated, -1.0, 1.0)
     wanted, avoided = np.flatnonzero(clauses.weights > 0), np.flatnonzero(clauses.weights < 0)
@@ -138,7 +150,7 @@ def _model(clauses: SignedClauses, blocks: Blocks) -> highspy.HighsLp:
     ]
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = columns + len(clauses.weights), len(lengths)
-    model.col_cost_ = np.concatenate([np.zeros(columns), -clauses.weights.astype(np.float64)])
+    model.col_cost_ = -np.concatenate([clauses.gains, clauses.weights]).astype(np.float64)
     model.col_lower_, model.col_upper_ = np.zeros(model.num_col_), np.ones(model.num_col_)
     model.row_lower_, model.row_upper_ = np.concatenate(lower), np.concatenate(upper)
     model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise

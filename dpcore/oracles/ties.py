@@ -41,7 +41,7 @@ def blocks_of(clauses: SignedClauses, preferences: NDArray[np.float64]) -> Block
     bounds = clauses.blocks()
     count = len(bounds) - 1
     if not clauses.view.groups:
-        return Blocks(bounds, np.full(count, NONE), np.ones(count, dtype=np.bool_), np.zeros(count))
+        return Blocks(bounds, np.full(count, NONE), clauses.none_allowed(bounds), np.zeros(count))
     unused = np.ones(clauses.view.columns, dtype=np.bool_)
     unused[clauses.columns] = False
     spare = _preferred_columns(clauses.view, preferences, unused)
@@ -60,15 +60,17 @@ def settled(
     never falls; each step raises it, or keeps it and raises a preference, so the ascent ends.
     """
     best = chosen.copy()
-    offsets, clause_of, wants_zero = _incidence(clauses)
+    offsets, clause_of, wants_zero = clauses.incidence()
     _ascend(
         best,
         blocks.bounds,
         blocks.none_allowed,
         blocks.none_preference,
         preferences[clauses.columns],
-        _open_literals(clauses, best),
+        clauses.literals,
+        clauses.negated,
         clauses.weights,
+        clauses.gains,
         offsets,
         clause_of,
         wants_zero,
@@ -93,6 +95,9 @@ def preferred_record(view: BinaryView, preferences: NDArray[np.float64]) -> NDAr
 
 def _clear(record: NDArray[np.bool_], clauses: SignedClauses) -> None:
     """Sets to 0 every column of the groups that occur."""
+    if not clauses.view.groups:
+        record[clauses.columns] = False
+        return
     groups = clauses.view.group_of_column()
     occurs = np.zeros(groups[-1] + 1, dtype=np.bool_)
     occurs[groups[clauses.columns]] = True
@@ -113,39 +118,26 @@ def _preferred_columns(
     return best
 
 
-def _incidence(clauses: SignedClauses) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Literals by column: those of column i are offsets[i]:offsets[i + 1] of (clause, wants a zero)."""
-    flat = clauses.literals.ravel()
-    order = np.argsort(flat, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(flat, minlength=len(clauses.columns)))])
-    return offsets, order // clauses.literals.shape[1], clauses.negated.ravel()[order]
-
-
-def _open_literals(clauses: SignedClauses, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many literals of each clause do not hold, int64 [c]."""
-    used = np.zeros(len(clauses.columns), dtype=np.bool_)
-    used[chosen[chosen != NONE]] = True
-    return np.asarray((used[clauses.literals] == clauses.negated).sum(axis=1), dtype=np.int64)
-
-
 @compiled
 def _gain_of_one(
+    present: int,
     column: int,
-    open_literals: NDArray[np.int64],
+    open_literals: NDArray[np.int32],
     weights: NDArray[np.int64],
+    gains: NDArray[np.int64],
     offsets: NDArray[np.int64],
-    clause_of: NDArray[np.int64],
+    clause_of: NDArray[np.int32],
     wants_zero: NDArray[np.bool_],
 ) -> int:
-    """What the objective gains when a column that is 0 becomes 1."""
-    gain = 0
+    """What the objective has more when a column is 1 than when it is 0.
+
+    present: The choice of its block: ``column`` itself or none.
+    """
+    gain, is_one = gains[column], present == column
     for entry in range(offsets[column], offsets[column + 1]):
         clause = clause_of[entry]
-        if wants_zero[entry]:
-            if open_literals[clause] == 0:
-                gain -= weights[clause]
-        elif open_literals[clause] == 1:
-            gain += weights[clause]
+        if open_literals[clause] == (wants_zero[entry] == is_one):  # No literal but this one is open.
+            gain += -weights[clause] if wants_zero[entry] else weights[clause]
     return gain
 
 
@@ -153,9 +145,9 @@ def _gain_of_one(
 def _set(
     column: int,
     value: bool,
-    open_literals: NDArray[np.int64],
+    open_literals: NDArray[np.int32],
     offsets: NDArray[np.int64],
-    clause_of: NDArray[np.int64],
+    clause_of: NDArray[np.int32],
     wants_zero: NDArray[np.bool_],
 ) -> None:
     """Flips a column to ``value`` in the counts of open literals."""
@@ -170,28 +162,65 @@ def _ascend(
     none_allowed: NDArray[np.bool_],
     none_preference: NDArray[np.float64],
     preferences: NDArray[np.float64],
-    open_literals: NDArray[np.int64],
+    literals: NDArray[np.int32],
+    negated: NDArray[np.bool_],
     weights: NDArray[np.int64],
+    gains: NDArray[np.int64],
     offsets: NDArray[np.int64],
-    clause_of: NDArray[np.int64],
+    clause_of: NDArray[np.int32],
     wants_zero: NDArray[np.bool_],
 ) -> None:
-    changed = True
-    while changed:
-        changed = False
-        for block in range(chosen.size):
-            before = chosen[block]
+    """Takes the best choice of one block after the other; a block comes again when a clause of its columns changed."""
+    block_of = np.empty(preferences.size, dtype=np.int32)
+    used = np.zeros(preferences.size, dtype=np.bool_)
+    for block in range(chosen.size):
+        block_of[bounds[block] : bounds[block + 1]] = block
+        if chosen[block] >= 0:
+            used[chosen[block]] = True
+    open_literals = np.zeros(weights.size, dtype=np.int32)  # Literals of each clause that do not hold.
+    for clause in range(weights.size):
+        for literal in range(literals.shape[1]):
+            open_literals[clause] += used[literals[clause, literal]] == negated[clause, literal]
+    waiting = np.arange(chosen.size)  # A ring of the blocks that may not be at their best.
+    waits = np.ones(chosen.size, dtype=np.bool_)
+    first, count = 0, chosen.size
+    while count > 0:
+        block = waiting[first]
+        first = first + 1 if first + 1 < chosen.size else 0
+        count -= 1
+        waits[block] = False
+        before, column = chosen[block], bounds[block]
+        best, best_gain, best_preference = -2, 0, 0.0
+        if none_allowed[block]:
+            best, best_preference = -1, none_preference[block]
+        if none_allowed[block] and bounds[block + 1] == column + 1:  # Most blocks of baskets: nothing to clear first.
+            gain = _gain_of_one(before, column, open_literals, weights, gains, offsets, clause_of, wants_zero)
+            if gain > 0 or (gain == 0 and preferences[column] > best_preference):
+                best = column
+            if best != before:
+                _set(column, best >= 0, open_literals, offsets, clause_of, wants_zero)
+        else:
             if before >= 0:
                 _set(before, False, open_literals, offsets, clause_of, wants_zero)
-            best, best_gain, best_preference = -2, 0, 0.0
-            if none_allowed[block]:
-                best, best_preference = -1, none_preference[block]
             for column in range(bounds[block], bounds[block + 1]):
-                gain = _gain_of_one(column, open_literals, weights, offsets, clause_of, wants_zero)
+                gain = _gain_of_one(-1, column, open_literals, weights, gains, offsets, clause_of, wants_zero)
                 preference = preferences[column]
                 if best == -2 or gain > best_gain or (gain == best_gain and preference > best_preference):
                     best, best_gain, best_preference = column, gain, preference
             if best >= 0:
                 _set(best, True, open_literals, offsets, clause_of, wants_zero)
-            changed = changed or best != before
-            chosen[block] = best
+        if best == before:
+            continue
+        chosen[block] = best
+        for changed in (before, best):
+            if changed < 0:
+                continue
+            for entry in range(offsets[changed], offsets[changed + 1]):
+                clause = clause_of[entry]
+                for literal in range(literals.shape[1]):
+                    other = block_of[literals[clause, literal]]
+                    if other != block and not waits[other]:
+                        waits[other] = True
+                        place = first + count
+                        waiting[place if place < chosen.size else place - chosen.size] = other
+                        count += 1

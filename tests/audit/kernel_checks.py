@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -25,12 +26,14 @@ from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.terms import Terms
+from dpcore.kernel.tilt import Tilt
 from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount, rounded_rows
 from tests.audit.selection_laws import p_value as chances_p_value
 from tests.support import laws
 from tests.support.laws import REJECT_BELOW, SCORE_SCALE, SLOPE
 from tests.support.private import ADD_REMOVE, REPLACE, NoStatistics, RefusingLedger, private_statistics
 from tests.support.product_cases import dense
+from tests.support.tilts import flat, with_prior
 from tests.support.tiny_statistics import TinyTable
 
 PURE, ZCDP, GDP = Currency.PURE, Currency.ZCDP, Currency.GDP
@@ -74,7 +77,8 @@ def sampling_is_right(n0: int) -> None:
 def bits_are_right(n0: int) -> None:
     """5,000 bits of each of 8 indices, and neighbours that do not hang together."""
     offsets, drawn = laws.OFFSETS - 3.6, np.tile(np.arange(8), 5000)
-    kept = private_statistics(laws.BASKETS, Budget.pure(10**9)).retain(laws.QUERIES, drawn, SLOPE, offsets, n0)
+    tilt = replace(laws.TILT, constant=-3.6)
+    kept = private_statistics(laws.BASKETS, Budget.pure(10**9)).retain(laws.QUERIES, drawn, SLOPE, tilt, n0)
     chances = np.exp(float(SLOPE) * laws.shares(n0) + offsets)
     accepted = np.bincount(drawn, weights=kept, minlength=8).astype(np.int64)
     counts = np.stack([accepted, 5000 - accepted], axis=1)
@@ -93,7 +97,7 @@ def draws_cost_enough() -> None:
 
 def bits_cost_enough() -> None:
     """Bits whose chance is at most exp(-gap), written out for two gaps that are drawn once and three times."""
-    offsets, drawn = np.array([-0.35] * 5 + [-1.1] * 5), np.array([0, 9, 9, 9])
+    tilt, drawn = Tilt(0.75, np.zeros(5, dtype=np.int32), 1, None, -0.35), np.array([0, 9, 9, 9])
     width = 0.1 / 4
     for budget, cost in {
         Budget.pure(9): lambda gap: width * max(1, 1 / math.expm1(gap)),
@@ -101,7 +105,7 @@ def bits_cost_enough() -> None:
         Budget.gdp(9): lambda gap: float(gdp_of_bounded_range(Fraction(width / -math.expm1(-gap)))),
     }.items():
         private = private_statistics(TABLE, budget)
-        private.retain(COLUMNS, drawn, Fraction(1, 10), offsets, 4)
+        private.retain(COLUMNS, drawn, Fraction(1, 10), tilt, 4)
         assert float(private.charges[0].amount) >= cost(0.25) + 3 * cost(1.0)
 
 
@@ -112,7 +116,7 @@ def every_bit_is_charged() -> None:
         private = private_statistics(TABLE, Budget.pure(9))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bernoulli, "bits", lambda exponents, _, bit=bit: np.full(exponents.size, bit))
-            private.retain(COLUMNS, np.arange(4), Fraction(1, 10), np.full(10, -1.0), 4)
+            private.retain(COLUMNS, np.arange(4), Fraction(1, 10), flat(5, -1.0), 4)
         costs.add(private.charges[0].amount)
     assert len(costs) == 1
     assert min(costs) > 0
@@ -120,9 +124,9 @@ def every_bit_is_charged() -> None:
 
 def certain_bits_are_refused() -> None:
     private = private_statistics(NoStatistics(TABLE.contribution), Budget.pure(10**9))
-    for offsets in (np.full(10, -0.1), np.zeros(10), np.array([-9.0] * 9 + [-0.05])):
+    for tilt in (flat(5, -0.1), flat(5), with_prior([-9.0] * 4 + [-0.05])):
         with pytest.raises(ValueError, match="below -gamma"):
-            private.retain(COLUMNS, np.zeros(1, dtype=np.int64), Fraction(1, 10), offsets, 4)
+            private.retain(COLUMNS, np.zeros(1, dtype=np.int64), Fraction(1, 10), tilt, 4)
 
 
 def weights_are_close() -> None:
@@ -137,7 +141,7 @@ def scores_that_are_no_numbers_are_refused() -> None:
     private = private_statistics(NoStatistics(TABLE.contribution), Budget.pure(1))
     for wrong in (np.nan, 5000.0):
         with pytest.raises(ValueError, match="want at most"):
-            private.sample(COLUMNS, Fraction(1, 9), np.array([wrong] + [0.0] * 9), 5, 1)
+            private.sample(COLUMNS, Fraction(1, 9), with_prior([wrong] + [0.0] * 4), 5, 1)
         with pytest.raises(ValueError, match="not finite"):
             L1Error(np.array([wrong * 2**44, 0, 0, 0, 0]), np.ones(2), np.zeros(2))
 
@@ -180,7 +184,7 @@ def the_budget_holds() -> None:
     assert private.remaining_share < Fraction(1, 2**70)
     again = private_statistics(TABLE, Budget.pure(1))
     with pytest.raises(BudgetExceededError):
-        again.sample(COLUMNS, Fraction(1), np.zeros(10), 4, 10)
+        again.sample(COLUMNS, Fraction(1), flat(5), 4, 10)
 
 
 def answers_are_replayed() -> None:

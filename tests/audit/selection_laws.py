@@ -6,7 +6,7 @@ import math
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -155,7 +155,7 @@ def _bits(size: Size) -> Iterator[Case]:
         def draw(n: int, n0: int = n0) -> Counts:
             private = private_statistics(laws.BASKETS, Budget.pure(10**9))
             drawn = np.tile(np.arange(8), n // 8)
-            kept = private.retain(laws.QUERIES, drawn, laws.SLOPE, laws.OFFSETS - 3.6, n0)
+            kept = private.retain(laws.QUERIES, drawn, laws.SLOPE, replace(laws.TILT, constant=-3.6), n0)
             accepted = np.bincount(drawn, weights=kept, minlength=8).astype(np.int64)
             return np.stack([accepted, n // 8 - accepted], axis=1)
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.terms import Terms
+from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, silent
-from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount
+from dpcore.queries import Conjunctions, CountingQueries, Marginals, Product, Products, UnitCount
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
@@ -70,13 +71,13 @@ class VerbCalls:
         return np.array([private.select(queries, score, Fraction(1, _CALLS))])
 
     def _sample(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
-        queries, total, size = _conjunctions(workload), _total(private, draw), int(draw.integers(1, 6))
-        offsets = draw.normal(scale=3.0, size=2 * queries.size)
+        queries, total, size = _counting(workload), _total(private, draw), int(draw.integers(1, 6))
+        tilt = _tilt(queries, draw, 0.0)
         slope = _affordable(private, draw, lambda slope: private.terms.draws_amount(slope, total, size))
-        return private.sample(queries, slope, offsets, total, size)
+        return private.sample(queries, slope, tilt, total, size)
 
     def _retain(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
-        queries, total = _conjunctions(workload), _total(private, draw)
+        queries, total = _counting(workload), _total(private, draw)
         drawn = draw.integers(0, 2 * queries.size, size=int(draw.integers(1, 6)))
         gap = float(draw.choice([0.01, 0.7, 5.0]))
 
@@ -85,8 +86,7 @@ class VerbCalls:
             return private.terms.retain_amount(slope, total, Counter({Fraction(gap) / 2: drawn.size}))
 
         slope = _affordable(private, draw, cost)
-        offsets = -gap - draw.exponential(size=2 * queries.size) - max(0.0, float(slope))
-        return private.retain(queries, drawn, slope, offsets, total)
+        return private.retain(queries, drawn, slope, _tilt(queries, draw, -gap - max(0.0, float(slope))), total)
 
 
 def _strategy(queries: Marginals, draw: Generator) -> Products:
@@ -104,9 +104,16 @@ def _matrix(size: int, draw: Generator) -> NDArray[np.int64]:
     return matrix
 
 
-def _conjunctions(workload: Workload) -> Conjunctions:
-    assert isinstance(workload.queries, Conjunctions)
+def _counting(workload: Workload) -> CountingQueries:
+    assert isinstance(workload.queries, CountingQueries)
     return workload.queries
+
+
+def _tilt(queries: CountingQueries, draw: Generator, highest: float) -> Tilt:
+    """Log-weights of at most ``highest``, with a prior or without."""
+    done = int(draw.integers(0, 4))
+    prior = -draw.exponential(3.0, size=queries.size) if draw.random() < 0.5 else None
+    return Tilt(float(draw.exponential()), draw.integers(0, done + 1, size=queries.size), done, prior, highest)
 
 
 def _total(private: PrivateStatistics, draw: Generator) -> int:

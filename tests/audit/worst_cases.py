@@ -25,6 +25,7 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import Neighbours
+from dpcore.kernel.tilt import Tilt
 from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.api import Mechanism, Release
@@ -32,6 +33,7 @@ from dpcore.queries import Conjunctions, Marginals, UnitCount
 from dpcore.workload import Workload, conjunctive, explicit
 from tests.audit.lower_bounds import Sample
 from tests.support.private import REPLACE, private_statistics
+from tests.support.tilts import flat
 from tests.support.tiny_statistics import one_hot_matrix
 
 ROWS = 64  # Rows a unit: noise is then wide, and the discrete laws nearly those of real numbers.
@@ -294,9 +296,9 @@ class Sampling:
         slope, replaced = Fraction(_slope(self.claim)), self.claim.replaced
         pure = self.claim.budget.currency is Currency.PURE
         logit = self.rare if pure else -self.claim.width / 2
-        offsets = np.array([logit + (float(slope) if replaced else 0.0), 0.0])
+        tilt = query_over_complement(logit + (float(slope) if replaced else 0.0))
         private = lone_row(self.claim).private(neighbour, self.claim.times(runs), self.claim.neighbours)
-        return -private.sample(FIRST_COLUMN, slope, offsets, 1, runs).astype(np.float64)
+        return -private.sample(FIRST_COLUMN, slope, tilt, 1, runs).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -313,9 +315,14 @@ class Retaining:
         # Under pure DP a bit costs the move of its log-chance, else the range of both outcomes: twice that at 1/2.
         pure = self.claim.budget.currency is Currency.PURE
         slope = Fraction(self.claim.width * (1 - 1e-6) * (1.0 if pure else 0.5) - 8 * float(XI))
-        offsets = np.full(2, -math.log(2.0) - 1e-8 - float(slope))
+        tilt = flat(1, -math.log(2.0) - 1e-8 - float(slope))
         private = lone_row(self.claim).private(neighbour, self.claim.times(runs), self.claim.neighbours)
-        return private.retain(FIRST_COLUMN, np.zeros(runs, dtype=np.int64), slope, offsets, 1).astype(np.float64)
+        return private.retain(FIRST_COLUMN, np.zeros(runs, dtype=np.int64), slope, tilt, 1).astype(np.float64)
+
+
+def query_over_complement(logit: float) -> Tilt:
+    """One query whose log-weight passes that of its complement by ``logit``."""
+    return Tilt(abs(logit), np.array([0 if logit > 0 else 1]), 1)
 
 
 def _parts(runs: int) -> list[int]:

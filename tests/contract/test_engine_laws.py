@@ -42,7 +42,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 def answers(engine: Engine, folder: Path, layout: Layout, request: Request) -> list[int]:
     counted = EngineStatistics(engine, open_source(str(folder), layout, SALT)).aggregate(request)
     assert counted.dtype == np.int64
-    assert counted.shape == (request.size if isinstance(request, UnitCount) else request.queries.size,)
+    assert counted.shape == (request.queries.size if isinstance(request, QueryAnswers) else request.size,)
     return counted.tolist()
 
 

@@ -15,9 +15,9 @@ from dpcore.estimation.dense import DenseModel
 from dpcore.estimation.independent import IndependentModel
 from dpcore.estimation.model import Model, SyntheticRows, TableRows
 from dpcore.estimation.record_model import RecordModel
-from dpcore.queries import Conjunctions, Marginals
+from dpcore.queries import Conjunctions, Marginals, Parities
 from dpcore.queries.generation import random_conjunctions
-from tests.support.tiny_statistics import count_conjunctions, one_hot_matrix
+from tests.support.tiny_statistics import count_satisfied, one_hot_matrix
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 VIEW = BinaryView.one_hot(DOMAIN)
@@ -79,10 +79,15 @@ def conjunctions(view: BinaryView) -> list[Conjunctions]:
     return [random_conjunctions(view, 6, order, generator, negate=order > 1) for order in (1, 2, 3)]
 
 
+def parities(view: BinaryView) -> Parities:
+    """Of every one, two and three columns of the first six, those of one attribute among them."""
+    return Parities.of_sets(view, chain.from_iterable(combinations(range(6), order) for order in (1, 2, 3)))
+
+
 @every_model
 def test_answers_are_counts_between_nothing_and_the_total(row: Row) -> None:
     model = row.make()
-    for queries in [*conjunctions(row.view), *([MARGINALS] if row.marginals else [])]:
+    for queries in [*conjunctions(row.view), parities(row.view), *([MARGINALS] if row.marginals else [])]:
         answers = model.answer(queries)
         assert answers.shape == (queries.size,)
         assert answers.dtype == np.float64
@@ -122,12 +127,23 @@ def test_marginals_and_conjunctions_agree(row: Row) -> None:
 
 
 @every_model
+def test_parities_and_conjunctions_agree(row: Row) -> None:
+    """Even: none of two columns is 1, or both are."""
+    model, pairs = row.make(), np.array(list(combinations(range(6), 2)))
+    both, none = (Conjunctions(row.view, pairs, np.full(pairs.shape, negated)) for negated in (False, True))
+    even = model.answer(Parities(row.view, pairs))
+    assert np.allclose(model.answer(both) + model.answer(none), even)
+    single = Parities(row.view, np.arange(row.view.columns)[:, None])
+    assert np.allclose(model.answer(single) + model.answer(Conjunctions.single_columns(row.view)), model.total)
+
+
+@every_model
 def test_rows_come_as_often_as_the_answers_say(row: Row) -> None:
     model = row.make()
     matrix = columns_of(model.sample(ROWS, np.random.default_rng(3)), row.view)
     assert matrix.shape == (ROWS, row.view.columns)
-    for queries in conjunctions(row.view):
-        frequencies = count_conjunctions(queries, matrix) / ROWS
+    for queries in [*conjunctions(row.view), parities(row.view)]:
+        frequencies = count_satisfied(queries, matrix) / ROWS
         assert np.abs(frequencies - model.answer(queries) / model.total).max() < LARGEST_ERROR
 
 

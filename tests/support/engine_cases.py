@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dpcore.exact_statistics import QueryAnswers, Request
-from dpcore.queries import Conjunctions, Marginals, UnitCount
-from dpcore.queries.generation import random_conjunctions
+from dpcore.queries import ClippedSums, Conjunctions, Marginals, Parities, SatisfactionHistogram, UnitCount
+from dpcore.queries.generation import random_conjunctions, random_parities
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Attribute, Kind, Schema
 
@@ -107,7 +107,14 @@ def messy_baskets(bound: int | None = 3, seed: int = 2) -> Case:
     rows = _shuffled(pa.concat_tables([pa.table(columns), pa.table(strangers)]), draw)
     conjunctions = random_conjunctions(layout.view, 60, 3, draw, negate=True)
     nothing = Conjunctions(layout.view, np.array([[0, 1, 2, 3]]), np.ones((1, 4), dtype=np.bool_))
-    requests = (QueryAnswers(conjunctions), QueryAnswers(nothing), UnitCount())
+    parities = QueryAnswers(random_parities(layout.view, 40, 3, draw))
+    requests = (
+        QueryAnswers(conjunctions),
+        QueryAnswers(nothing),
+        UnitCount(),
+        *clipped_requests(layout, draw),
+        parities,
+    )
     return Case(f"baskets of at most {bound}", layout, rows, requests)
 
 
@@ -145,7 +152,25 @@ def _table_requests(layout: TableLayout, draw: np.random.Generator) -> tuple[Req
     domain = layout.schema.domain
     cliques = [clique for order in (0, 1, 2) for clique in combinations(domain.names, order)]
     conjunctions = random_conjunctions(layout.view, 40, 2, draw, negate=True)
-    return QueryAnswers(Marginals(domain, tuple(cliques))), QueryAnswers(conjunctions), UnitCount()
+    rest = clipped_requests(layout, draw) if layout.max_rows_per_unit == 1 else ()
+    # Of any columns, also several of one attribute.
+    sets = [draw.choice(layout.view.columns, size=order, replace=False) for order in (1, 2, 3) for _ in range(12)]
+    parities = Parities.of_sets(layout.view, sets)
+    counted = (Marginals(domain, tuple(cliques)), conjunctions, parities)
+    return *map(QueryAnswers, counted), UnitCount(), *rest
+
+
+def clipped_requests(layout: Layout, draw: np.random.Generator) -> tuple[Request, ...]:
+    """A histogram and clipped sums, over one group and over three of different clips."""
+    queries = random_conjunctions(layout.view, 14, 2, draw)
+    groups = np.arange(14, dtype=np.int32) % 3
+    clips = (2, 0.5, 1)
+    return (
+        SatisfactionHistogram(queries, groups),
+        ClippedSums.of(queries, clips, groups, factors=(1, 2, 0.75)),
+        SatisfactionHistogram(queries),
+        ClippedSums.of(queries, [1], norm=1),
+    )
 
 
 def _drawn(draw: np.random.Generator, values: list[object], count: int, kind: pa.DataType) -> pa.Array:

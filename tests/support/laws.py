@@ -20,6 +20,7 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import Neighbours
 from dpcore.kernel.terms import bounded_range_cost
+from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import GRID_BITS
 from dpcore.queries import Conjunctions, Marginals
 from tests.support.private import REPLACE, private_statistics
@@ -172,7 +173,8 @@ def selection_law(currency: Currency, scale: float) -> NDArray[np.float64]:
 
 
 SLOPE = Fraction(5, 2)
-OFFSETS = np.array([0.0, 0.5, -1.0, 0.25, 0.1, -0.3, 1.0, 0.0])
+TILT = Tilt(0.4, np.array([0, 3, 1, 2]), 3, np.array([0.1, 0.5, -0.7, 0.3]))
+OFFSETS = np.array([0.1, -0.7, -1.1, -0.5, -1.1, 0.5, -1.5, -0.1])  # prior - 0.4 * hits, of queries and complements.
 _HELD = np.concatenate(
     [np.arange(30)[:, None] % np.array([2, 3, 5, 29]) == 0, np.ones((30, 1), dtype=np.bool_)], axis=1
 )
@@ -193,7 +195,7 @@ def sampled(
     the other baskets of the data, not of n0.
     """
     private = private_statistics(BASKETS, Budget.pure(10**9))
-    counts = np.bincount(private.sample(QUERIES, slope, OFFSETS, n0, draws), minlength=8)
+    counts = np.bincount(private.sample(QUERIES, slope, TILT, n0, draws), minlength=8)
     return counts, lambda assumed: np.asarray(np.exp(assumed * shares(n0) + OFFSETS))
 
 

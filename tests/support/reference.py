@@ -10,7 +10,7 @@ from decimal import Decimal
 from itertools import product
 
 from dpcore.exact_statistics import Request
-from dpcore.queries import Conjunctions, UnitCount
+from dpcore.queries import ClippedSums, Conjunctions, Parities, SatisfactionHistogram, UnitCount
 from pipelines.layout import BasketLayout, Layout
 from pipelines.schema import Attribute, Kind
 
@@ -23,6 +23,8 @@ def answers(files: Sequence[Sequence[Row]], layout: Layout, salt: bytes, request
     records = kept_records(files, layout, salt)
     if isinstance(request, UnitCount):
         return [len(records)]
+    if isinstance(request, SatisfactionHistogram | ClippedSums):
+        return _clipped(request, [_ones(record, layout) for record in _flat(records, layout)])
     queries = request.queries
     if isinstance(queries, Conjunctions):
         ones = [_ones(record, layout) for record in _flat(records, layout)]
@@ -30,6 +32,10 @@ def answers(files: Sequence[Sequence[Row]], layout: Layout, salt: bytes, request
             sum(_satisfies(one, columns, negated) for one in ones)
             for columns, negated in zip(queries.columns.tolist(), queries.negated.tolist(), strict=True)
         ]
+    if isinstance(queries, Parities):
+        ones = [_ones(record, layout) for record in _flat(records, layout)]
+        sets = [{column for column in columns if column >= 0} for columns in queries.columns.tolist()]
+        return [sum(len(one & columns) % 2 == 0 for one in ones) for columns in sets]
     names = [attribute.name for attribute in layout.schema.attributes]
     counted: list[int] = []
     for clique in queries.cliques:
@@ -139,6 +145,23 @@ def _ones(record: tuple[int, ...], layout: Layout) -> set[int]:
         return set(record)
     starts = [start for start, _ in layout.view.groups]
     return {start + value for start, value in zip(starts, record, strict=True)}
+
+
+def _clipped(request: SatisfactionHistogram | ClippedSums, units: list[set[int]]) -> list[int]:
+    """Units by the number of queries of each group that they satisfy, or sums of the weights of that number."""
+    queries = request.queries
+    groups = [0] * queries.size if request.groups is None else request.groups.tolist()
+    answers = [0] * request.size
+    for ones in units:
+        found = [query for query, columns in enumerate(queries.columns.tolist()) if ones.issuperset(columns)]
+        k_of = Counter(groups[query] for query in found)
+        if isinstance(request, SatisfactionHistogram):
+            for group in set(groups):
+                answers[group * request.cells + k_of[group].bit_length()] += 1
+        else:
+            for query in found:
+                answers[query] += int(request.weights[groups[query], k_of[groups[query]]])
+    return answers
 
 
 def _satisfies(ones: set[int], columns: list[int], negated: list[bool]) -> bool:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.exact_statistics import Contribution, Request, Shape
-from dpcore.queries import Conjunctions, Marginals, UnitCount
+from dpcore.queries import ClippedSums, Conjunctions, Marginals, Parities, SatisfactionHistogram, UnitCount
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +30,11 @@ class TinyTable:
     def aggregate(self, request: Request) -> NDArray[np.int64]:
         if isinstance(request, UnitCount):
             return np.array([-(-len(self.codes) // self.bound)], dtype=np.int64)
+        if isinstance(request, SatisfactionHistogram | ClippedSums):
+            return clipped(request, one_hot_matrix(self.domain, self.codes))
         if isinstance(request.queries, Marginals):
             return np.concatenate([self._table(clique) for clique in request.queries.cliques])
-        return count_conjunctions(request.queries, one_hot_matrix(self.domain, self.codes))
+        return count_satisfied(request.queries, one_hot_matrix(self.domain, self.codes))
 
     def _table(self, clique: tuple[str, ...]) -> NDArray[np.int64]:
         table = np.zeros(self.domain.shape(clique), dtype=np.int64)
@@ -61,14 +63,27 @@ class TinyBaskets:
         baskets = baskets[baskets.any(axis=1)]
         if isinstance(request, UnitCount):
             return np.array([len(baskets)], dtype=np.int64)
+        if isinstance(request, SatisfactionHistogram | ClippedSums):
+            return clipped(request, baskets)
         if isinstance(request.queries, Marginals):
             raise TypeError("baskets have no attributes; want conjunctions")
-        return count_conjunctions(request.queries, baskets)
+        return count_satisfied(request.queries, baskets)
 
 
 def one_hot_matrix(domain: Domain, codes: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Rows as 0/1 columns, bool [rows, sum of sizes], in the order of ``BinaryView.one_hot``."""
     return np.concatenate([codes[:, [axis]] == np.arange(size) for axis, size in enumerate(domain.sizes)], axis=1)
+
+
+def count_satisfied(queries: Conjunctions | Parities, matrix: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many rows of the matrix satisfy each query, int64 [m]."""
+    return count_parities(queries, matrix) if isinstance(queries, Parities) else count_conjunctions(queries, matrix)
+
+
+def count_parities(queries: Parities, matrix: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many rows of the matrix have an even number of ones in the columns of each parity, int64 [m]."""
+    counts = [(matrix[:, columns[columns >= 0]].sum(axis=1) % 2 == 0).sum() for columns in queries.columns]
+    return np.array(counts, dtype=np.int64)
 
 
 def count_conjunctions(queries: Conjunctions, matrix: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -78,3 +93,25 @@ def count_conjunctions(queries: Conjunctions, matrix: NDArray[np.bool_]) -> NDAr
         for columns, negated in zip(queries.columns, queries.negated, strict=True)
     ]
     return np.array(counts, dtype=np.int64)
+
+
+def clipped(request: SatisfactionHistogram | ClippedSums, matrix: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The answers about the rows of the matrix, one row a unit, by their definition."""
+    queries = request.queries
+    satisfied = np.stack([matrix[:, columns].all(axis=1) for columns in queries.columns], axis=1).astype(np.int64)
+    groups = np.zeros(queries.size, dtype=np.int32) if request.groups is None else request.groups
+    answers = []
+    for group in range(groups.max() + 1):
+        here = satisfied[:, groups == group]
+        k = here.sum(axis=1)
+        if isinstance(request, SatisfactionHistogram):
+            low, high = [0, *2 ** np.arange(request.cells - 1)], 2 ** np.arange(request.cells)
+            answers.append([((k >= least) & (k < more)).sum() for least, more in zip(low, high, strict=True)])
+        else:
+            answers.append(request.weights[group, k] @ here)
+    if isinstance(request, SatisfactionHistogram):
+        return np.concatenate(answers).astype(np.int64)
+    sums = np.empty(queries.size, dtype=np.int64)
+    for group, values in enumerate(answers):
+        sums[groups == group] = values
+    return sums

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from dpcore.kernel.blocks import Progress, silent
 from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import Measurement
-from dpcore.queries import Conjunctions, Queries, UnitCount
+from dpcore.queries import CountingQueries, Queries, UnitCount
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,9 +22,15 @@ class Sampled:
     """Arguments of one call of ``sample``."""
 
     slope: Fraction
-    offsets: NDArray[np.float64]
+    tilt: Tilt
     total: int
     size: int
+
+
+def opposite(tilt: Tilt) -> Tilt:
+    """The tilt of the other sign, up to a constant: a hit of the complement for a hit of the query."""
+    hits = tilt.done - tilt.hits.astype(np.int32)
+    return Tilt(tilt.step, hits, tilt.done, None if tilt.prior is None else -tilt.prior, -tilt.constant)
 
 
 @dataclass
@@ -41,11 +48,11 @@ class WatchedKernel:
     def measure(self, queries: Queries | UnitCount, share: Fraction, progress: Progress = silent) -> Measurement:
         return self.change_measured(self.inner.measure(queries, share, progress))
 
-    def sample(
-        self, queries: Conjunctions, slope: Fraction, offsets: NDArray[np.float64], total: int, size: int
-    ) -> NDArray[np.int64]:
-        self.sampled.append(Sampled(slope, offsets, total, size))
-        return self.inner.sample(queries, self.direction * slope, self.direction * offsets, total, size)
+    def sample(self, queries: CountingQueries, slope: Fraction, tilt: Tilt, total: int, size: int) -> NDArray[np.int64]:
+        self.sampled.append(Sampled(slope, tilt, total, size))
+        if self.direction < 0:
+            slope, tilt = -slope, opposite(tilt)
+        return self.inner.sample(queries, slope, tilt, total, size)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)

@@ -20,6 +20,7 @@ from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Noise
 from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount
 from tests.support.private import private_statistics
+from tests.support.tilts import flat
 from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
@@ -53,6 +54,13 @@ class OtherDomain(Domain):
     pass
 
 
+class OtherTilt:
+    """Answers as a tilt does."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(flat(5, -2.0), name)
+
+
 NOT_PLAIN: dict[str, Callable[[PrivateStatistics], object]] = {
     "a float share": lambda p: p.measure(MARGINALS, 0.5),  # type: ignore[arg-type]
     "a share that changes": lambda p: p.measure(MARGINALS, Shifty(1, 2)),
@@ -66,13 +74,20 @@ NOT_PLAIN: dict[str, Callable[[PrivateStatistics], object]] = {
     "other marginals": lambda p: p.select(OtherMarginals(DOMAIN, MARGINALS.cliques), score(), HALF),
     "another view": lambda p: p.measure(Conjunctions.single_columns(OtherView(5)), HALF),
     "another domain": lambda p: p.measure(Marginals(OtherDomain(("a",), (2,)), (("a",),)), HALF),
-    "a slope that changes": lambda p: p.sample(COLUMNS, Shifty(1, 2), np.zeros(10), 4, 1),
-    "a float total": lambda p: p.sample(COLUMNS, HALF, np.zeros(10), 4.5, 1),  # type: ignore[arg-type]
-    "a size of numpy": lambda p: p.sample(COLUMNS, HALF, np.zeros(10), 4, np.int64(1)),  # type: ignore[arg-type]
-    "a size that is true": lambda p: p.sample(COLUMNS, HALF, np.zeros(10), 4, True),
-    "bits with a slope that changes": lambda p: p.retain(
-        COLUMNS, np.zeros(1, np.int64), Shifty(1), np.full(10, -2.0), 4
+    "a slope that changes": lambda p: p.sample(COLUMNS, Shifty(1, 2), flat(5), 4, 1),
+    "a tilt that changes": lambda p: p.sample(COLUMNS, HALF, OtherTilt(), 4, 1),  # type: ignore[arg-type]
+    "bits with a tilt that changes": lambda p: p.retain(
+        COLUMNS,
+        np.zeros(1, np.int64),
+        HALF,
+        OtherTilt(),
+        4,  # type: ignore[arg-type]
     ),
+    "draws from products": lambda p: p.sample(Products(DOMAIN, (Product((), ()),)), HALF, flat(1), 4, 1),  # type: ignore[arg-type]
+    "a float total": lambda p: p.sample(COLUMNS, HALF, flat(5), 4.5, 1),  # type: ignore[arg-type]
+    "a size of numpy": lambda p: p.sample(COLUMNS, HALF, flat(5), 4, np.int64(1)),  # type: ignore[arg-type]
+    "a size that is true": lambda p: p.sample(COLUMNS, HALF, flat(5), 4, True),
+    "bits with a slope that changes": lambda p: p.retain(COLUMNS, np.zeros(1, np.int64), Shifty(1), flat(5, -2.0), 4),
 }
 
 

@@ -13,6 +13,7 @@ from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.scores import L1Error
 from dpcore.queries import Conjunctions, Marginals, Product, Products, Queries, UnitCount
 from tests.support.private import private_statistics
+from tests.support.tilts import flat
 from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
@@ -44,8 +45,8 @@ def test_a_measurement_is_charged_with_its_own_scale(budget: Budget, queries: Qu
 def test_a_selection_has_the_scale_of_its_scores_and_draws_have_none(budget: Budget) -> None:
     private = private_statistics(ONE, budget)
     private.select(MARGINALS, SCORE, SHARE)
-    private.sample(COLUMNS, Fraction(1, 10), np.zeros(10), 5, 6)
-    private.retain(COLUMNS, np.array([0, 9]), Fraction(1, 10), np.full(10, -2.0), 5)
+    private.sample(COLUMNS, Fraction(1, 10), flat(5), 5, 6)
+    private.retain(COLUMNS, np.array([0, 9]), Fraction(1, 10), flat(5, -2.0), 5)
     assert [charge.scale for charge in private.charges] == [private.terms.select_scale(SCORE, SHARE), None, None]
 
 

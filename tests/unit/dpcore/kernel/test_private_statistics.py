@@ -17,6 +17,7 @@ from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import PrivacyUnit
+from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import Noise
 from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount
 from tests.support.private import (
@@ -28,6 +29,7 @@ from tests.support.private import (
     WatchedStatistics,
     private_statistics,
 )
+from tests.support.tilts import flat, with_prior
 from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
@@ -38,7 +40,7 @@ MARGINALS = Marginals(DOMAIN, (("a",), ("b",)))
 COLUMNS = Conjunctions.single_columns(ONE_HOT)
 SCORE = L1Error(np.zeros(5), np.ones(2), np.zeros(2))
 STRATEGY = Products(DOMAIN, (Product(("a",), (np.array([[1, -1]]),)), Product((), ())))
-OFFSETS = np.zeros(10)
+FLAT = flat(5)
 THIRD = Fraction(1, 3)
 Verb = Callable[[PrivateStatistics], object]
 
@@ -48,8 +50,8 @@ VERBS: dict[str, Verb] = {
     "measure units": lambda private: private.measure(UnitCount(), THIRD).values,
     "select": lambda private: private.select(MARGINALS, SCORE, THIRD),
     "measure products": lambda private: private.measure(STRATEGY, THIRD).values,
-    "sample": lambda private: private.sample(COLUMNS, Fraction(1, 10), OFFSETS, 5, 6),
-    "retain": lambda private: private.retain(COLUMNS, np.array([0, 9, 9]), Fraction(1, 10), OFFSETS - 2, 5),
+    "sample": lambda private: private.sample(COLUMNS, Fraction(1, 10), FLAT, 5, 6),
+    "retain": lambda private: private.retain(COLUMNS, np.array([0, 9, 9]), Fraction(1, 10), flat(5, -2.0), 5),
 }
 every_verb = pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 every_currency = pytest.mark.parametrize(
@@ -181,15 +183,15 @@ def test_writing_into_an_answer_changes_no_stored_one() -> None:
     assert np.array_equal(journal.answers[0][1], kept)
 
 
-RECORDED: Verb = lambda private: private.sample(COLUMNS, Fraction(1, 10), OFFSETS, 5, 6)  # noqa: E731
+RECORDED: Verb = lambda private: private.sample(COLUMNS, Fraction(1, 10), FLAT, 5, 6)  # noqa: E731
 OTHER_REQUESTS: dict[str, Verb] = {
     "another verb": lambda private: private.measure(COLUMNS, THIRD),
-    "another slope": lambda private: private.sample(COLUMNS, Fraction(1, 9), OFFSETS, 5, 6),
-    "another offset": lambda private: private.sample(COLUMNS, Fraction(1, 10), np.arange(10) / 9, 5, 6),
-    "another total": lambda private: private.sample(COLUMNS, Fraction(1, 10), OFFSETS, 4, 6),
-    "another size": lambda private: private.sample(COLUMNS, Fraction(1, 10), OFFSETS, 5, 7),
+    "another slope": lambda private: private.sample(COLUMNS, Fraction(1, 9), FLAT, 5, 6),
+    "another tilt": lambda private: private.sample(COLUMNS, Fraction(1, 10), with_prior(np.arange(5) / 9), 5, 6),
+    "another total": lambda private: private.sample(COLUMNS, Fraction(1, 10), FLAT, 4, 6),
+    "another size": lambda private: private.sample(COLUMNS, Fraction(1, 10), FLAT, 5, 7),
     "other queries": lambda private: private.sample(
-        Conjunctions(ONE_HOT, COLUMNS.columns, ~COLUMNS.negated), Fraction(1, 10), OFFSETS, 5, 6
+        Conjunctions(ONE_HOT, COLUMNS.columns, ~COLUMNS.negated), Fraction(1, 10), FLAT, 5, 6
     ),
 }
 
@@ -294,7 +296,7 @@ def test_quarters_leave_nothing() -> None:
 def test_draws_cost_their_range_and_are_refused_beyond_the_budget(no_draws: None) -> None:
     private = private_statistics(NoStatistics(TABLE.contribution), Budget.pure(1))
     with pytest.raises(BudgetExceededError):
-        private.sample(COLUMNS, Fraction(1), OFFSETS, 5, 5)  # 5 draws of range 1/5 and the slack.
+        private.sample(COLUMNS, Fraction(1), FLAT, 5, 5)  # 5 draws of range 1/5 and the slack.
     assert private.charges == ()
 
 
@@ -342,12 +344,11 @@ REFUSED: dict[str, Verb] = {
     "estimate of another shape": lambda private: private.select(
         MARGINALS, L1Error(np.zeros((2, 5)), np.ones(2), np.zeros(2)), THIRD
     ),
-    "short offsets": lambda private: private.sample(COLUMNS, Fraction(1), np.zeros(5), 5, 1),
-    "no units": lambda private: private.sample(COLUMNS, Fraction(1), OFFSETS, 0, 1),
-    "no draws": lambda private: private.sample(COLUMNS, Fraction(1), OFFSETS, 5, 0),
-    "offset not a number": lambda private: private.sample(COLUMNS, Fraction(1, 9), np.full(10, np.nan), 5, 1),
-    "infinite offset": lambda private: private.sample(COLUMNS, Fraction(1, 9), np.array([*OFFSETS[1:], -np.inf]), 5, 1),
-    "steep slope": lambda private: private.sample(COLUMNS, Fraction(3000), OFFSETS, 5, 1),
+    "a short tilt": lambda private: private.sample(COLUMNS, Fraction(1), flat(4), 5, 1),
+    "no units": lambda private: private.sample(COLUMNS, Fraction(1), FLAT, 0, 1),
+    "no draws": lambda private: private.sample(COLUMNS, Fraction(1), FLAT, 5, 0),
+    "a wide tilt": lambda private: private.sample(COLUMNS, Fraction(1), Tilt(1.0, np.zeros(5, int), 4000), 5, 1),
+    "steep slope": lambda private: private.sample(COLUMNS, Fraction(3000), FLAT, 5, 1),
 }
 
 

@@ -18,15 +18,17 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.terms import Terms
+from dpcore.kernel.tilt import Tilt
 from dpcore.queries import Conjunctions
 from tests.support.private import NoStatistics, private_statistics
+from tests.support.tilts import flat, with_prior
 from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 TABLE = TinyTable(DOMAIN, np.array([[0, 0], [0, 1], [1, 2], [1, 2], [0, 2]]))
 COLUMNS = Conjunctions.single_columns(BinaryView.one_hot(DOMAIN))
 SLOPE = Fraction(1, 10)
-OFFSETS = np.full(10, -0.6)
+TILT = flat(5, -0.6)
 DRAWN = np.array([0, 9, 9, 3])
 Verb = Callable[[PrivateStatistics], object]
 
@@ -35,10 +37,10 @@ def retained(
     private: PrivateStatistics,
     drawn: NDArray[np.int64] = DRAWN,
     slope: Fraction = SLOPE,
-    offsets: NDArray[np.float64] = OFFSETS,
+    tilt: Tilt = TILT,
     total: int = 5,
 ) -> NDArray[np.bool_]:
-    return private.retain(COLUMNS, drawn, slope, offsets, total)
+    return private.retain(COLUMNS, drawn, slope, tilt, total)
 
 
 @pytest.fixture
@@ -51,21 +53,20 @@ def no_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 REFUSED: dict[str, Verb] = {
-    "gamma 0": lambda private: retained(private, offsets=np.full(10, -0.1)),
-    "gamma below 2^-20": lambda private: retained(private, offsets=np.full(10, -0.1 - 2.0**-21)),
-    "gamma 0 for one index that was not drawn": lambda private: retained(private, offsets=np.array([-0.6] * 9 + [0.0])),
-    "gamma 0 where the count is 0": lambda private: retained(private, slope=-SLOPE, offsets=np.zeros(10)),
-    "positive offsets": lambda private: retained(private, offsets=np.ones(10)),
-    "an offset that is no number": lambda private: retained(private, offsets=np.array([*OFFSETS[1:], np.nan])),
-    "an infinite offset": lambda private: retained(private, offsets=np.array([*OFFSETS[1:], -np.inf])),
-    "short offsets": lambda private: retained(private, offsets=OFFSETS[:5]),
+    "gamma 0": lambda private: retained(private, tilt=flat(5, -0.1)),
+    "gamma below 2^-20": lambda private: retained(private, tilt=flat(5, -0.1 - 2.0**-21)),
+    "gamma 0 for one index that was not drawn": lambda private: retained(private, tilt=with_prior([-0.6] * 4 + [0.0])),
+    "gamma 0 where the count is 0": lambda private: retained(private, slope=-SLOPE, tilt=flat(5)),
+    "a positive tilt": lambda private: retained(private, tilt=flat(5, 1.0)),
+    "gamma 0 for a complement": lambda private: retained(private, tilt=Tilt(0.5, np.full(5, 1), 1, None, -0.1)),
+    "a short tilt": lambda private: retained(private, tilt=flat(4, -0.6)),
     "no units": lambda private: retained(private, total=0),
     "nothing drawn": lambda private: retained(private, drawn=DRAWN[:0]),
     "a matrix drawn": lambda private: retained(private, drawn=DRAWN[None, :]),
     "an index too large": lambda private: retained(private, drawn=np.array([10])),
     "a negative index": lambda private: retained(private, drawn=np.array([-1])),
     "floats drawn": lambda private: retained(private, drawn=DRAWN.astype(float)),  # type: ignore[arg-type]
-    "a steep slope": lambda private: retained(private, slope=Fraction(3000), offsets=np.full(10, -4000.0)),
+    "a steep slope": lambda private: retained(private, slope=Fraction(3000), tilt=flat(5, -4000.0)),
 }
 
 
@@ -81,8 +82,8 @@ def test_refused_arguments_cost_nothing_and_touch_nothing(verb: Verb, no_draws: 
 def test_complements_need_units_of_one_row_or_one_basket(verb: str, no_draws: None) -> None:
     def ask(private: PrivateStatistics, queries: Conjunctions) -> object:
         if verb == "retain":
-            return private.retain(queries, DRAWN, SLOPE, OFFSETS, 5)
-        return private.sample(queries, SLOPE, OFFSETS, 5, 1)
+            return private.retain(queries, DRAWN, SLOPE, TILT, 5)
+        return private.sample(queries, SLOPE, TILT, 5, 1)
 
     several = private_statistics(NoStatistics(Contribution(Shape.TABLE, 2)), Budget.pure(1))
     with pytest.raises(ValueError, match="want max_rows_per_unit: 1"):
@@ -117,7 +118,7 @@ def test_every_bit_is_charged_before_any_is_drawn_and_whether_it_accepts_or_not(
 @pytest.mark.parametrize("slope", [SLOPE, -SLOPE])
 def test_a_bit_costs_what_its_own_largest_chance_asks_for(slope: Fraction) -> None:
     """The further the chance of an index stays below 1, the less its bit can say."""
-    offsets = np.array([-0.6] * 5 + [-1.1] * 5)
+    tilt = Tilt(0.5, np.zeros(5, dtype=np.int32), 1, None, -0.6)  # -0.6 for a query, -1.1 for a complement.
     near, far = -0.6 + max(0, float(slope)), -1.1 + max(0, float(slope))
     width = 0.1 / 5
     for budget, cost in {
@@ -125,7 +126,7 @@ def test_a_bit_costs_what_its_own_largest_chance_asks_for(slope: Fraction) -> No
         Budget.zcdp(1): lambda gap: (width / -math.expm1(-gap)) ** 2 / 8,
     }.items():
         private = private_statistics(TABLE, budget)
-        retained(private, DRAWN, slope, offsets)
+        retained(private, DRAWN, slope, tilt)
         wanted = 2 * cost(-near) + 2 * cost(-far)  # Indices 0 and 3, and 9 twice.
         assert float(private.charges[0].amount) == pytest.approx(wanted, rel=1e-4)
 
@@ -139,9 +140,9 @@ def test_bits_that_ignore_the_data_are_free() -> None:
 OTHERS: dict[str, Verb] = {
     "other draws": lambda private: retained(private, drawn=DRAWN[::-1]),
     "another slope": lambda private: retained(private, slope=Fraction(1, 9)),
-    "another offset": lambda private: retained(private, offsets=np.array([*OFFSETS[1:], -0.7])),
+    "another tilt": lambda private: retained(private, tilt=flat(5, -0.7)),
     "another total": lambda private: retained(private, total=6),
-    "another verb": lambda private: private.sample(COLUMNS, SLOPE, OFFSETS, 5, 4),
+    "another verb": lambda private: private.sample(COLUMNS, SLOPE, TILT, 5, 4),
 }
 
 

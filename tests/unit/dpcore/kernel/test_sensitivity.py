@@ -21,7 +21,7 @@ from dpcore.kernel.sensitivity import (
     marginal_l1_sensitivity,
     squared_l2_sensitivity,
 )
-from dpcore.queries import Conjunctions, Marginals, Queries, UnitCount
+from dpcore.queries import Conjunctions, Marginals, Parities, Queries, UnitCount
 from tests.support.private import ADD_REMOVE, REPLACE
 from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
@@ -59,6 +59,9 @@ TABLE_CASES = [
     Case("conjunctions that meet", literals(ONE_HOT, (1, -3), (1, -4), (-2, 5)), "L1+ L2+ L1= L2="),
     Case("conjunctions that exclude each other", literals(ONE_HOT, (1, 3), (2, 3), (1, 4)), ""),
     Case("two literals of one attribute", literals(ONE_HOT, (3, 4), (-3, -4)), ""),
+    Case("one parity", Parities.of_sets(ONE_HOT, [[0, 2, 3]])),
+    Case("parities that one row has", Parities.of_sets(ONE_HOT, [[0], [2], [2, 3]])),
+    Case("a parity and its complement", Parities.of_sets(ONE_HOT, [[0], [1]]), "L1= L2="),
 ]
 BASKET_CASES = [
     Case("single items", Conjunctions.single_columns(ITEMS)),
@@ -67,6 +70,8 @@ BASKET_CASES = [
     Case("negated items", literals(ITEMS, (-1,), (-2,))),
     Case("pairs", literals(ITEMS, (1, 2), (1, -3), (-2, 4)), ""),
     Case("one triple", literals(ITEMS, (1, -2, -3))),
+    Case("a parity of three items", Parities.of_sets(ITEMS, [[0, 1, 3]])),
+    Case("parities of some items", Parities.of_sets(ITEMS, [[0], [1], [0, 1], [0, 1, 2]]), "L1+ L2+"),
 ]
 
 
@@ -104,7 +109,7 @@ def check(case: Case, added: NDArray[np.int64], contribution: Contribution, neig
         assert l1 == l1_sensitivity(case.queries, unit)
     if f"L2{sign}" in case.tight:
         assert squared_l2 == squared_l2_sensitivity(case.queries, unit)
-    if isinstance(case.queries, Conjunctions):
+    if isinstance(case.queries, Conjunctions | Parities):
         assert np.abs(changes).max() <= answer_sensitivity(unit)
 
 

@@ -68,7 +68,7 @@ def test_weights_are_those_of_algorithm_2(statistics: TinyBaskets | TinyTable) -
     answers = np.concatenate([satisfied, ~satisfied], axis=1)
     assert len(kernel.sampled) == 12
     for done, sampled in enumerate(kernel.sampled):
-        found = float(sampled.slope) * counts / sampled.total + sampled.offsets
+        found = float(sampled.slope) * counts / sampled.total + sampled.tilt.log_weights()
         wanted = eta * (counts / UNITS - answers[:done]).sum(axis=0)
         assert np.allclose(found - found[0], wanted - wanted[0])
 
@@ -82,7 +82,7 @@ def test_the_weight_of_an_under_represented_query_rises() -> None:
     satisfied = (records_of(release)[:-1, asked.columns] != asked.negated).all(axis=2)
     short = exact / UNITS - satisfied.mean(axis=0)  # > 0: the records fall short of the data.
     last = kernel.sampled[-1]
-    scores = float(last.slope) * np.concatenate([exact, UNITS - exact]) / last.total + last.offsets
+    scores = float(last.slope) * np.concatenate([exact, UNITS - exact]) / last.total + last.tilt.log_weights()
     advantage = scores[: asked.size] - scores[asked.size :]  # Of the query over its complement; 0 at first.
     assert (short > 0.05).any()
     assert (short < -0.05).any()
@@ -107,7 +107,7 @@ def test_it_runs_the_most_rounds_that_its_budget_pays_for(neighbours: Neighbours
 def test_the_first_round_is_free_and_uniform() -> None:
     release, kernel = run(DualQuery(rounds=1, free="zeros"), BASKETS, budget=Budget.zcdp(Fraction(1, 10**9)))
     assert kernel.sampled[0].slope == 0
-    assert np.ptp(kernel.sampled[0].offsets) == 0
+    assert np.ptp(kernel.sampled[0].tilt.log_weights()) == 0
     assert [charge.amount for charge in kernel.charges] == [0]
     assert len(records_of(release)) == 1
 
@@ -117,7 +117,7 @@ def test_weights_of_the_workload_are_those_of_the_first_round() -> None:
     weights = np.linspace(1, 4, asked.size)
     kernel = WatchedKernel(private_statistics(BASKETS, BUDGET, units=UNITS))
     DualQuery(rounds=2).run(kernel, Workload(asked, weights), generator=np.random.default_rng(0))
-    assert np.allclose(np.exp(kernel.sampled[0].offsets), np.tile(weights, 2))
+    assert np.allclose(np.exp(kernel.sampled[0].tilt.log_weights()), np.tile(weights, 2))
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,12 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, EngineError, IntegrityError
 from dpcore.exact_statistics import QueryAnswers, Request
 from dpcore.queries import Conjunctions, Marginals, UnitCount
-from dpcore.queries.generation import random_conjunctions
+from dpcore.queries.generation import all_parities, random_conjunctions
 from pipelines.aggregators import Aggregator, BasketBlock, Block, TableBlock, aggregator_for, bitmaps, contingency
 from pipelines.aggregators.protocol import SLOTS
 from pipelines.layout import BasketLayout, TableLayout
 from pipelines.schema import Attribute, Kind, Schema
+from tests.support.engine_cases import clipped_requests
 
 SIZES = (2, 3, 5)
 SCHEMA = Schema(
@@ -45,6 +46,13 @@ REQUESTS: list[tuple[Request, TableLayout | BasketLayout]] = [
     (conjunctions(BASKETS.view, 1, 18), BASKETS),
     (conjunctions(BASKETS.view, 3, 60), BASKETS),
     (conjunctions(BASKETS.view, 5, 30), BASKETS),
+    (QueryAnswers(all_parities(BASKETS.view, 3)), BASKETS),
+    (QueryAnswers(all_parities(TABLE.view, 2)), TABLE),
+    *(
+        (request, layout)
+        for layout in (TABLE, BASKETS)
+        for request in clipped_requests(layout, np.random.default_rng(7))
+    ),
 ]
 AGGREGATORS = [
     pytest.param(aggregator_for(*row), row[1], id=f"{type(aggregator_for(*row)).__name__}") for row in REQUESTS

@@ -1,0 +1,140 @@
+"""What an objective is reduced to: blocks, one option of each, and clauses of any length over options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from dpcore.domain import BinaryView
+from dpcore.oracles.clauses import SignedClauses
+from dpcore.oracles.ties import NONE
+
+
+@dataclass(frozen=True, eq=False)
+class Core:
+    """To be maximised over picks of one option in each block: gains of the options picked plus weights of the clauses
+    that hold. A literal names an option and holds when it is picked, a negated one when another is.
+
+    bounds: int64 [b + 1], the options of each block; at least two.
+    columns: int64 [o], the position of each option in the objective's ``columns``; NONE for "none of them".
+    gains: int64 [o].
+    clause_bounds: int64 [c + 1], the literals of each clause; at least one.
+    literals: int32 [l], options; distinct within a clause.
+    negated: bool [l].
+    weights: int64 [c].
+    """
+
+    bounds: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    gains: NDArray[np.int64]
+    clause_bounds: NDArray[np.int64]
+    literals: NDArray[np.int32]
+    negated: NDArray[np.bool_]
+    weights: NDArray[np.int64]
+
+    @property
+    def blocks(self) -> int:
+        return len(self.bounds) - 1
+
+    def block_of_option(self) -> NDArray[np.int64]:
+        return np.repeat(np.arange(self.blocks), np.diff(self.bounds))
+
+    def incidence(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
+        """Literals by option: those of option o are offsets[o]:offsets[o + 1] of (clause, negated)."""
+        return _incidence(self.clause_bounds, self.literals, self.negated, len(self.columns))
+
+    def value(self, picks: NDArray[np.int64]) -> int:
+        """The objective of picks, int64 [b] of options."""
+        picked = np.zeros(len(self.columns), dtype=np.bool_)
+        picked[picks] = True
+        return int(self.gains[picks].sum()) + _held(
+            picked, self.clause_bounds, self.literals, self.negated, self.weights
+        )
+
+    def part(self, blocks: NDArray[np.bool_]) -> Core:
+        """The blocks that are marked, bool [b], and their clauses; no clause may reach beyond them."""
+        options = np.repeat(blocks, np.diff(self.bounds))
+        position = np.cumsum(options) - 1
+        clauses = options[self.literals[self.clause_bounds[:-1]]]
+        lengths = np.diff(self.clause_bounds)
+        literals = np.repeat(clauses, lengths)
+        return Core(
+            _bounds(np.diff(self.bounds)[blocks]),
+            self.columns[options],
+            self.gains[options],
+            _bounds(lengths[clauses]),
+            position[self.literals[literals]].astype(np.int32),
+            self.negated[literals],
+            self.weights[clauses],
+        )
+
+    def as_clauses(self) -> SignedClauses:
+        """The same objective over a table with one group a block, whose columns are the options, in their order.
+
+        Clauses get one length by literals of further groups, of one column each, which therefore always hold.
+        """
+        options, lengths = len(self.columns), np.diff(self.clause_bounds)
+        longest = int(lengths.max(initial=1))
+        padding = int(longest - lengths.min(initial=longest))
+        stops = [*self.bounds[1:].tolist(), *range(options + 1, options + padding + 1)]
+        view = BinaryView(stops[-1], tuple(zip([0, *stops[:-1]], stops, strict=True)))
+        place = np.arange(longest) - lengths[:, None]  # Of the padding, from 0.
+        literals = np.where(place >= 0, options + place, 0).astype(np.int32)
+        negated = np.zeros(literals.shape, dtype=np.bool_)
+        literals[place < 0], negated[place < 0] = self.literals, self.negated
+        gains = np.append(self.gains, np.zeros(padding, dtype=np.int64))
+        columns = np.arange(stops[-1], dtype=np.int32)
+        return SignedClauses(view, columns, literals, negated, self.weights, 0, gains)
+
+    def preferences(self, of_columns: NDArray[np.float64], of_none: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The preference of each option, float64 [o].
+
+        of_columns: float64 [n], by position in the objective's columns. of_none: float64 [b].
+        """
+        none = np.repeat(of_none, np.diff(self.bounds))
+        return np.where(self.columns == NONE, none, of_columns[self.columns])
+
+
+def _bounds(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+@compiled
+def _held(
+    picked: NDArray[np.bool_],
+    clause_bounds: NDArray[np.int64],
+    literals: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+    weights: NDArray[np.int64],
+) -> int:
+    total = 0
+    for clause in range(weights.size):
+        holds = True
+        for place in range(clause_bounds[clause], clause_bounds[clause + 1]):
+            holds = holds and picked[literals[place]] != negated[place]
+        if holds:
+            total += weights[clause]
+    return total
+
+
+@compiled
+def _incidence(
+    clause_bounds: NDArray[np.int64], literals: NDArray[np.int32], negated: NDArray[np.bool_], options: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
+    offsets = np.zeros(options + 1, dtype=np.int64)
+    for option in literals:
+        offsets[option + 1] += 1
+    for option in range(options):
+        offsets[option + 1] += offsets[option]
+    place = offsets[:-1].copy()
+    clause_of, of_negated = np.empty(literals.size, dtype=np.int32), np.empty(literals.size, dtype=np.bool_)
+    for clause in range(clause_bounds.size - 1):
+        for literal in range(clause_bounds[clause], clause_bounds[clause + 1]):
+            option = literals[literal]
+            clause_of[place[option]] = clause
+            of_negated[place[option]] = negated[literal]
+            place[option] += 1
+    return offsets, clause_of, of_negated

@@ -1,0 +1,325 @@
+"""Exact reductions of an objective: choices that no record needs are dropped until nothing more follows.
+
+The choice of a block (a one-hot group, or a column outside the groups) is one of its columns that occur, or none of
+them. Given everything else, what choice i adds to the objective is, up to a term that is the same for every choice,
+
+    f(i) = gain(i) + sum over clauses with a positive literal on i of w r - sum over clauses with a negated one of w r
+
+and f(none) = 0, where r is 1 if the other literals of the clause hold and 0 if not; clauses are added because at most
+one column of a block is 1. As r is unknown, f(i) lies between low(i), with min(0, .) of each term, and high(i), with
+max(0, .). **If high(i) <= low(j), changing i to j never lowers the objective**, whatever the rest is: some best record
+does without i. Dropping it decides literals; clauses that cannot hold any more vanish, and literals that always hold
+make clauses shorter. A clause of one literal is a gain, for which low and high are equal. Every step keeps the optimum,
+and the intervals only shrink; so the order of the steps does not matter for validity.
+
+Outside the groups that is the rule of pure literals (a column that is wanted in one direction only takes it: high <= 0
+or low >= 0) together with gains; inside a group it includes that one of the values that no clause names stands for all
+of them, and that values which are only unwanted lose against it.
+
+Source: dominance in pseudo-Boolean optimisation (Boros and Hammer 2002, "Pseudo-Boolean optimization", section 4.1) and
+dead-end elimination of values (Desmet, De Maeyer, Hazes and Lasters 1992), for clauses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from dpcore.oracles.clauses import SignedClauses
+from dpcore.oracles.core import Core
+from dpcore.oracles.ties import NONE
+
+OPEN = -2
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """An objective whose optimum is constant + the optimum of ``core``.
+
+    chosen: int64 [blocks], a position in ``columns`` or NONE for each block of the objective; OPEN where the core
+        decides. Any optimum of the core makes it an optimum of the objective.
+    open_blocks: int64 [core.blocks], their numbers.
+    constant: What the decided choices are worth.
+    """
+
+    chosen: NDArray[np.int64]
+    open_blocks: NDArray[np.int64]
+    constant: int
+    core: Core
+
+    def completed(self, picks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The choice of every block from the core's picks, int64 [core.blocks] of options."""
+        chosen = self.chosen.copy()
+        chosen[self.open_blocks] = self.core.columns[picks]
+        return chosen
+
+
+def reduced(clauses: SignedClauses) -> Reduction:
+    """The fixpoint, in time linear in the literals (in groups times the values of a group)."""
+    bounds = clauses.blocks()
+    gains = clauses.gains.copy()
+    constant, chosen, dropped, left, implied = _fixpoint(
+        bounds,
+        clauses.none_allowed(bounds),
+        clauses.literals,
+        clauses.negated,
+        clauses.weights,
+        gains,
+        bool(clauses.view.groups),
+    )
+    constant += clauses.constant
+    parts = _core(chosen, bounds, dropped, left, implied, clauses.literals, clauses.negated, clauses.weights, gains)
+    core = Core(*parts)
+    return Reduction(chosen, np.flatnonzero(chosen == OPEN), constant, core)
+
+
+@compiled
+def _fixpoint(
+    bounds: NDArray[np.int64],
+    none_allowed: NDArray[np.bool_],
+    literals: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+    weights: NDArray[np.int64],
+    gains: NDArray[np.int64],
+    grouped: bool,
+) -> tuple[int, NDArray[np.int64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.bool_]]:
+    """Constant; choices; the choices that were dropped (bool [n + blocks], "none" of a block behind the columns); how
+    many literals are left of each clause, 0 where it is decided; which of them others imply (bool [c, k], or [1, 1]
+    without groups). ``gains`` takes up clauses of one literal."""
+    clauses, order = literals.shape
+    columns, blocks = gains.size, bounds.size - 1
+    block_of = np.empty(columns, dtype=np.int32)
+    for block in range(blocks):
+        block_of[bounds[block] : bounds[block + 1]] = block
+    left = np.full(clauses, order, dtype=np.int32)
+    implied = np.zeros((clauses, order) if grouped else (1, 1), dtype=np.bool_)
+    offsets = np.zeros(columns + 2, dtype=np.int64)
+    for clause in range(clauses):
+        if grouped:
+            _drop_implied(clause, implied, left, literals, negated, block_of)
+        for literal in range(order):
+            if left[clause] > 0 and not (grouped and implied[clause, literal]):
+                offsets[literals[clause, literal] + 2] += 1
+    for column in range(columns):
+        offsets[column + 2] += offsets[column + 1]
+    clause_of = np.empty(offsets[columns + 1], dtype=np.int32)
+    wants_zero = np.empty(clause_of.size, dtype=np.bool_)
+    low, high = gains.copy(), gains.copy()
+    constant = 0
+    for clause in range(clauses):
+        if left[clause] == 0:
+            continue
+        for literal in range(order):
+            if grouped and implied[clause, literal]:
+                continue
+            column, wanted = literals[clause, literal], not negated[clause, literal]
+            place = offsets[column + 1]
+            clause_of[place] = clause
+            wants_zero[place] = not wanted
+            offsets[column + 1] += 1
+            worth = weights[clause] if wanted else -weights[clause]
+            if left[clause] == 1:
+                low[column] += worth
+                high[column] += worth
+                gains[column] += worth
+                constant += 0 if wanted else weights[clause]
+            else:
+                low[column] += min(0, worth)
+                high[column] += max(0, worth)
+        if left[clause] == 1:
+            left[clause] = 0
+
+    dropped = np.zeros(columns + blocks, dtype=np.bool_)
+    options = np.empty(blocks, dtype=np.int32)
+    chosen = np.full(blocks, -2, dtype=np.int64)
+    waiting, waits = np.arange(blocks), np.ones(blocks, dtype=np.bool_)  # A ring of the blocks to be looked at.
+    for block in range(blocks):
+        options[block] = bounds[block + 1] - bounds[block] + none_allowed[block]
+        dropped[columns + block] = not none_allowed[block]
+    ends = np.array([0, blocks])  # First of the ring, and how many wait.
+    while ends[1] > 0:
+        block = waiting[ends[0]]
+        ends[0] = ends[0] + 1 if ends[0] + 1 < blocks else 0
+        ends[1] -= 1
+        waits[block] = False
+        if chosen[block] != -2:
+            continue
+        none = columns + block
+        best, best_low, best_high = none, 0, 0
+        if dropped[none]:
+            best = -1
+        for column in range(bounds[block], bounds[block + 1]):
+            if dropped[column]:
+                continue
+            if best == -1 or low[column] > best_low or (low[column] == best_low and high[column] > best_high):
+                best, best_low, best_high = column, low[column], high[column]
+        if best != none and not dropped[none] and best_low >= 0:
+            dropped[none] = True
+            options[block] -= 1
+        for column in range(bounds[block], bounds[block + 1]):
+            if column == best or dropped[column] or high[column] > (0 if best == none else low[best]):
+                continue
+            options[block] -= 1
+            constant += _decide(
+                column, False, dropped, left, low, high, gains, literals, negated, implied, weights, offsets, clause_of,
+                wants_zero, block_of, waiting, waits, ends,
+            )  # fmt: skip
+        if options[block] == 1:
+            chosen[block] = -1 if best == none else best
+        if chosen[block] >= 0:
+            constant += gains[best]
+            constant += _decide(
+                best, True, dropped, left, low, high, gains, literals, negated, implied, weights, offsets, clause_of,
+                wants_zero, block_of, waiting, waits, ends,
+            )  # fmt: skip
+    return constant, chosen, dropped, left, implied
+
+
+@compiled
+def _decide(
+    column: int,
+    taken: bool,
+    dropped: NDArray[np.bool_],
+    left: NDArray[np.int32],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    gains: NDArray[np.int64],
+    literals: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+    implied: NDArray[np.bool_],
+    weights: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    clause_of: NDArray[np.int32],
+    wants_zero: NDArray[np.bool_],
+    block_of: NDArray[np.int32],
+    waiting: NDArray[np.int64],
+    waits: NDArray[np.bool_],
+    ends: NDArray[np.int64],
+) -> int:
+    """Takes or drops a column: its clauses vanish or get shorter, and the blocks of their literals wait again.
+
+    Returns what becomes constant: the weight of a clause of one negated literal, whose column then loses it.
+    """
+    dropped[column] = True
+    constant = 0
+    for entry in range(offsets[column], offsets[column + 1]):
+        clause = clause_of[entry]
+        if left[clause] == 0:
+            continue
+        fails = wants_zero[entry] == taken
+        if not fails and left[clause] > 2:
+            left[clause] -= 1
+            continue
+        left[clause] = 0
+        for literal in range(literals.shape[1]):
+            other = literals[clause, literal]
+            if dropped[other] or (implied.size > 1 and implied[clause, literal]):
+                continue
+            worth = -weights[clause] if negated[clause, literal] else weights[clause]
+            low[other] -= min(0, worth)
+            high[other] -= max(0, worth)
+            if not fails:
+                low[other] += worth
+                high[other] += worth
+                gains[other] += worth
+                constant += weights[clause] if negated[clause, literal] else 0
+            block = block_of[other]
+            if not waits[block]:
+                waits[block] = True
+                place = ends[0] + ends[1]
+                waiting[place if place < waiting.size else place - waiting.size] = block
+                ends[1] += 1
+    return constant
+
+
+@compiled
+def _drop_implied(
+    clause: int,
+    implied: NDArray[np.bool_],
+    left: NDArray[np.int32],
+    literals: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+    block_of: NDArray[np.int32],
+) -> None:
+    """A positive literal implies the negation of every other column of its group, and excludes a second positive one."""
+    for literal in range(literals.shape[1]):
+        if negated[clause, literal]:
+            continue
+        for other in range(literals.shape[1]):
+            if other == literal or block_of[literals[clause, other]] != block_of[literals[clause, literal]]:
+                continue
+            if not negated[clause, other]:
+                left[clause] = 0
+                return
+            if not implied[clause, other]:
+                implied[clause, other] = True
+                left[clause] -= 1
+
+
+@compiled
+def _core(
+    chosen: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    dropped: NDArray[np.bool_],
+    left: NDArray[np.int32],
+    implied: NDArray[np.bool_],
+    literals: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+    weights: NDArray[np.int64],
+    gains: NDArray[np.int64],
+) -> tuple[
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.bool_],
+    NDArray[np.int64],
+]:
+    """The fields of the core: blocks that are open, options that are left, "none" behind the others."""
+    columns = gains.size
+    blocks, options = 0, 0
+    for block in range(chosen.size):
+        if chosen[block] == -2:
+            blocks += 1
+            options += bounds[block + 1] - bounds[block] + 1
+    option_of = np.full(columns if blocks > 0 else 0, -1, dtype=np.int32)
+    core_bounds, column_of = np.zeros(blocks + 1, dtype=np.int64), np.empty(options, dtype=np.int64)
+    core_gains = np.zeros(options, dtype=np.int64)
+    blocks, options = 0, 0
+    for block in range(chosen.size):
+        if chosen[block] != -2:
+            continue
+        for column in range(bounds[block], bounds[block + 1]):
+            if not dropped[column]:
+                option_of[column] = options
+                column_of[options], core_gains[options] = column, gains[column]
+                options += 1
+        if not dropped[columns + block]:
+            column_of[options] = -1
+            options += 1
+        blocks += 1
+        core_bounds[blocks] = options
+    size, total = 0, 0
+    for clause in range(left.size):
+        size += left[clause] > 0
+        total += left[clause]
+    clause_bounds, core_weights = np.zeros(size + 1, dtype=np.int64), np.empty(size, dtype=np.int64)
+    core_literals, core_negated = np.empty(total, dtype=np.int32), np.empty(total, dtype=np.bool_)
+    size, total = 0, 0
+    for clause in range(left.size):
+        if left[clause] == 0:
+            continue
+        for literal in range(literals.shape[1]):
+            option = option_of[literals[clause, literal]]
+            if option < 0 or (implied.size > 1 and implied[clause, literal]):
+                continue
+            core_literals[total], core_negated[total] = option, negated[clause, literal]
+            total += 1
+        core_weights[size] = weights[clause]
+        size += 1
+        clause_bounds[size] = total
+    return core_bounds, column_of[:options], core_gains[:options], clause_bounds, core_literals, core_negated, core_weights

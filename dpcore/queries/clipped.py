@@ -1,0 +1,190 @@
+"""Requests about how many queries each unit satisfies, and answers to which no unit can add much."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.frozen import frozen
+from dpcore.queries.conjunctions import Conjunctions
+
+WEIGHT_BITS: Final = 16
+_LARGEST_WEIGHT: Final = 1 << 40
+
+
+@dataclass(frozen=True, eq=False)
+class SatisfactionHistogram:
+    """For each group of queries, the units by k, the number of queries of the group that they satisfy.
+
+    The answer vector is int64 [groups * cells], one group after another. Cell 0 holds the units with k = 0, cell j >= 1
+    those with 2^(j - 1) <= k < 2^j: each unit is in one cell of each group.
+
+    queries: Without negated literals, or nearly every unit would satisfy a large part of them.
+    groups: int32 [m], group of each query, numbered from 0 without a gap; None for one group.
+    """
+
+    queries: Conjunctions
+    groups: NDArray[np.int32] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", _checked_groups(self.queries, self.groups))
+
+    @property
+    def group_sizes(self) -> NDArray[np.int64]:
+        """Queries in each group, int64 [groups]."""
+        return _group_sizes(self.queries, self.groups)
+
+    @property
+    def cells(self) -> int:
+        """Cells of each group: the largest k and those below it have one."""
+        return 1 + int(self.group_sizes.max()).bit_length()
+
+    @property
+    def size(self) -> int:
+        """Length of the answer vector."""
+        return self.group_sizes.size * self.cells
+
+    @property
+    def description(self) -> str:
+        """A few words for plans and certificates."""
+        return f"units by how many of {self.queries.size:,} conjunctions they satisfy"
+
+    def split(self, answers: NDArray[np.generic]) -> NDArray[np.generic]:
+        """The answer vector by group, shape [groups, cells]: a view."""
+        return answers.reshape(self.group_sizes.size, self.cells)
+
+    def digest(self) -> str:
+        return _digest("satisfaction_histogram", self.queries, self.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedSums:
+    """Answers of conjunctions to which a unit that satisfies many of them adds less than 1.
+
+    The answer to query q of group g is the sum over units that satisfy q of weights[g, k], where k is the number of
+    queries of g that the unit satisfies. The answer vector is int64 [m]; what the analyst reads is it / 2^16.
+
+    queries: Without negated literals, or nearly every unit would satisfy a large part of them.
+    weights: int64 [groups, largest k + 1 or more], in 0 .. 2^40, a public table. A unit that counts in full has 2^16.
+    groups: int32 [m], group of each query, numbered from 0 without a gap; None for one group.
+
+    Raises ValueError for negated literals, or a table that does not fit the groups.
+    """
+
+    queries: Conjunctions
+    weights: NDArray[np.int64]
+    groups: NDArray[np.int32] | None = None
+
+    def __post_init__(self) -> None:
+        groups = _checked_groups(self.queries, self.groups)
+        if not np.issubdtype(np.asarray(self.weights).dtype, np.signedinteger):  # Floats would be cut off.
+            raise ValueError(f"weights of {np.asarray(self.weights).dtype}; want signed integers")
+        weights = frozen(self.weights, np.int64)
+        sizes = _group_sizes(self.queries, groups)
+        if weights.ndim != 2 or weights.shape[0] != sizes.size or weights.shape[1] <= sizes.max():
+            raise ValueError(f"weights {weights.shape}; want [{sizes.size}, {sizes.max() + 1} or more]")
+        if weights.min() < 0 or weights.max() > _LARGEST_WEIGHT:
+            raise ValueError("a weight is negative or above 2^40; want 0 .. 2^40")
+        if not all(row[1 : size + 1].any() for row, size in zip(weights, sizes, strict=True)):
+            raise ValueError("the weights of a group are all 0; want a group that counts something")
+        object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "weights", weights)
+
+    @classmethod
+    def of(
+        cls,
+        queries: Conjunctions,
+        clips: Sequence[Fraction | float],
+        groups: NDArray[np.int32] | None = None,
+        *,
+        factors: Sequence[Fraction | float] | None = None,
+        norm: int = 2,
+    ) -> ClippedSums:
+        """Scales each unit's 0/1 answers of group g to norm clips[g] at most, and then by factors[g].
+
+        norm: 2 for the Euclidean norm, weight min(1, C / k^(1/2)); 1 for the sum, weight min(1, C / k).
+        factors: Public; groups that are multiplied by larger ones get less noise beside their own size. 1 when None.
+
+        Weights are rounded down to multiples of 2^-16 by exact integer arithmetic.
+        """
+        sizes = _group_sizes(queries, _checked_groups(queries, groups))
+        scales = [1] * len(clips) if factors is None else factors
+        if norm not in (1, 2) or not len(clips) == len(scales) == sizes.size:
+            raise ValueError(f"{len(clips)} clips, {len(scales)} factors, norm {norm}; want {sizes.size}, norm 1 or 2")
+        if not all(math.isfinite(number) and number > 0 for number in (*clips, *scales)):
+            raise ValueError("a clip or a factor is no positive finite number; want > 0")
+        weights = np.zeros((sizes.size, int(sizes.max()) + 1), dtype=np.int64)
+        for group, (clip, scale) in enumerate(zip(clips, scales, strict=True)):
+            weights[group, 1 : sizes[group] + 1] = _weights(Fraction(clip), Fraction(scale), int(sizes[group]), norm)
+        return cls(queries, weights, groups)
+
+    @property
+    def denominator(self) -> int:
+        """Integer steps of an answer in 1 count."""
+        return 1 << WEIGHT_BITS
+
+    @property
+    def group_sizes(self) -> NDArray[np.int64]:
+        """Queries in each group, int64 [groups]."""
+        return _group_sizes(self.queries, self.groups)
+
+    @property
+    def size(self) -> int:
+        """Length of the answer vector."""
+        return self.queries.size
+
+    @property
+    def description(self) -> str:
+        """A few words for plans and certificates."""
+        return f"{self.queries.description}, clipped"
+
+    def digest(self) -> str:
+        return _digest("clipped_sums", self.queries, self.groups, self.weights)
+
+
+def _weights(clip: Fraction, scale: Fraction, size: int, norm: int) -> list[int]:
+    """floor(2^16 scale min(1, clip / k^(1/norm))) for k = 1 .. size; floor(floor(x) / k) = floor(x / k)."""
+    whole = math.floor(scale * (1 << WEIGHT_BITS))
+    if norm == 1:
+        clipped = math.floor(scale * clip * (1 << WEIGHT_BITS))
+        return [min(whole, clipped // k) for k in range(1, size + 1)]
+    square = math.floor((scale * clip * (1 << WEIGHT_BITS)) ** 2)
+    return [min(whole, math.isqrt(square // k)) for k in range(1, size + 1)]
+
+
+def _checked_groups(queries: Conjunctions, groups: NDArray[np.int32] | None) -> NDArray[np.int32] | None:
+    if queries.negated.any():
+        raise ValueError("a query has a negated literal, which most units satisfy; want positive literals alone")
+    if groups is None:
+        return None
+    checked = frozen(groups, np.int32)
+    if (
+        checked.shape != (queries.size,)
+        or (checked != groups).any()
+        or not 0 <= checked.min() <= checked.max() < queries.size
+    ):
+        raise ValueError(f"groups {checked.shape}; want ({queries.size},) numbers from 0")
+    if not np.bincount(checked).all():
+        raise ValueError("a group without a query; want groups numbered from 0 without a gap")
+    return checked
+
+
+def _group_sizes(queries: Conjunctions, groups: NDArray[np.int32] | None) -> NDArray[np.int64]:
+    return np.array([queries.size]) if groups is None else np.bincount(groups).astype(np.int64)
+
+
+def _digest(kind: str, queries: Conjunctions, *arrays: NDArray[np.generic] | None) -> str:
+    shapes = [None if array is None else [array.shape, array.dtype.str] for array in arrays]
+    content = hashlib.sha256(json.dumps([kind, queries.digest(), shapes]).encode())
+    for array in arrays:
+        if array is not None:
+            content.update(np.ascontiguousarray(array).tobytes())
+    return content.hexdigest()

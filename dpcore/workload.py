@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
-from dpcore.queries import Conjunctions, CountingQueries, Marginals, Products
+from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities, Products
 
 LARGEST_CLOSURE = 100_000
 LARGEST_CLIQUES = 1_000_000
@@ -22,8 +22,8 @@ LARGEST_CLIQUES = 1_000_000
 class Workload:
     """Queries with weights.
 
-    queries: Marginals or conjunctions.
-    weights: float64, one a clique (marginals) or one a query (conjunctions); positive.
+    queries: Marginals, conjunctions or parities.
+    weights: float64, one a clique (marginals) or one a query (conjunctions, parities); positive.
     """
 
     queries: CountingQueries
@@ -31,7 +31,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         if isinstance(self.queries, Products):  # From Python that is not type-checked.
-            raise ConfigError("a workload of products has no mechanism with a proof; want marginals or conjunctions")
+            raise ConfigError("a workload of products has no mechanism with a proof; want marginals, conjunctions or parities")
         weights = np.ascontiguousarray(self.weights, dtype=np.float64)
         wanted = len(self.queries.cliques) if isinstance(self.queries, Marginals) else self.queries.size
         if weights.shape != (wanted,):
@@ -42,9 +42,16 @@ class Workload:
         object.__setattr__(self, "weights", weights)
 
 
-def conjunctive(queries: Conjunctions) -> Workload:
-    """Conjunctions of equal weight."""
+def conjunctive(queries: Conjunctions | Parities) -> Workload:
+    """Conjunctions or parities of equal weight."""
     return Workload(queries, np.ones(queries.size))
+
+
+def cell_weights(workload: Workload) -> NDArray[np.float64]:
+    """One weight an answer, float64 [queries.size]: every cell of a marginal has the weight of its clique."""
+    if isinstance(workload.queries, Marginals):
+        return np.repeat(workload.weights, workload.queries.sizes)
+    return workload.weights
 
 
 def explicit(domain: Domain, weights: Mapping[Clique, float]) -> Workload:

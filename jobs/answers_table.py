@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpcore.queries import Conjunctions, CountingQueries, Marginals
+from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities
 from dpcore.uncertainty import Answers
+from jobs.query_text import columns_as_text, labels_of, named
 from pipelines.layout import Layout, TableLayout
 
 SCHEMA = pa.schema(
@@ -28,12 +28,12 @@ SCHEMA = pa.schema(
     ]
 )
 _ROWS_AT_ONCE = 1 << 18
-_NEEDS_QUOTES = frozenset('&!="')
+_KINDS = {Marginals: "marginal", Conjunctions: "conjunction", Parities: "parity"}
 
 
 def write_answers(path: Path, queries: CountingQueries, answers: Answers, layout: Layout) -> None:
     """Writes the answers in the order of the queries; equal answers give equal bytes."""
-    kind = "marginal" if isinstance(queries, Marginals) else "conjunction"
+    kind = _KINDS[type(queries)]
     done = 0
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
         for texts in query_texts(queries, layout):
@@ -50,30 +50,36 @@ def write_answers(path: Path, queries: CountingQueries, answers: Answers, layout
 
 
 def query_texts(queries: CountingQueries, layout: Layout) -> Iterator[pa.Array]:
-    """The queries as text, in order, some at a time: 'sex=male & race=White', 'a=x & b!=y', '12 & !845'."""
-    if isinstance(queries, Conjunctions):
-        for start in range(0, queries.size, _ROWS_AT_ONCE):
-            rows = slice(start, start + _ROWS_AT_ONCE)
-            yield _conjunctions(queries.columns[rows], queries.negated[rows], layout)
-    elif isinstance(layout, TableLayout):
-        labels = _labels(layout)
-        for clique in queries.cliques:
-            sizes = queries.domain.shape(clique)
-            for start in range(0, queries.domain.size(clique), _ROWS_AT_ONCE):
-                cells = np.arange(start, min(start + _ROWS_AT_ONCE, queries.domain.size(clique)))
-                codes = np.unravel_index(cells, sizes) if clique else ()
-                literals = [
-                    _named(name, labels[name], "=").take(pa.array(code))
-                    for name, code in zip(clique, codes, strict=True)
-                ]
-                yield _joined(literals) if literals else pa.array(["all"])
+    """The queries as text, in order, some at a time; see ``jobs.query_text``. The empty marginal is 'all'."""
+    match queries:
+        case Conjunctions() | Parities():
+            for start in range(0, queries.size, _ROWS_AT_ONCE):
+                rows = slice(start, start + _ROWS_AT_ONCE)
+                if isinstance(queries, Parities):
+                    yield _parities(queries.columns[rows], layout)
+                else:
+                    yield _conjunctions(queries.columns[rows], queries.negated[rows], layout)
+        case Marginals():
+            if isinstance(layout, TableLayout):
+                yield from _cells(queries, layout)
+
+
+def _cells(queries: Marginals, layout: TableLayout) -> Iterator[pa.Array]:
+    labels = labels_of(layout)
+    for clique in queries.cliques:
+        sizes = queries.domain.shape(clique)
+        for start in range(0, queries.domain.size(clique), _ROWS_AT_ONCE):
+            cells = np.arange(start, min(start + _ROWS_AT_ONCE, queries.domain.size(clique)))
+            codes = np.unravel_index(cells, sizes) if clique else ()
+            literals = [
+                named(name, labels[name], "=").take(pa.array(code)) for name, code in zip(clique, codes, strict=True)
+            ]
+            yield _joined(literals) if literals else pa.array(["all"])
 
 
 def _conjunctions(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: Layout) -> pa.Array:
     if isinstance(layout, TableLayout):
-        labels = _labels(layout)
-        positive = pa.concat_arrays([_named(name, texts, "=") for name, texts in labels.items()])
-        negative = pa.concat_arrays([_named(name, texts, "!=") for name, texts in labels.items()])
+        positive, negative = columns_as_text(layout, "="), columns_as_text(layout, "!=")
         literals = [
             pc.if_else(pa.array(signs), negative.take(pa.array(column)), positive.take(pa.array(column)))
             for column, signs in zip(columns.T, negated.T, strict=True)
@@ -86,26 +92,18 @@ def _conjunctions(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout
     return _joined(literals)
 
 
+def _parities(columns: NDArray[np.int32], layout: Layout) -> pa.Array:
+    known = columns_as_text(layout, "=") if isinstance(layout, TableLayout) else None
+    texts = []
+    for column in columns.T:
+        named_here = pa.array(column, mask=column < 0)
+        texts.append(named_here.cast(pa.string()) if known is None else known.take(named_here))
+    joined = pc.binary_join_element_wise(*texts, " ^ ", null_handling="skip")
+    return pc.binary_join_element_wise("even(", joined, ")", "")
+
+
 def _joined(literals: list[pa.Array]) -> pa.Array:
     return pc.binary_join_element_wise(*literals, " & ")
-
-
-def _named(name: str, labels: pa.Array, sign: str) -> pa.Array:
-    return pc.binary_join_element_wise(pa.repeat(pa.scalar(_quoted(name)), len(labels)), labels, sign)
-
-
-def _labels(layout: TableLayout) -> dict[str, pa.Array]:
-    """The meaning of each code of each attribute, in the order of the domain."""
-    return {
-        attribute.name: pa.array([_quoted(label) for label in attribute.labels])
-        for attribute in layout.schema.attributes
-    }
-
-
-def _quoted(text: str) -> str:
-    """Text that would be misread beside & and = stands in quotes."""
-    plain = text == text.strip() and text and not _NEEDS_QUOTES & set(text)
-    return text if plain else json.dumps(text, ensure_ascii=False)
 
 
 def _known(values: NDArray[np.float64]) -> pa.Array:

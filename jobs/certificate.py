@@ -18,6 +18,7 @@ from dpcore.kernel.scales import noise_of
 from dpcore.uncertainty import CONFIDENCE
 from dpcore.workload import Workload
 from jobs.figures import exactly
+from jobs.identity import WORKLOAD_PLACES
 from jobs.job import Job
 from jobs.mechanisms import settings_of
 from jobs.version import versions
@@ -189,7 +190,7 @@ def _attribute(attribute: Attribute) -> dict[str, object]:
 
 def _workload(job: Job, workload: Workload) -> dict[str, object]:
     return {
-        "asked": job.config.workload.model_dump(mode="json", exclude_none=True),
+        "asked": job.config.workload.model_dump(mode="json", exclude_none=True, exclude=WORKLOAD_PLACES),
         "answers": workload.queries.size,
     }
 
@@ -200,6 +201,7 @@ def _hashes(job: Job, workload: Workload, drawn: Drawn) -> dict[str, object]:
         "config_schema_and_version": job.release_id,
         "schema": _schema_digest(job),
         "workload": workload.queries.digest(),
+        "public_files": job.files.digests,
         "kernel_answers": {"answers": drawn.answers, "chain": drawn.head},
     }
 

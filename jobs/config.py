@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dpcore.errors import ConfigError
+from dpcore.queries.parities import LARGEST_ORDER
 from jobs.yaml_file import read_yaml
 
 LARGEST_EPSILON = 100.0
@@ -176,43 +177,77 @@ class MarginalQueries(Section):
 
 
 class ConjunctionQueries(Section):
-    """Random conjunctions of literals: over items of baskets, over the one-hot columns of a table.
+    """Random conjunctions of literals, over items of baskets or over the one-hot columns of a table, or listed ones.
 
+    weights: How often a column is proposed: all alike, bought popularity, or the public numbers of ``weights_file``.
     share: Part of the budget that buys noisy popularity.
+    file: A public file that lists the queries; it stands alone. Paths are relative to the config file.
     """
 
-    count: Positive
-    order: Positive
-    weights: Literal["uniform", "noisy_popularity"] = "uniform"
+    count: Positive | None = None
+    order: Positive | None = None
+    weights: Literal["uniform", "noisy_popularity", "file"] = "uniform"
+    weights_file: Text | None = None
     share: Annotated[float, Field(gt=0, lt=1)] | None = None
     negations: Literal["none", "random"] = "none"
     seed: Seed = 0
     attributes: Attributes = "all"
+    file: Text | None = None
 
     @model_validator(mode="after")
-    def _share_buys_popularity(self) -> Self:
-        if self.share is not None and self.weights == "uniform":
+    def _listed_or_drawn(self) -> Self:
+        if self.file is not None:
+            others = sorted(self.model_fields_set - {"file"})
+            if others:
+                raise ValueError(f"file stands alone; want no {', '.join(others)} beside it")
+            return self
+        for key, value in (("count", self.count), ("order", self.order)):
+            if value is None:
+                raise ValueError(f"{key} is missing; want count and order, or file")
+        return self
+
+    @model_validator(mode="after")
+    def _what_goes_with_its_weights(self) -> Self:
+        if self.share is not None and self.weights != "noisy_popularity":
             raise ValueError("share buys popularity; want weights: noisy_popularity, or no share")
+        if (self.weights_file is not None) != (self.weights == "file"):
+            raise ValueError("weights: file and weights_file: PATH go together; want both or none")
         return self
 
     @property
     def popularity_share(self) -> float:
         """Part of the budget spent before the mechanism starts."""
-        if self.weights == "uniform":
+        if self.weights != "noisy_popularity":
             return 0.0
         return POPULARITY_SHARE if self.share is None else self.share
 
 
+class ParityQueries(Section):
+    """Parities of at most ``order`` columns: all of them, or ``count`` random ones."""
+
+    order: Annotated[int, Field(ge=1, le=LARGEST_ORDER)]
+    count: Positive | None = None
+    seed: Seed = 0
+    attributes: Attributes = "all"
+
+    @model_validator(mode="after")
+    def _seed_draws(self) -> Self:
+        if self.count is None and "seed" in self.model_fields_set:
+            raise ValueError("seed draws some parities; want count beside it, or no seed")
+        return self
+
+
 class Queries(Section):
-    """What is asked: marginals or conjunctions."""
+    """What is asked: marginals, conjunctions or parities."""
 
     marginals: MarginalQueries | None = None
     conjunctions: ConjunctionQueries | None = None
+    parities: ParityQueries | None = None
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        if (self.marginals is None) == (self.conjunctions is None):
-            raise ValueError("want exactly one of marginals and conjunctions")
+        if [self.marginals, self.conjunctions, self.parities].count(None) != 2:
+            raise ValueError("want exactly one of marginals, conjunctions and parities")
         return self
 
 
@@ -263,9 +298,12 @@ class Config(Section):
     def _queries_of_its_shape(self) -> Self:
         if self.dataset.shape == "baskets":
             if self.workload.marginals is not None:
-                raise ValueError("workload.marginals needs shape: table; want workload.conjunctions for baskets")
-            if self.workload.conjunctions is not None and self.workload.conjunctions.attributes != "all":
-                raise ValueError("workload.conjunctions.attributes needs shape: table; want attributes: all")
+                raise ValueError(
+                    "workload.marginals needs shape: table; want workload.conjunctions or workload.parities for baskets"
+                )
+            for name, asked in (("conjunctions", self.workload.conjunctions), ("parities", self.workload.parities)):
+                if asked is not None and asked.attributes != "all":
+                    raise ValueError(f"workload.{name}.attributes needs shape: table; want attributes: all")
         return self
 
 

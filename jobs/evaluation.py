@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
 from dpcore.evaluation import Errors, baselines, errors, exact_answers
-from dpcore.queries import Conjunctions, CountingQueries, Marginals, UnitCount
+from dpcore.queries import CountingQueries, Marginals, UnitCount
 from jobs import publish
 from jobs.engines import open_engine
 from jobs.job import Job
@@ -111,7 +111,7 @@ def _as_written(folder: Path, layout: Layout, queries: CountingQueries) -> tuple
     """The layout of synthetic rows: a model over some attributes writes only their columns, and nothing is bounded."""
     if isinstance(layout, BasketLayout):
         return BasketLayout(layout.unit, layout.item, layout.items), queries
-    if isinstance(queries, Conjunctions):
+    if not isinstance(queries, Marginals):
         return TableLayout(layout.unit, layout.schema), queries
     written = set(pq.read_schema(next(iter(sorted(folder.glob("*.parquet"))))).names)
     schema = Schema(tuple(one for one in layout.schema.attributes if one.column in written))

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from jobs.config import Config
@@ -13,17 +14,27 @@ from jobs.version import VERSION
 from pipelines.schema import Schema
 
 # Where things lie and who computes them changes neither the guarantee nor a byte of the release.
-_PLACES = {"dataset": {"path", "table_schema"}, "privacy": {"ledger"}, "engine": True, "output": {"path", "report"}}
+WORKLOAD_PLACES = {"conjunctions": {"file", "weights_file"}}
+_PLACES = {
+    "dataset": {"path", "table_schema"},
+    "privacy": {"ledger"},
+    "workload": WORKLOAD_PLACES,
+    "engine": True,
+    "output": {"path", "report"},
+}
 
 
-def release_id(config: Config, schema: Schema | None) -> str:
+def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] | None = None) -> str:
     """SHA-256 of the public facts of a release: its config, the meaning of its schema, the version of the code.
 
     The snapshot label stands for the content of the data, from which nothing here is derived.
+
+    files: SHA-256 of what each public file means that the workload names, by its key.
     """
     facts = {
         "config": config.model_dump(mode="json", exclude=_PLACES),  # type: ignore[arg-type]
         "schema": None if schema is None else asdict(schema),
+        "files": dict(files or {}),
         "version": VERSION,
     }
     content = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)

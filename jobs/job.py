@@ -19,6 +19,7 @@ from jobs.config import Config, Dataset, Privacy, load_config
 from jobs.engines import check_engine
 from jobs.identity import release_id
 from jobs.mechanisms import mechanism_of
+from jobs.public_files import PublicFiles, read_public_files
 from jobs.workloads import workload_of
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema, load_schema
@@ -30,6 +31,7 @@ class Job:
 
     budget: All of it, as charged. popularity: The part that buys noisy popularity first, or None. rest: What the
         mechanism has; popularity and rest add up to the budget.
+    files: What the public files hold that the workload names.
     stand_in: A workload of the same size as the one to come: itself, unless noisy popularity chooses the queries.
     """
 
@@ -40,6 +42,7 @@ class Job:
     budget: Budget
     popularity: Budget | None
     rest: Budget
+    files: PublicFiles
     stand_in: Workload
     plan: Plan
     release_id: str
@@ -58,7 +61,7 @@ def load_job(path: Path | str) -> Job:
 def job_of(config: Config, folder: Path) -> Job:
     """The release that a config describes.
 
-    folder: Where the schema's path starts.
+    folder: Where the paths of the schema and of public files start.
 
     Raises ConfigError, DomainTooLargeError where no proof, no memory or no mechanism fits the config.
     """
@@ -70,10 +73,11 @@ def job_of(config: Config, folder: Path) -> Job:
     unit = _unit(config, layout)
     budget = _budget(config.privacy, currency_of(config.privacy, mechanism))
     popularity, rest = _parts(config, budget)
-    stand_in = workload_of(config, layout)
+    files = read_public_files(config.workload, layout, folder)
+    stand_in = workload_of(config, layout, files)
     plan = _plan(mechanism, Terms(unit, rest), stand_in)
-    identity = release_id(config, schema)
-    return Job(config, layout, mechanism, unit, budget, popularity, rest, stand_in, plan, identity)
+    identity = release_id(config, schema, files.digests)
+    return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, identity)
 
 
 def layout_of(dataset: Dataset, schema: Schema | None) -> Layout:

@@ -93,7 +93,7 @@ def open_statistics(job: Job, engine: Engine | None = None) -> EngineStatistics:
 
 def build_workload(job: Job, popularity: NDArray[np.float64] | None = None) -> Workload:
     """The queries of a release; popularity is noisy, float64 [columns of the view]."""
-    return job.stand_in if popularity is None else workload_of(job.config, job.layout, popularity)
+    return job.stand_in if popularity is None else workload_of(job.config, job.layout, job.files, popularity)
 
 
 def replayed_popularity(job: Job, statistics: EngineStatistics) -> NDArray[np.float64] | None:

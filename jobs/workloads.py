@@ -3,37 +3,47 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.domain import Domain
+from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.queries import Conjunctions
-from dpcore.queries.generation import random_conjunctions
+from dpcore.queries.generation import all_parities, parity_counts, random_conjunctions, random_parities
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, skewed, target
-from jobs.config import Config, ConjunctionQueries, MarginalQueries
+from jobs.config import Config, ConjunctionQueries, MarginalQueries, ParityQueries
+from jobs.public_files import PublicFiles
 from pipelines.layout import Layout, TableLayout
 
 LARGEST_ANSWERS = 1 << 26  # 67 million answers: 2 GiB of vectors on the driver.
 
 
-def workload_of(config: Config, layout: Layout, popularity: NDArray[np.float64] | None = None) -> Workload:
+_NO_FILES = PublicFiles()
+
+
+def workload_of(
+    config: Config, layout: Layout, files: PublicFiles = _NO_FILES, popularity: NDArray[np.float64] | None = None
+) -> Workload:
     """The workload of a config.
 
+    files: What the public files hold that the config names.
     popularity: float64 [columns of the layout's view], noisy; None for queries of the same number and order that are
         chosen uniformly, which is what a plan can know.
 
     Raises ConfigError, DomainTooLargeError when the answers do not fit in memory.
     """
+    asked = config.workload
     try:
-        if config.workload.conjunctions is not None:
-            return _conjunctions(config.workload.conjunctions, layout, popularity)
-        if config.workload.marginals is not None and isinstance(layout, TableLayout):
-            return _marginals(config.workload.marginals, layout.schema.domain)
+        if asked.conjunctions is not None:
+            return _conjunctions(asked.conjunctions, layout, files, popularity)
+        if asked.parities is not None:
+            return _parities(asked.parities, layout)
+        if asked.marginals is not None and isinstance(layout, TableLayout):
+            return _marginals(asked.marginals, layout.schema.domain)
     except ValueError as error:
         raise ConfigError(f"workload: {error}") from error
-    raise ConfigError("workload does not fit the shape of the dataset; want conjunctions for baskets")
+    raise ConfigError("workload does not fit the shape of the dataset; want conjunctions or parities for baskets")
 
 
 def _marginals(asked: MarginalQueries, domain: Domain) -> Workload:
@@ -67,34 +77,56 @@ def _cells(sizes: tuple[int, ...] | list[int], order: int) -> int:
     return sums[order]
 
 
-def _conjunctions(asked: ConjunctionQueries, layout: Layout, popularity: NDArray[np.float64] | None) -> Workload:
-    _check_size(asked.count)
-    allowed = _allowed_columns(asked, layout)
+def _conjunctions(
+    asked: ConjunctionQueries, layout: Layout, files: PublicFiles, popularity: NDArray[np.float64] | None
+) -> Workload:
+    if files.queries is not None:
+        _check_size(files.queries.queries.size)
+        return files.queries
+    count, order = asked.count or 1, asked.order or 1
+    _check_size(count)
+    allowed = _allowed_columns(asked.attributes, layout)
+    draw = partial(_drawn, asked, layout.view, count, order)
+    if files.weights is not None:
+        return draw(files.weights * allowed)
     if popularity is None:
-        return conjunctive(_drawn(asked, layout, None if allowed.all() else allowed.astype(np.float64)))
+        return draw(None if allowed.all() else allowed.astype(np.float64))
     # Noise may leave fewer popular columns than the count needs; the choice then leans towards uniform.
     popular = popularity * allowed
     uniform = allowed / allowed.sum()
     candidates = [popular / popular.sum(), popular / popular.sum() + uniform] if popular.any() else []
     for weights in candidates:
         try:
-            return conjunctive(_drawn(asked, layout, weights))
+            return draw(weights)
         except ValueError:
             continue
-    return conjunctive(_drawn(asked, layout, uniform))
+    return draw(uniform)
 
 
-def _drawn(asked: ConjunctionQueries, layout: Layout, weights: NDArray[np.float64] | None) -> Conjunctions:
+def _drawn(
+    asked: ConjunctionQueries, view: BinaryView, count: int, order: int, weights: NDArray[np.float64] | None
+) -> Workload:
     generator = np.random.default_rng(asked.seed)
     negate = asked.negations == "random"
-    return random_conjunctions(layout.view, asked.count, asked.order, generator, weights=weights, negate=negate)
+    return conjunctive(random_conjunctions(view, count, order, generator, weights=weights, negate=negate))
 
 
-def _allowed_columns(asked: ConjunctionQueries, layout: Layout) -> NDArray[np.bool_]:
+def _parities(asked: ParityQueries, layout: Layout) -> Workload:
+    allowed = _allowed_columns(asked.attributes, layout)
+    columns = None if allowed.all() else np.flatnonzero(allowed)
+    if asked.count is None:
+        _check_size(sum(parity_counts(layout.view, asked.order, columns)))
+        return conjunctive(all_parities(layout.view, asked.order, columns))
+    _check_size(asked.count)
+    generator = np.random.default_rng(asked.seed)
+    return conjunctive(random_parities(layout.view, asked.count, asked.order, generator, columns))
+
+
+def _allowed_columns(attributes: str | tuple[str, ...], layout: Layout) -> NDArray[np.bool_]:
     """Columns of the view that queries may name, bool [columns]."""
     allowed = np.ones(layout.view.columns, dtype=np.bool_)
-    if isinstance(layout, TableLayout) and asked.attributes != "all":
-        chosen = layout.schema.domain.axes(asked.attributes)
+    if isinstance(layout, TableLayout) and not isinstance(attributes, str):
+        chosen = layout.schema.domain.axes(attributes)
         allowed = np.isin(layout.view.group_of_column(), chosen)
     return allowed
 

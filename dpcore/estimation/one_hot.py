@@ -40,7 +40,8 @@ def answers_of_tables(
 
 def _where(shape: tuple[int, ...], axis: int, code: int) -> NDArray[np.bool_]:
     """Where the attribute at ``axis`` has this code, broadcastable to the table."""
-    return (np.arange(shape[axis]) == code).reshape([-1 if other == axis else 1 for other in range(len(shape))])
+    here = np.arange(shape[axis]) == code
+    return np.asarray(here.reshape([-1 if other == axis else 1 for other in range(len(shape))]), dtype=np.bool_)
 
 
 def _satisfied(queries: Conjunctions | Parities, row: int, ones: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:

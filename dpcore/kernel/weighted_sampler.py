@@ -93,11 +93,11 @@ class Scores:
 
     @classmethod
     def _checked(cls, slope: Fraction, tilt: Tilt, total: int, shift: float, constant: float) -> Scores:
-        per_count, step = float(slope) / _LN2 / total, tilt.step / _LN2
+        per_count, step, constant = float(slope) / _LN2 / total, tilt.step / _LN2, constant / _LN2
         lowest, highest = tilt.prior_span
-        check_scores(per_count * total, step * tilt.done, *((p - shift) / _LN2 for p in (lowest, highest)), constant)
+        check_scores(per_count * total, step * tilt.done, (lowest - shift) / _LN2, (highest - shift) / _LN2, constant)
         prior = np.zeros(0) if tilt.prior is None else tilt.prior
-        return cls(per_count, total, step, tilt.hits, tilt.done, prior, shift, constant / _LN2)
+        return cls(per_count, total, step, tilt.hits, tilt.done, prior, shift, constant)
 
     def parts(self, exact: UnitCounts) -> _Parts:
         """As compiled code takes them. SENSITIVE."""
@@ -279,10 +279,7 @@ def _sum_envelope(lift: int, all_of: _Parts) -> NDArray[np.int64]:
 
 @compiled
 def _locate(
-    targets: NDArray[np.int64],
-    reached: NDArray[np.int64],
-    lift: int,
-    all_of: _Parts,
+    targets: NDArray[np.int64], reached: NDArray[np.int64], lift: int, all_of: _Parts
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The slot in whose part of the envelope each target falls, and how far into it; targets are sorted.
 
@@ -291,30 +288,28 @@ def _locate(
     slots, rests = np.empty(targets.size, dtype=np.int64), np.empty(targets.size, dtype=np.int64)
     scores = np.empty(2 * _BLOCK)
     fixed = scores.view(np.int64)
-    block = place = -1
-    before: Any = np.int64(0)  # Sum of u before the slot at ``place``.
+    block, place, before = -1, 0, np.int64(0)  # before: the sum of u before the slot at ``place`` of the block.
     for index in range(targets.size):
         target = targets[index]
         if block < 0 or target >= reached[block]:
             block = np.searchsorted(reached, target, side="right")
             first = block * _BLOCK
             here = min(all_of.counts.size - first, _BLOCK)
+            # The same operations as in ``_sum_envelope``, each correctly rounded, give the same u.
             _fill(scores, first, here, all_of)
             _raise_block(fixed, scores, here, lift)
-            before, place = reached[block - 1] if block else 0, 0
-        while target >= before + fixed[place if place < here else _BLOCK + place - here]:
-            before += fixed[place if place < here else _BLOCK + place - here]
+            fixed[here:_BLOCK] = 0
+            place, before = 0, reached[block] - fixed[: _BLOCK + here].sum()
+        while target >= before + fixed[place]:
+            before += fixed[place]
             place += 1
-        slots[index] = first + place if place < here else all_of.counts.size + first + place - here
+        slots[index] = first + place if place < _BLOCK else all_of.counts.size + first + place - _BLOCK
         rests[index] = target - before
     return slots, rests
 
 
 @compiled
-def _score_of(
-    slots: NDArray[np.int64],
-    all_of: _Parts,
-) -> NDArray[np.float64]:
+def _score_of(slots: NDArray[np.int64], all_of: _Parts) -> NDArray[np.float64]:
     scores = np.empty(slots.size)
     pair = np.empty(2 * _BLOCK)
     for index in range(slots.size):

@@ -1,4 +1,4 @@
-"""Step size, samples and rounds of DualQuery, from public facts only."""
+"""Step size, samples and rounds of DualQuery and DQRS, from public facts only."""
 
 from __future__ import annotations
 
@@ -6,28 +6,48 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.errors import ConfigError
 from dpcore.kernel.budget import Currency
-from dpcore.kernel.terms import Terms
+from dpcore.kernel.terms import Terms, bounded_range_cost
 from dpcore.kernel.weighted_sampler import LARGEST_SCORE
-from dpcore.queries import Conjunctions
+from dpcore.queries import Conjunctions, CountingQueries
 
 LARGEST_SAMPLES = 50_000
+# A drawn query that the new record satisfies is kept with chance about exp(-2 eta), another with about exp(-eta): one
+# that was drawn is likelier to be satisfied than not. On every dataset tried the logarithm of what is kept was between
+# -1.0 and -1.2 times eta, gamma aside.
+LOST_A_STEP = 1.1
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """Where nothing is set: the step size, and samples as a fraction of the rounds."""
+    """Where nothing is set: the step size, and samples as a multiple of eta T, the slope that the rounds lead to."""
 
     eta: float
-    samples_a_round: float
+    samples_a_slope: float
 
 
-# Compromises between public research datasets (one or two runs of each of some tens of settings on KDD99, Adult, NLTCS,
-# Loans and baskets), never changed by what a dataset holds; not the best setting for any of them. Errors on those
-# datasets therefore flatter the defaults. A record satisfies about as many queries as were sampled: sparse baskets
-# satisfy few and did better with few samples and large steps, dense data and negated literals with more samples.
-GENERAL = Defaults(eta=1.0, samples_a_round=0.5)
-SPARSE = Defaults(eta=2.0, samples_a_round=0.05)
+@dataclass(frozen=True)
+class Family:
+    """Defaults of a mechanism for tables and negated literals, and for positive conjunctions of items.
+
+    A record satisfies about as many queries as were drawn: sparse baskets satisfy few and did better with few samples
+    and large steps, dense data and negated literals with more samples.
+    """
+
+    general: Defaults
+    sparse: Defaults
+
+    def of(self, queries: CountingQueries) -> Defaults:
+        positive = isinstance(queries, Conjunctions) and not queries.view.groups and not queries.negated.any()
+        return self.sparse if positive else self.general
+
+
+DUAL_QUERY = Family(general=Defaults(0.7, 0.5), sparse=Defaults(2.0, 0.025))
+DQRS = Family(general=Defaults(0.2, 0.5), sparse=Defaults(0.5, 0.025))
 
 
 @dataclass(frozen=True)
@@ -36,17 +56,12 @@ class Schedule:
 
     eta: Step size of the multiplicative weights.
     samples: s, queries drawn in each round.
-    rounds: T, and so the number of records; answers are multiples of total / T.
+    rounds: T, and so the number of records. Of DQRS what is expected: there chance decides what rounds cost.
     """
 
     eta: float
     samples: int
     rounds: int
-
-
-def defaults_for(queries: Conjunctions) -> Defaults:
-    """SPARSE for positive conjunctions of items, GENERAL for tables and where literals may be negated."""
-    return GENERAL if queries.view.groups or queries.negated.any() else SPARSE
 
 
 def schedule_for(
@@ -60,12 +75,13 @@ def schedule_for(
     rounds: int | None = None,
     spread: float = 0.0,
 ) -> Schedule:
-    """The parameters that are not given, and the most rounds that ``amount`` pays for.
+    """The parameters of DualQuery that are not given, and the most rounds that ``amount`` pays for.
 
-    Without samples, s is about c T with c = defaults.samples_a_round. Let r be the range of a draw of slope 1:
-    1 / total, and twice that where a unit is replaced. Let b be the cost of one draw of range eta r: under pure DP
-    eta r, and the cost of all is s b T^2 / 2, so that T^3 = 2 epsilon / b / c; under zCDP and Gaussian DP (eta r)^2
-    times 1/8 and about pi/8, and the cost of all is s b T^3 / 3, so that T^4 = 3 amount / b / c.
+    Without samples, s is c eta T for c = defaults.samples_a_slope: T is the largest for which so many samples can be
+    paid, and s then what the amount pays for T rounds. Let r be the range of a draw of slope 1 (1 / total, and twice
+    that where a unit is replaced). Under pure DP a draw of round t costs eta r (t - 1), so that all cost
+    c eta^2 r T^3 / 2; under zCDP (eta r (t - 1))^2 / 8, so that all cost c eta^3 r^2 T^4 / 24; under Gaussian DP about
+    pi times that.
 
     amount: What the draws may cost, in the currency of the budget.
     total: Public or noisy number of units, >= 1.
@@ -73,14 +89,46 @@ def schedule_for(
     spread: Largest minus smallest log-weight of the first round.
     """
     eta = defaults.eta if eta is None else eta
-    # The sampler's proof wants scores within 2^12 powers of two; a log-weight moves by at most eta a round.
-    limit = 1 + max(0, int((LARGEST_SCORE * math.log(2.0) - spread) / eta))
-    limit = limit if rounds is None else min(limit, rounds)
+    limit = most_rounds(eta, spread, rounds)
     if samples is None:
-        wanted = max(2, min(limit, int(_balanced_rounds(terms, amount, total, eta, defaults.samples_a_round))))
+        wanted = _balanced(draw_costs(terms, total, eta, limit), float(amount), eta * defaults.samples_a_slope)
         cost = sum(terms.draws_amount(slope_of_round(eta, t), total, 1) for t in range(1, wanted + 1))
-        samples = max(1, min(int(amount / cost), LARGEST_SAMPLES))
+        samples = LARGEST_SAMPLES if cost == 0 else max(1, min(int(amount / cost), LARGEST_SAMPLES))
     return Schedule(eta, samples, affordable_rounds(terms, amount, total, eta, samples, limit))
+
+
+def rejection_schedule(
+    terms: Terms,
+    amount: Fraction,
+    total: int,
+    defaults: Defaults,
+    *,
+    eta: float | None = None,
+    samples: int | None = None,
+    rounds: int | None = None,
+    spread: float = 0.0,
+) -> Schedule:
+    """The parameters of DQRS that are not given, and the rounds that are to be expected of them.
+
+    As ``schedule_for``, with the expected cost of a round: s acceptance bits, and fresh draws for the expected fraction
+    1 - exp(-gamma - LOST_A_STEP eta) of rejected ones. With small eta rounds become many and cheap in proportion, so
+    that c eta T, and the error, hardly depend on eta.
+    """
+    eta = defaults.eta if eta is None else eta
+    limit = most_rounds(eta, spread, rounds)
+    costs = rejection_costs(terms, total, eta, limit)
+    if samples is None:
+        wanted = _balanced(costs, float(amount), eta * defaults.samples_a_slope)
+        cost = float(costs[:wanted].sum())
+        samples = LARGEST_SAMPLES if cost == 0 else max(1, min(int(float(amount) / cost), LARGEST_SAMPLES))
+    expected = int(np.searchsorted(samples * np.cumsum(costs), float(amount), side="right"))
+    return Schedule(eta, samples, max(1, expected))
+
+
+def most_rounds(eta: float, spread: float, rounds: int | None) -> int:
+    """``rounds``, if the sampler has its proof so far: scores within 2^12 powers of two, and eta a round."""
+    limit = 1 + max(0, int((LARGEST_SCORE * math.log(2.0) - spread) / eta))
+    return limit if rounds is None else min(limit, rounds)
 
 
 def affordable_rounds(terms: Terms, amount: Fraction, total: int, eta: float, samples: int, limit: int) -> int:
@@ -99,6 +147,20 @@ def slope_of_round(eta: float, t: int) -> Fraction:
     return Fraction(eta) * (t - 1)
 
 
+def acceptance_gap(terms: Terms, t: int) -> float:
+    """gamma of the acceptance bits after t rounds, where the expected cost of a round is least.
+
+    With w = eta / total a bit has range about w / gamma, and gamma loses that fraction of the draws, of range k w t
+    each (k = 2 where a unit is replaced, else 1). Squares (zCDP, and nearly Gaussian DP): w^2 / gamma^2 + gamma k^2 w^2
+    t^2 is least at gamma^3 = 2 / (k t)^2. Pure DP: w / gamma + gamma k w t, least at gamma^2 = 1 / (k t). The paper's
+    t^(-2/3) / 2 has the first form; half or twice this gamma moves no error measurably.
+    """
+    k = 2 if terms.unit.replaced else 1
+    if terms.budget.currency is Currency.PURE:
+        return float((k * t) ** -0.5)
+    return float((2 / (k * t) ** 2) ** (1 / 3))
+
+
 def theoretical_parameters(alpha: float, beta: float, queries: int, log_universe: float) -> Schedule:
     """Parameters with which every answer is within ``alpha`` of the total, with probability at least 1 - beta.
 
@@ -113,8 +175,54 @@ def theoretical_parameters(alpha: float, beta: float, queries: int, log_universe
     return Schedule(alpha / 4, samples, rounds)
 
 
-def _balanced_rounds(terms: Terms, amount: Fraction, total: int, eta: float, samples_a_round: float) -> float:
+def guaranteed_schedule(
+    terms: Terms, amount: Fraction, total: int, alpha: float, beta: float, queries: int, log_universe: float
+) -> Schedule:
+    """``theoretical_parameters``, where ``amount`` pays for all their rounds.
+
+    Raises ConfigError where it does not, with what it takes: nothing less has Theorem 4.6's guarantee.
+    """
+    schedule = theoretical_parameters(alpha, beta, queries, log_universe)
+    named = f"mechanism.alpha {alpha:g} and beta {beta:g}: {schedule.rounds:,} rounds of {schedule.samples:,} samples"
+    if schedule.rounds > most_rounds(schedule.eta, 0.0, None):
+        raise ConfigError(f"{named} lead to weights beyond the sampler's proof; want a larger alpha")
+    cost = schedule.samples * float(draw_costs(terms, total, schedule.eta, schedule.rounds).sum())
+    # The sum of floats decides clear cases alone; the exact one takes a second for 100,000 rounds.
+    affordable = cost < 2 * amount and schedule.rounds == affordable_rounds(
+        terms, amount, total, schedule.eta, schedule.samples, schedule.rounds
+    )
+    if not affordable:
+        power = 1.0 if terms.budget.currency is Currency.PURE else 0.5
+        units = math.ceil(1.001 * total * (cost / float(amount)) ** power)
+        currency = terms.budget.currency.value
+        raise ConfigError(
+            f"{named} cost {currency} = {cost:.3g}, and {float(amount):.3g} is there for them; want a larger alpha or "
+            f"budget, or about {units:,} units"
+        )
+    return schedule
+
+
+def draw_costs(terms: Terms, total: int, eta: float, rounds: int) -> NDArray[np.float64]:
+    """About what one draw costs in each round, float64 [rounds]: for choices, never for charges."""
     step = float(terms.draws_amount(Fraction(eta), total, 1))
+    power = 1 if terms.budget.currency is Currency.PURE else 2
+    return np.asarray(step * np.arange(rounds, dtype=np.float64) ** power)
+
+
+def rejection_costs(terms: Terms, total: int, eta: float, rounds: int) -> NDArray[np.float64]:
+    """About what one sample of each round of DQRS costs, float64 [rounds]: its bit, and a fresh draw if rejected."""
+    gaps = np.array([acceptance_gap(terms, t) for t in range(1, rounds)])
+    bit = float(bounded_range_cost(terms.budget.currency, Fraction(eta) / total))
     if terms.budget.currency is Currency.PURE:
-        return float((2 * float(amount) / step / samples_a_round) ** (1 / 3))
-    return float((3 * float(amount) / step / samples_a_round) ** (1 / 4))
+        bits = bit * np.maximum(1.0, 1.0 / np.expm1(gaps))
+    else:
+        bits = bit / (1.0 - np.exp(-gaps)) ** 2
+    fresh = -np.expm1(-gaps - LOST_A_STEP * eta)
+    return np.append(0.0, bits + fresh * draw_costs(terms, total, eta, rounds)[1:])
+
+
+def _balanced(costs: NDArray[np.float64], amount: float, samples_a_round: float) -> int:
+    """The largest T, at least 2 if there are two, for which samples_a_round T samples of T rounds are paid."""
+    rounds = np.arange(1, len(costs) + 1)
+    wanted = int(np.searchsorted(samples_a_round * rounds * np.cumsum(costs), amount, side="right"))
+    return min(max(2, wanted), len(costs))

@@ -6,6 +6,7 @@ from typing import Final
 
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.api import Mechanism
+from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mwem import Mwem
@@ -16,4 +17,5 @@ MECHANISMS: Final[dict[str, type[Mechanism]]] = {
     "independent": Independent,
     "mwem": Mwem,
     "dual_query": DualQuery,
+    "dqrs": Dqrs,
 }

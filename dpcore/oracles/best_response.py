@@ -19,8 +19,9 @@ from dpcore.oracles.persistency import reduced
 from dpcore.oracles.protocol import BestResponse
 from dpcore.oracles.ties import Blocks, blocks_of, settled
 
-_DUAL_STEPS = 4  # Between them the picks are looked at, and the gap.
-_DUAL_SWEEPS = 5
+_DUAL_SWEEPS = 5  # Of one step; between steps the picks are looked at, and the gap.
+_FIRST_STEPS = 4
+_FURTHER_STEPS = 20
 _ANNEALING_WORK = 20_000_000  # Most sweeps times literals, however large a core is.
 
 
@@ -32,7 +33,7 @@ class BestResponseOracle:
     1. Dominance to a fixpoint (``persistency``): with about as many samples as columns that decides nearly everything.
     2. Components of what is left: tried one by one where there are few picks, a minimum cut where the signs allow it.
     3. On the rest a dual bound with picks read off it, until the gap is within the tolerance; then annealing; then,
-       where nodes are allowed, the linear relaxation (accepted when integral) and branch and bound from the best record.
+       where nodes are allowed, the linear relaxation (accepted when integral) and branch and bound from the best found.
 
     tolerance: Gap that is left alone, as a fraction of the sampled weight that merging leaves, so a smaller one of the
         samples. Theorem 4.6 of DualQuery asks for alpha / 4: with nodes enough, ``bound`` proves it.
@@ -65,9 +66,7 @@ class BestResponseOracle:
         used, record = settled(clauses, blocks, reduction.completed(picks), preferences)
         return BestResponse(record, clauses.value(used), bound)
 
-    def _solved(
-        self, core: Core, preferences: NDArray[np.float64], allowed: float
-    ) -> tuple[NDArray[np.int64], int]:
+    def _solved(self, core: Core, preferences: NDArray[np.float64], allowed: float) -> tuple[NDArray[np.int64], int]:
         """Picks, and how much more any others can have."""
         if core.blocks == 0:
             return np.empty(0, dtype=np.int64), 0
@@ -86,42 +85,62 @@ class BestResponseOracle:
         picks[hard] = _options(core, hard)[found]
         return picks, gap
 
-    def _searched(
-        self, core: Core, preferences: NDArray[np.float64], allowed: float
-    ) -> tuple[NDArray[np.int64], int]:
+    def _searched(self, core: Core, preferences: NDArray[np.float64], allowed: float) -> tuple[NDArray[np.int64], int]:
         """Picks and their gap, where nothing but search is left."""
-        clauses = core.as_clauses()
-        options = len(core.columns)
-        liked = np.append(preferences, np.zeros(clauses.view.columns - options))
-        blocks = blocks_of(clauses, liked)
-        best, value, bound = np.empty(0, dtype=np.bool_), 0, 0
-        deltas = started(core)
-        for step in range(_DUAL_STEPS):
-            bound, picks, deltas = ascended(core, deltas, _DUAL_SWEEPS)
-            used = _improved(clauses, blocks, np.append(picks, np.arange(options, clauses.view.columns)), liked)
-            if step == 0 or clauses.value(used) > value:
-                best, value = used, clauses.value(used)
-            if bound - value <= allowed:
-                break
-        if bound - value > allowed:
+        problem = _Problem.of(core, preferences)
+        clauses = problem.clauses
+        best, bound, deltas = _climbed(problem, None, started(core), _FIRST_STEPS, allowed)
+        if bound - clauses.value(best) > allowed:
             sweeps = max(1, min(self.sweeps, _ANNEALING_WORK // len(core.literals)))
-            other = Annealing(sweeps).respond(clauses, liked)
-            if other.value > value:
-                best, value = other.record, other.value
-        if bound - value > allowed and self.node_limit:
-            proved = Highs(self.node_limit, allowed / float(np.abs(clauses.weights).sum())).respond_from(
-                clauses, liked, best
-            )
-            best, value, bound = proved.record, proved.value, min(bound, proved.bound)
-        return np.flatnonzero(best[:options]), bound - value
+            annealed = Annealing(sweeps).respond(clauses, problem.preferences)
+            if annealed.value > clauses.value(best):
+                best = annealed.record
+        if bound - clauses.value(best) > allowed and self.node_limit:
+            best, bound, _ = _climbed(problem, best, deltas, _FURTHER_STEPS, allowed)
+        if bound - clauses.value(best) > allowed and self.node_limit:
+            tolerance = allowed / float(np.abs(clauses.weights).sum())
+            proved = Highs(self.node_limit, tolerance).respond_from(clauses, problem.preferences, best)
+            best, bound = proved.record, min(bound, proved.bound)
+        return np.flatnonzero(best[: len(core.columns)]), bound - clauses.value(best)
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """A core as every oracle understands it; a record's first columns are the core's options, the others always 1."""
+
+    core: Core
+    clauses: SignedClauses
+    blocks: Blocks
+    preferences: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, core: Core, preferences: NDArray[np.float64]) -> _Problem:
+        clauses = core.as_clauses()
+        liked = np.append(preferences, np.zeros(clauses.view.columns - len(core.columns)))
+        return cls(core, clauses, blocks_of(clauses, liked), liked)
+
+    def improved(self, picks: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """A record from picks that no change of one block improves."""
+        padding = np.arange(len(self.core.columns), self.clauses.view.columns)
+        return settled(self.clauses, self.blocks, np.append(picks, padding), self.preferences)[0]
+
+
+def _climbed(
+    problem: _Problem, best: NDArray[np.bool_] | None, deltas: NDArray[np.float64], steps: int, allowed: float
+) -> tuple[NDArray[np.bool_], int, NDArray[np.float64]]:
+    """The best record that steps of the dual ascent lead to, no worse than ``best``, the bound, and the deltas."""
+    bound = 0
+    for _ in range(steps):
+        bound, picks, deltas = ascended(problem.core, deltas, _DUAL_SWEEPS)
+        used = problem.improved(picks)
+        if best is None or problem.clauses.value(used) > problem.clauses.value(best):
+            best = used
+        if bound - problem.clauses.value(best) <= allowed:
+            break
+    assert best is not None
+    return best, bound, deltas
 
 
 def _options(core: Core, blocks: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The options of some blocks, in the order in which ``Core.part`` numbers them."""
     return np.flatnonzero(np.repeat(blocks, np.diff(core.bounds)))
-
-
-def _improved(
-    clauses: SignedClauses, blocks: Blocks, chosen: NDArray[np.int64], preferences: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    return settled(clauses, blocks, chosen, preferences)[0]

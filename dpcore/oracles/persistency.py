@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.oracles.clauses import SignedClauses
 from dpcore.oracles.core import Core
-from dpcore.oracles.ties import NONE
 
 OPEN = -2
 
@@ -96,36 +95,23 @@ def _fixpoint(
         block_of[bounds[block] : bounds[block + 1]] = block
     left = np.full(clauses, order, dtype=np.int32)
     implied = np.zeros((clauses, order) if grouped else (1, 1), dtype=np.bool_)
-    offsets = np.zeros(columns + 2, dtype=np.int64)
-    for clause in range(clauses):
-        if grouped:
-            _drop_implied(clause, implied, left, literals, negated, block_of)
-        for literal in range(order):
-            if left[clause] > 0 and not (grouped and implied[clause, literal]):
-                offsets[literals[clause, literal] + 2] += 1
-    for column in range(columns):
-        offsets[column + 2] += offsets[column + 1]
-    clause_of = np.empty(offsets[columns + 1], dtype=np.int32)
-    wants_zero = np.empty(clause_of.size, dtype=np.bool_)
     low, high = gains.copy(), gains.copy()
     constant = 0
     for clause in range(clauses):
+        if grouped:
+            _drop_implied(clause, implied, left, literals, negated, block_of)
         if left[clause] == 0:
             continue
         for literal in range(order):
             if grouped and implied[clause, literal]:
                 continue
-            column, wanted = literals[clause, literal], not negated[clause, literal]
-            place = offsets[column + 1]
-            clause_of[place] = clause
-            wants_zero[place] = not wanted
-            offsets[column + 1] += 1
-            worth = weights[clause] if wanted else -weights[clause]
+            column = literals[clause, literal]
+            worth = -weights[clause] if negated[clause, literal] else weights[clause]
             if left[clause] == 1:
                 low[column] += worth
                 high[column] += worth
                 gains[column] += worth
-                constant += 0 if wanted else weights[clause]
+                constant += weights[clause] if negated[clause, literal] else 0
             else:
                 low[column] += min(0, worth)
                 high[column] += max(0, worth)
@@ -135,11 +121,16 @@ def _fixpoint(
     dropped = np.zeros(columns + blocks, dtype=np.bool_)
     options = np.empty(blocks, dtype=np.int32)
     chosen = np.full(blocks, -2, dtype=np.int64)
-    waiting, waits = np.arange(blocks), np.ones(blocks, dtype=np.bool_)  # A ring of the blocks to be looked at.
     for block in range(blocks):
         options[block] = bounds[block + 1] - bounds[block] + none_allowed[block]
         dropped[columns + block] = not none_allowed[block]
-    ends = np.array([0, blocks])  # First of the ring, and how many wait.
+    if not grouped:
+        constant += _sweep(chosen, dropped, left, low, high, gains, literals, negated, weights)
+    offsets, clause_of, wants_zero = _open_incidence(columns, dropped, left, implied, literals, negated)
+    waits = chosen == -2
+    waiting = np.zeros(blocks, dtype=np.int64)  # A ring of the blocks to be looked at.
+    waiting[: waits.sum()] = np.flatnonzero(waits)
+    ends = np.array([0, waits.sum()])  # First of the ring, and how many wait.
     while ends[1] > 0:
         block = waiting[ends[0]]
         ends[0] = ends[0] + 1 if ends[0] + 1 < blocks else 0
@@ -176,6 +167,95 @@ def _fixpoint(
                 wants_zero, block_of, waiting, waits, ends,
             )  # fmt: skip
     return constant, chosen, dropped, left, implied
+
+
+@compiled
+def _sweep(
+    chosen: NDArray[np.int64],
+    dropped: NDArray[np.bool_],
+    left: NDArray[np.int32],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    gains: NDArray[np.int64],
+    literals: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+    weights: NDArray[np.int64],
+) -> int:
+    """The same steps outside the groups, for all columns and then all clauses at once, while many follow.
+
+    Decisions that hold by the intervals of one moment hold together, because each only shrinks the others' intervals.
+    Reading clauses in a row is several times faster than following a queue. Returns what becomes constant.
+    """
+    columns, order = chosen.size, literals.shape[1]
+    decided = np.zeros(columns, dtype=np.int8)  # 1: the column is 1; -1: it is 0.
+    constant, many = 0, columns
+    while many > columns >> 7:
+        many = 0
+        for column in range(columns):
+            if decided[column] != 0 or not (low[column] >= 0 or high[column] <= 0):
+                continue
+            many += 1
+            dropped[column] = True
+            if low[column] >= 0 and high[column] > 0:
+                decided[column], chosen[column] = 1, column
+                constant += gains[column]
+            else:
+                decided[column], chosen[column] = -1, -1
+        for clause in range(left.size if many > 0 else 0):
+            if left[clause] == 0:
+                continue
+            still_open, fails = 0, False
+            for literal in range(order):
+                sign = decided[literals[clause, literal]]
+                still_open += sign == 0
+                fails = fails or sign == (1 if negated[clause, literal] else -1)
+            if not fails and still_open == left[clause]:
+                continue
+            left[clause] = 0 if fails or still_open == 1 else still_open
+            if not fails and still_open == 0:
+                constant += weights[clause]
+            for literal in range(order if fails or still_open == 1 else 0):
+                column = literals[clause, literal]
+                if decided[column] != 0:
+                    continue
+                worth = -weights[clause] if negated[clause, literal] else weights[clause]
+                low[column] -= min(0, worth)
+                high[column] -= max(0, worth)
+                if not fails:
+                    low[column] += worth
+                    high[column] += worth
+                    gains[column] += worth
+                    constant += weights[clause] if negated[clause, literal] else 0
+    return constant
+
+
+@compiled
+def _open_incidence(
+    columns: int,
+    dropped: NDArray[np.bool_],
+    left: NDArray[np.int32],
+    implied: NDArray[np.bool_],
+    literals: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
+    """The literals that are open, by column: those of column i are offsets[i]:offsets[i + 1] of (clause, wants a 0)."""
+    offsets = np.zeros(columns + 2, dtype=np.int64)
+    for clause in range(left.size):
+        for literal in range(literals.shape[1] if left[clause] > 0 else 0):
+            if not dropped[literals[clause, literal]] and not (implied.size > 1 and implied[clause, literal]):
+                offsets[literals[clause, literal] + 2] += 1
+    for column in range(columns):
+        offsets[column + 2] += offsets[column + 1]
+    clause_of = np.empty(offsets[columns + 1], dtype=np.int32)
+    wants_zero = np.empty(clause_of.size, dtype=np.bool_)
+    for clause in range(left.size):
+        for literal in range(literals.shape[1] if left[clause] > 0 else 0):
+            column = literals[clause, literal]
+            if dropped[column] or (implied.size > 1 and implied[clause, literal]):
+                continue
+            clause_of[offsets[column + 1]], wants_zero[offsets[column + 1]] = clause, negated[clause, literal]
+            offsets[column + 1] += 1
+    return offsets[:-1], clause_of, wants_zero
 
 
 @compiled
@@ -244,7 +324,7 @@ def _drop_implied(
     negated: NDArray[np.bool_],
     block_of: NDArray[np.int32],
 ) -> None:
-    """A positive literal implies the negation of every other column of its group, and excludes a second positive one."""
+    """A positive literal implies that every other column of its group is 0, and excludes a second positive one."""
     for literal in range(literals.shape[1]):
         if negated[clause, literal]:
             continue
@@ -322,4 +402,12 @@ def _core(
         core_weights[size] = weights[clause]
         size += 1
         clause_bounds[size] = total
-    return core_bounds, column_of[:options], core_gains[:options], clause_bounds, core_literals, core_negated, core_weights
+    return (
+        core_bounds,
+        column_of[:options],
+        core_gains[:options],
+        clause_bounds,
+        core_literals,
+        core_negated,
+        core_weights,
+    )

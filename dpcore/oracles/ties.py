@@ -178,12 +178,25 @@ def _ascend(
         if chosen[block] >= 0:
             used[chosen[block]] = True
     open_literals = np.zeros(weights.size, dtype=np.int32)  # Literals of each clause that do not hold.
+    of_one = gains.copy()  # What the objective has more when a column is 1 than when it is 0.
     for clause in range(weights.size):
+        only = -1
         for literal in range(literals.shape[1]):
-            open_literals[clause] += used[literals[clause, literal]] == negated[clause, literal]
-    waiting = np.arange(chosen.size)  # A ring of the blocks that may not be at their best.
+            if used[literals[clause, literal]] == negated[clause, literal]:
+                open_literals[clause] += 1
+                only = literal
+        for literal in range(literals.shape[1]):
+            if open_literals[clause] == 0 or (open_literals[clause] == 1 and literal == only):
+                of_one[literals[clause, literal]] += -weights[clause] if negated[clause, literal] else weights[clause]
     waits = np.ones(chosen.size, dtype=np.bool_)
-    first, count = 0, chosen.size
+    for block in range(chosen.size):
+        column = bounds[block]
+        if none_allowed[block] and bounds[block + 1] == column + 1:
+            wanted = of_one[column] > 0 or (of_one[column] == 0 and preferences[column] > none_preference[block])
+            waits[block] = wanted != used[column]
+    first, count = 0, waits.sum()
+    waiting = np.zeros(chosen.size, dtype=np.int64)  # A ring of the blocks that may not be at their best.
+    waiting[:count] = np.flatnonzero(waits)
     while count > 0:
         block = waiting[first]
         first = first + 1 if first + 1 < chosen.size else 0

@@ -70,7 +70,7 @@ def conjunctions_from_parities(
             raise ValueError(f"the parity of columns {lacking} is missing; want all of parities_for(queries)")
         signs = 1.0 - 2.0 * (wants_1[:, list(places)].sum(axis=1) % 2)
         result += signs * (2.0 * even[order[found]] - total)
-    return result / 2**queries.order
+    return np.asarray(result / 2**queries.order, dtype=np.float64)
 
 
 def _subsets(order: int) -> list[tuple[int, ...]]:

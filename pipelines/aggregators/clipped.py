@@ -1,6 +1,7 @@
 """How many queries each unit satisfies, and answers to which each unit adds by that number. TRUSTED.
 
-A unit is read twice, in memory: the queries that it satisfies are listed, and then it is known what it adds to each.
+A slab of units is passed over twice: it is counted how many queries each unit satisfies, which says what it adds to
+each, and then that is added.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.errors import EngineError, IntegrityError
-from dpcore.queries import ClippedSums, SatisfactionHistogram
-from pipelines.aggregators.columns import NamedColumns
-from pipelines.aggregators.pivots import Pivots, held_columns, satisfied
+from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram
+from pipelines.aggregators.packing import Packing
 from pipelines.aggregators.protocol import SLOTS, Block, entered, extracted, merge_counts
+from pipelines.aggregators.weighing import planes_of, weigh
 
 _LARGEST_TOTAL: Final = 1 << 62
 
@@ -25,22 +26,26 @@ _LARGEST_TOTAL: Final = 1 << 62
 class Satisfactions:
     """Counts the units of each group of queries by how many of them they satisfy, in powers of two.
 
-    columns: The queries by their columns.
+    rows: int32 [m, k], row of the bitmaps for each literal.
+    packing: The columns that get bitmaps.
     groups: int32 [m], group of each query.
+    group_sizes: int64 [groups], queries in each.
     cells: Cells of each group.
     """
 
-    columns: NamedColumns
+    rows: NDArray[np.int32]
+    packing: Packing
     groups: NDArray[np.int32]
+    group_sizes: NDArray[np.int64]
     cells: int
 
     @classmethod
     def of(cls, request: SatisfactionHistogram) -> Satisfactions:
-        return cls(NamedColumns.of(request.queries), _groups(request), request.cells)
+        return cls(*_packed(request.queries), _groups(request), request.group_sizes, request.cells)
 
     @property
     def _size(self) -> int:
-        return (int(self.groups.max()) + 1) * self.cells
+        return self.group_sizes.size * self.cells
 
     def create(self) -> NDArray[np.int64]:
         return np.zeros(self._size + SLOTS, dtype=np.int64)
@@ -48,10 +53,9 @@ class Satisfactions:
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
         entered(accumulator, block, 1)
         cells = accumulator[:-SLOTS].reshape(-1, self.cells)
-        pivots = Pivots.of(self.columns.rows, self.columns.degrees(block))
-        groups = self.groups[pivots.order]
-        for starts, items in self.columns.records(block):
-            _bin_units(cells, starts, items, self.columns.row_of, pivots.starts, pivots.others, groups)
+        for here, bits in self.packing.slabs(block):
+            satisfied, _ = _satisfied(bits, self.rows, self.groups, self.group_sizes)
+            _bin_units(cells, satisfied[:, : here.stop - here.start])
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -68,21 +72,25 @@ class Satisfactions:
 class Clipped:
     """Sums for each query what the units that satisfy it add, which depends on how many of its group they satisfy.
 
-    columns: The queries by their columns.
+    rows: int32 [m, k], row of the bitmaps for each literal.
+    packing: The columns that get bitmaps.
     groups: int32 [m], group of each query.
+    group_sizes: int64 [groups], queries in each.
     weights: int64 [groups, k + 1]; a unit that satisfies k queries of group g adds weights[g, k] to each of them.
 
     Behind the sums the accumulator holds one total a group: k weights[g, k] summed over units, which the sums of the
     group must give again.
     """
 
-    columns: NamedColumns
+    rows: NDArray[np.int32]
+    packing: Packing
     groups: NDArray[np.int32]
+    group_sizes: NDArray[np.int64]
     weights: NDArray[np.int64]
 
     @classmethod
     def of(cls, request: ClippedSums) -> Clipped:
-        return cls(NamedColumns.of(request.queries), _groups(request), request.weights)
+        return cls(*_packed(request.queries), _groups(request), request.group_sizes, request.weights)
 
     @property
     def _size(self) -> int:
@@ -94,13 +102,14 @@ class Clipped:
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
         entered(accumulator, block, 1)
         sums, totals = accumulator[: self.groups.size], accumulator[self.groups.size : -SLOTS]
-        pivots = Pivots.of(self.columns.rows, self.columns.degrees(block))
-        plan = self.columns.row_of, pivots.starts, pivots.others, self.groups[pivots.order], self.weights
-        added = np.zeros(sums.size, dtype=np.int64)
-        for starts, items in self.columns.records(block):
-            if not _add_units(added, totals, starts, items, *plan, _LARGEST_TOTAL):
+        positive = np.zeros(self.rows.shape, dtype=np.bool_)
+        for _, bits in self.packing.slabs(block):
+            satisfied, met = _satisfied(bits, self.rows, self.groups, self.group_sizes)
+            added = np.take_along_axis(self.weights, satisfied, axis=1)
+            if not _add_totals(totals, satisfied, added, _LARGEST_TOTAL):
                 raise EngineError("a clipped sum does not fit 64 bits")
-        sums[pivots.order] += added
+            planes, reach = planes_of(added, bits.shape[1])
+            weigh(sums, bits, planes, reach, self.rows, positive, self.groups, met)
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -118,65 +127,89 @@ class Clipped:
         return sums
 
 
+def _packed(queries: Conjunctions) -> tuple[NDArray[np.int32], Packing]:
+    packing = Packing.of(queries.view, queries.columns)
+    return packing.row_of[queries.columns], packing
+
+
 def _groups(request: SatisfactionHistogram | ClippedSums) -> NDArray[np.int32]:
     return np.zeros(request.queries.size, dtype=np.int32) if request.groups is None else request.groups
 
 
+def _satisfied(
+    bits: NDArray[np.uint64], rows: NDArray[np.int32], groups: NDArray[np.int32], sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many queries of each group each record satisfies, int64 [groups, 64 * words]; the queries that any does."""
+    counters = np.zeros((sizes.size, int(sizes.max()).bit_length(), bits.shape[1]), dtype=np.uint64)
+    met = np.empty(len(rows), dtype=np.int64)
+    met = met[: _count_up(counters, bits, rows, groups, met)]
+    unpacked = np.unpackbits(counters.astype("<u8", copy=False).view(np.uint8), axis=2, bitorder="little")
+    places = 1 << np.arange(counters.shape[1], dtype=np.int64)
+    return np.einsum("p,gpr->gr", places, unpacked), met
+
+
 @compiled
-def _bin_units(
-    cells: NDArray[np.int64],
-    record_starts: NDArray[np.int64],
-    items: NDArray[np.int32],
-    row_of: NDArray[np.int32],
-    starts: NDArray[np.int64],
-    others: NDArray[np.int32],
+def _count_up(
+    counters: NDArray[np.uint64],
+    bits: NDArray[np.uint64],
+    rows: NDArray[np.int32],
     groups: NDArray[np.int32],
-) -> None:
-    marked = np.zeros(starts.size, dtype=np.bool_)
-    held, hits = np.empty(starts.size, dtype=np.int32), np.empty(groups.size, dtype=np.int64)
-    for record in range(record_starts.size - 1):
-        here = held[: held_columns(items[record_starts[record] : record_starts[record + 1]], row_of, marked, held)]
-        found = hits[: satisfied(here, marked, starts, others, hits)]
-        marked[here] = False
-        satisfied_of = np.zeros(cells.shape[0], dtype=np.int64)
-        for place in found:
-            satisfied_of[groups[place]] += 1
-        for group in range(cells.shape[0]):
+    met: NDArray[np.int64],
+) -> int:
+    """Lists in ``met`` the queries that some record satisfies, and returns how many there are.
+
+    counters: uint64 [groups, bits, words]; bit p of the counter of a record is where plane p has the record. To add 1
+        to the counters of all records that satisfy a query takes as many steps as the longest carry.
+    """
+    order, words = rows.shape[1], bits.shape[1]
+    second, third = min(1, order - 1), min(2, order - 1)
+    both = np.empty(words, dtype=np.uint64)
+    count = 0
+    for query in range(rows.shape[0]):
+        a, b, c = rows[query, 0], rows[query, second], rows[query, third]
+        left = np.uint64(0)
+        for word in range(words):
+            both[word] = bits[a, word] & bits[b, word] & bits[c, word]
+            left |= both[word]
+        for literal in range(3, order):
+            d = rows[query, literal]
+            left = np.uint64(0)
+            for word in range(words):
+                both[word] &= bits[d, word]
+                left |= both[word]
+        if left:
+            met[count] = query
+            count += 1
+            group, plane = groups[query], 0
+            while left:
+                left = np.uint64(0)
+                for word in range(words):
+                    carry = counters[group, plane, word] & both[word]
+                    counters[group, plane, word] ^= both[word]
+                    both[word] = carry
+                    left |= carry
+                plane += 1
+    return count
+
+
+@compiled
+def _bin_units(cells: NDArray[np.int64], satisfied: NDArray[np.int64]) -> None:
+    for group in range(satisfied.shape[0]):
+        for count in satisfied[group]:
             cell = 0
-            while satisfied_of[group] >> cell:
+            while count >> cell:
                 cell += 1
             cells[group, cell] += 1
 
 
 @compiled
-def _add_units(
-    sums: NDArray[np.int64],
-    totals: NDArray[np.int64],
-    record_starts: NDArray[np.int64],
-    items: NDArray[np.int32],
-    row_of: NDArray[np.int32],
-    starts: NDArray[np.int64],
-    others: NDArray[np.int32],
-    groups: NDArray[np.int32],
-    weights: NDArray[np.int64],
-    largest: int,
+def _add_totals(
+    totals: NDArray[np.int64], satisfied: NDArray[np.int64], added: NDArray[np.int64], largest: int
 ) -> bool:
-    """False when a total, and so perhaps a sum, passes ``largest``."""
-    marked = np.zeros(starts.size, dtype=np.bool_)
-    held, hits = np.empty(starts.size, dtype=np.int32), np.empty(groups.size, dtype=np.int64)
-    weight = np.empty(weights.shape[0], dtype=np.int64)
-    for record in range(record_starts.size - 1):
-        here = held[: held_columns(items[record_starts[record] : record_starts[record + 1]], row_of, marked, held)]
-        found = hits[: satisfied(here, marked, starts, others, hits)]
-        marked[here] = False
-        satisfied_of = np.zeros(weights.shape[0], dtype=np.int64)
-        for place in found:
-            satisfied_of[groups[place]] += 1
-        for group in range(weights.shape[0]):
-            weight[group] = weights[group, satisfied_of[group]]
-            totals[group] += satisfied_of[group] * weight[group]
+    """Adds what the units give to each group; False when a total, and so perhaps a sum, passes ``largest``."""
+    for group in range(totals.size):
+        for record in range(satisfied.shape[1]):
+            totals[group] += satisfied[group, record] * added[group, record]
             if totals[group] > largest:
                 return False
-        for place in found:
-            sums[place] += weight[groups[place]]
     return True

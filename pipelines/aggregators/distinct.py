@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
-from pipelines.aggregators.columns import NamedColumns
+from pipelines.aggregators.packing import Packing
 from pipelines.aggregators.protocol import TableBlock
 
 _FEWEST_ROWS: Final = 1 << 12
@@ -29,18 +29,18 @@ class Repeated:
     times: NDArray[np.int64]
 
 
-def distinct_records(block: TableBlock, columns: NamedColumns) -> Repeated | None:
+def distinct_records(block: TableBlock, packing: Packing) -> Repeated | None:
     """The distinct records of a block; None where rows hardly repeat, or there are few of them."""
     rows = block.codes.shape[1]
     if rows < _FEWEST_ROWS:
         return None
-    stops = [*columns.offsets[1:].tolist(), columns.row_of.size]
+    stops = [*packing.offsets[1:].tolist(), packing.row_of.size]
     named = [
         attribute
-        for attribute, (start, stop) in enumerate(zip(columns.offsets.tolist(), stops, strict=True))
-        if (columns.row_of[start:stop] >= 0).any()
+        for attribute, (start, stop) in enumerate(zip(packing.offsets.tolist(), stops, strict=True))
+        if (packing.row_of[start:stop] >= 0).any()
     ]
-    widths = [max(1, (stops[attribute] - int(columns.offsets[attribute]) - 1).bit_length()) for attribute in named]
+    widths = [max(1, (stops[attribute] - int(packing.offsets[attribute]) - 1).bit_length()) for attribute in named]
     words, shifts = _places(widths)
     keys = np.zeros((rows, words[-1] + 1), dtype=np.uint64)
     for attribute, word, shift in zip(named, words, shifts, strict=True):

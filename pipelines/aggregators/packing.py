@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,11 @@ from dpcore.compiled import compiled
 from dpcore.domain import BinaryView
 from pipelines.aggregators.protocol import BasketBlock, Block
 
-_WORD: Final = 64
-_CACHE: Final = 1 << 20  # Bitmaps of one pass, in bytes: about what a core's second cache level holds.
-_FEWEST_WORDS: Final = 8
-_MOST_WORDS: Final = 1024
+_WORD = 64
+_VECTOR = 8  # Words that a processor with wide registers takes at once.
+# Bitmaps of one slab, in bytes: about what a core's second cache level holds.
+_CACHE = 1 << 20
+_MOST_WORDS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,37 +35,67 @@ class Packing:
     @classmethod
     def of(cls, view: BinaryView, columns: NDArray[np.int32]) -> Packing:
         """columns: int32, those that are asked for, in any order, repeats allowed."""
-        named = np.unique(columns)
-        row_of = np.full(view.columns, -1, dtype=np.int32)
-        row_of[named] = np.arange(named.size)
-        return cls(row_of, named.size, np.array([start for start, _ in view.groups], dtype=np.int64))
+        named = np.zeros(view.columns, dtype=np.bool_)
+        named[columns] = True
+        row_of = np.cumsum(named, dtype=np.int32) - 1
+        row_of[~named] = -1
+        return cls(row_of, int(named.sum()), np.array([start for start, _ in view.groups], dtype=np.int64))
 
-    def pack(self, block: Block) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
-        """The records of a block, some at a time, in one buffer that is filled again.
+    def slabs(self, block: Block) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
+        """The block's records, a slab after another, and their bitmaps uint64 [used, words]; 0 behind the last record.
 
-        Each part is (bits uint64 [used, words], present uint64 [words]), a 1 in ``present`` for every record: the bits
-        behind the last one must not count as zeros of a record.
+        The bitmaps of a slab are overwritten by those of the next one.
         """
-        records = block.units if isinstance(block, BasketBlock) else block.codes.shape[1]
-        wanted = min(max(_CACHE // (8 * max(1, self.used)), _FEWEST_WORDS), _MOST_WORDS)
-        words = min(wanted, records // _WORD + 1)
-        bits = np.empty((self.used, words), dtype=np.uint64)
+        records = records_of(block)
+        if not records:
+            return
+        wanted = min(max(_CACHE // (8 * max(1, self.used)) // _VECTOR * _VECTOR, _VECTOR), _MOST_WORDS)
+        words = min(wanted, -(-records // (_WORD * _VECTOR)) * _VECTOR)
+        bits = _aligned(self.used, words)
         for first in range(0, records, words * _WORD):
-            here = min(records - first, words * _WORD)
+            here = slice(first, min(first + words * _WORD, records))
             bits[:] = 0
             if isinstance(block, BasketBlock):
-                _fill_baskets(bits, block.starts[first : first + here + 1], block.items, self.row_of)
+                _fill_baskets(bits, block.starts[here.start : here.stop + 1], block.items, self.row_of)
             else:
-                _fill_table(bits, block.codes[:, first : first + here], self.offsets, self.row_of)
-            yield bits, _present(here, words)
+                _fill_table(bits, block.codes[:, here], self.offsets, self.row_of)
+            yield here, bits
 
 
-def _present(records: int, words: int) -> NDArray[np.uint64]:
-    present = np.zeros(words, dtype=np.uint64)
-    present[: records // _WORD] = ~np.uint64(0)
-    if records % _WORD:
-        present[records // _WORD] = (1 << records % _WORD) - 1
-    return present
+def records_of(block: Block) -> int:
+    """Units of baskets, kept rows of a table."""
+    return block.units if isinstance(block, BasketBlock) else int(block.codes.shape[1])
+
+
+def missing_of(here: slice, bits: NDArray[np.uint64]) -> int:
+    """Bits of a slab behind its last record."""
+    return _WORD * bits.shape[1] - (here.stop - here.start)
+
+
+# Kernels over bitmaps index two dimensions where a row would read better: numba counts the references to every row that
+# it takes, and that may last longer than the work on it.
+
+
+@compiled
+def flip_of(negated: bool) -> np.uint64:
+    """What turns a word around that is xor-ed with it, where the literal is negated."""
+    return ~np.uint64(0) if negated else np.uint64(0)
+
+
+@compiled
+def ones_of(word: np.uint64) -> np.int64:
+    """Population count (Warren, Hacker's Delight, 5-1), which LLVM turns into one instruction."""
+    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+def _aligned(rows: int, words: int) -> NDArray[np.uint64]:
+    """Memory for bitmaps, in which no vector of a row of whole vectors lies across two cache lines."""
+    memory = np.empty(rows * words + _VECTOR, dtype=np.uint64)
+    skipped = -(memory.ctypes.data // memory.itemsize) % _VECTOR
+    return memory[skipped : skipped + rows * words].reshape(rows, words)
 
 
 @compiled

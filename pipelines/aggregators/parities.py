@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.errors import IntegrityError
 from dpcore.queries import Parities
-from pipelines.aggregators.packing import Packing
+from pipelines.aggregators.packing import Packing, missing_of, ones_of
 from pipelines.aggregators.protocol import SLOTS, Block, entered, extracted, merge_counts
 
 
@@ -38,8 +38,8 @@ class ParityCounts:
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
         entered(accumulator, block, self.most)
-        for bits, present in self.packing.pack(block):
-            _count(accumulator, bits, present, self.rows)
+        for here, bits in self.packing.slabs(block):
+            _count(accumulator, bits, missing_of(here, bits), self.rows)
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -53,25 +53,18 @@ class ParityCounts:
 
 
 @compiled
-def _count(
-    counts: NDArray[np.int64], bits: NDArray[np.uint64], present: NDArray[np.uint64], rows: NDArray[np.int32]
-) -> None:
-    words = present.size
-    even = np.empty(words, dtype=np.uint64)
+def _count(counts: NDArray[np.int64], bits: NDArray[np.uint64], missing: int, rows: NDArray[np.int32]) -> None:
+    """missing: Bits behind the last record, which have an even number of ones."""
+    words = bits.shape[1]
+    odd = np.empty(words, dtype=np.uint64)
     for query in range(rows.shape[0]):
-        for word in range(words):
-            even[word] = ~np.uint64(0)
+        odd[:] = 0
         for place in range(rows.shape[1]):
-            if rows[query, place] >= 0:
-                row = bits[rows[query, place]]
+            row = rows[query, place]
+            if row >= 0:
                 for word in range(words):
-                    even[word] ^= row[word]
+                    odd[word] ^= bits[row, word]
         total = np.int64(0)
         for word in range(words):
-            # Population count of a word (Warren, Hacker's Delight, 5-1), which LLVM turns into one instruction.
-            ones = even[word] & present[word]
-            ones -= (ones >> np.uint64(1)) & np.uint64(0x5555555555555555)
-            ones = (ones & np.uint64(0x3333333333333333)) + ((ones >> np.uint64(2)) & np.uint64(0x3333333333333333))
-            ones = (ones + (ones >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-            total += np.int64((ones * np.uint64(0x0101010101010101)) >> np.uint64(56))
-        counts[query] += total
+            total += ones_of(odd[word])
+        counts[query] += 64 * words - total - missing

@@ -27,6 +27,7 @@ from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.terms import Terms
 from dpcore.kernel.tilt import Tilt
+from dpcore.kernel.weighted_sampler import Scores, UnitCounts
 from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount, rounded_rows
 from tests.audit.selection_laws import p_value as chances_p_value
 from tests.support import laws
@@ -72,6 +73,43 @@ def selection_is_right(currency: Currency, neighbours: Neighbours, rows: int, dr
 def sampling_is_right(n0: int) -> None:
     counts, law = laws.sampled(n0, 20_000)
     assert laws.p_value(counts, law(float(SLOPE))) > REJECT_BELOW
+
+
+def sampling_of_cells_is_right() -> None:
+    """4 rows in 2 marginals of 2 and 3 cells: the complement of a cell counts the other rows, once."""
+    tilt = Tilt(0.5, np.array([1, 0, 0, 1, 0]), 1, np.array([0.0, 0.0, 1.0, 0.0, -1.0]))
+    drawn = private_statistics(TABLE, Budget.pure(10**9)).sample(MARGINALS, Fraction(2), tilt, 4, 20_000)
+    counts = np.array([2, 2, 1, 1, 2])
+    scores = 2 * np.concatenate([counts, 4 - counts]) / 4 + tilt.log_weights()
+    assert laws.p_value(np.bincount(drawn, minlength=10), np.exp(scores)) > REJECT_BELOW
+
+
+def rejection_is_right() -> None:
+    """Four slots, two of them where the envelope is 6 % above the weight and two where it touches."""
+    tilt, exact = with_prior([0.0, 0.53 * math.log(2.0)]), UnitCounts(np.zeros(2, dtype=np.int32), 1)
+    drawn = weighted_sampler.draw(Scores.up_to_a_factor(Fraction(0), tilt, 1), exact, 500_000)
+    assert laws.p_value(np.bincount(drawn, minlength=4), np.exp(tilt.log_weights())) > REJECT_BELOW
+
+
+def requests_name_the_whole_tilt() -> None:
+    """A change of any part of a tilt is another request, of draws and of bits."""
+    tilt = Tilt(0.5, np.array([1, 0, 0, 1, 0]), 1, np.array([-1.0, -1.0, -2.0, -1.0, -1.0]), -2.0)
+    others = [
+        replace(tilt, step=0.25),
+        replace(tilt, hits=np.array([1, 0, 0, 0, 0])),
+        replace(tilt, done=2),
+        replace(tilt, prior=np.array([-1.0, -1.0, -2.0, -1.0, -1.5])),
+        replace(tilt, prior=None),
+        replace(tilt, constant=-3.0),
+    ]
+    found = set()
+    for one in [tilt, *others]:
+        journal = MemoryJournal()
+        private = private_statistics(TABLE, Budget.pure(9), journal=journal)
+        private.sample(COLUMNS, Fraction(1, 10), one, 4, 1)
+        private.retain(COLUMNS, np.zeros(1, dtype=np.int64), Fraction(1, 10), one, 4)
+        found |= {request for request, _ in journal.answers}
+    assert len(found) == 2 * (len(others) + 1)
 
 
 def bits_are_right(n0: int) -> None:
@@ -130,9 +168,10 @@ def certain_bits_are_refused() -> None:
 
 
 def weights_are_close() -> None:
-    offsets = np.array([-5.5e-17, -0.3, 0.7, 11.9])
-    exponents, mantissas = weighted_sampler.split_weights(0.0, np.zeros(4), offsets)
-    wanted = [2.0 ** (float(x) + 30) for x in offsets]
+    tilt, exact = with_prior([-5.5e-17, -0.3, 0.7, 11.9]), UnitCounts(np.zeros(4, dtype=np.int32), 9)
+    scores = Scores.of(Fraction(0), tilt, 9)
+    exponents, mantissas = weighted_sampler.split_weights(scores, exact, np.arange(4))
+    wanted = np.exp(tilt.log_weights()[:4]) * 2.0**30
     found = [m * 2.0**e for e, m in zip(exponents.tolist(), mantissas.tolist(), strict=True)]
     assert np.allclose(found, wanted, rtol=2.0**-29, atol=0)
 
@@ -140,7 +179,7 @@ def weights_are_close() -> None:
 def scores_that_are_no_numbers_are_refused() -> None:
     private = private_statistics(NoStatistics(TABLE.contribution), Budget.pure(1))
     for wrong in (np.nan, 5000.0):
-        with pytest.raises(ValueError, match="want at most"):
+        with pytest.raises(ValueError, match="want finite" if np.isnan(wrong) else "want at most 2"):
             private.sample(COLUMNS, Fraction(1, 9), with_prior([wrong] + [0.0] * 4), 5, 1)
         with pytest.raises(ValueError, match="not finite"):
             L1Error(np.array([wrong * 2**44, 0, 0, 0, 0]), np.ones(2), np.zeros(2))
@@ -270,6 +309,9 @@ CHECKS: dict[str, Check] = {
     "select, 3 rows": partial(selection_is_right, ZCDP, ADD_REMOVE, 3),
     "sample": partial(sampling_is_right, 50),
     "sample, clamped": partial(sampling_is_right, 10),
+    "sample, cells": sampling_of_cells_is_right,
+    "rejection": rejection_is_right,
+    "tilts named": requests_name_the_whole_tilt,
     "cost of draws": draws_cost_enough,
     "retain": partial(bits_are_right, 50),
     "cost of bits": bits_cost_enough,

@@ -154,6 +154,6 @@ TABLES = (
 VERBS = (
     AuditRow("measure", EVERY, _runs(Measuring, 2_500), {kind: (VerbCalls("measure"),) for kind in _EACH}),
     AuditRow("select", EVERY, _selecting, {Kind.MARGINALS: (VerbCalls("select"),)}),
-    AuditRow("sample", EVERY, _sampling, {kind: (VerbCalls("sample"),) for kind in _EACH[1:]}, one_row=True),
-    AuditRow("retain", EVERY, _retaining, {kind: (VerbCalls("retain"),) for kind in _EACH[1:]}, one_row=True),
+    AuditRow("sample", EVERY, _sampling, {kind: (VerbCalls("sample"),) for kind in _EACH}, one_row=True),
+    AuditRow("retain", EVERY, _retaining, {kind: (VerbCalls("retain"),) for kind in _EACH}, one_row=True),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -30,6 +29,7 @@ from dpcore.kernel.budget import Filter
 from dpcore.kernel.noise import add_noise, noisy_argmax
 from dpcore.kernel.scores import GRID, L1Error
 from dpcore.kernel.terms import Terms
+from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import Noise
 from jobs.ledger import records as ledger_records
 from jobs.ledger import releases as ledger_releases
@@ -41,6 +41,22 @@ from pipelines.engines import local, task
 from tests.audit import kernel_checks, pipeline_checks
 from tests.audit.kernel_checks import Check
 from tests.audit.section import Row, Size
+from tests.audit.wrong_draws import (
+    bits_by,
+    complement_hit_as_its_query,
+    complement_is_the_negative,
+    complement_of_n0,
+    complement_of_the_wrong_sign,
+    digest_without,
+    draws_by,
+    gaps_of,
+    hits_ignored,
+    prior_ignored,
+    rows_of_all_tables,
+    shares_of_the_raw_number,
+    span_that_skips_nan,
+    unclamped,
+)
 
 TITLE = "Planted bugs"
 CLAIM = (
@@ -129,22 +145,6 @@ def asked_before_reserved(self: Any, statistics: Any, *, unit: Any, budget: Any,
     ledger.reserve(budget)
 
 
-def with_complements(total_of: Callable[[int, int], float], clamp: bool = True) -> Callable[..., NDArray[np.float64]]:
-    """Counts and complements with another total for the complements, perhaps without a clamp."""
-
-    def wrong(self: Any, queries: Any, total: int) -> NDArray[np.float64]:
-        counts, units = self.of(queries), int(self.of(kernel.UnitCount())[0])
-        both = np.concatenate([counts, total_of(total, units) - counts])
-        return np.asarray(np.clip(both, 0, total) if clamp else both, dtype=np.float64)
-
-    return wrong
-
-
-def shares_of_the_raw_number(self: Any, queries: Any, total: int) -> NDArray[np.float64]:
-    counts, units = self.of(queries), self.of(kernel.UnitCount())
-    return np.asarray(np.concatenate([counts, units - counts]) / units * total, dtype=np.float64)
-
-
 def parts_with_exact_answers(self: L1Error) -> Any:
     return (np.random.default_rng().integers(9, size=5), np.ones(2, np.int64), np.zeros(2, np.int64))
 
@@ -185,20 +185,6 @@ def squares_of_real_rows(queries: Any) -> int:
 
 def largest_term_alone(queries: Any) -> int:
     return max(product_sensitivity.largest_l1(replace(queries, terms=(term,))) for term in queries.terms)
-
-
-def gaps_of(offset: Callable[[NDArray[np.float64]], float]) -> Callable[..., Counter[Fraction]]:
-    """All bits charged for one gap, and no chance refused."""
-
-    def wrong(slope: Fraction, offsets: NDArray[np.float64], drawn: NDArray[np.int64]) -> Counter[Fraction]:
-        return Counter({max(-(slope + Fraction(float(offset(offsets)))), Fraction(1, 2**20)): int(drawn.size)})
-
-    return wrong
-
-
-def maximum_that_nan_passes(slope: float, largest: float, offsets: NDArray[np.float64]) -> None:
-    if max(abs(slope) * largest, *np.abs(offsets).tolist()) > weighted_sampler.LARGEST_SCORE:
-        raise ValueError("a score is too large; want at most 2^4096")
 
 
 def finite_by_size(self: L1Error) -> None:
@@ -301,24 +287,36 @@ BUGS = [
     Bug("selection draws for the whole budget", Terms, "select_scale",
         lambda self, score, _: SELECT_SCALE(self, score, Fraction(1)), "select, pure"),
     Bug("shapes of scores unchecked", L1Error, "check", lambda *_: None, "shapes"),
-    Bug("complement of n0", exact_answers.ExactAnswers, "with_complements",
-        with_complements(lambda total, _: total), "sample"),
-    Bug("counts unclamped", exact_answers.ExactAnswers, "with_complements",
-        with_complements(lambda _, units: units, clamp=False), "sample, clamped"),
-    Bug("the raw number of units for n0", exact_answers.ExactAnswers, "with_complements",
-        shares_of_the_raw_number, "sample"),
-    Bug("slope twice too steep", weighted_sampler, "draw", lambda s, *given: DRAW(2 * s, *given), "sample"),
-    Bug("draws sorted by class alone", weighted_sampler, "_draw_classes",
-        lambda totals, size: np.full(size, int(np.argmax(totals)), dtype=np.int64), "sample"),
-    Bug("classes drawn evenly", entropy, "each_below", lambda bounds: np.zeros_like(bounds), "sample"),
+    Bug("complement of n0", weighted_sampler, "draw", draws_by(complement_of_n0), "sample"),
+    Bug("counts unclamped", weighted_sampler, "draw", draws_by(unclamped), "sample, clamped"),
+    Bug("the raw number of units for n0", weighted_sampler, "draw", draws_by(shares_of_the_raw_number), "sample"),
+    Bug("hits ignored", weighted_sampler, "draw", draws_by(hits_ignored), "sample"),
+    Bug("prior ignored", weighted_sampler, "draw", draws_by(prior_ignored), "sample"),
+    Bug("complement: the negative of its query", weighted_sampler, "draw",
+        draws_by(complement_is_the_negative), "sample"),
+    Bug("complement: hits of the wrong sign", weighted_sampler, "draw",
+        draws_by(complement_of_the_wrong_sign), "sample"),
+    Bug("complement: hits of its query", weighted_sampler, "draw", draws_by(complement_hit_as_its_query), "sample"),
+    Bug("complement of a cell in the rows of all tables", exact_answers.ExactAnswers, "counted",
+        rows_of_all_tables, "sample, cells"),
+    Bug("slope twice too steep", weighted_sampler, "draw",
+        lambda scores, *given: DRAW(replace(scores, slope=2 * scores.slope), *given), "sample"),
+    Bug("every proposal accepted", weighted_sampler, "_accepts",
+        lambda rests, *_: np.ones(rests.size, dtype=np.bool_), "rejection"),
+    *[Bug(f"a request forgets the tilt's {name}", Tilt, "digest", digest_without(name), "tilts named")
+      for name in ("step", "hits", "done", "prior", "constant")],
+    Bug("targets drawn evenly", entropy, "each_below", lambda bounds: np.zeros_like(bounds), "sample"),
     Bug("replacing moves a draw in one direction", Terms, "draw_range",
         lambda self, slope, total: abs(slope) / total + 4 * weighted_sampler.XI, "cost of draws"),
     Bug("weights taken as exact", terms, "XI", Fraction(0), "cost of draws"),
     Bug("table of powers shifted", weighted_sampler, "_TABLE", np.roll(weighted_sampler._TABLE, 1), "weights"),
-    Bug("NaN passes the limit of scores", weighted_sampler, "check_scores", maximum_that_nan_passes, "no numbers"),
+    Bug("NaN passes the prior of a tilt", Tilt, "_span", staticmethod(span_that_skips_nan), "no numbers"),
+    Bug("scores of any size", weighted_sampler, "check_scores", lambda *_: None, "no numbers"),
     Bug("NaN passes the limit of estimates", L1Error, "__post_init__", finite_by_size, "no numbers"),
-    Bug("bits of the complement from n0", exact_answers.ExactAnswers, "with_complements",
-        with_complements(lambda total, _: total), "retain"),
+    Bug("bits of the complement from n0", weighted_sampler, "split_weights", bits_by(complement_of_n0), "retain"),
+    Bug("bits without hits", weighted_sampler, "split_weights", bits_by(hits_ignored), "retain"),
+    Bug("bits of the complement: hits of its query", weighted_sampler, "split_weights",
+        bits_by(complement_hit_as_its_query), "retain"),
     Bug("one word for all bits", entropy, "words", lambda count: np.repeat(WORDS(1), count), "retain"),
     Bug("bits twice as likely", bernoulli, "bits", lambda e, m: BITS(np.minimum(e + 1, -1), m), "retain"),
     Bug("only accepted bits charged", kernel.PrivateStatistics, "_answer",

@@ -7,6 +7,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -18,9 +19,12 @@ from dpcore.kernel import bernoulli, weighted_sampler
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.noise import noisy_argmax
 from dpcore.kernel.sensitivity import Neighbours
+from dpcore.kernel.tilt import Tilt
+from dpcore.kernel.weighted_sampler import Scores, UnitCounts
 from tests.audit.section import Row, Size
 from tests.support import laws
 from tests.support.private import private_statistics
+from tests.support.tilts import with_prior
 
 TITLE = "Selections, draws and acceptance bits"
 CLAIM = (
@@ -137,14 +141,28 @@ def _samples(size: Size) -> Iterator[Case]:
             return _normalised(float(laws.SLOPE) * factor * laws.shares(n0) + laws.OFFSETS)
 
         yield Case("sample", "verb", name, draws, draw, law)
-    powers = np.array([0.0, 0.0, -1e-300, -1.0, -3.5, -19.25, -300.0, -4096.0])
+    tilt = Tilt(150.0, np.array([0, 1, 0, 0, 0, 2, 0, 18]), 18, np.array([0.0, 0.0, -1e-300, -1, -3.5, -19.25, 2, 0]))
 
     def extreme(n: int) -> Counts:
-        drawn = weighted_sampler.draw(0.0, np.zeros(8), powers, n)
-        return np.bincount(drawn, minlength=8)[None, :]
+        scores, exact = Scores.up_to_a_factor(Fraction(0), tilt, 1), UnitCounts(np.zeros(8, dtype=np.int32), 1)
+        return np.bincount(weighted_sampler.draw(scores, exact, n), minlength=16)[None, :]
 
-    yield Case("sample", "direct", "log-weights of 0 to -4096", draws, extreme,
-               lambda factor: _normalised(powers * factor * math.log(2.0)))  # fmt: skip
+    yield Case("sample", "direct", "log-weights of 2 to -2700", draws, extreme,
+               lambda factor: _normalised(tilt.log_weights() * factor))  # fmt: skip
+    many = 2000  # Blocks, the last of them short.
+    steps = Tilt(0.5, np.arange(many) % 4, 3)
+
+    def in_blocks(n: int) -> Counts:
+        counts = np.arange(many, dtype=np.int32)
+        drawn = weighted_sampler.draw(Scores.up_to_a_factor(laws.SLOPE, steps, many), UnitCounts(counts, many), n)
+        return np.bincount(drawn, minlength=2 * many).reshape(-1, 40).sum(axis=1)[None, :]
+
+    def of_blocks(factor: float) -> Chances:
+        shares = np.concatenate([np.arange(many), many - np.arange(many)]) / many
+        chances = _normalised(float(laws.SLOPE) * factor * shares + steps.log_weights())
+        return np.asarray(chances.reshape(-1, 40).sum(axis=1))[None, :]
+
+    yield Case("sample", "direct", "4,000 slots in 32 blocks, counted in 100 runs of 40", draws, in_blocks, of_blocks)
 
 
 def _bits(size: Size) -> Iterator[Case]:
@@ -164,9 +182,11 @@ def _bits(size: Size) -> Iterator[Case]:
 
         yield Case("retain", "verb", name, draws, draw, law)
     powers = np.array([-(2.0**-20), -0.5, -1.0, -2.25, -12.0, -33.0, -34.5, -1000.0])
+    tilt = with_prior((powers * math.log(2.0)).tolist())
 
     def extreme(n: int) -> Counts:
-        weights = weighted_sampler.split_weights(0.0, np.zeros(n), np.tile(powers, n // 8))
+        scores, exact = Scores.of(Fraction(0), tilt, 1), UnitCounts(np.zeros(8, dtype=np.int32), 1)
+        weights = weighted_sampler.split_weights(scores, exact, np.tile(np.arange(8), n // 8))
         accepted = bernoulli.bits(*weights).reshape(-1, 8).sum(axis=0)
         return np.stack([accepted, n // 8 - accepted], axis=1)
 

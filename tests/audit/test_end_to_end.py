@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.stats import beta
 
 from dpcore.kernel import scales, terms, weighted_sampler
 from dpcore.kernel.budget import Currency
+from dpcore.kernel.weighted_sampler import Scores
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from tests.audit.end_to_end import DELTA, EPSILONS, FAMILY_ERROR, Case, audit, cases, claim_of, run
 from tests.audit.lower_bounds import Loss, choose_event, epsilon_loss, largest_chance, least_chance, mu_loss, rho_loss
@@ -58,6 +60,10 @@ def scaled(function: Callable[..., float], factor: float) -> Callable[..., float
     return lambda *given: function(*given) * factor
 
 
+def steeper(scores: Scores, factor: float) -> Scores:
+    return replace(scores, slope=factor * scores.slope)
+
+
 HALF_THE_NOISE = (terms, "noise_scale", scaled(scales.noise_scale, 0.5))
 DRAW, SPLIT = weighted_sampler.draw, weighted_sampler.split_weights
 PLANTED: list[tuple[str, tuple[Any, str, Any], Currency, Callable[[Any], Trial], int]] = [
@@ -67,10 +73,11 @@ PLANTED: list[tuple[str, tuple[Any, str, Any], Currency, Callable[[Any], Trial],
     ("half the noise of whole runs", HALF_THE_NOISE, Currency.PURE, lambda c: one_marginal(Laplace(), c), 1_000),
     ("selections twice too sharp", (terms, "selection_scale", scaled(scales.selection_scale, 0.5)), Currency.PURE,
      Selecting, 1_000),
-    ("slope twice too steep", (weighted_sampler, "draw", lambda slope, *given: DRAW(2 * slope, *given)), Currency.GDP,
+    ("slope twice too steep",
+     (weighted_sampler, "draw", lambda scores, *given: DRAW(steeper(scores, 2), *given)), Currency.GDP,
      lambda claim: Sampling(claim, -2.0), 20_000),
     ("chances of bits half as steep again",
-     (weighted_sampler, "split_weights", lambda slope, *given: SPLIT(1.5 * slope, *given)), Currency.PURE,
+     (weighted_sampler, "split_weights", lambda scores, *given: SPLIT(steeper(scores, 1.5), *given)), Currency.PURE,
      Retaining, 20_000),
 ]  # fmt: skip
 

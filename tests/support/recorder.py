@@ -90,9 +90,13 @@ class Samplers:
             public = (currency.value, scale, len(scores))
             return self._draw("argmax", (scores,), public, lambda: argmax(scores, currency, scale))
 
-        def weighted(slope: float, counts: Any, offsets: Any, size: int) -> Any:
-            public = (slope, digest(offsets), size, len(counts))
-            return self._draw("sample", (counts,), public, lambda: draw(slope, counts, offsets, size))
+        def weighted(scores: Any, exact: Any, size: int) -> Any:
+            # What a draw sees of the data: counts of the queries and of their complements, clamped.
+            both = np.concatenate([exact.counts, exact.units - exact.counts])
+            seen = np.minimum(both, scores.total).astype(np.float64)
+            named = (scores.step, scores.done, scores.shift, scores.constant, digest(scores.hits), digest(scores.prior))
+            public = (scores.slope, size, len(seen), *named)
+            return self._draw("sample", (seen,), public, lambda: draw(scores, exact, size))
 
         def coins(exponents: Any, mantissas: Any) -> Any:
             return self._draw("bits", (exponents, mantissas), (len(exponents),), lambda: bits(exponents, mantissas))
@@ -287,7 +291,7 @@ def _argmax_cost(first: Draw, neighbour: Draw, currency: Currency) -> float:
 
 def _sample_cost(first: Draw, neighbour: Draw, currency: Currency) -> float:
     moves = (neighbour.seen[0] - first.seen[0]) * first.public[0] * math.log(2.0)
-    return first.public[2] * range_cost(float(np.ptp(moves)), currency)
+    return first.public[1] * range_cost(float(np.ptp(moves)), currency)
 
 
 def _bits_cost(first: Draw, neighbour: Draw, currency: Currency) -> float:

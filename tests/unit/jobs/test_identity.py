@@ -19,7 +19,7 @@ from tests.support.datasets import ROOT
 SCHEMA = Schema((Attribute("sex", Kind.CATEGORICAL, values=("f", "m")),))
 
 
-def identity(schema: Schema | None = SCHEMA, **changes: dict[str, Any]) -> str:
+def identity(schema: Schema | None = SCHEMA, files: dict[str, str] | None = None, **changes: dict[str, Any]) -> str:
     document: dict[str, dict[str, Any]] = {
         "dataset": {"name": "x", "snapshot": "1", "path": "p", "shape": "table", "unit": "u", "schema": "s"},
         "privacy": {"epsilon": 1, "delta": 0},
@@ -30,7 +30,7 @@ def identity(schema: Schema | None = SCHEMA, **changes: dict[str, Any]) -> str:
     }
     for section, values in changes.items():
         document[section] = {**document[section], **values}
-    return release_id(parse_config(document), schema)
+    return release_id(parse_config(document), schema, files)
 
 
 SAME: list[dict[str, dict[str, Any]]] = [
@@ -75,6 +75,15 @@ def test_so_does_the_meaning_of_the_schema() -> None:
         Schema((Attribute("sex", Kind.CATEGORICAL, values=("f", "m"), column="gender"),)),
     ]
     assert len({identity(schema) for schema in [SCHEMA, *others]}) == 4
+
+
+def test_so_does_the_meaning_of_public_files_and_not_their_names() -> None:
+    def listed(name: str, digest: str) -> str:
+        document = {"conjunctions": {"file": name}, "marginals": None}
+        return identity(files={"workload.conjunctions.file": digest}, workload=document)
+
+    assert listed("q.csv", "a1") == listed("elsewhere/q.parquet", "a1") != listed("q.csv", "b2")
+    assert len({listed("q.csv", "a1"), identity(), identity(files={"workload.conjunctions.file": "a1"})}) == 3
 
 
 def test_so_does_the_version(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.queries import Conjunctions, Marginals
+from dpcore.queries import Conjunctions, Marginals, Parities
+from dpcore.workload import conjunctive
 from jobs.config import Config, parse_config
+from jobs.public_files import PublicFiles
 from jobs.workloads import _cells, workload_of
 from pipelines.attributes import Attribute, Kind
 from pipelines.layout import BasketLayout, TableLayout
@@ -88,6 +90,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"conjunctions": {"count": 5, "order": 2, "attributes": ["a", "zz"]}}, "table", "zz"),
     ({"conjunctions": {"count": 5, "order": 3, "attributes": ["a", "b"]}}, "table", "order 3"),
     ({"conjunctions": {"count": 10_000, "order": 2}}, "baskets", "distinct"),
+    ({"parities": {"order": 3, "count": 30_000}}, "baskets", r"want 1 \.\. 20875"),
+    ({"parities": {"order": 2, "attributes": ["a", "zz"]}}, "table", "zz"),
 ]
 
 
@@ -116,10 +120,65 @@ def test_popular_columns_come_first_and_any_popularity_gives_the_count(popular: 
     asked = {"conjunctions": {"count": 30, "order": 3, "weights": "noisy_popularity", "seed": 1}}
     popularity = np.zeros(50)
     popularity[:popular] = 100.0
-    queries = workload_of(config(asked, "baskets"), BASKETS, popularity).queries
+    queries = workload_of(config(asked, "baskets"), BASKETS, popularity=popularity).queries
     assert isinstance(queries, Conjunctions)
     assert queries.size == 30
     if popular == 10:
         assert queries.columns.max() < 10
     if popular == 2:
         assert np.mean(queries.columns < 2) > 0.3
+
+
+def test_public_weights_choose_columns_and_seeds_choose_queries() -> None:
+    asked = {"count": 20, "order": 3, "weights": "file", "weights_file": "w.csv"}
+    files = PublicFiles(weights=np.arange(50.0) * (np.arange(50) > 41))
+    chosen = [
+        workload_of(config({"conjunctions": {**asked, "seed": seed}}, "baskets"), BASKETS, files).queries
+        for seed in (1, 1, 2)
+    ]
+    assert chosen[0].digest() == chosen[1].digest() != chosen[2].digest()
+    assert all(isinstance(queries, Conjunctions) and queries.columns.min() > 41 for queries in chosen)
+    with pytest.raises(ConfigError, match="only 56 distinct"):
+        workload_of(config({"conjunctions": {**asked, "count": 57}}, "baskets"), BASKETS, files)
+
+
+def test_public_weights_stay_within_the_chosen_attributes() -> None:
+    files = PublicFiles(weights=np.ones(14))
+    asked = {"count": 9, "order": 2, "weights": "file", "weights_file": "w", "attributes": ["a", "d"]}
+    queries = workload_of(config({"conjunctions": asked}), TABLE, files).queries
+    assert isinstance(queries, Conjunctions)
+    assert set(TABLE.view.group_of_column()[queries.columns].ravel()) == {0, 3}
+
+
+def test_listed_queries_are_the_workload() -> None:
+    listed = conjunctive(Conjunctions.single_columns(BASKETS.view))
+    asked = {"conjunctions": {"file": "q.csv"}}
+    assert workload_of(config(asked, "baskets"), BASKETS, PublicFiles(queries=listed)) is listed
+
+
+def test_parities() -> None:
+    every = workload_of(config({"parities": {"order": 2}}), TABLE)
+    assert isinstance(every.queries, Parities)
+    telling = [1, 3, 4, 5]  # Of the two columns of a one counts.
+    assert every.queries.size == sum(telling) + sum(x * y for x, y in combinations(telling, 2))
+    some = workload_of(config({"parities": {"order": 3, "count": 40, "seed": 2}}, "baskets"), BASKETS)
+    assert isinstance(some.queries, Parities)
+    assert some.queries.size == 40
+    assert (some.weights == 1).all()
+    other = workload_of(config({"parities": {"order": 3, "count": 40, "seed": 3}}, "baskets"), BASKETS)
+    assert other.queries.digest() != some.queries.digest()
+
+
+@pytest.mark.parametrize("count", [None, 4])
+def test_parities_stay_within_the_chosen_attributes(count: int | None) -> None:
+    asked = {"order": 2, "attributes": ["b", "a"]} | ({"count": count} if count else {})
+    queries = workload_of(config({"parities": asked}), TABLE).queries
+    assert isinstance(queries, Parities)
+    assert queries.size == (count or 7)
+    assert set(queries.columns.ravel()) - {-1} <= {1, 2, 3, 4}
+
+
+def test_too_many_parities_are_refused_before_they_are_made() -> None:
+    wide = BasketLayout("user", "item", 17_770)
+    with pytest.raises(DomainTooLargeError, match="935,214,086,975 cells"):
+        workload_of(config({"parities": {"order": 3}}, "baskets"), wide)

@@ -112,7 +112,28 @@ def test_no_conjunction_counts_more_than_all_units() -> None:
     baskets = TinyBaskets(view, np.eye(3, dtype=bool), 3)
     queries = Conjunctions.single_columns(view)
     with pytest.raises(IntegrityError, match="more than all units"):
-        ExactAnswers(Wrong(lambda old: old + 3 if old.size > 1 else old, baskets)).with_complements(queries, 9)
+        ExactAnswers(Wrong(lambda old: old + 3 if old.size > 1 else old, baskets)).counted(queries)
+
+
+def test_rows_are_units_where_each_holds_one_so_that_cells_need_no_further_pass() -> None:
+    watched = WatchedStatistics(TABLE)
+    exact = ExactAnswers(watched)
+    found = exact.counted(BOTH)
+    assert found.counts.tolist() == [2, 2, 1, 1, 2]
+    assert found.units == 4
+    assert exact.counted(Marginals(DOMAIN, BOTH.cliques)) is found  # As the next round asks.
+    assert len(watched.requests) == 1
+    assert exact.counted(COLUMNS).units == 4
+    assert len(watched.requests) == 3  # The columns, and the number of units.
+
+
+@pytest.mark.parametrize(("units", "kind"), [((1 << 31) - 1, np.int32), (1 << 31, np.int64)])
+def test_counts_are_kept_in_a_type_that_holds_all_units(units: int, kind: type) -> None:
+    wrong = Wrong(lambda old: np.array([units]) if old.size == 1 else np.full(5, units))
+    found = ExactAnswers(wrong).counted(COLUMNS)
+    assert found.counts.dtype == kind
+    assert found.counts.tolist() == [units] * 5
+    assert found.units == units
 
 
 def test_a_wrong_aggregate_is_charged_and_never_answered() -> None:

@@ -13,76 +13,143 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpcore.kernel import entropy, weighted_sampler
-from dpcore.kernel.weighted_sampler import LARGEST_SCORE, XI, check_scores, draw
+from dpcore.kernel.tilt import Tilt
+from dpcore.kernel.weighted_sampler import LARGEST_SCORE, XI, Scores, UnitCounts, check_scores, draw, split_weights
+from tests.support.tilts import flat, with_prior
 
-WORDS = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20)
-
-
-def weights_of(slope: float, counts: NDArray[np.float64], offsets: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Exponent and mantissa of each slot's integer weight mantissa * 2^(exponent - 30)."""
-    split = weighted_sampler.split_weights(slope, counts, offsets)
-    return list(zip(*(part.tolist() for part in split), strict=True))
+SLOTS = 2 * weighted_sampler._BLOCK
+UNITS = 1000
+LARGEST = 2839.0  # In nats, a little below 2^12 powers of two.
 
 
-def relative_error(weight: tuple[int, int], slope: float, count: float, offset: float) -> Fraction:
-    """|w / 2^x - 1| for the exact real x = slope * count + offset of the given doubles, to 40 digits."""
-    x = Fraction(slope) * Fraction(count) + Fraction(offset)
-    exponent, mantissa = weight
+def counted(counts: list[int], units: int = UNITS, kind: type = np.int32) -> UnitCounts:
+    return UnitCounts(np.array(counts, dtype=kind), units)
+
+
+def power_of(nats: Fraction) -> Decimal:
+    """exp to 60 digits."""
     with localcontext() as context:
-        context.prec = 40
-        rest = x - exponent
-        power = (Decimal(2).ln() * Decimal(rest.numerator) / Decimal(rest.denominator)).exp()
-        return abs(Fraction(mantissa, 2**30) / Fraction(power) - 1)
+        context.prec = 60
+        return (Decimal(nats.numerator) / Decimal(nats.denominator)).exp()
 
 
-def check(slope: float, counts: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
-    check_scores(slope, float(counts.max()), offsets)
-    for weight, count, offset in zip(weights_of(slope, counts, offsets), counts, offsets, strict=True):
-        assert relative_error(weight, slope, float(count), float(offset)) <= XI
+def weights_of(scores: Scores, exact: UnitCounts) -> list[Fraction]:
+    exponents, mantissas = split_weights(scores, exact, np.arange(2 * exact.counts.size))
+    pairs = zip(exponents.tolist(), mantissas.tolist(), strict=True)
+    return [Fraction(mantissa) * Fraction(2) ** (exponent - 30) for exponent, mantissa in pairs]
+
+
+def log_weights(slope: Fraction, tilt: Tilt, total: int, exact: UnitCounts) -> list[Fraction]:
+    """slope c / n0 + prior - step hits + constant, exactly: first of the queries, then of the complements."""
+    prior = [0.0] * tilt.size if tilt.prior is None else tilt.prior.tolist()
+    found = []
+    for hits, counts in (
+        (tilt.hits.tolist(), exact.counts.tolist()),
+        ([tilt.done - hit for hit in tilt.hits.tolist()], [exact.units - count for count in exact.counts.tolist()]),
+    ):
+        for own, hit, count in zip(prior, hits, counts, strict=True):
+            public = Fraction(own) - Fraction(tilt.step) * hit + Fraction(tilt.constant)
+            found.append(slope * min(count, total) / total + public)
+    return found
 
 
 @settings(max_examples=300)
 @given(
-    slope=st.floats(-1.0, 1.0),
-    count=st.integers(0, 4096),
-    offset=st.floats(-LARGEST_SCORE, LARGEST_SCORE),
+    slope=st.fractions(Fraction(-LARGEST), Fraction(LARGEST), max_denominator=10**6),
+    step=st.floats(0, 1),
+    hits=st.integers(0, 2839),
+    count=st.integers(0, UNITS),
+    prior=st.floats(-LARGEST, LARGEST),
+    constant=st.floats(-LARGEST, LARGEST),
+    total=st.sampled_from([1, 999, 1000, 1001, 2**40]),
 )
-@example(slope=0.0, count=0, offset=-5.551115123125783e-17)  # x - floor(x) rounds up to 1.
-@example(slope=0.0, count=0, offset=-1e-300)
-@example(slope=0.0, count=0, offset=-(2.0**-53))
-@example(slope=1.0, count=4096, offset=-4096.0)
-@example(slope=-1.0, count=4096, offset=-4096.0)
-@example(slope=0.1, count=3, offset=-0.30000000000000004)
-def test_a_weight_is_within_the_stated_relative_error(slope: float, count: int, offset: float) -> None:
-    check(slope, np.array([float(count)]), np.array([offset]))
+@example(slope=Fraction(LARGEST), step=1.0, hits=2839, count=1000, prior=0.0, constant=0.0, total=1000)
+@example(slope=Fraction(1, 3), step=0.1, hits=3, count=1, prior=-5e-17, constant=0.0, total=1000)
+@example(slope=Fraction(-LARGEST), step=1.0, hits=2839, count=1000, prior=-LARGEST, constant=-LARGEST, total=1000)
+def test_a_weight_is_within_the_stated_relative_error(
+    slope: Fraction, step: float, hits: int, count: int, prior: float, constant: float, total: int
+) -> None:
+    """Of exp(slope c / n0 + tilt) for the numbers that the caller gave, every rounding on the way included."""
+    tilt, exact = Tilt(step, np.array([hits]), 2839, np.array([prior]), constant), counted([count])
+    wanted = log_weights(slope, tilt, total, exact)
+    for weight, nats in zip(weights_of(Scores.of(slope, tilt, total), exact), wanted, strict=True):
+        assert abs(weight / Fraction(power_of(nats)) - 1) <= XI
 
 
-def test_weights_are_within_the_stated_error_around_every_step_of_the_table() -> None:
-    steps = np.arange(-512, 513) / 256
-    offsets = np.concatenate([steps, np.nextafter(steps, -9), np.nextafter(steps, 9), steps + 1 / 512])
-    check(0.0, np.zeros(offsets.size), offsets)
-
-
-def test_weights_are_within_the_stated_error_where_count_and_offset_nearly_cancel() -> None:
+def test_weights_are_within_the_stated_error_where_count_and_tilt_nearly_cancel() -> None:
     generator = np.random.default_rng(3)
-    counts = generator.integers(1, 500_000, 1000).astype(np.float64)
-    slope = 4000.0 / 500_000
-    check(slope, counts, -slope * counts + generator.normal(size=1000) * 2.0 ** generator.integers(-60, 2, 1000))
+    counts = generator.integers(1, 500_000, 500)
+    noise = generator.normal(size=500) * 2.0 ** generator.integers(-60, 2, 500)
+    slope, exact = Fraction(2800), counted(counts.tolist(), 500_000)
+    tilt = with_prior((-2800.0 / 500_000 * counts + noise).tolist())
+    wanted = log_weights(slope, tilt, 500_000, exact)
+    for weight, nats in zip(weights_of(Scores.of(slope, tilt, 500_000), exact), wanted, strict=True):
+        assert abs(weight / Fraction(power_of(nats)) - 1) <= XI
+
+
+def split(powers: NDArray[np.float64]) -> list[tuple[int, int]]:
+    parts = weighted_sampler._split(powers, weighted_sampler._TABLE, weighted_sampler._LN2)
+    return list(zip(*(part.tolist() for part in parts), strict=True))
+
+
+def test_powers_of_two_are_right_around_every_step_of_the_table() -> None:
+    steps = np.arange(-512, 513) / 256
+    powers = np.concatenate([steps, np.nextafter(steps, -9), np.nextafter(steps, 9), steps + 1 / 512, [-5.5e-17]])
+    with localcontext() as context:
+        context.prec = 40
+        for x, (exponent, mantissa) in zip(powers.tolist(), split(powers), strict=True):
+            rest = Fraction(x) - exponent
+            power = (Decimal(2).ln() * Decimal(rest.numerator) / Decimal(rest.denominator)).exp()
+            assert abs(Fraction(mantissa, 2**30) / Fraction(power) - 1) <= Fraction(1, 2**30) + Fraction(1, 2**44)
+            assert 2**30 <= mantissa < 2**31
+
+
+def test_only_ratios_count_for_draws_and_everything_for_bits() -> None:
+    tilt, exact = with_prior([5.0, 3.0], constant=-7.0), counted([10, 20])
+    relative, absolute = (
+        [float(weight) for weight in weights_of(make(Fraction(1), tilt, UNITS), exact)]
+        for make in (Scores.up_to_a_factor, Scores.of)
+    )
+    assert np.allclose(np.array(relative), np.array(absolute) * np.exp(7.0 - 5.0))
+    assert np.allclose(absolute[0], np.exp(0.01 + 5.0 - 7.0))
+
+
+def test_a_prior_of_zeros_is_no_prior_and_the_type_of_counts_is_all_one() -> None:
+    tilt = Tilt(0.3, np.array([0, 1, 2]), 2)
+    zeros = Tilt(0.3, np.array([0, 1, 2]), 2, np.zeros(3))
+    found = {
+        tuple(weights_of(Scores.of(Fraction(3, 2), own, 70), counted([0, 50, 99], 100, kind)))
+        for own in (tilt, zeros)
+        for kind in (np.int32, np.int64)
+    }
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize(
-    ("slope", "largest", "offsets"),
+    ("slope", "tilt"),
     [
-        (1.0, 4097.0, [0.0]),
-        (-2.0, 2049.0, [0.0]),
-        (0.0, 1.0, [0.0, -4097.0]),
-        (0.0, 1.0, [np.nan]),
-        (0.0, 1.0, [np.inf]),
+        (Fraction(2840), flat(1)),
+        (Fraction(-2840), flat(1)),
+        (Fraction(0), flat(1, 2840.0)),
+        (Fraction(0), with_prior([0.0, -2840.0])),
+        (Fraction(0), with_prior([-1e308, 1e308])),
+        (Fraction(0), Tilt(1.0, np.array([0]), 2840)),
+        (Fraction(0), Tilt(1e308, np.array([0]), 2840)),
     ],
 )
-def test_scores_beyond_the_proof_are_refused(slope: float, largest: float, offsets: list[float]) -> None:
+def test_scores_beyond_the_proof_are_refused(slope: Fraction, tilt: Tilt) -> None:
     with pytest.raises(ValueError, match="want at most 2\\^4096"):
-        check_scores(slope, largest, np.array(offsets))
+        Scores.of(slope, tilt, 10)
+    if tilt.constant == 0:
+        with pytest.raises(ValueError, match="want at most 2\\^4096"):
+            Scores.up_to_a_factor(slope, tilt, 10)
+
+
+def test_no_part_of_a_score_may_be_no_number() -> None:
+    for parts in [(np.nan, 0.0), (0.0, np.nan), (0.0, np.inf), (-LARGEST_SCORE * 1.001,)]:
+        with pytest.raises(ValueError, match="want at most"):
+            check_scores(*parts)
+    check_scores(LARGEST_SCORE, -LARGEST_SCORE)
 
 
 @given(st.lists(st.integers(1, 2**63), min_size=1, max_size=50))
@@ -98,85 +165,129 @@ def test_bounded_words_reject_and_never_wrap(monkeypatch: pytest.MonkeyPatch) ->
     assert entropy.each_below(np.array([5, 4], dtype=np.uint64)).tolist() == [4, 3]
 
 
+def raised(powers: NDArray[np.float64], lift: int) -> list[int]:
+    """u of each score: the envelope of one whole block."""
+    scores = np.full(SLOTS, -9.0)
+    scores[: powers.size] = powers
+    weighted_sampler._raise_block(scores.view(np.int64), scores, weighted_sampler._BLOCK, lift)
+    return [int(u) for u in scores.view(np.int64)[: powers.size]]
+
+
 @given(
-    totals=st.lists(st.one_of(st.just(0), st.integers(1, 2**63 - 1)), min_size=1, max_size=12).filter(
-        lambda totals: totals[-1] > 0
-    ),
-    words=WORDS,
+    powers=st.lists(st.floats(-3 * LARGEST_SCORE, 3 * LARGEST_SCORE), min_size=1, max_size=SLOTS),
+    power=st.integers(30, 36),
 )
-def test_a_class_is_the_one_in_which_the_uniform_real_falls(totals: list[int], words: list[int]) -> None:
-    """Words are followed by zero bits for ever, so the real they reveal is exactly word / 2^64."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entropy, "words", lambda count: np.array(words, dtype=np.uint64))
-        patch.setattr(entropy, "below", lambda bound: 0)
-        found = weighted_sampler._draw_classes(np.array(totals, dtype=np.uint64), len(words))
-    assert found.tolist() == [class_of(Fraction(word, 2**64), totals) for word in words]
+@example(powers=[0.0, -(2.0**-53), -0.5, 2.0**-40, -1e-300], power=36)
+def test_no_weight_passes_its_envelope(powers: list[float], power: int) -> None:
+    """And the envelope is at most 1.07 times the weight, plus 2 of 2^power."""
+    lift = power - int(np.floor(max(powers))) - 1
+    array = np.array(powers)
+    for u, (exponent, mantissa) in zip(raised(array, lift), split(array), strict=True):
+        lifted = Fraction(mantissa) * Fraction(2) ** (exponent - 30 + lift)
+        assert lifted <= u <= lifted * Fraction(107, 100) + 2
+        assert u < 2 ** (power + 1)
 
 
-def class_of(real: Fraction, totals: list[int]) -> int:
-    """The class in which a real in [0, 1) falls when class c has the chance totals[c] 2^c / sum."""
-    mass = [Fraction(total * 2**group) for group, total in enumerate(totals)]
-    reached = Fraction(0)
-    for group, chance in enumerate(mass):
-        reached += chance / sum(mass)
-        if real < reached:
-            return group
-    raise AssertionError("the chances sum to less than 1")
+def made(queries: int, seed: int = 0) -> weighted_sampler._Parts:
+    """Parts of random scores."""
+    generator = np.random.default_rng(seed)
+    hits = generator.integers(0, 8, queries)
+    tilt = Tilt(0.9, hits, 7, generator.normal(size=queries))
+    return Scores.up_to_a_factor(Fraction(5), tilt, 900).parts(counted(generator.integers(0, 1001, queries).tolist()))
 
 
-@pytest.mark.parametrize(
-    ("later", "wanted"),
-    [([0], 0), ([2**64 // 3 - 1], 0), ([2**64 // 3 + 1], 1), ([2**64 // 3, 0], 0), ([2**64 // 3, 2**64 - 1], 1)],
-)
-def test_a_word_on_a_threshold_draws_further_words(
-    monkeypatch: pytest.MonkeyPatch, later: list[int], wanted: int
+@pytest.mark.parametrize("queries", [1, 63, 64, 65, 150])
+def test_a_target_falls_on_the_slot_whose_part_of_the_envelope_holds_it(queries: int) -> None:
+    """Blocks of 64 queries and then their complements; the last block may be shorter. Targets at every edge."""
+    parts = made(queries)
+    lift, sums = weighted_sampler._envelope(parts)
+    slots, us = [], []
+    for first in range(0, queries, 64):
+        here = np.arange(first, min(queries, first + 64))
+        block = np.concatenate([here, queries + here])
+        slots += block.tolist()
+        us += raised(weighted_sampler._score_of(block, parts), lift)
+    ends = np.cumsum(us)
+    assert np.cumsum(sums).tolist() == [int(ends[min(2 * queries, 128 * (b + 1)) - 1]) for b in range(len(sums))]
+    targets = np.sort(np.concatenate([ends - 1, ends - us, ends - 1])).astype(np.int64)
+    found, rests = weighted_sampler._locate(targets, np.cumsum(sums), lift, parts)
+    places = np.searchsorted(ends, targets, side="right")
+    assert found.tolist() == [slots[place] for place in places]
+    assert rests.tolist() == [int(t - ends[p] + us[p]) for t, p in zip(targets, places, strict=True)]
+
+
+def test_envelopes_of_many_and_of_few_slots_fit_their_integers() -> None:
+    for queries in (1, 5000):
+        parts = Scores.up_to_a_factor(Fraction(0), flat(queries), 10).parts(counted([5] * queries))
+        lift, sums = weighted_sampler._envelope(parts)
+        assert lift == 35
+        assert sums.sum() == 2 * queries * raised(np.zeros(1), lift)[0]
+
+
+@pytest.mark.parametrize(("exponent", "lift"), [(0, 3), (-1, 3), (-3, 2), (-33, 4), (-70, 5), (2, 30)])
+def test_a_rest_is_accepted_with_exactly_what_its_slot_weighs(
+    exponent: int, lift: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chances 1/3 and 2/3: the bits of 1/3 are 0101..., so words equal to floor(2^64 / 3) decide nothing."""
-    supply = iter(later)
-    monkeypatch.setattr(entropy, "words", lambda count: np.full(count, 2**64 // 3, dtype=np.uint64))
-    monkeypatch.setattr(entropy, "below", lambda bound: next(supply))
-    assert weighted_sampler._draw_classes(np.array([1, 1], dtype=np.uint64), 1).tolist() == [wanted]
-    assert next(supply, None) is None
+    """The chances of the rests 0, 1, 2 and so on sum to 2^lift w: those below its whole part surely, then its rest."""
+    mantissa = 1_500_000_001
+    lifted = Fraction(mantissa) * Fraction(2) ** (exponent - 30 + lift)
+    whole = int(lifted)
+    rests = np.array([0, whole - 1, whole, whole + 1] if whole else [0, 1], dtype=np.int64)
+    asked: list[int] = []
+    for below_threshold in (True, False):
 
+        def below(bound: int, below_threshold: bool = below_threshold) -> int:
+            asked.append(bound)
+            threshold = (lifted - whole) * bound
+            assert threshold.denominator == 1
+            return int(threshold) - below_threshold
 
-def test_words_off_the_thresholds_draw_no_further_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(bound: int) -> int:
-        raise AssertionError("another word was drawn")
-
-    monkeypatch.setattr(entropy, "below", none)
-    threshold = 2**64 // 3
-    monkeypatch.setattr(entropy, "words", lambda count: np.array([threshold - 1, threshold + 1], dtype=np.uint64))
-    assert weighted_sampler._draw_classes(np.array([1, 1], dtype=np.uint64), 2).tolist() == [0, 1]
+        monkeypatch.setattr(entropy, "below", below)
+        size = rests.size
+        accepted = weighted_sampler._accepts(
+            rests, lift, np.full(size, exponent, dtype=np.int32), np.full(size, mantissa, dtype=np.uint32)
+        )
+        decided = below_threshold and lifted > whole
+        assert accepted.tolist() == [rest < whole or (rest == whole and decided) for rest in rests.tolist()]
+    assert len(asked) == (2 if exponent + lift < 30 else 0)
 
 
 @pytest.fixture
-def fixed_targets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[list[int], list[int]], None]]:
-    def fix(words: list[int], targets: list[int]) -> None:
-        monkeypatch.setattr(entropy, "words", lambda count: np.array(words, dtype=np.uint64))
-        monkeypatch.setattr(entropy, "each_below", lambda bounds: np.array(targets, dtype=np.uint64))
+def fixed_targets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[list[list[int]]], None]]:
+    def fix(targets: list[list[int]]) -> None:
+        supply = iter(targets)
+
+        def each_below(bounds: NDArray[np.uint64]) -> NDArray[np.uint64]:
+            given = next(supply)
+            return np.array(given + [given[-1]] * (bounds.size - len(given)), dtype=np.uint64)
+
+        monkeypatch.setattr(entropy, "each_below", each_below)
 
     return fix
 
 
-def test_a_slot_owns_exactly_its_weight_of_its_class(
-    fixed_targets: Callable[[list[int], list[int]], None],
+def test_rejected_targets_are_replaced_and_the_others_keep_their_order(
+    fixed_targets: Callable[[list[list[int]]], None],
 ) -> None:
-    """Slots 0, 2, 3 lie in class 0 with mantissas m, m', m; slot 1 in class 1. Targets at every edge."""
-    offsets = np.array([0.0, 1.0, 0.5, 0.0])
-    one, half = 2**30, weights_of(0.0, np.zeros(1), np.array([0.5]))[0][1]
-    assert abs(half - 2**30.5) <= 1
-    low, high = 0, 2**64 - 1
-    targets = [0, one - 1, one, one + half - 1, one + half, 2 * one + half - 1, 0, one - 1]
-    fixed_targets([low] * 6 + [high] * 2, targets)
-    assert draw(0.0, np.zeros(4), offsets, 8).tolist() == [0, 0, 2, 2, 3, 3, 1, 1]
+    """Two slots of one weight: the last rest of an envelope lies above the weight, the first below."""
+    exact, scores = counted([500]), Scores.up_to_a_factor(Fraction(0), with_prior([0.4]), UNITS)
+    u = raised(np.zeros(1), 35)[0]
+    assert u > 2**35  # So that rest u - 1 is above the weight 2^35.
+    fixed_targets([[u, u - 1, 0, 2 * u - 1], [u, 0, 2 * u - 1]])
+    assert draw(scores, exact, 4).tolist() == [1, 0, 1, 0]
 
 
 def test_draws_keep_their_own_order() -> None:
     """Each draw is independent of its place: runs sorted by slot would give the counts away in order."""
-    drawn = draw(0.0, np.zeros(1000), np.zeros(1000), 200)
+    drawn = draw(Scores.up_to_a_factor(Fraction(0), flat(500), UNITS), counted([3] * 500), 200)
+    assert drawn.shape == (200,)
     assert (np.diff(drawn) < 0).any()
 
 
 def test_slots_of_very_different_weight_are_drawn_by_weight() -> None:
-    """A slot 2^-4096 as heavy is never drawn; the slot 2^60 times as heavy always (chance of another below 1e-14)."""
-    assert set(draw(1.0, np.array([0.0, 60.0, 0.0]), np.array([0.0, 0.0, -4096.0]), 2000).tolist()) == {1}
+    """A slot 2^-4000 as heavy is never drawn; one 2^60 times as heavy always (chance of another below 1e-14)."""
+    exact = counted([0, 1000, 0], 1000)
+    scores = Scores.up_to_a_factor(Fraction(0), Tilt(42.0, np.array([1, 0, 1]), 66), UNITS)
+    assert set(draw(scores, exact, 2000).tolist()) == {1}
+    steep = Scores.up_to_a_factor(Fraction(-2800), flat(3), UNITS)
+    assert set(draw(steep, counted([300, 1000, 500]), 2000).tolist()) == {4}

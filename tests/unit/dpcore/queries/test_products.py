@@ -126,5 +126,5 @@ def test_everything_that_changes_an_answer_changes_the_digest() -> None:
 
 def test_no_mechanism_has_a_proof_for_a_workload_of_products() -> None:
     queries = Products(DOMAIN, (Product(("b",), (ONES,)),))
-    with pytest.raises(ConfigError, match="want marginals or conjunctions"):
+    with pytest.raises(ConfigError, match="want marginals, conjunctions or parities"):
         Workload(queries, np.ones(1))  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from dpcore.errors import ConfigError, EngineError, IntegrityError
 from dpcore.exact_statistics import QueryAnswers, Request
 from dpcore.queries import Conjunctions, Marginals, UnitCount
 from dpcore.queries.generation import all_parities, random_conjunctions
-from pipelines.aggregators import Aggregator, BasketBlock, Block, TableBlock, aggregator_for, bitmaps, contingency
+from pipelines.aggregators import Aggregator, BasketBlock, Block, TableBlock, aggregator_for, contingency, packing
 from pipelines.aggregators.protocol import SLOTS
 from pipelines.layout import BasketLayout, TableLayout
 from pipelines.schema import Attribute, Kind, Schema
@@ -206,11 +206,11 @@ def ones_of(block: Block, layout: TableLayout | BasketLayout) -> np.ndarray:
     return ones
 
 
-@pytest.mark.parametrize("cache", [1, 4096, bitmaps._CACHE])
+@pytest.mark.parametrize("cache", [1, 4096, packing._CACHE])
 @pytest.mark.parametrize("units", [0, 1, 63, 64, 65, 511, 512, 513, 1500])
 @pytest.mark.parametrize("row", [3, 4, 5, 6])
 def test_conjunctions_equal_a_dense_count(row: int, units: int, cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bitmaps, "_CACHE", cache)
+    monkeypatch.setattr(packing, "_CACHE", cache)
     request, layout = REQUESTS[row]
     assert isinstance(request, QueryAnswers)
     assert isinstance(request.queries, Conjunctions)

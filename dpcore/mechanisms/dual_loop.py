@@ -1,0 +1,247 @@
+"""What DualQuery and DQRS share: what is bought first, the data player's records, and the release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, final
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from dpcore.domain import BinaryView
+from dpcore.errors import ConfigError
+from dpcore.estimation.independent import to_simplex
+from dpcore.estimation.record_model import RecordModel
+from dpcore.exact_statistics import Shape
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.renyi import Event
+from dpcore.kernel.sensitivity import answer_sensitivity
+from dpcore.kernel.terms import Terms
+from dpcore.measurement import Measurement, noise_stddev
+from dpcore.mechanisms.api import Release, Step
+from dpcore.oracles import fill
+from dpcore.oracles.anneal import Annealing
+from dpcore.oracles.enumerate import Enumeration
+from dpcore.oracles.game import Game
+from dpcore.oracles.mip import Highs
+from dpcore.oracles.protocol import BestResponse, Oracle
+from dpcore.queries import Conjunctions, CountingQueries, Marginals, UnitCount
+from dpcore.uncertainty import of_model
+from dpcore.workload import Workload
+
+Free = Literal["marginals", "zeros", "uniform"]
+OracleName = Literal["anneal", "highs", "enumerate"]
+
+TYPICAL_UNITS = (1_000, 10_000, 100_000, 1_000_000)
+FOR_PLAN = 2  # Index of the number that a plan shows where the number of units is private.
+_EXACT_COLUMNS = 16
+_TOLERANCE = 0.01  # Gap of a best response, as a fraction of the samples: alpha / 4 of Algorithm 2 for alpha = 0.04.
+_SWEEPS = 50  # Of annealing; 4 to 200 moved the largest error by less than two runs of one setting differ.
+_TIE = 1e-3  # Far below one record, so that it decides between equals alone.
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What is bought before the first round; the fields are settings of the mechanisms.
+
+    free: "marginals", "zeros" or "uniform".
+    free_share: Share of the budget for the one-way marginals.
+    total_share: Share for the number of units, where it is private.
+    """
+
+    free: Free
+    free_share: float
+    total_share: float
+
+    def check(self, view: BinaryView) -> None:
+        """Raises ConfigError for settings without a meaning."""
+        if not (self.total_share > 0 and self.free_share > 0 and self.total_share + self.free_share < 1):
+            raise ConfigError("mechanism.total_share and free_share; want both > 0 and a sum < 1")
+        if self.free == "zeros" and view.groups:
+            raise ConfigError("mechanism.free: zeros on a table, where every attribute has a value; want marginals")
+
+    def shares(self, terms: Terms) -> tuple[Fraction, Fraction]:
+        """For the number of units, and for the one-way marginals."""
+        for_total = Fraction(self.total_share) if terms.unit.units is None else Fraction(0)
+        return for_total, Fraction(self.free_share) if self.free == "marginals" else Fraction(0)
+
+    def left(self, terms: Terms) -> Fraction:
+        """Share of the budget for the rounds."""
+        return 1 - sum(self.shares(terms), Fraction(0))
+
+    def steps(self, terms: Terms, view: BinaryView) -> list[Step]:
+        """Its part of a plan."""
+        asked: tuple[tuple[str, UnitCount | Conjunctions], ...] = (
+            ("measure units", UnitCount()),
+            ("measure one-way marginals", Conjunctions.single_columns(view)),
+        )
+        return [
+            Step(label, float(share), 1, noise_stddev(terms.noise, terms.measure_scale(queries, share)))
+            for (label, queries), share in zip(asked, self.shares(terms), strict=True)
+            if share
+        ]
+
+    def events(self, terms: Terms) -> tuple[Event, ...]:
+        """Its kernel calls."""
+        return tuple(terms.measured(share) for share in self.shares(terms) if share)
+
+    def buy(self, private: PrivateStatistics, view: BinaryView) -> Opened:
+        for_total, for_free = self.shares(private.terms)
+        measured = []
+        total = private.terms.unit.units
+        if total is None:
+            measured.append(private.measure(UnitCount(), for_total))
+            total = max(1, int(measured[-1].values[0]))
+        match self.free:
+            case "marginals":
+                measured.append(private.measure(Conjunctions.single_columns(view), for_free))
+                chances = frequencies(measured[-1], view, total)
+            case "uniform":
+                chances = fill.uniform(view)
+            case _:
+                chances = np.zeros(view.columns)
+        return Opened(total, chances, tuple(measured))
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """What an opening bought.
+
+    total: n0, public or noisy, at least 1.
+    chances: float64 [view.columns]; how often a column that nothing decides shall be 1.
+    """
+
+    total: int
+    chances: NDArray[np.float64]
+    measured: tuple[Measurement, ...]
+
+
+def frequencies(measured: Measurement, view: BinaryView, total: int) -> NDArray[np.float64]:
+    """One-way marginals as chances, float64 [view.columns].
+
+    In a group: the distribution nearest to the noisy frequencies. Outside: the noisy frequency, and 0 below
+    sqrt(2 ln d) standard deviations, which is what the largest of d pure noises reaches (Donoho and Johnstone 1994):
+    otherwise the noise of many rare items would fill every basket.
+    """
+    found = measured.values / total
+    if view.groups:
+        return np.concatenate([to_simplex(found[start:stop]) for start, stop in view.groups])
+    threshold = math.sqrt(2.0 * math.log(max(2, view.columns))) * measured.stddev
+    return np.where(measured.values > threshold, np.clip(found, 0.0, 1.0), 0.0)
+
+
+@final
+class Play:
+    """The data player: answers drawn queries by records and keeps what they satisfy. Public throughout.
+
+    hits: int32 [m], how many of the records satisfy each query.
+    satisfied: int32 [m] of 0 and 1, whether the last record does.
+
+    Columns that no drawn query decides keep the records' frequencies near ``chances``: the value is preferred that is
+    furthest behind, over all records so far, whatever decided them. Against independent draws with the same chances
+    that lowered the mean error by a tenth (DQRS) to a fifth (DualQuery), and the largest error a little.
+    """
+
+    def __init__(self, game: Game, oracle: Oracle, chances: NDArray[np.float64], generator: Generator) -> None:
+        self._game, self._oracle, self._chances, self._generator = game, oracle, chances, generator
+        self._ones = np.zeros(game.view.columns, dtype=np.float64)
+        self._records: list[NDArray[np.uint8]] = []
+        self.hits = np.zeros(game.size, dtype=np.int32)
+        self.satisfied = np.zeros(game.size, dtype=np.int32)
+
+    @property
+    def done(self) -> int:
+        """Number of records."""
+        return len(self._records)
+
+    def respond(self, drawn: NDArray[np.int64]) -> BestResponse:
+        """Adds the best response to drawn queries as the next record."""
+        response = self._oracle.respond(self._game.objective(drawn), self._preferences())
+        self.satisfied[:] = 0
+        self._game.add_satisfied(self.satisfied, response.record)
+        self.hits += self.satisfied
+        self._ones += response.record
+        self._records.append(np.packbits(response.record))
+        return response
+
+    def model(self, total: int, burn_in: float) -> RecordModel:
+        """The records without a fraction of the first ones, as a dataset of ``total`` units."""
+        return RecordModel(self._game.view, np.stack(self._records[int(burn_in * self.done) :]), float(total))
+
+    def _preferences(self) -> NDArray[np.float64]:
+        behind = self._chances * (self.done + 1) - self._ones
+        if not self._game.view.groups:
+            behind -= 0.5  # > 0 where a 1 brings the frequency nearer than a 0 does.
+        behind += self._generator.random(behind.size) * _TIE
+        return np.where(self._chances > 0, behind, -np.inf)
+
+
+def release(workload: Workload, model: RecordModel, opened: Opened) -> Release:
+    """The records of the data player, and their answers."""
+    return Release(workload, of_model(model.answer(workload.queries)), model, opened.measured)
+
+
+def log_weights(workload: Workload) -> NDArray[np.float64] | None:
+    """Log-weights of the first round, float64 [m], alike for a query and its complement; None where all are equal.
+
+    A clique's weight is that of each of its cells.
+    """
+    if (workload.weights == workload.weights[0]).all():
+        return None
+    weights, queries = np.log(workload.weights), workload.queries
+    return np.repeat(weights, queries.sizes) if isinstance(queries, Marginals) else weights
+
+
+def spread(prior: NDArray[np.float64] | None) -> float:
+    """Largest minus smallest log-weight of the first round."""
+    return 0.0 if prior is None else float(np.ptp(prior))
+
+
+def checked_queries(name: str, terms: Terms, workload: Workload) -> CountingQueries:
+    """The queries. Raises ConfigError for a workload or a privacy unit that there is no proof for."""
+    if answer_sensitivity(terms.unit) != 1:
+        raise ConfigError(
+            f"mechanism {name} has a proof for units of one row or one basket; want dataset.max_rows_per_unit: 1"
+        )
+    if isinstance(workload.queries, Marginals) and terms.unit.contribution.shape is Shape.BASKETS:
+        raise ConfigError("marginals were asked of baskets; want conjunctions, or data of shape table")
+    return workload.queries
+
+
+def check_positive(**settings: float | None) -> None:
+    """Raises ConfigError for a setting that is given and not a positive finite number."""
+    for name, value in settings.items():
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise ConfigError(f"mechanism.{name} is {value}; want > 0")
+
+
+def check_search(oracle: OracleName, node_limit: int, burn_in: float, view: BinaryView) -> None:
+    """Raises ConfigError for settings of the rounds without a meaning."""
+    if node_limit < 0:
+        raise ConfigError(f"mechanism.node_limit is {node_limit}; want >= 0")
+    if not 0 <= burn_in < 1:
+        raise ConfigError(f"mechanism.burn_in is {burn_in}; want 0 <= burn_in < 1")
+    if oracle == "enumerate":
+        Enumeration().check(view)
+
+
+def oracle_of(name: OracleName, node_limit: int, tolerance: float = _TOLERANCE) -> Oracle:
+    """The oracle that settings ask for."""
+    match name:
+        case "enumerate":
+            return Enumeration()
+        case "highs":
+            return Highs(node_limit, tolerance, _EXACT_COLUMNS)
+        case _:
+            return Annealing(_SWEEPS)
+
+
+def loop_memory(queries: CountingQueries, samples: int, rounds: int, columns: int) -> int:
+    """Peak of queries and hits, weights and counts (about ten vectors of two slots a query), records and the solver."""
+    order = queries.order if isinstance(queries, Conjunctions) else 4
+    per_query = 5 * order + 8 + 10 * 16
+    solver = 1000 * min(samples, 2 * queries.size) * order
+    return per_query * queries.size + 2 * rounds * columns + 64 * columns + solver

@@ -1,0 +1,191 @@
+"""Queries as text: 'sex=male & race=White', 'a=x & b!=y', '12 & !845', 'even(sex=male ^ race=White)'; and back."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipelines.layout import Layout, TableLayout
+
+_NEEDS_QUOTES = frozenset('&!="^')
+# Quoted text, or one character.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|.', re.DOTALL)
+_ITEM = re.compile(r"(!?)\s*([0-9]+)")
+
+
+class LiteralError(ValueError):
+    """A text that is no query; ``place`` is its position among the texts."""
+
+    def __init__(self, place: int, said: str) -> None:
+        super().__init__(said)
+        self.place = place
+
+
+@dataclass(frozen=True, eq=False)
+class Literals:
+    """Conjunctions as they are written: int32 [m, k] columns, bool [m, k] negated."""
+
+    columns: NDArray[np.int32]
+    negated: NDArray[np.bool_]
+
+
+def quoted(text: str) -> str:
+    """Text that would be misread beside & and = stands in quotes."""
+    plain = text == text.strip() and text and not _NEEDS_QUOTES & set(text)
+    return text if plain else json.dumps(text, ensure_ascii=False)
+
+
+def labels_of(layout: TableLayout) -> dict[str, pa.Array]:
+    """The meaning of each code of each attribute, quoted where that is needed, in the order of the domain."""
+    return {
+        attribute.name: pa.array([quoted(label) for label in attribute.labels])
+        for attribute in layout.schema.attributes
+    }
+
+
+def named(name: str, labels: pa.Array, sign: str) -> pa.Array:
+    """'name=label' for each label."""
+    return pc.binary_join_element_wise(pa.repeat(pa.scalar(quoted(name)), len(labels)), labels, sign)
+
+
+def columns_as_text(layout: TableLayout, sign: str) -> pa.Array:
+    """A literal for each column of the one-hot view, '=' or '!='."""
+    return pa.concat_arrays([named(name, texts, sign) for name, texts in labels_of(layout).items()])
+
+
+def read_conjunctions(texts: Sequence[str], layout: Layout) -> Literals:
+    """The conjunctions that some texts describe, all of one number of literals.
+
+    Spaces around literals and signs are free; quotes are needed where a name or label holds &, !, =, ^ or a quote.
+
+    Raises LiteralError for the first text that is no conjunction, has another number of literals, names an item or a
+    value twice, or asks two values of one attribute.
+    """
+    if any('"' in text for text in texts):
+        parts = pa.array([_split(text, "&") for text in texts], type=pa.list_(pa.string()))
+    else:
+        parts = pc.split_pattern(pa.array(texts, type=pa.string()), "&")
+    lengths = np.asarray(pc.list_value_length(parts).to_numpy())
+    other = np.flatnonzero(lengths != lengths[0])
+    if other.size:
+        place = int(other[0])
+        said = f"has {lengths[place]} literals and those before have {lengths[0]}; want one number in all"
+        raise LiteralError(place, said)
+    flat = pc.utf8_trim_whitespace(pc.list_flatten(parts)).dictionary_encode()
+    which = np.asarray(flat.indices.to_numpy()).reshape(len(texts), -1)
+    codes = np.empty(len(flat.dictionary), dtype=np.int64)
+    known = _known(layout)
+    for index, text in enumerate(flat.dictionary.to_pylist()):
+        try:
+            codes[index] = _code(text, layout, known)
+        except ValueError as error:
+            raise LiteralError(int(np.flatnonzero((which == index).any(axis=1))[0]), str(error)) from error
+    literals = codes[which]
+    columns, negated = (literals >> 1).astype(np.int32), (literals & 1).astype(np.bool_)
+    _check(columns, negated, layout)
+    return Literals(columns, negated)
+
+
+def read_columns(texts: Sequence[str], layout: Layout) -> NDArray[np.int32]:
+    """The columns that some texts name, 'sex=male' or '12'; int32 [n], distinct. Raises LiteralError."""
+    found: dict[int, int] = {}
+    known = _known(layout)
+    for place, text in enumerate(texts):
+        try:
+            column, negated = divmod(_code(text.strip(), layout, known), 2)
+        except ValueError as error:
+            raise LiteralError(place, str(error)) from error
+        if negated:
+            raise LiteralError(place, f"{text!r} is a negation; want the column itself")
+        if column in found:
+            raise LiteralError(place, f"names {text.strip()!r} a second time; want each column once")
+        found[column] = place
+    return np.array(list(found), dtype=np.int32)
+
+
+def _check(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: Layout) -> None:
+    ordered = np.sort(columns, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    if twice.any():
+        raise LiteralError(int(twice.argmax()), "names an item or a value twice; want it once")
+    if isinstance(layout, TableLayout):
+        # Negated literals get numbers of their own, which no two share.
+        apart = -1 - np.arange(columns.shape[1])
+        groups = np.sort(np.where(negated, apart, layout.view.group_of_column()[columns]), axis=1)
+        contradicts = (groups[:, 1:] == groups[:, :-1]).any(axis=1)
+        if contradicts.any():
+            raise LiteralError(int(contradicts.argmax()), "wants two values of one attribute, which no row has")
+
+
+def _known(layout: Layout) -> dict[str, int]:
+    """The literals of a table as this project writes them; a code is 2 * column + negated."""
+    if not isinstance(layout, TableLayout):
+        return {}
+    texts = {sign: columns_as_text(layout, sign).to_pylist() for sign in ("=", "!=")}
+    return {text: 2 * column + (sign == "!=") for sign in texts for column, text in enumerate(texts[sign])}
+
+
+def _code(text: str, layout: Layout, known: dict[str, int]) -> int:
+    """2 * column + negated of one literal. Raises ValueError that says what was wanted."""
+    if text in known:
+        return known[text]
+    if not text:
+        raise ValueError("has an empty literal; want one between any two &")
+    if isinstance(layout, TableLayout):
+        return _code_in_table(text, layout, known)
+    item = _ITEM.fullmatch(text)
+    if item is None:
+        raise ValueError(f"{text!r} is no literal; want an item's number, or ! and a number")
+    if int(item[2]) >= layout.items:
+        raise ValueError(f"item {item[2]} is out of range; want 0 .. {layout.items - 1}")
+    return 2 * int(item[2]) + len(item[1])
+
+
+def _code_in_table(text: str, layout: TableLayout, known: dict[str, int]) -> int:
+    parts = _split(text, "=")
+    if len(parts) != 2:
+        raise ValueError(f"{text!r} is no literal; want attribute=value or attribute!=value")
+    sign = "!=" if parts[0].endswith("!") else "="
+    name, label = _unquoted(parts[0].removesuffix("!")), _unquoted(parts[1])
+    attributes = {attribute.name: attribute for attribute in layout.schema.attributes}
+    if name not in attributes:
+        raise ValueError(f"unknown attribute {name!r}{_nearest(name, attributes)}")
+    labels = attributes[name].labels
+    if label not in labels:
+        raise ValueError(f"unknown value {label!r} of attribute {name!r}{_nearest(label, labels)}")
+    return known[f"{quoted(name)}{sign}{quoted(label)}"]
+
+
+def _nearest(text: str, known: Iterable[str]) -> str:
+    listed = list(known)
+    near = difflib.get_close_matches(text, listed, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; want one of {listed[:20]}"
+
+
+def _split(text: str, sign: str) -> list[str]:
+    """The parts between signs that stand outside quotes."""
+    parts = [""]
+    for token in _TOKEN.findall(text):
+        if token == sign:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    if not text.startswith('"'):
+        return text
+    try:
+        return str(json.loads(text))
+    except ValueError as error:
+        raise ValueError(f"{text} is not well quoted; want the quotes of JSON") from error

@@ -1,0 +1,71 @@
+"""Conjunctions over records that count for more than 1: weights as planes of bits beside the bitmaps of the columns."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from pipelines.aggregators.packing import flip_of, ones_of
+
+
+def planes_of(weights: NDArray[np.int64], words: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Weights bit by bit.
+
+    weights: int64 [groups, records], not negative.
+
+    Returns (planes uint64 [groups, p, words], bit p of each weight where a bitmap has its record; reach int64
+    [groups, p], how many words of a plane may not be 0).
+    """
+    planes = np.zeros((len(weights), int(weights.max(initial=0)).bit_length(), words), dtype=np.uint64)
+    reach = np.zeros(planes.shape[:2], dtype=np.int64)
+    _fill_planes(planes, reach, weights)
+    return planes, reach
+
+
+@compiled
+def _fill_planes(planes: NDArray[np.uint64], reach: NDArray[np.int64], weights: NDArray[np.int64]) -> None:
+    for group in range(weights.shape[0]):
+        for record in range(weights.shape[1]):
+            left, plane = weights[group, record], 0
+            while left:
+                if left & 1:
+                    planes[group, plane, record >> 6] |= np.uint64(1) << np.uint64(record & 63)
+                    reach[group, plane] = (record >> 6) + 1
+                left >>= 1
+                plane += 1
+
+
+@compiled
+def weigh(
+    sums: NDArray[np.int64],
+    bits: NDArray[np.uint64],
+    planes: NDArray[np.uint64],
+    reach: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+    groups: NDArray[np.int32],
+    chosen: NDArray[np.int64],
+) -> None:
+    """Adds to each chosen query the weights, of its group, of the records that satisfy it.
+
+    rows, negated: [m, k], row of the bitmaps and sign of each literal. groups: [m]. chosen: Numbers of queries.
+    """
+    order, words = rows.shape[1], bits.shape[1]
+    both = np.empty(words, dtype=np.uint64)
+    second, third = min(1, order - 1), min(2, order - 1)
+    for query in chosen:
+        a, b, c = rows[query, 0], rows[query, second], rows[query, third]
+        x, y, z = flip_of(negated[query, 0]), flip_of(negated[query, second]), flip_of(negated[query, third])
+        for word in range(words):
+            both[word] = (bits[a, word] ^ x) & (bits[b, word] ^ y) & (bits[c, word] ^ z)
+        for literal in range(3, order):
+            d, w = rows[query, literal], flip_of(negated[query, literal])
+            for word in range(words):
+                both[word] &= bits[d, word] ^ w
+        group = groups[query]
+        for plane in range(reach.shape[1]):
+            ones = np.int64(0)
+            for word in range(reach[group, plane]):
+                ones += ones_of(both[word] & planes[group, plane, word])
+            sums[query] += ones << plane

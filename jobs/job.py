@@ -13,6 +13,7 @@ from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.terms import Terms
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.api import Mechanism, Plan
+from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.independent import Independent
 from dpcore.workload import Workload
 from jobs.config import Config, Dataset, Privacy, load_config
@@ -102,7 +103,7 @@ def currency_of(privacy: Privacy, mechanism: Mechanism) -> Currency:
     A mechanism that only adds Gaussian noise has up to a fifth less noise under Gaussian DP.
     """
     if privacy.accounting == "auto":
-        only_gaussians = isinstance(mechanism, Gaussian | Independent)
+        only_gaussians = isinstance(mechanism, Gaussian | Independent | ClippedGaussian)
         return Currency.PURE if privacy.delta == 0 else Currency.GDP if only_gaussians else Currency.ZCDP
     return {"pure": Currency.PURE, "zcdp": Currency.ZCDP, "gdp": Currency.GDP}[privacy.accounting]
 
@@ -135,7 +136,7 @@ def _plan(mechanism: Mechanism, terms: Terms, workload: Workload) -> Plan:
 
 def _check_synthetic(config: Config, mechanism: Mechanism) -> None:
     rows = config.output.synthetic_rows
-    if isinstance(rows, int) and rows > 0 and isinstance(mechanism, Laplace | Gaussian):
+    if isinstance(rows, int) and rows > 0 and isinstance(mechanism, Laplace | Gaussian | ClippedGaussian):
         raise ConfigError(
             f"output.synthetic_rows is {rows}, but mechanism {config.mechanism.name} gives answers without a model; "
             "want auto or 0, or another mechanism"

@@ -135,7 +135,7 @@ class PrivateStatistics:
         request = _Request(("sample", queries.digest(), scores.slope.hex(), tilt.digest(), total, size))
 
         def draw() -> NDArray[np.int64]:
-            return weighted_sampler.draw(scores, self._exact.counted(queries), size)
+            return weighted_sampler.draw(scores, self._exact.counted(queries), size)  # SENSITIVE
 
         return self._answer(f"draw {size:,} from {queries.description}", request, amount, draw)
 
@@ -168,7 +168,8 @@ class PrivateStatistics:
         request = _Request(("retain", queries.digest(), scores.slope.hex(), tilt.digest(), total, _digest(drawn)))
 
         def draw() -> NDArray[np.int64]:
-            return bernoulli.bits(*weighted_sampler.split_weights(scores, self._exact.counted(queries), drawn))
+            exact = self._exact.counted(queries)  # SENSITIVE
+            return bernoulli.bits(*weighted_sampler.split_weights(scores, exact, drawn))
 
         return self._answer(f"retain some of {drawn.size:,} draws", request, amount, draw).astype(np.bool_)
 

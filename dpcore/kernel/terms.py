@@ -80,12 +80,13 @@ class Terms:
         return Event(Loss.BOUNDED_RANGE, width, size, self.draws_amount(slope, total, size))
 
     def draw_range(self, slope: Fraction, total: int) -> Fraction:
-        """Bounded range of one draw of ``sample`` (weights exp(slope * count / total + offset)).
+        """Bounded range of one draw of ``sample`` (weights exp(slope * count / total + tilt)).
 
-        A count moves every log-weight by slope r / total: between neighbours that add or remove a unit all in one
-        direction or not at all, so the range is slope r / total; where a unit is replaced in both, so twice that.
-        Log-weights that are off by less than XI in each dataset add less than 4 XI. With slope 0 nothing depends on the
-        data.
+        A unit that is added adds 0 or r to the count of each query, a conjunction, a parity or a cell of a marginal,
+        and what is left of r to that of its complement: clamping shortens such a move and keeps its direction. So
+        between neighbours that add or remove a unit all log-weights move in one direction, by at most slope r / total,
+        which is the range; where a unit is replaced they move in both, so twice that. Log-weights that are off by less
+        than XI in each dataset add less than 4 XI. With slope 0 nothing depends on the data.
 
         Source: full DualQuery paper, proof of Theorem 4.2, for replace-one; design, section 4, for add/remove.
         """

@@ -29,6 +29,7 @@ from dpcore.mechanisms.dual_loop import (
     oracle_of,
     release,
     spread,
+    view_of,
 )
 from dpcore.mechanisms.dual_query_schedule import (
     DQRS,
@@ -78,7 +79,7 @@ class Dqrs:
     samples: int | None = None
     rounds: int | None = None
     burn_in: float = 0.15
-    oracle: OracleName = "anneal"
+    oracle: OracleName = "reductions"
     free: Free = "marginals"
     free_share: float = 0.05
     total_share: float = 0.05
@@ -86,7 +87,7 @@ class Dqrs:
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         queries = self._checked(terms, workload)
-        view = game_of(queries).view
+        view = view_of(queries)
         total = TYPICAL_UNITS[FOR_PLAN] if terms.unit.units is None else terms.unit.units
         shown = self._schedule(terms, self._opening.left(terms) * terms.budget.amount, total, workload)
         calls = 2 * shown.rounds - 1
@@ -115,13 +116,14 @@ class Dqrs:
         play = Play(game, self.best_response_oracle(), opened.chances, generator)
         start = Tilt(eta, play.hits, 0, prior)
         drawn = private.sample(queries, Fraction(0), start, total, size)  # SAMPLE: S_1, which costs nothing
+        earlier = play.hits.copy()
         play.respond(drawn)  # RESPOND: x^t
         while drawn.size == size and play.done < limit:
             gap = acceptance_gap(private.terms, play.done)
             if _bits_amount(private.terms, eta, total, gap, size) > _left(private):
                 break
             # Chance of q: exp(-eta (q(x^t) - q(D)) - eta - gamma).
-            bits = Tilt(eta, play.satisfied, 1, None, -eta - gap)
+            bits = Tilt(eta, play.hits - earlier, 1, None, -eta - gap)
             drawn = drawn[private.retain(queries, drawn, Fraction(eta), bits, total)]  # ACCEPT OR REJECT
             slope = slope_of_round(eta, play.done + 1)
             fresh = min(size - drawn.size, _draws(private, slope, total))
@@ -131,6 +133,7 @@ class Dqrs:
             if not drawn.size:
                 break
             progress(play.done, max(schedule.rounds, play.done + 1))
+            np.copyto(earlier, play.hits)
             play.respond(drawn)  # RESPOND: x^t
         progress(play.done, play.done)
         return release(workload, play.model(total, self.burn_in), opened)
@@ -158,7 +161,7 @@ class Dqrs:
     def _checked(self, terms: Terms, workload: Workload) -> CountingQueries:
         """The queries. Raises ConfigError for a workload, a privacy unit or settings that there is no proof for."""
         queries = checked_queries("dqrs", terms, workload)
-        view = game_of(queries).view
+        view = view_of(queries)
         check_positive(eta=self.eta, samples=self.samples, rounds=self.rounds)
         check_search(self.oracle, self.node_limit, self.burn_in, view)
         self._opening.check(view)

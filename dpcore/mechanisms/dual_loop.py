@@ -24,20 +24,19 @@ from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Release, Step
 from dpcore.oracles import fill
 from dpcore.oracles.anneal import Annealing
+from dpcore.oracles.best_response import BestResponseOracle
 from dpcore.oracles.enumerate import Enumeration
 from dpcore.oracles.game import Game
-from dpcore.oracles.mip import Highs
 from dpcore.oracles.protocol import BestResponse, Oracle
 from dpcore.queries import Conjunctions, CountingQueries, Marginals, UnitCount
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
 Free = Literal["marginals", "zeros", "uniform"]
-OracleName = Literal["anneal", "highs", "enumerate"]
+OracleName = Literal["reductions", "anneal", "enumerate"]
 
 TYPICAL_UNITS = (1_000, 10_000, 100_000, 1_000_000)
 FOR_PLAN = 2  # Index of the number that a plan shows where the number of units is private.
-_EXACT_COLUMNS = 16
 _TOLERANCE = 0.01  # Gap of a best response, as a fraction of the samples: alpha / 4 of Algorithm 2 for alpha = 0.04.
 _SWEEPS = 50  # Of annealing; 4 to 200 moved the largest error by less than two runs of one setting differ.
 _TIE = 1e-3  # Far below one record, so that it decides between equals alone.
@@ -138,7 +137,6 @@ class Play:
     """The data player: answers drawn queries by records and keeps what they satisfy. Public throughout.
 
     hits: int32 [m], how many of the records satisfy each query.
-    satisfied: int32 [m] of 0 and 1, whether the last record does.
 
     Columns that no drawn query decides keep the records' frequencies near ``chances``: the value is preferred that is
     furthest behind, over all records so far, whatever decided them. Against independent draws with the same chances
@@ -150,7 +148,6 @@ class Play:
         self._ones = np.zeros(game.view.columns, dtype=np.float64)
         self._records: list[NDArray[np.uint8]] = []
         self.hits = np.zeros(game.size, dtype=np.int32)
-        self.satisfied = np.zeros(game.size, dtype=np.int32)
 
     @property
     def done(self) -> int:
@@ -160,9 +157,7 @@ class Play:
     def respond(self, drawn: NDArray[np.int64]) -> BestResponse:
         """Adds the best response to drawn queries as the next record."""
         response = self._oracle.respond(self._game.objective(drawn), self._preferences())
-        self.satisfied[:] = 0
-        self._game.add_satisfied(self.satisfied, response.record)
-        self.hits += self.satisfied
+        self._game.add_satisfied(self.hits, response.record)
         self._ones += response.record
         self._records.append(np.packbits(response.record))
         return response
@@ -193,6 +188,11 @@ def log_weights(workload: Workload) -> NDArray[np.float64] | None:
         return None
     weights, queries = np.log(workload.weights), workload.queries
     return np.repeat(weights, queries.sizes) if isinstance(queries, Marginals) else weights
+
+
+def view_of(queries: CountingQueries) -> BinaryView:
+    """The columns of a record."""
+    return BinaryView.one_hot(queries.domain) if isinstance(queries, Marginals) else queries.view
 
 
 def spread(prior: NDArray[np.float64] | None) -> float:
@@ -233,8 +233,8 @@ def oracle_of(name: OracleName, node_limit: int, tolerance: float = _TOLERANCE) 
     match name:
         case "enumerate":
             return Enumeration()
-        case "highs":
-            return Highs(node_limit, tolerance, _EXACT_COLUMNS)
+        case "reductions":
+            return BestResponseOracle(tolerance, node_limit, _SWEEPS)
         case _:
             return Annealing(_SWEEPS)
 

@@ -31,6 +31,7 @@ from dpcore.mechanisms.dual_loop import (
     oracle_of,
     release,
     spread,
+    view_of,
 )
 from dpcore.mechanisms.dual_query_schedule import (
     DUAL_QUERY,
@@ -66,7 +67,7 @@ class DualQuery:
         the samples ends the run.
     burn_in: Fraction of the records, the first ones, that play but are not released. Weights correct only what many
         records got wrong, so what the first ones got wrong stays in most answers.
-    oracle: "anneal"; "highs", which proves a bound; or "enumerate" for at most 2^20 possible records.
+    oracle: "reductions", "anneal", or "enumerate" for at most 2^20 possible records.
     free: What the columns become that no sampled query decides. "marginals": near noisy one-way marginals, bought for
         ``free_share``; "zeros": 0 (baskets only, a table has no zero), which is a little better where nearly every item
         is rare; "uniform": any value alike. It matters more than the quality of the best responses.
@@ -84,7 +85,7 @@ class DualQuery:
     alpha: float | None = None
     beta: float | None = None
     burn_in: float = 0.15
-    oracle: OracleName = "anneal"
+    oracle: OracleName = "reductions"
     free: Free = "marginals"
     free_share: float = 0.05
     total_share: float = 0.05
@@ -92,7 +93,7 @@ class DualQuery:
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         queries = self._checked(terms, workload)
-        view = game_of(queries).view
+        view = view_of(queries)
         left = self._opening.left(terms)
         totals = TYPICAL_UNITS if terms.unit.units is None else (terms.unit.units,)
         schedules = [self._schedule(terms, total, workload) for total in totals]
@@ -116,7 +117,7 @@ class DualQuery:
             # Weight of q: exp(eta * sum over i < t of q(D) - q(x^i)); of its complement alike.
             tilt = Tilt(schedule.eta, play.hits, t - 1, prior)
             slope = slope_of_round(schedule.eta, t)
-            drawn = private.sample(queries, slope, tilt, opened.total, schedule.samples)  # SAMPLE
+            drawn = private.sample(queries, slope, tilt, opened.total, schedule.size(t))  # SAMPLE
             self._check_gap(play.respond(drawn), schedule, t)  # RESPOND
             progress(t, schedule.rounds)
         return release(workload, play.model(opened.total, 0.0 if self.alpha else self.burn_in), opened)
@@ -125,7 +126,7 @@ class DualQuery:
         """The oracle that these settings ask for."""
         if self.alpha is None:
             return oracle_of(self.oracle, self.node_limit)
-        return oracle_of("highs" if self.oracle == "anneal" else self.oracle, self.node_limit, self.alpha / 4)
+        return oracle_of("reductions" if self.oracle == "anneal" else self.oracle, self.node_limit, self.alpha / 4)
 
     @property
     def _opening(self) -> Opening:
@@ -135,7 +136,7 @@ class DualQuery:
         amount = self._opening.left(terms) * terms.budget.amount
         queries = workload.queries
         if self.alpha is not None and self.beta is not None:
-            universe = _log_universe(game_of(queries).view)
+            universe = _log_universe(view_of(queries))
             return guaranteed_schedule(terms, amount, total, self.alpha, self.beta, queries.size, universe)
         return schedule_for(
             terms,
@@ -150,8 +151,10 @@ class DualQuery:
 
     def _events(self, terms: Terms, schedule: Schedule) -> tuple[Event, ...]:
         """All kernel calls, where the number of units is public."""
-        slopes = [slope_of_round(schedule.eta, t) for t in range(1, schedule.rounds + 1)]
-        drawn = [terms.drawn(slope, terms.unit.units or 1, schedule.samples) for slope in slopes]
+        drawn = [
+            terms.drawn(slope_of_round(schedule.eta, t), terms.unit.units or 1, schedule.size(t))
+            for t in range(1, schedule.rounds + 1)
+        ]
         return (*self._opening.events(terms), *drawn)
 
     def _check_gap(self, response: BestResponse, schedule: Schedule, t: int) -> None:
@@ -165,7 +168,7 @@ class DualQuery:
     def _checked(self, terms: Terms, workload: Workload) -> CountingQueries:
         """The queries. Raises ConfigError for a workload, a privacy unit or settings that there is no proof for."""
         queries = checked_queries("dual_query", terms, workload)
-        view = game_of(queries).view
+        view = view_of(queries)
         check_positive(eta=self.eta, samples=self.samples, rounds=self.rounds, alpha=self.alpha, beta=self.beta)
         check_search(self.oracle, self.node_limit, self.burn_in, view)
         self._opening.check(view)

@@ -16,6 +16,7 @@ from dpcore.kernel.weighted_sampler import LARGEST_SCORE
 from dpcore.queries import Conjunctions, CountingQueries
 
 LARGEST_SAMPLES = 50_000
+_TYPICAL_ROUND = 64
 # A drawn query that the new record satisfies is kept with chance about exp(-2 eta), another with about exp(-eta): one
 # that was drawn is likelier to be satisfied than not. On every dataset tried the logarithm of what is kept was between
 # -1.0 and -1.2 times eta, gamma aside.
@@ -57,11 +58,17 @@ class Schedule:
     eta: Step size of the multiplicative weights.
     samples: s, queries drawn in each round.
     rounds: T, and so the number of records. Of DQRS what is expected: there chance decides what rounds cost.
+    longer: So many last rounds draw one query more: what whole samples leave of the budget.
     """
 
     eta: float
     samples: int
     rounds: int
+    longer: int = 0
+
+    def size(self, t: int) -> int:
+        """Queries drawn in round t = 1, 2, ..."""
+        return self.samples + (t > self.rounds - self.longer)
 
 
 def schedule_for(
@@ -94,6 +101,8 @@ def schedule_for(
         wanted = _balanced(draw_costs(terms, total, eta, limit), float(amount), eta * defaults.samples_a_slope)
         cost = sum(terms.draws_amount(slope_of_round(eta, t), total, 1) for t in range(1, wanted + 1))
         samples = LARGEST_SAMPLES if cost == 0 else max(1, min(int(amount / cost), LARGEST_SAMPLES))
+        longest = affordable_rounds(terms, amount, total, eta, samples, limit)
+        return Schedule(eta, samples, longest, _longer_rounds(terms, amount, total, eta, samples, longest))
     return Schedule(eta, samples, affordable_rounds(terms, amount, total, eta, samples, limit))
 
 
@@ -140,6 +149,21 @@ def affordable_rounds(terms: Terms, amount: Fraction, total: int, eta: float, sa
             break
         rounds += 1
     return rounds
+
+
+def _longer_rounds(terms: Terms, amount: Fraction, total: int, eta: float, samples: int, rounds: int) -> int:
+    """How many of the last rounds can draw one query more within ``amount``."""
+    if samples == LARGEST_SAMPLES:
+        return 0
+    slopes = [slope_of_round(eta, t) for t in range(1, rounds + 1)]
+    left = amount - sum((terms.draws_amount(slope, total, samples) for slope in slopes), Fraction(0))
+    longer = 0
+    for slope in reversed(slopes):
+        left -= terms.draws_amount(slope, total, samples + 1) - terms.draws_amount(slope, total, samples)
+        if left < 0:
+            break
+        longer += 1
+    return longer
 
 
 def slope_of_round(eta: float, t: int) -> Fraction:
@@ -204,8 +228,9 @@ def guaranteed_schedule(
 
 def draw_costs(terms: Terms, total: int, eta: float, rounds: int) -> NDArray[np.float64]:
     """About what one draw costs in each round, float64 [rounds]: for choices, never for charges."""
-    step = float(terms.draws_amount(Fraction(eta), total, 1))
     power = 1 if terms.budget.currency is Currency.PURE else 2
+    # From a later round: in the first ones the sampler's own error is a few per cent of the range.
+    step = float(terms.draws_amount(slope_of_round(eta, _TYPICAL_ROUND + 1), total, 1)) / _TYPICAL_ROUND**power
     return np.asarray(step * np.arange(rounds, dtype=np.float64) ** power)
 
 

@@ -6,10 +6,13 @@ from typing import Final
 
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.api import Mechanism
+from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.fem import Fem
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.sep_fem import SepFem
 
 MECHANISMS: Final[dict[str, type[Mechanism]]] = {
     "laplace": Laplace,
@@ -18,4 +21,7 @@ MECHANISMS: Final[dict[str, type[Mechanism]]] = {
     "mwem": Mwem,
     "dual_query": DualQuery,
     "dqrs": Dqrs,
+    "fem": Fem,
+    "sep_fem": SepFem,
+    "clipped_gaussian": ClippedGaussian,
 }

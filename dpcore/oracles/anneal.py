@@ -100,7 +100,7 @@ class Annealing:
             literals,
             clauses.weights,
             np.searchsorted(flat[order] >> 1, np.arange(bounds[-1] + 1)),
-            2 * (order // literals.shape[1]) + (flat[order] & 1),
+            2 * (order // max(1, literals.shape[1])) + (flat[order] & 1),
             _temperatures(clauses, self.sweeps),
             self.restarts,
             seed,

@@ -22,7 +22,8 @@ from dpcore.oracles.ties import Blocks, blocks_of, settled
 _DUAL_SWEEPS = 5  # Of one step; between steps the picks are looked at, and the gap.
 _FIRST_STEPS = 4
 _FURTHER_STEPS = 20
-_ANNEALING_WORK = 20_000_000  # Most sweeps times literals, however large a core is.
+_CUTS = 32  # Most components that a cut is tried on; the others are searched together.
+_ANNEALING_WORK = (100_000, 20_000_000)  # Sweeps times literals: small cores get restarts, large ones fewer sweeps.
 
 
 @final
@@ -39,13 +40,13 @@ class BestResponseOracle:
         samples. Theorem 4.6 of DualQuery asks for alpha / 4: with nodes enough, ``bound`` proves it.
     node_limit: Most nodes of branch and bound; 0 for neither these nor the simplex. Work is counted, never timed.
     sweeps: Of annealing.
-    picks: Most picks of a component that are tried one by one.
+    picks: Most picks of a component that are tried one by one, at some 20 ns each.
     """
 
     tolerance: float = 0.0
     node_limit: int = 1000
     sweeps: int = 60
-    picks: int = 1 << 12
+    picks: int = 1 << 16
 
     def __post_init__(self) -> None:
         if not (self.tolerance >= 0 and self.node_limit >= 0 and self.sweeps >= 1 and self.picks >= 1):
@@ -72,7 +73,7 @@ class BestResponseOracle:
             return np.empty(0, dtype=np.int64), 0
         labels = components(core)
         picks = enumerated(core, labels, self.picks)
-        for label in np.unique(labels[picks == UNSOLVED]):
+        for label in np.unique(labels[picks == UNSOLVED])[:_CUTS]:
             inside = labels == label
             cut = min_cut(core.part(inside))
             if cut is not None:
@@ -89,14 +90,16 @@ class BestResponseOracle:
         """Picks and their gap, where nothing but search is left."""
         problem = _Problem.of(core, preferences)
         clauses = problem.clauses
-        best, bound, deltas = _climbed(problem, None, started(core), _FIRST_STEPS, allowed)
+        best, bound, deltas = _climbed(problem, None, None, started(core), _FIRST_STEPS, allowed)
         if bound - clauses.value(best) > allowed:
-            sweeps = max(1, min(self.sweeps, _ANNEALING_WORK // len(core.literals)))
-            annealed = Annealing(sweeps).respond(clauses, problem.preferences)
+            least, most = _ANNEALING_WORK
+            sweeps = max(1, min(self.sweeps, most // len(core.literals)))
+            restarts = max(1, least // (sweeps * len(core.literals)))
+            annealed = Annealing(sweeps, restarts).respond(clauses, problem.preferences)
             if annealed.value > clauses.value(best):
                 best = annealed.record
         if bound - clauses.value(best) > allowed and self.node_limit:
-            best, bound, _ = _climbed(problem, best, deltas, _FURTHER_STEPS, allowed)
+            best, bound, _ = _climbed(problem, best, bound, deltas, _FURTHER_STEPS, allowed)
         if bound - clauses.value(best) > allowed and self.node_limit:
             tolerance = allowed / float(np.abs(clauses.weights).sum())
             proved = Highs(self.node_limit, tolerance).respond_from(clauses, problem.preferences, best)
@@ -126,18 +129,24 @@ class _Problem:
 
 
 def _climbed(
-    problem: _Problem, best: NDArray[np.bool_] | None, deltas: NDArray[np.float64], steps: int, allowed: float
+    problem: _Problem,
+    best: NDArray[np.bool_] | None,
+    bound: int | None,
+    deltas: NDArray[np.float64],
+    steps: int,
+    allowed: float,
 ) -> tuple[NDArray[np.bool_], int, NDArray[np.float64]]:
-    """The best record that steps of the dual ascent lead to, no worse than ``best``, the bound, and the deltas."""
-    bound = 0
+    """The best record and bound after steps of the dual ascent, no worse than those before, and the deltas."""
     for _ in range(steps):
-        bound, picks, deltas = ascended(problem.core, deltas, _DUAL_SWEEPS)
+        found, picks, deltas = ascended(problem.core, deltas, _DUAL_SWEEPS)
+        bound = found if bound is None else min(bound, found)
         used = problem.improved(picks)
         if best is None or problem.clauses.value(used) > problem.clauses.value(best):
             best = used
         if bound - problem.clauses.value(best) <= allowed:
             break
     assert best is not None
+    assert bound is not None
     return best, bound, deltas
 
 

@@ -42,6 +42,18 @@ class SignedClauses:
         """Objective of a record given by its values in ``columns``, bool [n]."""
         return self.constant + int(self.gains[used].sum()) + _satisfied(used, self.literals, self.negated, self.weights)
 
+    def with_gains(self, gains: NDArray[np.int64]) -> SignedClauses:
+        """The objective with further gains; a column that has one and occurs in no clause is added.
+
+        gains: int64 [view.columns].
+        """
+        columns = np.union1d(self.columns, np.flatnonzero(gains)).astype(np.int32)
+        position = np.searchsorted(columns, self.columns).astype(np.int32)
+        summed = gains[columns].astype(np.int64)
+        summed[position] += self.gains
+        literals = position[self.literals] if self.literals.size else self.literals
+        return SignedClauses(self.view, columns, literals, self.negated, self.weights, self.constant, summed)
+
     def largest(self) -> int:
         """Objective of a record that would satisfy every clause of positive weight and no other, with the largest gain
         of each block: no record has more."""

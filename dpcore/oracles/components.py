@@ -80,7 +80,7 @@ def _worth(
     negated: NDArray[np.bool_],
 ) -> int:
     """What an option adds in a block without a pick."""
-    worth = gains[option]
+    worth = int(gains[option])
     for entry in range(offsets[option], offsets[option + 1]):
         clause = clause_of[entry]
         if open_literals[clause] == (0 if negated[entry] else 1):

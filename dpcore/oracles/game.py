@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import Final, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView
-from dpcore.oracles.assembly import assembled, net_weights
-from dpcore.oracles.clauses import SignedClauses, signed_clauses
+from dpcore.oracles.assembly import net_weights
+from dpcore.oracles.clauses import SignedClauses, assembled, signed_clauses
 from dpcore.oracles.lengthening import lengthened
 from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities
+
+_BLOCK: Final = 4096  # Queries whose hits are counted at a time: within the first cache.
 
 
 class Game(Protocol):
@@ -49,7 +51,7 @@ def game_of(queries: CountingQueries) -> Game:
     """The game of a query class."""
     match queries:
         case Conjunctions():
-            return ConjunctionGame(queries)
+            return ConjunctionGame.of(queries)
         case Marginals():
             return MarginalGame.of(queries)
         case Parities():
@@ -59,9 +61,17 @@ def game_of(queries: CountingQueries) -> Game:
 @final
 @dataclass(frozen=True, eq=False)
 class ConjunctionGame:
-    """Conjunctions as they are."""
+    """Conjunctions as they are.
+
+    codes: int32 [k, m], literals 2 * column + negated; the first of all queries, then the second.
+    """
 
     queries: Conjunctions
+    codes: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, queries: Conjunctions) -> ConjunctionGame:
+        return cls(queries, np.ascontiguousarray((2 * queries.columns + queries.negated).T, dtype=np.int32))
 
     @property
     def view(self) -> BinaryView:
@@ -75,7 +85,7 @@ class ConjunctionGame:
         return signed_clauses(self.queries, drawn)
 
     def add_satisfied(self, hits: NDArray[np.int32], record: NDArray[np.bool_]) -> None:
-        _add_satisfied(hits, self.queries.columns, self.queries.negated, record)
+        _add_satisfied(hits, self.codes, np.stack([record, ~record], axis=1).astype(np.uint8).ravel())
 
 
 @final
@@ -146,15 +156,20 @@ class MarginalGame:
         hits[self.offsets + (codes[self.axes] * self.strides).sum(axis=1)] += 1
 
 
+# Negations of the four conjunctions of three literals that make up an even, and an odd, number of ones.
+_EVEN: Final = np.array([[1, 1, 1], [0, 0, 1], [0, 1, 0], [1, 0, 0]], dtype=np.int32)
+_ODD: Final = 1 - _EVEN
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class ParityGame:
-    """Parities as at most two conjunctions each, and gains of their columns.
+    """Parities as conjunctions to avoid, and gains of their columns.
 
-    For 0/1 values a, b, c, with [..] for a conjunction and ~ for a negation, the parities of one, two and three are
-        1 - a,    1 - a - b + 2 [a b],    a + b + c - 1 + 2 [~a ~b ~c] - 2 [a b c].
-    The relaxation of that is tighter than of the four disjoint conjunctions that make up a parity of three: with all
-    columns at 1/2 it claims 3/2 and those claim 2, where 1 is the truth.
+    For 0/1 values the parities of one and two columns are 1 - a and 1 - a - b + 2 [a b]. A parity of three is wanted by
+    avoiding the four conjunctions that make up an odd number of ones, its complement by avoiding those of an even one:
+    the relaxation then claims no more than the number of samples. Conjunctions to satisfy would claim up to twice that
+    and leave branch and bound more to do; so would a + b + c - 1 + 2 [~a ~b ~c] - 2 [a b c], though it is shorter.
     """
 
     queries: Parities
@@ -171,43 +186,52 @@ class ParityGame:
         chosen, weights, constant = net_weights(drawn, self.size)
         orders, columns = self.queries.orders[chosen], self.queries.columns[chosen]
         longest = int(orders.max(initial=1))
-        sign = np.where(orders == 3, 1, -1)
-        constant -= int((sign * weights).sum())
-        together = (orders == 3) & self._can_all_be_1(columns)
-        apart = orders == 3
-        two = (orders == 2) & self._can_all_be_1(columns)
-        pairs, of_pairs = lengthened(self.view, 2 * columns[two, : min(2, longest)], 2 * weights[two], longest)
-        codes = [pairs, 2 * columns[together, :longest], 2 * columns[apart, :longest] + 1]
-        of_codes = [of_pairs, -2 * weights[together], 2 * weights[apart]]
-        named = columns >= 0
-        gains = np.broadcast_to((sign * weights)[:, None], columns.shape)[named]
-        return assembled(self.view, np.concatenate(codes), np.concatenate(of_codes), constant, columns[named], gains)
+        short, long = orders < 3, orders == 3
+        constant += int(weights[short | (weights > 0)].sum())
+        two = orders == 2
+        pairs, of_pairs = self._possible(2 * columns[two, : min(2, longest)], 2 * weights[two])
+        parts = [lengthened(self.view, pairs, of_pairs, longest)]
+        for side, negations in ((long & (weights > 0), _ODD), (long & (weights < 0), _EVEN)):
+            codes = (2 * columns[side, None, :longest] + negations[:, :longest]).reshape(-1, longest)
+            parts.append(self._possible(codes, np.repeat(-np.abs(weights[side]), len(negations))))
+        named = (columns >= 0) & short[:, None]
+        gains = np.broadcast_to(-weights[:, None], columns.shape)[named]
+        all_codes, all_weights = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+        return assembled(self.view, all_codes, all_weights, constant, columns[named], gains)
 
-    def _can_all_be_1(self, columns: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Whether the columns of each row lie in different one-hot groups, bool [rows]; -1 is no column."""
+    def _possible(
+        self, codes: NDArray[np.int32], weights: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The clauses that do not want two columns of one one-hot group, with their weights."""
         if not self.view.groups:
-            return np.ones(len(columns), dtype=np.bool_)
+            return codes, weights
         starts = np.array([start for start, _ in self.view.groups])
-        groups = np.where(columns < 0, -1 - np.arange(columns.shape[1]), np.searchsorted(starts, columns, side="right"))
-        groups.sort(axis=1)
-        return np.asarray((groups[:, 1:] != groups[:, :-1]).all(axis=1))
+        apart = -1 - np.arange(codes.shape[1])
+        groups = np.sort(np.where(codes & 1, apart, np.searchsorted(starts, codes >> 1, side="right")), axis=1)
+        kept = (groups[:, 1:] != groups[:, :-1]).all(axis=1)
+        return codes[kept], weights[kept]
 
     def add_satisfied(self, hits: NDArray[np.int32], record: NDArray[np.bool_]) -> None:
         _add_even(hits, self.queries.columns, record)
 
 
 @compiled
-def _add_satisfied(
-    hits: NDArray[np.int32], columns: NDArray[np.int32], negated: NDArray[np.bool_], record: NDArray[np.bool_]
-) -> None:
-    """Adds 1 where the record satisfies all literals of a query."""
-    for query in range(columns.shape[0]):
-        holds = 1
-        for literal in range(columns.shape[1]):
-            if record[columns[query, literal]] == negated[query, literal]:
-                holds = 0
-                break
-        hits[query] += holds
+def _add_satisfied(hits: NDArray[np.int32], codes: NDArray[np.int32], holds: NDArray[np.uint8]) -> None:
+    """Adds 1 where the record satisfies all literals of a query.
+
+    holds: uint8 [2 columns], whether each literal holds. No branch: which literals hold is as good as random, and
+    guessing wrong costs more than looking all of them up; block by block, literal by literal, so that loops are short.
+    """
+    held = np.empty(_BLOCK, dtype=np.uint8)
+    for start in range(0, codes.shape[1], _BLOCK):
+        count = min(_BLOCK, codes.shape[1] - start)
+        for query in range(count):
+            held[query] = holds[codes[0, start + query]]
+        for literal in range(1, codes.shape[0]):
+            for query in range(count):
+                held[query] &= holds[codes[literal, start + query]]
+        for query in range(count):
+            hits[start + query] += held[query]
 
 
 @compiled

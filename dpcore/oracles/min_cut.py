@@ -105,9 +105,9 @@ def _closure(
     for clause in range(clauses):
         start, stop = clause_bounds[clause], clause_bounds[clause + 1]
         weight, like_first = weights[clause], wants_one[start]
-        if weight < 0:  # -w [a b] = w [a ~b] - w [a]; with a wanting 0, [a] is 1 less its value.
+        if weight < 0 or stop - start == 1:  # -w [a b] = w [a ~b] - w [a]; with a wanting 0, [a] is 1 less its value.
             profit[blocks[start]] += weight if like_first else -weight
-            weight = -weight
+            weight = -weight if stop - start > 1 else 0
         node = count + clause
         tail[used], head[used] = (source, node) if like_first else (node, sink)
         capacity[used] = weight

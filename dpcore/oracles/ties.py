@@ -133,7 +133,7 @@ def _gain_of_one(
 
     present: The choice of its block: ``column`` itself or none.
     """
-    gain, is_one = gains[column], present == column
+    gain, is_one = int(gains[column]), present == column
     for entry in range(offsets[column], offsets[column + 1]):
         clause = clause_of[entry]
         if open_literals[clause] == (wants_zero[entry] == is_one):  # No literal but this one is open.
@@ -188,6 +188,7 @@ def _ascend(
         for literal in range(literals.shape[1]):
             if open_literals[clause] == 0 or (open_literals[clause] == 1 and literal == only):
                 of_one[literals[clause, literal]] += -weights[clause] if negated[clause, literal] else weights[clause]
+    grouped = preferences.size > chosen.size
     waits = np.ones(chosen.size, dtype=np.bool_)
     for block in range(chosen.size):
         column = bounds[block]
@@ -228,12 +229,23 @@ def _ascend(
         for changed in (before, best):
             if changed < 0:
                 continue
+            used[changed] = changed == best
             for entry in range(offsets[changed], offsets[changed + 1]):
                 clause = clause_of[entry]
-                for literal in range(literals.shape[1]):
-                    other = block_of[literals[clause, literal]]
-                    if other != block and not waits[other]:
-                        waits[other] = True
-                        place = first + count
-                        waiting[place if place < chosen.size else place - chosen.size] = other
-                        count += 1
+                now = open_literals[clause]
+                opened = wants_zero[entry] == used[changed]
+                for literal in range(literals.shape[1] if now <= 1 or opened or grouped else 0):
+                    # A change matters to literals that were or are the last open one, or all that hold.
+                    column = literals[clause, literal]
+                    holds = used[column] != negated[clause, literal]
+                    other = block_of[column]
+                    if (
+                        other == block
+                        or waits[other]
+                        or not (grouped or now == 0 or (opened and now == 1) or not holds)
+                    ):
+                        continue
+                    waits[other] = True
+                    place = first + count
+                    waiting[place if place < chosen.size else place - chosen.size] = other
+                    count += 1

@@ -18,6 +18,7 @@ from dpcore.queries.conjunctions import Conjunctions
 
 WEIGHT_BITS: Final = 16
 _LARGEST_WEIGHT: Final = 1 << 40
+_LARGEST_OF_UNIT: Final = 1 << 61  # Sums over a few units then do not wrap around before they are checked.
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +94,8 @@ class ClippedSums:
             raise ValueError(f"weights {weights.shape}; want [{sizes.size}, {sizes.max() + 1} or more]")
         if weights.min() < 0 or weights.max() > _LARGEST_WEIGHT:
             raise ValueError("a weight is negative or above 2^40; want 0 .. 2^40")
+        if int(weights.max()) * int(sizes.max()) > _LARGEST_OF_UNIT:
+            raise ValueError("a unit may add more than 2^61 to a group; want smaller weights, or fewer queries in one")
         if not all(row[1 : size + 1].any() for row, size in zip(weights, sizes, strict=True)):
             raise ValueError("the weights of a group are all 0; want a group that counts something")
         object.__setattr__(self, "groups", groups)

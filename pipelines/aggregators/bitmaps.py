@@ -20,13 +20,13 @@ from pipelines.aggregators.weighing import planes_of, weigh
 class Bitmaps:
     """Counts the records (units of baskets, kept rows of a table) that satisfy each conjunction.
 
-    rows: int32 [m, k], row of the bitmaps for each literal.
+    rows: uint32 [m, k], row of the bitmaps for each literal.
     negated: bool [m, k]; True where the literal wants a 0.
     packing: The columns that get bitmaps.
     most: Records that a unit may hold: rows of a table, 1 for baskets.
     """
 
-    rows: NDArray[np.int32]
+    rows: NDArray[np.uint32]
     negated: NDArray[np.bool_]
     packing: Packing
     most: int
@@ -34,7 +34,7 @@ class Bitmaps:
     @classmethod
     def of(cls, queries: Conjunctions, most: int) -> Bitmaps:
         packing = Packing.of(queries.view, queries.columns)
-        return cls(packing.row_of[queries.columns], queries.negated, packing, most)
+        return cls(packing.rows_of(queries.columns), queries.negated, packing, most)
 
     def create(self) -> NDArray[np.int64]:
         return np.zeros(len(self.rows) + SLOTS, dtype=np.int64)
@@ -68,7 +68,7 @@ def _count(
     counts: NDArray[np.int64],
     bits: NDArray[np.uint64],
     missing: int,
-    rows: NDArray[np.int32],
+    rows: NDArray[np.uint32],
     negated: NDArray[np.bool_],
 ) -> None:
     """missing: Bits behind the last record, which satisfy a query whose literals are all negated."""

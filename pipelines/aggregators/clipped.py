@@ -26,14 +26,14 @@ _LARGEST_TOTAL: Final = 1 << 62
 class Satisfactions:
     """Counts the units of each group of queries by how many of them they satisfy, in powers of two.
 
-    rows: int32 [m, k], row of the bitmaps for each literal.
+    rows: uint32 [m, k], row of the bitmaps for each literal.
     packing: The columns that get bitmaps.
     groups: int32 [m], group of each query.
     group_sizes: int64 [groups], queries in each.
     cells: Cells of each group.
     """
 
-    rows: NDArray[np.int32]
+    rows: NDArray[np.uint32]
     packing: Packing
     groups: NDArray[np.int32]
     group_sizes: NDArray[np.int64]
@@ -72,7 +72,7 @@ class Satisfactions:
 class Clipped:
     """Sums for each query what the units that satisfy it add, which depends on how many of its group they satisfy.
 
-    rows: int32 [m, k], row of the bitmaps for each literal.
+    rows: uint32 [m, k], row of the bitmaps for each literal.
     packing: The columns that get bitmaps.
     groups: int32 [m], group of each query.
     group_sizes: int64 [groups], queries in each.
@@ -82,7 +82,7 @@ class Clipped:
     group must give again.
     """
 
-    rows: NDArray[np.int32]
+    rows: NDArray[np.uint32]
     packing: Packing
     groups: NDArray[np.int32]
     group_sizes: NDArray[np.int64]
@@ -119,7 +119,7 @@ class Clipped:
         values, units = extracted(accumulator, self._size, 1)
         sums, totals = values[: self.groups.size], values[self.groups.size :]
         again, largest = np.zeros_like(totals), np.zeros_like(totals)
-        np.add.at(again, self.groups, sums)  # May wrap around, and then differs from a total below 2^63 all the same.
+        np.add.at(again, self.groups, sums)  # Modulo 2^64: sums that wrap around are above what their units can add.
         np.maximum.at(largest, self.groups, sums)
         most = self.weights.max(axis=1)
         if (again != totals).any() or any(int(s) > units * int(w) for s, w in zip(largest, most, strict=True)):
@@ -127,9 +127,9 @@ class Clipped:
         return sums
 
 
-def _packed(queries: Conjunctions) -> tuple[NDArray[np.int32], Packing]:
+def _packed(queries: Conjunctions) -> tuple[NDArray[np.uint32], Packing]:
     packing = Packing.of(queries.view, queries.columns)
-    return packing.row_of[queries.columns], packing
+    return packing.rows_of(queries.columns), packing
 
 
 def _groups(request: SatisfactionHistogram | ClippedSums) -> NDArray[np.int32]:
@@ -137,7 +137,7 @@ def _groups(request: SatisfactionHistogram | ClippedSums) -> NDArray[np.int32]:
 
 
 def _satisfied(
-    bits: NDArray[np.uint64], rows: NDArray[np.int32], groups: NDArray[np.int32], sizes: NDArray[np.int64]
+    bits: NDArray[np.uint64], rows: NDArray[np.uint32], groups: NDArray[np.int32], sizes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """How many queries of each group each record satisfies, int64 [groups, 64 * words]; the queries that any does."""
     counters = np.zeros((sizes.size, int(sizes.max()).bit_length(), bits.shape[1]), dtype=np.uint64)
@@ -152,7 +152,7 @@ def _satisfied(
 def _count_up(
     counters: NDArray[np.uint64],
     bits: NDArray[np.uint64],
-    rows: NDArray[np.int32],
+    rows: NDArray[np.uint32],
     groups: NDArray[np.int32],
     met: NDArray[np.int64],
 ) -> int:

@@ -14,8 +14,11 @@ from pipelines.aggregators.protocol import BasketBlock, Block
 
 _WORD = 64
 _VECTOR = 8  # Words that a processor with wide registers takes at once.
-# Bitmaps of one slab, in bytes: about what a core's second cache level holds.
+# About what a core's second cache level holds, in bytes, and how often that fits in its part of the last level.
 _CACHE = 1 << 20
+_LAST_CACHES = 8
+# Rows of fewer words cost more time for each query than for their words.
+_FEW_WORDS = 32
 _MOST_WORDS = 512
 
 
@@ -41,6 +44,10 @@ class Packing:
         row_of[~named] = -1
         return cls(row_of, int(named.sum()), np.array([start for start, _ in view.groups], dtype=np.int64))
 
+    def rows_of(self, columns: NDArray[np.int32]) -> NDArray[np.uint32]:
+        """Rows of columns that are all asked for; unsigned, for which no index has to be checked for being negative."""
+        return self.row_of[columns].astype(np.uint32)
+
     def slabs(self, block: Block) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
         """The block's records, a slab after another, and their bitmaps uint64 [used, words]; 0 behind the last record.
 
@@ -49,8 +56,7 @@ class Packing:
         records = records_of(block)
         if not records:
             return
-        wanted = min(max(_CACHE // (8 * max(1, self.used)) // _VECTOR * _VECTOR, _VECTOR), _MOST_WORDS)
-        words = min(wanted, -(-records // (_WORD * _VECTOR)) * _VECTOR)
+        words = min(_words(self.used), -(-records // (_WORD * _VECTOR)) * _VECTOR)
         bits = _aligned(self.used, words)
         for first in range(0, records, words * _WORD):
             here = slice(first, min(first + words * _WORD, records))
@@ -62,6 +68,13 @@ class Packing:
             yield here, bits
 
 
+def _words(rows: int) -> int:
+    """Words of a slab: what the second cache level holds, or more where they are few and the last level holds them."""
+    in_second, in_last = _CACHE // (8 * max(1, rows)), _LAST_CACHES * _CACHE // (8 * max(1, rows))
+    wanted = max(in_second, min(_FEW_WORDS, in_last))
+    return min(max(wanted // _VECTOR * _VECTOR, _VECTOR), _MOST_WORDS)
+
+
 def records_of(block: Block) -> int:
     """Units of baskets, kept rows of a table."""
     return block.units if isinstance(block, BasketBlock) else int(block.codes.shape[1])
@@ -69,7 +82,7 @@ def records_of(block: Block) -> int:
 
 def missing_of(here: slice, bits: NDArray[np.uint64]) -> int:
     """Bits of a slab behind its last record."""
-    return _WORD * bits.shape[1] - (here.stop - here.start)
+    return int(_WORD * bits.shape[1] - (here.stop - here.start))
 
 
 # Kernels over bitmaps index two dimensions where a row would read better: numba counts the references to every row that

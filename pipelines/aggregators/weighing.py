@@ -42,7 +42,7 @@ def weigh(
     bits: NDArray[np.uint64],
     planes: NDArray[np.uint64],
     reach: NDArray[np.int64],
-    rows: NDArray[np.int32],
+    rows: NDArray[np.uint32],
     negated: NDArray[np.bool_],
     groups: NDArray[np.int32],
     chosen: NDArray[np.int64],

@@ -44,7 +44,11 @@ WORKLOADS: dict[str, Any] = {
     "marginals": {"marginals": {"order": 2}},
     "conjunctions": {"conjunctions": {"count": 60, "order": 2, "seed": 3}},
 }
-SETTINGS: Mapping[str, dict[str, Any]] = {"mwem": {"rounds": 3}, "dual_query": {"rounds": 4, "samples": 5}}
+SETTINGS: Mapping[str, dict[str, Any]] = {
+    "mwem": {"rounds": 3},
+    "dual_query": {"rounds": 4, "samples": 5},
+    "dqrs": {"rounds": 4, "samples": 5},
+}
 SYNTHETIC_ROWS = 500  # Rows are numbered from 0: so few that no number is a canary.
 
 

@@ -83,7 +83,7 @@ def replays(row: AuditRow, relation: Neighbours, pairs: int) -> Iterator[tuple[i
             in_files = seed % 2 == 1
             where = Path(folder) / str(seed) if in_files else None
             kind = _turn(list(row.small), seed // 2)
-            made = pair(kind, relation, seed, where, one_row=row.one_row)
+            made = pair(kind, relation, seed, where, one_row=row.one_row, positive=row.positive)
             yield seed, in_files, replay(scene(row, kind, made, seed), made)
 
 

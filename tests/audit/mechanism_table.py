@@ -14,12 +14,16 @@ from typing import Any
 from dpcore.kernel.budget import Currency
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.api import Mechanism
+from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.fem import Fem
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.sep_fem import SepFem
 from tests.audit import worst_cases
 from tests.audit.verb_calls import VerbCalls
-from tests.audit.worst_cases import Claim, Copies, Measuring, Retaining, Sampling, Selecting, Trial
+from tests.audit.worst_cases import Claim, Clipping, Copies, Measuring, Retaining, Sampling, Selecting, Trial
 
 PURE = (Currency.PURE,)
 GAUSSIAN = tuple(currency for currency in Currency if currency is not Currency.PURE)
@@ -61,7 +65,7 @@ class AuditRow:
     worst_cases: How it is audited end to end under a claim.
     small: Settings for runs on tiny data, by kind of workload.
     release: The mechanism section of a config for a release of a few units, by kind; empty for verbs.
-    one_row: It has a proof for units of one row alone.
+    one_row: It has a proof for units of one row alone. positive: For literals alone that are not negated.
     """
 
     name: str
@@ -70,6 +74,7 @@ class AuditRow:
     small: Mapping[Kind, tuple[Mechanism, ...]] = field(default_factory=dict)
     release: Mapping[Kind, Mapping[str, Any]] = field(default_factory=dict)
     one_row: bool = False
+    positive: bool = False
 
 
 def _additive(mechanism: Mechanism) -> Callable[[Claim], Sequence[Audited]]:
@@ -93,6 +98,16 @@ def _one_round(eta: float) -> Mechanism:
     return DualQuery(eta=eta, samples=1, rounds=2, oracle="enumerate", free="uniform")
 
 
+def _one_bit(eta: float) -> Mechanism:
+    """A step of which the budget pays for the bit and for a fresh draw after it."""
+    return Dqrs(eta=0.49 * eta, samples=1, rounds=2, oracle="enumerate", free="uniform")
+
+
+def _one_selection(mechanism: type[Fem] | type[SepFem]) -> Callable[[float], Mechanism]:
+    """Two rounds of one record; one selection between them costs the budget, whatever its slope."""
+    return lambda eta: mechanism(rounds=2, records=1, noise=0.01, burn_in=0.0, start="uniform")
+
+
 def _selecting(claim: Claim) -> Sequence[Audited]:
     if claim.budget.currency is not Currency.PURE:
         return (Audited(Selecting(claim), 60, 8_000),)
@@ -100,6 +115,15 @@ def _selecting(claim: Claim) -> Sequence[Audited]:
     # 4.5 (1 + exp(epsilon / 2)) / sqrt(runs) together with a third of it.
     directly = claim.epsilon < 1
     return (Audited(Selecting(claim, directly), 60, 650_000 if directly else 50_000, OF_EPSILON),)
+
+
+def _clipping(claim: Claim) -> Sequence[Audited]:
+    return (Audited(Clipping(claim), 60, 2_500, in_mu=claim.budget.currency is not Currency.PURE),)
+
+
+def _clipped(claim: Claim) -> Sequence[Audited]:
+    trial = worst_cases.clipped_answer(ClippedGaussian(histogram_share=0.01), claim)
+    return (Audited(trial, 60, 2_500, in_mu=claim.budget.currency is not Currency.PURE),)
 
 
 def _sampling(claim: Claim) -> Sequence[Audited]:
@@ -147,12 +171,44 @@ TABLES = (
         {
             Kind.CONJUNCTIONS: (DualQuery(oracle="enumerate", rounds=4), DualQuery(eta=0.5, rounds=3, free="uniform")),
             Kind.BASKETS: (DualQuery(oracle="enumerate", rounds=4, free="zeros"), DualQuery(eta=0.4, rounds=4)),
+            Kind.MARGINALS: (DualQuery(oracle="anneal", rounds=4),),
         },
-        {Kind.CONJUNCTIONS: {"rounds": 6}, Kind.BASKETS: {"rounds": 6}}, one_row=True,
+        {kind: {"rounds": 6} for kind in _EACH}, one_row=True,
+    ),
+    AuditRow(
+        "dqrs", EVERY, _runs(lambda claim: worst_cases.dual_query(_one_bit, claim), 2_500),
+        {
+            Kind.CONJUNCTIONS: (Dqrs(oracle="enumerate", rounds=8), Dqrs(eta=0.5, rounds=6, free="uniform")),
+            Kind.BASKETS: (Dqrs(oracle="enumerate", rounds=8, free="zeros"), Dqrs(eta=0.4, samples=5)),
+            Kind.MARGINALS: (Dqrs(rounds=8),),
+        },
+        {kind: {"rounds": 6} for kind in _EACH}, one_row=True,
+    ),
+    AuditRow(
+        "fem", EVERY, _runs(lambda claim: worst_cases.dual_query(_one_selection(Fem), claim), 2_500),
+        {kind: (Fem(rounds=5, records=4), Fem(rounds=3, records=2, against="all", start="uniform")) for kind in _EACH},
+        {kind: {"rounds": 6, "records": 5} for kind in _EACH}, one_row=True,
+    ),
+    AuditRow(
+        "sep_fem", EVERY, _runs(lambda claim: worst_cases.dual_query(_one_selection(SepFem), claim), 2_500),
+        {kind: (SepFem(rounds=5, records=4),) for kind in _EACH},
+        {kind: {"rounds": 6, "records": 5} for kind in _EACH}, one_row=True,
+    ),
+    AuditRow(
+        "clipped_gaussian", EVERY, _clipped,
+        {kind: (ClippedGaussian(), ClippedGaussian(0.3, 0.3, shrink_from=1)) for kind in _EACH[1:]},
+        {Kind.CONJUNCTIONS: {}, Kind.BASKETS: {"shrink_from": 1}}, one_row=True, positive=True,
     ),
 )  # fmt: skip
 VERBS = (
     AuditRow("measure", EVERY, _runs(Measuring, 2_500), {kind: (VerbCalls("measure"),) for kind in _EACH}),
+    AuditRow(
+        "measure, clipped",
+        EVERY,
+        _clipping,
+        {kind: (VerbCalls("measure_clipped"),) for kind in (Kind.CONJUNCTIONS, Kind.BASKETS)},
+        one_row=True,
+    ),
     AuditRow("select", EVERY, _selecting, {Kind.MARGINALS: (VerbCalls("select"),)}),
     AuditRow("sample", EVERY, _sampling, {kind: (VerbCalls("sample"),) for kind in _EACH}, one_row=True),
     AuditRow("retain", EVERY, _retaining, {kind: (VerbCalls("retain"),) for kind in _EACH}, one_row=True),

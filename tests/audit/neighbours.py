@@ -70,10 +70,12 @@ class Changed:
     neighbour: Sequence[Sequence[Row]]
 
 
-def pair(kind: Kind, relation: Neighbours, seed: int, folder: Path | None = None, *, one_row: bool) -> NeighbourPair:
+def pair(
+    kind: Kind, relation: Neighbours, seed: int, folder: Path | None = None, *, one_row: bool, positive: bool = False
+) -> NeighbourPair:
     """The pair of one seed. folder: Where to write Parquet files for the pipeline; None for data in memory.
 
-    one_row: Units of a table hold one row at most.
+    one_row: Units of a table hold one row at most. positive: No literal is negated.
     """
     draw = np.random.default_rng([seed, list(Kind).index(kind), int(relation is REPLACE), int(folder is None)])
     bound = 1 if one_row else int(draw.integers(1, 4))
@@ -81,6 +83,8 @@ def pair(kind: Kind, relation: Neighbours, seed: int, folder: Path | None = None
     first, neighbour, workload = made
     units = int(first.aggregate(UnitCount())[0])
     public = max(1, units) if relation is REPLACE or draw.random() < 0.4 else None
+    if positive:
+        workload = _without_negations(workload)
     return NeighbourPair(first, neighbour, workload, PrivacyUnit(relation, first.contribution, public))
 
 
@@ -209,3 +213,10 @@ def _conjunctions(view: BinaryView, draw: np.random.Generator) -> Workload:
     columns = np.array([draw.choice(view.columns, size=order, replace=False) for _ in range(count)])
     queries = Conjunctions(view, columns, draw.random(columns.shape) < 0.3)
     return Workload(queries, draw.choice([0.5, 1.0, 3.0], size=count))
+
+
+def _without_negations(workload: Workload) -> Workload:
+    queries = workload.queries
+    assert isinstance(queries, Conjunctions)
+    plain = Conjunctions(queries.view, queries.columns, np.zeros_like(queries.negated))
+    return Workload(plain, workload.weights)

@@ -36,9 +36,9 @@ from jobs.ledger import releases as ledger_releases
 from jobs.ledger import rows as ledger_rows
 from jobs.ledger.windows import start_of
 from pipelines import contribution, encode
-from pipelines.aggregators import contingency, protocol
+from pipelines.aggregators import clipped, contingency, protocol
 from pipelines.engines import local, task
-from tests.audit import kernel_checks, pipeline_checks
+from tests.audit import clipped_bugs, clipped_checks, kernel_checks, pipeline_checks
 from tests.audit.kernel_checks import Check
 from tests.audit.section import Row, Size
 from tests.audit.wrong_draws import (
@@ -63,7 +63,7 @@ CLAIM = (
     "Each bug replaces one function of the code that ships; the check in the last column fails then, and passes on the "
     "real code. Checks are exact, or tests at level 10^-6 whose power against these bugs is above 1 - 10^-6."
 )
-CHECKS: dict[str, Check] = kernel_checks.CHECKS | pipeline_checks.CHECKS
+CHECKS: dict[str, Check] = kernel_checks.CHECKS | pipeline_checks.CHECKS | clipped_checks.CHECKS
 CAUGHT = (AssertionError, pytest.fail.Exception, IntegrityError)
 
 
@@ -274,6 +274,15 @@ BUGS = [
         sensitivity.largest_squared_l2, "products"),
     Bug("products: the largest term alone", sensitivity, "largest_l1", largest_term_alone, "products"),
     Bug("products: rows of a unit ignored", sensitivity, "_rows_of_unit", lambda _: 1, "products"),
+    Bug("clipped: replacing moves once", sensitivity, "_twice_if_replaced", lambda n, _: n, "clipped"),
+    Bug("clipped: a unit adds to one query", sensitivity, "largest_clipped", clipped_bugs.of_one_query, "clipped"),
+    Bug("clipped: heavy units alone", sensitivity, "largest_clipped", clipped_bugs.of_heavy_units_alone, "clipped"),
+    Bug("clipped: the largest group alone", sensitivity, "_of_one_record",
+        clipped_bugs.of_the_largest_group, "clipped"),
+    Bug("clipped: rows of a unit ignored", sensitivity, "_of_one_record",
+        clipped_bugs.of_any_unit, "clipped, one row"),
+    Bug("clipped: sums of any size taken", exact_answers, "largest_clipped",
+        lambda queries, _: [1 << 62] * len(queries.weights), "clipped aggregates"),
     Bug("selection four times too sharp", terms, "selection_scale", scaled(SELECTION_SCALE, 0.25), "select, pure"),
     Bug("selection twice too sharp", terms, "selection_scale", scaled(SELECTION_SCALE, 0.5), "select, zcdp"),
     Bug("selection under Gaussian DP priced as zCDP", terms, "selection_scale",
@@ -354,6 +363,16 @@ BUGS = [
         lambda units, shards, _: np.arange(len(units)) % shards, "split unit, shuffled"),
     Bug("totals of blocks unchecked", protocol, "_check_totals", lambda *_: None, "blocks"),
     Bug("tables not summed", contingency.Contingency, "extract", lambda self, counts: counts[:-2], "slices"),
+    Bug("clipped by what the next unit satisfies", clipped, "_satisfied",
+        clipped_bugs.satisfied_by(clipped_bugs.of_the_next_unit), "clipped sums"),
+    Bug("clipped by one query less", clipped, "_satisfied",
+        clipped_bugs.satisfied_by(clipped_bugs.one_less), "clipped sums"),
+    Bug("weights of another group", clipped, "planes_of", clipped_bugs.of_the_first_group, "clipped sums"),
+    Bug("weights rounded up", clipped, "planes_of", clipped_bugs.rounded_to_powers_of_two, "clipped sums"),
+    Bug("binned by all groups together", clipped, "_satisfied",
+        clipped_bugs.satisfied_by(clipped_bugs.of_all_groups), "bins"),
+    Bug("totals of clipped sums unchecked", clipped.Clipped, "extract",
+        lambda self, values: values[: self.groups.size], "clipped slices"),
     Bug("a crash refunds its charge", ledger_releases, "reserve", refunded_when_it_comes_back, "crash"),
     Bug("a charge without its sum", ledger_releases, "_charge", forgotten_on_retry, "crash"),
     Bug("a retry pays again", ledger_releases, "reserve", charged_again, "crash"),

@@ -113,7 +113,9 @@ def _config(row: AuditRow, kind: Kind, relation: Neighbours, currency: Currency,
         if not row.one_row:
             config["dataset"]["max_rows_per_unit"] = 2
     elif kind is Kind.CONJUNCTIONS:
-        config["workload"] = {"conjunctions": {"count": 12, "order": 2, "negations": "random"}}
+        config["workload"] = {
+            "conjunctions": {"count": 12, "order": 2, "negations": "none" if row.positive else "random"}
+        }
     return config
 
 

@@ -18,7 +18,16 @@ from dpcore.kernel.terms import Terms
 from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, silent
-from dpcore.queries import Conjunctions, CountingQueries, Marginals, Product, Products, UnitCount
+from dpcore.queries import (
+    ClippedSums,
+    Conjunctions,
+    CountingQueries,
+    Marginals,
+    Product,
+    Products,
+    SatisfactionHistogram,
+    UnitCount,
+)
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
@@ -30,7 +39,7 @@ _CALLS = 3
 class VerbCalls:
     """A mechanism that calls one verb a few times."""
 
-    verb: Literal["measure", "select", "sample", "retain"]
+    verb: Literal["measure", "measure_clipped", "select", "sample", "retain"]
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         return Plan((), _CALLS, 0, None)
@@ -61,6 +70,21 @@ class VerbCalls:
             asked.append(Conjunctions.single_columns(queries.view))
         return private.measure(asked[int(draw.integers(len(asked)))], Fraction(1, _CALLS)).values
 
+    def _measure_clipped(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
+        """The histogram, or sums with the weights of a clip or with any others, over groups or none."""
+        queries = _positive(workload, draw)
+        groups = np.unique(draw.integers(0, 3, size=queries.size), return_inverse=True)[1].astype(np.int32)
+        count, most = int(groups.max()) + 1, queries.size
+        weights = draw.integers(0, 1 << 17, size=(count, most + 1)) + 1
+        clips, norm = draw.choice([0.5, 1.0, 2.0], size=count).tolist(), int(draw.integers(1, 3))
+        asked = [
+            SatisfactionHistogram(queries, groups),
+            SatisfactionHistogram(queries),
+            ClippedSums(queries, weights, groups),
+            ClippedSums.of(queries, clips, groups, norm=norm),
+        ]
+        return private.measure(asked[int(draw.integers(len(asked)))], Fraction(1, _CALLS)).values
+
     def _select(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
         queries = workload.queries
         assert isinstance(queries, Marginals)
@@ -87,6 +111,14 @@ class VerbCalls:
 
         slope = _affordable(private, draw, cost)
         return private.retain(queries, drawn, slope, _tilt(queries, draw, -gap - max(0.0, float(slope))), total)
+
+
+def _positive(workload: Workload, draw: Generator) -> Conjunctions:
+    """The conjunctions of a workload without their negations, some of them several times."""
+    queries = workload.queries
+    assert isinstance(queries, Conjunctions)
+    columns = queries.columns[draw.integers(0, queries.size, size=queries.size + 3)]
+    return Conjunctions(queries.view, columns, np.zeros_like(columns, dtype=np.bool_))
 
 
 def _strategy(queries: Marginals, draw: Generator) -> Products:

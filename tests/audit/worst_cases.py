@@ -29,17 +29,18 @@ from dpcore.kernel.tilt import Tilt
 from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.api import Mechanism, Release
-from dpcore.queries import Conjunctions, Marginals, UnitCount
+from dpcore.queries import ClippedSums, Conjunctions, Marginals, SatisfactionHistogram, UnitCount
 from dpcore.workload import Workload, conjunctive, explicit
 from tests.audit.lower_bounds import Sample
 from tests.support.private import REPLACE, private_statistics
 from tests.support.tilts import flat
-from tests.support.tiny_statistics import one_hot_matrix
+from tests.support.tiny_statistics import clipped, one_hot_matrix
 
 ROWS = 64  # Rows a unit: noise is then wide, and the discrete laws nearly those of real numbers.
 ONE = Domain.of({"x": 2})
 TWO = Domain.of({"x": 2, "y": 2})
 X, X_AND_Y = Marginals(ONE, (("x",),)), Marginals(TWO, (("x",), ("y",)))
+CLIPPED_UNIT = 1 << 16  # What the lone row adds to each clipped sum, in its steps.
 FIRST_COLUMN = Conjunctions(BinaryView.one_hot(ONE), np.array([[0]]), np.array([[False]]))
 _MOST_AT_ONCE = 1_000_000  # Answers or draws of one call: more would take gigabytes.
 
@@ -88,6 +89,8 @@ class Cells:
     def aggregate(self, request: Request) -> NDArray[np.int64]:
         if isinstance(request, UnitCount):
             return np.array([self.units], dtype=np.int64)
+        if isinstance(request, SatisfactionHistogram | ClippedSums):
+            return clipped(request, np.repeat(self._records, self.counts.ravel(), axis=0))
         if isinstance(request.queries, Marginals):
             return np.concatenate([self._table(clique) for clique in request.queries.cliques])
         return self._conjunctions(request.queries)
@@ -208,6 +211,17 @@ def dual_query(make: Callable[[float], Mechanism], claim: Claim) -> Trial:
     return Runs(mechanism, conjunctive(FIRST_COLUMN), lone_row(claim), claim, statistic)
 
 
+def clipped_answer(mechanism: Mechanism, claim: Claim) -> Trial:
+    """A lone row that satisfies the one query in full; nearly all of the budget buys the clipped sum."""
+
+    def statistic(release: Release) -> float:
+        measured = release.measurements[-1]
+        (value,) = measured.values.tolist()
+        return float(np.clip(value, 0.0, 1.0)) if measured.noise is Noise.LAPLACE else float(value)
+
+    return Runs(mechanism, conjunctive(FIRST_COLUMN), lone_row(claim), claim, statistic)
+
+
 @dataclass(frozen=True)
 class Copies:
     """One run over many copies of a query, with as many times the budget: each answer alone is one run of the audit.
@@ -241,6 +255,35 @@ class Measuring:
         private = one_cell(self.claim).private(neighbour, self.claim.times(runs), self.claim.neighbours)
         share = Fraction(1, runs)
         return np.array([-_shift(private.measure(X, share), self.claim, 0, ROWS) for _ in range(runs)])
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """Calls of ``measure`` of clipped sums: four copies of a query that the unit satisfies, and four that it does not.
+
+    Under pure DP one copy of each: noise of many answers hides the sum of their moves.
+    """
+
+    claim: Claim
+    through: str = "measure, clipped"
+
+    def draw(self, neighbour: bool, runs: int) -> Sample:
+        copies = 1 if self.claim.budget.currency is Currency.PURE else 4
+        columns = np.repeat([[0], [1]], copies, axis=0)
+        queries = Conjunctions(BinaryView.one_hot(ONE), columns, np.zeros_like(columns, dtype=np.bool_))
+        weights = np.zeros((1, 2 * copies + 1), dtype=np.int64)
+        weights[0, copies] = CLIPPED_UNIT
+        sums = ClippedSums(queries, weights)
+        private = lone_row(self.claim).private(neighbour, self.claim.times(runs), self.claim.neighbours)
+        return np.array([self._told(private.measure(sums, Fraction(1, runs)), copies) for _ in range(runs)])
+
+    def _told(self, measured: Measurement, copies: int) -> float:
+        """As ``_shift`` tells one row from none."""
+        values = measured.values
+        if measured.noise is Noise.LAPLACE:
+            values = np.clip(values, 0.0, CLIPPED_UNIT / measured.denominator)
+        first, second = values[:copies].sum(), values[copies:].sum()
+        return float(first - second) if self.claim.replaced else float(first)
 
 
 @dataclass(frozen=True)

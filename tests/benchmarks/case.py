@@ -83,6 +83,7 @@ class Case(Generic[S, R]):
     prepare: What a run needs besides its inputs; not measured.
     work: The measured work.
     judge: Error and baselines of the result; not measured.
+    cold: Whether a run with an empty compile cache comes first; without it the first seed's run is the cold one.
     """
 
     params: Mapping[str, Any]
@@ -93,6 +94,7 @@ class Case(Generic[S, R]):
     judge: Callable[[S, R], Judgement]
     targets: Sequence[Target]
     peer: Peer[S] | None = None
+    cold: bool = True
 
 
 def load_case(module: str) -> Case[Any, Any]:

@@ -25,13 +25,14 @@ _WATCH_SECONDS = 0.02
 def run_case(name: str, module: str, data: Path) -> dict[str, Any]:
     """The result of a case, as stored. Inputs are made first, below ``data``, and are no part of what is measured.
 
-    The first process starts with an empty compile cache and gives the cold seconds; the others find it filled.
+    The first process starts with an empty compile cache and gives the cold seconds; the others find it filled. A case
+    that is not run cold apart has those of its first seed.
     """
     case = load_case(module)
     inputs = case.inputs(data)
     with tempfile.TemporaryDirectory() as scratch:
         processes = Processes(module, inputs, Path(scratch))
-        cold, _ = processes.run(WORK, case.seeds[0])
+        cold = processes.run(WORK, case.seeds[0])[0] if case.cold else None
         runs = [_run(seed, *processes.run(WORK, seed)) for seed in case.seeds]
         peer = _peer(case, processes)
     return _result(name, case, inputs, cold, runs, peer)
@@ -95,7 +96,12 @@ def _peer(case: Case[Any, Any], processes: Processes) -> dict[str, Any]:
 
 
 def _result(
-    name: str, case: Case[Any, Any], inputs: Inputs, cold: Mapping[str, float], runs: list[Run], peer: dict[str, Any]
+    name: str,
+    case: Case[Any, Any],
+    inputs: Inputs,
+    cold: Mapping[str, float] | None,
+    runs: list[Run],
+    peer: dict[str, Any],
 ) -> dict[str, Any]:
     # Targets see what the file holds and nothing else.
     stored = json.loads(json.dumps([vars(run) for run in runs]))
@@ -115,7 +121,7 @@ def _result(
             "inputs": {key: digest(path) for key, path in inputs.items()},
         },
         **_means({key: getattr(run, key) for key in timed} for run in read),
-        "cold_cpu_seconds": cold["cpu_seconds"],
+        "cold_cpu_seconds": runs[0].cpu_seconds if cold is None else cold["cpu_seconds"],
         "peak_rss_mb": max(run.peak_rss_mb for run in read),
         "error": _means(run.error for run in read),
         "baselines": {key: _means(run.baselines[key] for run in read) for key in read[0].baselines},

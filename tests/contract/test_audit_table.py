@@ -50,8 +50,9 @@ def test_a_row_runs_the_mechanism_that_it_names(row: AuditRow) -> None:
 
 def test_every_verb_of_the_kernel_is_audited() -> None:
     public = {name for name in vars(PrivateStatistics) if not name.startswith("_")}
-    assert {row.name for row in VERBS} == public - NOT_VERBS
-    assert len(COSTS) == len(VERBS), "a verb draws from a sampler that the recorder does not watch"
+    verbs = {row.name.split(",")[0] for row in VERBS}  # "measure, clipped" is a row of measure.
+    assert verbs == public - NOT_VERBS
+    assert len(COSTS) == len(verbs), "a verb draws from a sampler that the recorder does not watch"
 
 
 @pytest.mark.parametrize("row", TABLES, ids=lambda row: row.name)

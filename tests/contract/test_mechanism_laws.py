@@ -18,12 +18,16 @@ from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.api import Mechanism, Plan, Release
+from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.fem import Fem
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mwem import Mwem
 from dpcore.mechanisms.registry import MECHANISMS
+from dpcore.mechanisms.sep_fem import SepFem
 from dpcore.queries import Conjunctions
-from dpcore.queries.generation import random_conjunctions
+from dpcore.queries.generation import all_parities, random_conjunctions
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit
 from tests.support.private import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
 from tests.support.tiny_statistics import TinyBaskets, TinyTable
@@ -35,8 +39,8 @@ BITS = np.random.default_rng(1).random((40, 6)) < 0.4
 BITS[:, 0] |= ~BITS.any(axis=1)
 
 
-def conjunctions(view: BinaryView) -> Workload:
-    return conjunctive(random_conjunctions(view, 8, 2, np.random.default_rng(2), negate=True))
+def conjunctions(view: BinaryView, negate: bool = True) -> Workload:
+    return conjunctive(random_conjunctions(view, 8, 2, np.random.default_rng(2), negate=negate))
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,17 @@ DATA = {
     "conjunctions of baskets": Data(
         conjunctions(ITEMS), TinyBaskets(ITEMS, BITS, 6), TinyBaskets(ITEMS, OTHER_BITS, 6)
     ),
+    "positive conjunctions of a table": Data(conjunctions(ONE_HOT, False), table(CODES), table(OTHER_CODES)),
+    "positive conjunctions of baskets": Data(
+        conjunctions(ITEMS, False), TinyBaskets(ITEMS, BITS, 6), TinyBaskets(ITEMS, OTHER_BITS, 6)
+    ),
+    "parities of a table": Data(conjunctive(all_parities(ONE_HOT, 3)), table(CODES), table(OTHER_CODES)),
 }
 MARGINALS = ("marginals", "weighted marginals", "marginals of several rows a unit")
-CONJUNCTIONS = ("conjunctions of a table", "conjunctions of baskets")
+POSITIVE = ("positive conjunctions of a table", "positive conjunctions of baskets")
+CONJUNCTIONS = ("conjunctions of a table", "conjunctions of baskets", *POSITIVE)
+PARITIES = ("parities of a table",)
+ONE_RECORD = ("marginals", "weighted marginals", *CONJUNCTIONS, *PARITIES)  # What the query release game is about.
 EPSILON, DELTA = 2.5, 1e-6
 PURE, ZCDP, GDP = BUDGETS = (
     budget_of(EPSILON, 0.0, Currency.PURE),
@@ -82,6 +94,8 @@ class Row:
 
     exact: Whether it uses its whole budget, up to the rounding of shares (2^-30).
     rounds_follow_units: Whether a number of units that is bought first decides how many calls follow.
+    rounds_follow_draws: Whether draws do.
+    scales_follow_answers: Whether earlier answers decide the noise scale of later ones.
     """
 
     mechanism: Mechanism
@@ -89,16 +103,29 @@ class Row:
     budgets: tuple[Budget, ...]
     exact: bool
     rounds_follow_units: bool = False
+    rounds_follow_draws: bool = False
+    scales_follow_answers: bool = False
+
+    def knows_its_calls(self, public: bool) -> bool:
+        """Whether they are fixed in advance. public: The number of units is."""
+        return not self.rounds_follow_draws and (public or not self.rounds_follow_units)
 
 
 ROWS = [
-    Row(Laplace(), MARGINALS + CONJUNCTIONS, (PURE,), exact=True),
-    Row(Gaussian(), MARGINALS + CONJUNCTIONS, (ZCDP, GDP), exact=True),
-    Row(Independent(), MARGINALS + CONJUNCTIONS, BUDGETS, exact=True),
-    Row(DualQuery(oracle="enumerate"), CONJUNCTIONS, BUDGETS, exact=False, rounds_follow_units=True),
-    Row(DualQuery(eta=0.4, rounds=4), CONJUNCTIONS, BUDGETS, exact=False, rounds_follow_units=True),
+    Row(Laplace(), MARGINALS + CONJUNCTIONS + PARITIES, (PURE,), exact=True),
+    Row(Gaussian(), MARGINALS + CONJUNCTIONS + PARITIES, (ZCDP, GDP), exact=True),
+    Row(Independent(), MARGINALS + CONJUNCTIONS + PARITIES, BUDGETS, exact=True),
+    Row(DualQuery(oracle="enumerate"), ONE_RECORD, BUDGETS, exact=False, rounds_follow_units=True),
+    Row(DualQuery(eta=0.4, rounds=4), ONE_RECORD, BUDGETS, exact=False, rounds_follow_units=True),
+    Row(Dqrs(oracle="enumerate", rounds=12), ONE_RECORD, BUDGETS, exact=False, rounds_follow_draws=True),
+    Row(Dqrs(eta=0.5, samples=6), ONE_RECORD, BUDGETS, exact=False, rounds_follow_draws=True),
+    Row(Fem(records=9), ONE_RECORD, BUDGETS, exact=True, rounds_follow_units=True),
+    Row(Fem(rounds=4, against="all", start="uniform"), ONE_RECORD, BUDGETS, exact=True, rounds_follow_units=True),
+    Row(SepFem(rounds=5, records=6, burn_in=0.5), ONE_RECORD, BUDGETS, exact=True, rounds_follow_units=True),
     Row(Mwem(rounds=3), MARGINALS, BUDGETS, exact=True),
     Row(Mwem(rounds=2, distribution="average", start="cells"), MARGINALS, BUDGETS, exact=True),
+    Row(ClippedGaussian(), POSITIVE, BUDGETS, exact=True, scales_follow_answers=True),
+    Row(ClippedGaussian(shrink_from=1), POSITIVE, BUDGETS, exact=True, scales_follow_answers=True),
 ]
 
 
@@ -185,7 +212,7 @@ def test_the_events_of_a_plan_are_the_calls_of_a_run(case: Case) -> None:
     """None where an answer decides how many calls follow; else all of them, with their whole cost."""
     private = case.private()
     events = case.plan(private).events
-    assert bool(events) == (case.public or not case.row.rounds_follow_units)
+    assert bool(events) == case.row.knows_its_calls(case.public)
     case.run(private)
     if events:
         assert sum(event.charged for event in events) == sum(charge.amount for charge in private.charges)
@@ -206,10 +233,12 @@ def test_the_plan_tells_every_call_and_its_share(case: Case) -> None:
     plan = case.plan(private)
     release = case.run(private)
     assert sum(step.share for step in plan.steps) <= 1 + 1e-9
-    if case.public or not case.row.rounds_follow_units:
+    if case.row.knows_its_calls(case.public):
         assert sum(step.calls for step in plan.steps) == len(private.charges)
     planned = sorted({round(step.stddev, 9) for step in plan.steps if step.stddev is not None})
-    if all(step.calls == 1 or step.stddev is None for step in plan.steps):
+    if case.row.scales_follow_answers:
+        assert set(planned) <= {round(measured.stddev, 9) for measured in release.measurements}
+    elif all(step.calls == 1 or step.stddev is None for step in plan.steps):
         assert sorted({round(measured.stddev, 9) for measured in release.measurements}) == planned
     assert plan.memory_bytes > 0
 

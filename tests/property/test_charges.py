@@ -25,7 +25,18 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit, l1_sensitivity, squared_l2_sensitivity
 from dpcore.kernel.terms import Terms
-from dpcore.queries import Conjunctions, Marginals, Product, Products, Queries, UnitCount, rounded_rows
+from dpcore.queries import (
+    ClippedSums,
+    Conjunctions,
+    Marginals,
+    Product,
+    Products,
+    Queries,
+    SatisfactionHistogram,
+    UnitCount,
+    UnitQueries,
+    rounded_rows,
+)
 from tests.support.private import ADD_REMOVE, REPLACE
 from tests.support.product_cases import dense, random_products
 from tests.support.tiny_statistics import TinyBaskets, TinyTable
@@ -110,13 +121,13 @@ class Case:
     name: str
     shape: Shape
     bound: int
-    queries: Queries
+    queries: Queries | UnitQueries
     moved: Moved
     charged: Callable[[PrivacyUnit], float]
     reached: tuple[Neighbours, ...] = (ADD_REMOVE, REPLACE)
 
 
-def measured(name: str, shape: Shape, bound: int, queries: Queries, *reached: Neighbours) -> list[Case]:
+def measured(name: str, shape: Shape, bound: int, queries: Queries | UnitQueries, *reached: Neighbours) -> list[Case]:
     both = reached or (ADD_REMOVE, REPLACE)
     l1_charged, l2_charged = partial(l1_sensitivity, queries), partial(squared_l2_sensitivity, queries)
     return [
@@ -130,6 +141,8 @@ CELLS = np.eye(3, dtype=np.int64)
 PREFIX = np.tril(np.ones((3, 3), dtype=np.int64))
 ZERO_MEAN, _ = rounded_rows(np.array([[2.0, -1.0, -1.0], [0.0, 3.0**0.5, -(3.0**0.5)]]), 6)
 SCORED = Marginals(DOMAIN, (("a",), ("b",)))
+PAIRS = literals(ITEMS, (1, 2), (1, 3), (2, 3))
+TWO_GROUPS = np.array([0, 0, 1], dtype=np.int32)
 SCORE = L1Error(np.array([1.0, 0, 0.5, 1, 0]), np.array([1.0, 0.5]), np.zeros(2))
 CASES = [
     *measured("marginals", TABLE, 2, Marginals(DOMAIN, (("a",), ("a", "b"), ("b",)))),
@@ -158,6 +171,16 @@ CASES = [
         Case(f"the range of a bit, {shape}", shape, 1 if shape is TABLE else 3,
              literals(ONE_HOT if shape is TABLE else ITEMS, (1,), (-3,)), bit_range, bit_range_charged),
     )],
+    *measured("a satisfaction histogram", BASKETS, 3, SatisfactionHistogram(PAIRS, TWO_GROUPS)),
+    *measured("a histogram of a table", TABLE, 1, SatisfactionHistogram(literals(ONE_HOT, (1, 3), (2, 4)))),
+    # A clip at 1: three pairs weigh 1 / 3^(1/2) each, which falls 2^-16 short.
+    *measured("clipped sums", BASKETS, 3, ClippedSums.of(PAIRS, [1]), ADD_REMOVE),
+    *measured("clipped sums of two groups", BASKETS, 3,
+              ClippedSums.of(PAIRS, [1, 2], TWO_GROUPS, factors=[2, 0.5]), ADD_REMOVE),
+    *measured("clipped sums of a table", TABLE, 1,
+              ClippedSums.of(literals(ONE_HOT, (1, 3), (1, 4), (2, 3), (2, 4)), [1], norm=1)),
+    *measured("sums clipped in L1", BASKETS, 3, ClippedSums.of(PAIRS, [1], norm=1), ADD_REMOVE),
+    *measured("sums of weights that rise with k", BASKETS, 3, ClippedSums(PAIRS, np.array([[0, 1, 2, 7]])), ADD_REMOVE),
     Case("a score", TABLE, 2, SCORED, partial(scores_moved, SCORED, SCORE), SCORE.sensitivity, (ADD_REMOVE,)),
 ]  # fmt: skip
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -182,7 +205,9 @@ def units_of(case: Case) -> list[Statistics]:
     ]
 
 
-def counts_of(unit: Statistics, queries: Queries) -> Vector:
+def counts_of(unit: Statistics, queries: Queries | UnitQueries) -> Vector:
+    if isinstance(queries, UnitQueries):
+        return unit.aggregate(queries).astype(np.float64)
     if isinstance(queries, Products):
         tables = Marginals(DOMAIN, tuple(term.clique for term in queries.terms))
         split = tables.split(unit.aggregate(QueryAnswers(tables)))
@@ -223,6 +248,15 @@ def test_no_neighbour_pair_moves_further_than_is_charged(case: Case, neighbours:
         assert most >= 0.99 * charged
 
 
+def of_one_query(queries: ClippedSums, power: int) -> list[int]:
+    """As if a unit that satisfies many queries added to one of them."""
+    return [int(row.max()) ** power for row in queries.weights]
+
+
+def of_the_largest_group(queries: ClippedSums, unit: PrivacyUnit, power: int) -> int:
+    return max(sensitivity.largest_clipped(queries, power))
+
+
 ONE_COLUMN = product_sensitivity.largest_squared_l2
 PLANTED = [
     (sensitivity, "_rows_of_unit", lambda unit: unit.contribution.bound - 1, "L1 of marginals", ADD_REMOVE),
@@ -231,6 +265,10 @@ PLANTED = [
     (sensitivity, "_satisfied", lambda queries, unit: 1, "L1 of single items", ADD_REMOVE),
     (sensitivity, "largest_squared_exchange", ONE_COLUMN, "L2 of products: opposite signs", REPLACE),
     (sensitivity, "largest_squared_exchange", ONE_COLUMN, "L2 of products: zero-mean rows", REPLACE),
+    (sensitivity, "_of_one_record", lambda *_: 1, "L1 of a satisfaction histogram", ADD_REMOVE),
+    (sensitivity, "_twice_if_replaced", lambda amount, unit: amount, "L2 of clipped sums of a table", REPLACE),
+    (sensitivity, "largest_clipped", of_one_query, "L2 of sums of weights that rise with k", ADD_REMOVE),
+    (sensitivity, "_of_one_record", of_the_largest_group, "L2 of clipped sums of two groups", ADD_REMOVE),
     (Terms, "retain_amount", lambda self, slope, total, gaps: slope / total, "the loss of a bit, table", ADD_REMOVE),
     (Terms, "draw_range", lambda self, slope, total: slope / total, "a draw, baskets", REPLACE),
 ]  # fmt: skip
@@ -275,3 +313,24 @@ def test_bounds_without_the_joint_maximum_hold_too(seed: int, monkeypatch: pytes
     assert (np.array(tight, dtype=object) <= np.array(loose, dtype=object)).all()
     if (dense(queries) >= 0).all():
         assert loose[1][1] <= 2 * loose[0][1]
+
+
+@given(seed=st.integers(0, 10**6), neighbours=st.sampled_from(list(Neighbours)), baskets=st.booleans())
+def test_no_pair_moves_random_clipped_sums_further(seed: int, neighbours: Neighbours, baskets: bool) -> None:
+    """Any weights of up to three groups, over random queries; every unit there can be."""
+    draw = np.random.default_rng(seed)
+    view, shape, bound = (ITEMS, BASKETS, 3) if baskets else (ONE_HOT, TABLE, 1)
+    order, count = int(draw.integers(1, 3)), int(draw.integers(1, 9))
+    columns = np.array([draw.choice(view.columns, size=order, replace=False) for _ in range(count)])
+    queries = Conjunctions(view, columns, np.zeros_like(columns, dtype=bool))
+    groups = np.unique(draw.integers(0, 3, size=count), return_inverse=True)[1].astype(np.int32)
+    weights = draw.integers(0, 2 ** draw.integers(1, 40), size=(groups.max() + 1, count + 1))
+    weights[:, 1] += 1
+    case = Case("random", shape, bound, queries, l1, lambda _: 0.0)
+    unit = unit_of(case, neighbours)
+    for asked in (ClippedSums(queries, weights, groups), SatisfactionHistogram(queries, groups)):
+        added = [held.aggregate(asked).astype(object) for held in units_of(case)]
+        pairs = [(0, one) for one in added] if neighbours is ADD_REMOVE else product(added, added)
+        changes = [np.asarray(one - other) for one, other in pairs]
+        assert max(abs(change).sum() for change in changes) <= l1_sensitivity(asked, unit)
+        assert max((change**2).sum() for change in changes) <= squared_l2_sensitivity(asked, unit)

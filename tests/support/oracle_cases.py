@@ -21,6 +21,8 @@ KINDS = {
     "table": (TABLE, False),
     "table, negated": (TABLE, True),
 }
+GAINED = {f"{kind}, gains": setting for kind, setting in KINDS.items()}  # Every column of the view has one.
+ALL_KINDS = KINDS | GAINED
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,21 +31,25 @@ class Problem:
     samples: NDArray[np.int64]
     clauses: SignedClauses
     preferences: NDArray[np.float64]
+    gains: NDArray[np.int64]  # Of each column of the view.
 
 
 def problem(kind: str, seed: int) -> Problem:
     """A problem over 12 columns, with 2 or 3 literals a query and few to many samples."""
-    view, negate = KINDS[kind]
+    view, negate = ALL_KINDS[kind]
     generator = np.random.default_rng(seed)
     queries = random_conjunctions(view, 40, 2 + seed % 2, generator, negate=negate)
     samples = generator.integers(0, 2 * queries.size, size=int(generator.integers(1, 120)))
     preferences = fill.draw_preferences(view, fill.uniform(view), generator)
-    return Problem(queries, samples, signed_clauses(queries, samples), preferences)
+    clauses, gains = signed_clauses(queries, samples), np.zeros(view.columns, dtype=np.int64)
+    if kind in GAINED:
+        gains = generator.integers(-8, 9, size=view.columns)
+    return Problem(queries, samples, clauses.with_gains(gains), preferences, gains)
 
 
-def satisfied_samples(case: Problem, record: NDArray[np.bool_]) -> int:
-    """How many sampled queries the record satisfies, one by one."""
-    count = 0
+def worth(case: Problem, record: NDArray[np.bool_]) -> int:
+    """How many sampled queries the record satisfies, one by one, and the gains of its columns."""
+    count = int(case.gains[record].sum())
     for sample in case.samples:
         query = sample % case.queries.size
         holds = bool((record[case.queries.columns[query]] != case.queries.negated[query]).all())

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpcore.exact_statistics import Contribution, Request, Statistics
+from dpcore.exact_statistics import Contribution, QueryAnswers, Request, Statistics
 from dpcore.kernel import entropy
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Budget, Charge, Currency
@@ -36,7 +36,6 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.measurement import Noise
 from dpcore.mechanisms.api import Mechanism, Release
-from dpcore.queries import UnitCount
 from dpcore.workload import Workload
 
 _SAMPLED_ROWS = 20  # Synthetic rows that are compared.
@@ -191,7 +190,7 @@ class _Door:
         return self.inner.contribution
 
     def aggregate(self, request: Request) -> NDArray[np.int64]:
-        asked = request if isinstance(request, UnitCount) else request.queries
+        asked = request.queries if isinstance(request, QueryAnswers) else request
         self.events.append(("aggregate", asked.digest()))
         answer = self.inner.aggregate(request)
         self.events.append(("aggregated", answer.shape, str(answer.dtype)))

@@ -2,43 +2,109 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
-from dpcore.domain import BinaryView
-from dpcore.exact_statistics import Statistics
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.exact_statistics import Contribution, Shape, Statistics
+from dpcore.queries import Marginals
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics
-from pipelines.layout import Layout
-from pipelines.schema import load_schema
-from pipelines.layout import TableLayout
+from pipelines.layout import Layout, TableLayout
+from pipelines.schema import schema_from
 from pipelines.source import open_source
+from tests.benchmarks import dual_512k, dual_release
 from tests.benchmarks import netflix as netflix_data
 from tests.benchmarks.case import Inputs
-from tests.benchmarks.configured import inputs_of
+from tests.benchmarks.generated import kept
+from tests.support.datasets import folder
 
-WIDE_UNITS = 500_000
+_CLIQUE_SEED = 0
 
-kdd99_inputs = inputs_of("kdd99.yaml", "kdd99.schema.yaml", "raw/kdd99")
+adult_inputs = dual_release.adult181
+kdd99_inputs = dual_release.kdd99
 netflix_inputs = netflix_data.inputs
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Exact statistics of ``units`` units. SENSITIVE."""
+    """Exact statistics of ``units`` units, for conjunctions over ``view``. SENSITIVE."""
 
     statistics: Statistics
     view: BinaryView
     units: int
 
 
-def kdd99(inputs: Inputs) -> Dataset:
-    layout = TableLayout("connection_id", load_schema(inputs["schema"]))
-    return _opened(str(inputs["dataset"]), layout, 494_021)
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Exact statistics of ``units`` rows, one a unit, for marginals over ``domain``. SENSITIVE."""
+
+    statistics: Statistics
+    domain: Domain
+    units: int
+
+
+def table_of_dual_cases(inputs: Inputs) -> Dataset:
+    """KDD99 or Adult, as the cases of DualQuery and DQRS have them."""
+    state = dual_release.prepare(inputs, seed=0, queries=1)
+    return Dataset(state.statistics, state.queries.view, state.units)
 
 
 def netflix(inputs: Inputs) -> Dataset:
-    return _opened(str(inputs["baskets"]), netflix_data.LAYOUT, netflix_data.USERS)
+    layout = netflix_data.LAYOUT
+    return Dataset(_opened(inputs["baskets"], layout), layout.view, netflix_data.USERS)
 
 
-def _opened(path: str, layout: Layout, units: int) -> Dataset:
-    return Dataset(EngineStatistics(LocalEngine(), open_source(path, layout, bytes(16))), layout.view, units)
+def no_inputs(data: Path) -> Inputs:
+    return {}
+
+
+def wide(attributes: int) -> Dataset:
+    """Independent attributes that are made again whenever they are counted; answers positive conjunctions only."""
+    contribution = Contribution(Shape.BASKETS, attributes)
+    return Dataset(dual_512k.CountedColumns(contribution), BinaryView(attributes), dual_512k.UNITS)
+
+
+def tabular_inputs(name: str, data: Path) -> Inputs:
+    """The codes of a table with a column that numbers its rows, because each row is a person."""
+
+    def make(target: Path) -> None:
+        target.mkdir(parents=True)
+        origin = folder() / "tabular" / name
+        table = pa.concat_tables([pq.read_table(file) for file in sorted(origin.glob("*.parquet"))])
+        pq.write_table(table.append_column("row", pa.array(np.arange(table.num_rows))), target / "part-0.parquet")
+        (target / "domain.json").write_text((origin / "domain.json").read_text())
+
+    return {"table": kept(data, f"{name}-with-rows", make)}
+
+
+def tabular(inputs: Inputs) -> Table:
+    sizes: dict[str, int] = json.loads((inputs["table"] / "domain.json").read_text())
+    attributes = [
+        {"name": name, "type": "categorical", "values": list(range(size)), "other": False, "null": False}
+        for name, size in sizes.items()
+    ]
+    layout = TableLayout("row", schema_from({"version": 1, "attributes": attributes}))
+    rows = pq.read_metadata(inputs["table"] / "part-0.parquet").num_rows
+    return Table(_opened(inputs["table"], layout), layout.schema.domain, rows)
+
+
+def marginals(table: Table, order: int, count: int) -> Marginals:
+    """Different random marginals of at most n cells each; more of them begin with the fewer."""
+    names, generator = table.domain.names, np.random.default_rng(_CLIQUE_SEED)
+    found: dict[tuple[str, ...], None] = {}
+    while len(found) < count:
+        chosen = generator.choice(len(names), size=order, replace=False)
+        clique = table.domain.canonical(names[axis] for axis in chosen)
+        if table.domain.size(clique) <= table.units:
+            found[clique] = None
+    return Marginals(table.domain, tuple(found))
+
+
+def _opened(path: Path, layout: Layout) -> EngineStatistics:
+    return EngineStatistics(LocalEngine(), open_source(str(path), layout, bytes(16)))

@@ -48,6 +48,7 @@ class Panel:
 def compute(panel: Panel, data: Path, results: Path) -> Path:
     """Computes a panel and stores its points below ``results``; shows each as it is there."""
     inputs = panel.inputs(data)
+    before = process_tree.cpu_seconds()
     points: list[Point] = []
     notes: list[str] = []
     for found in panel.points(inputs):
@@ -55,7 +56,7 @@ def compute(panel: Panel, data: Path, results: Path) -> Path:
             points.append(found)
         else:
             notes.append(found)
-        print(f"{panel.name} {process_tree.cpu_seconds():8.1f} s  {found}", file=sys.stderr, flush=True)
+        print(f"{panel.name} {process_tree.cpu_seconds() - before:8.1f} s  {found}", file=sys.stderr, flush=True)
     stored = {
         "panel": panel.name,
         "figure": panel.figure,
@@ -68,7 +69,7 @@ def compute(panel: Panel, data: Path, results: Path) -> Path:
         "commit": commit(ROOT),
         "machine": machine(),
         "inputs": {name: digest(path) for name, path in inputs.items()},
-        "cpu_seconds": round(process_tree.cpu_seconds(), 1),
+        "cpu_seconds": round(process_tree.cpu_seconds() - before, 1),
         "peak_rss_mb": round(process_tree.own_peak_mb(), 1),
     }
     (results / FOLDER).mkdir(parents=True, exist_ok=True)

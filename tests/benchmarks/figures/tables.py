@@ -10,11 +10,11 @@ from tests.benchmarks.figures.points import BASELINE, MEASURED, PUBLISHED, Point
 
 _HEAD = """# Figures of the papers
 
-Made by `make bench CASE=paper_figures`, written from `figures/*.json` alone. Errors are fractions of the number of units:
-largest / mean over all queries, means over the runs. Replace-one neighbours, the number of units public, unless said.
+Made by `make bench CASE=paper_figures`, written from `figures/*.json` alone. Errors are fractions of the number of
+units: largest / mean over all queries, means over the runs. Neighbours replace one unit, the number of units is public.
 "(paper)" is DualQuery with the paper's step size and samples, and with the rounds that the paper's accounting (Theorem
-4.3) allows; it runs on our oracle, which knows one-hot groups, and costs less than the epsilon it is drawn at. CPU seconds
-are those of one run, exact answers and compilation left out."""
+4.3) allows; it runs on our oracle, which knows one-hot groups, and costs less than the epsilon it is drawn at. CPU
+seconds are those of one run, exact answers and compilation left out."""
 _ORDER = (MEASURED, PUBLISHED, BASELINE)
 
 
@@ -54,8 +54,8 @@ def _table(corner: str, points: Sequence[Point], cell: Callable[[Point], str]) -
     series = names(points)
     cells = {(point.x, point.series): cell(point) for point in points}
     rows = [[corner, *series], ["---"] * (1 + len(series))]
-    for x in sorted({point.x for point in points}):
-        rows.append([f"{x:,.6g}", *(cells.get((x, name), "") for name in series)])
+    places = sorted({point.x for point in points})
+    rows.extend([f"{x:,.6g}", *(cells.get((x, name), "") for name in series)] for x in places)
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -8,7 +8,7 @@ import pytest
 from dpcore.domain import BinaryView, Domain
 from dpcore.evaluation import baselines, errors, relative_entropy
 from dpcore.exact_statistics import QueryAnswers
-from dpcore.queries import Conjunctions, Marginals
+from dpcore.queries import Conjunctions, Marginals, Parities
 from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 2, "c": 3})
@@ -55,6 +55,17 @@ def test_conjunctions_of_a_table_keep_to_its_groups() -> None:
     found = baselines(queries, TinyTable(DOMAIN, CODES), 4.0)
     assert np.allclose(found["uniform"], [1, 0])  # Two values of one attribute never come together.
     assert np.allclose(found["product"], [0.5, 0])
+
+
+def test_baselines_of_parities_by_hand() -> None:
+    bits = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 1]], dtype=bool)
+    queries = Parities.of_sets(BinaryView(3), [[0], [0, 1]])
+    statistics = TinyBaskets(BinaryView(3), bits)
+    found = baselines(queries, statistics, 4.0)
+    assert found["zeros"].tolist() == [0, 0]
+    assert np.allclose(found["uniform"], [2, 2])
+    assert np.allclose(found["product"], [1, 4 * (0.75 * 0.5 + 0.25 * 0.5)])
+    assert errors(queries, found["product"], statistics.aggregate(QueryAnswers(queries)), 4.0).max == 0.25
 
 
 def test_relative_entropy_by_hand() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
-from dpcore.queries import Conjunctions, Marginals
-from dpcore.workload import Workload, all_k_way, conjunctive, downward_closure, explicit, skewed, target
+from dpcore.queries import Conjunctions, Marginals, Parities
+from dpcore.workload import Workload, all_k_way, cell_weights, conjunctive, downward_closure, explicit, skewed, target
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4, "d": 5})
 WIDE = Domain.of({f"x{i}": 2 for i in range(200)})
@@ -112,3 +112,10 @@ def test_an_unknown_target_is_refused() -> None:
 def test_bad_weights_are_refused(weights: list[float]) -> None:
     with pytest.raises(ValueError, match="want"):
         Workload(Marginals(DOMAIN, (("a",), ("b",))), np.array(weights))
+
+
+def test_every_cell_has_the_weight_of_its_clique() -> None:
+    made = explicit(DOMAIN, {("b",): 2.0, (): 0.5, ("a", "b"): 3.0})
+    assert cell_weights(made).tolist() == [2.0] * 3 + [0.5] + [3.0] * 6
+    parities = Workload(Parities.of_sets(BinaryView(3), [[0], [1, 2]]), np.array([4.0, 1.0]))
+    assert cell_weights(parities).tolist() == [4.0, 1.0]

@@ -18,7 +18,7 @@ from dpcore.kernel.envelope import Law, envelope
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Noise
-from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount
+from dpcore.queries import Conjunctions, Marginals, Parities, Product, Products, UnitCount
 from tests.support.private import private_statistics
 from tests.support.tilts import flat
 from tests.support.tiny_statistics import TinyTable
@@ -43,6 +43,10 @@ class OtherDigest(Conjunctions):
 
 
 class OtherMarginals(Marginals):
+    pass
+
+
+class OtherParities(Parities):
     pass
 
 
@@ -73,6 +77,8 @@ NOT_PLAIN: dict[str, Callable[[PrivateStatistics], object]] = {
     ),
     "other marginals": lambda p: p.select(OtherMarginals(DOMAIN, MARGINALS.cliques), score(), HALF),
     "another view": lambda p: p.measure(Conjunctions.single_columns(OtherView(5)), HALF),
+    "parities over another view": lambda p: p.measure(Parities.of_sets(OtherView(5), [[0]]), HALF),
+    "other parities": lambda p: p.measure(OtherParities.of_sets(COLUMNS.view, [[0]]), HALF),
     "another domain": lambda p: p.measure(Marginals(OtherDomain(("a",), (2,)), (("a",),)), HALF),
     "a slope that changes": lambda p: p.sample(COLUMNS, Shifty(1, 2), flat(5), 4, 1),
     "a tilt that changes": lambda p: p.sample(COLUMNS, HALF, OtherTilt(), 4, 1),  # type: ignore[arg-type]

@@ -371,6 +371,8 @@ def test_marginals_of_baskets_are_refused_before_anything_is_charged(no_draws: N
     private = private_statistics(NoStatistics(Contribution(Shape.BASKETS, 3)), Budget.pure(1))
     with pytest.raises(ConfigError, match="marginals were asked of baskets"):
         private.measure(MARGINALS, THIRD)
+    with pytest.raises(ConfigError, match="marginals were asked of baskets"):
+        private.sample(MARGINALS, THIRD, FLAT, 5, 6)
     assert private.charges == ()
 
 

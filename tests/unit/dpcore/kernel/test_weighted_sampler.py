@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpcore.kernel import entropy, weighted_sampler
 from dpcore.kernel.tilt import Tilt
 from dpcore.kernel.weighted_sampler import LARGEST_SCORE, XI, Scores, UnitCounts, check_scores, draw, split_weights
+from tests.support.slow_scores import powers
 from tests.support.tilts import flat, with_prior
 
 SLOTS = 2 * weighted_sampler._BLOCK
@@ -87,17 +88,17 @@ def test_weights_are_within_the_stated_error_where_count_and_tilt_nearly_cancel(
         assert abs(weight / Fraction(power_of(nats)) - 1) <= XI
 
 
-def split(powers: NDArray[np.float64]) -> list[tuple[int, int]]:
-    parts = weighted_sampler._split(powers, weighted_sampler._TABLE, weighted_sampler._LN2)
+def split(logs: NDArray[np.float64]) -> list[tuple[int, int]]:
+    parts = weighted_sampler._split(logs, weighted_sampler._TABLE, weighted_sampler._LN2)
     return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
 def test_powers_of_two_are_right_around_every_step_of_the_table() -> None:
     steps = np.arange(-512, 513) / 256
-    powers = np.concatenate([steps, np.nextafter(steps, -9), np.nextafter(steps, 9), steps + 1 / 512, [-5.5e-17]])
+    logs = np.concatenate([steps, np.nextafter(steps, -9), np.nextafter(steps, 9), steps + 1 / 512, [-5.5e-17]])
     with localcontext() as context:
         context.prec = 40
-        for x, (exponent, mantissa) in zip(powers.tolist(), split(powers), strict=True):
+        for x, (exponent, mantissa) in zip(logs.tolist(), split(logs), strict=True):
             rest = Fraction(x) - exponent
             power = (Decimal(2).ln() * Decimal(rest.numerator) / Decimal(rest.denominator)).exp()
             assert abs(Fraction(mantissa, 2**30) / Fraction(power) - 1) <= Fraction(1, 2**30) + Fraction(1, 2**44)
@@ -165,23 +166,23 @@ def test_bounded_words_reject_and_never_wrap(monkeypatch: pytest.MonkeyPatch) ->
     assert entropy.each_below(np.array([5, 4], dtype=np.uint64)).tolist() == [4, 3]
 
 
-def raised(powers: NDArray[np.float64], lift: int) -> list[int]:
+def raised(logs: NDArray[np.float64], lift: int) -> list[int]:
     """u of each score: the envelope of one whole block."""
     scores = np.full(SLOTS, -9.0)
-    scores[: powers.size] = powers
+    scores[: logs.size] = logs
     weighted_sampler._raise_block(scores.view(np.int64), scores, weighted_sampler._BLOCK, lift)
-    return [int(u) for u in scores.view(np.int64)[: powers.size]]
+    return [int(u) for u in scores.view(np.int64)[: logs.size]]
 
 
 @given(
-    powers=st.lists(st.floats(-3 * LARGEST_SCORE, 3 * LARGEST_SCORE), min_size=1, max_size=SLOTS),
+    logs=st.lists(st.floats(-3 * LARGEST_SCORE, 3 * LARGEST_SCORE), min_size=1, max_size=SLOTS),
     power=st.integers(30, 36),
 )
-@example(powers=[0.0, -(2.0**-53), -0.5, 2.0**-40, -1e-300], power=36)
-def test_no_weight_passes_its_envelope(powers: list[float], power: int) -> None:
+@example(logs=[0.0, -(2.0**-53), -0.5, 2.0**-40, -1e-300], power=36)
+def test_no_weight_passes_its_envelope(logs: list[float], power: int) -> None:
     """And the envelope is at most 1.07 times the weight, plus 2 of 2^power."""
-    lift = power - int(np.floor(max(powers))) - 1
-    array = np.array(powers)
+    lift = power - int(np.floor(max(logs))) - 1
+    array = np.array(logs)
     for u, (exponent, mantissa) in zip(raised(array, lift), split(array), strict=True):
         lifted = Fraction(mantissa) * Fraction(2) ** (exponent - 30 + lift)
         assert lifted <= u <= lifted * Fraction(107, 100) + 2
@@ -194,6 +195,19 @@ def made(queries: int, seed: int = 0) -> weighted_sampler._Parts:
     hits = generator.integers(0, 8, queries)
     tilt = Tilt(0.9, hits, 7, generator.normal(size=queries))
     return Scores.up_to_a_factor(Fraction(5), tilt, 900).parts(counted(generator.integers(0, 1001, queries).tolist()))
+
+
+@pytest.mark.parametrize("total", [300, 900, 2000])
+def test_scores_in_blocks_are_those_written_out(total: int) -> None:
+    """Also of the last block, and of a slot on its own."""
+    generator = np.random.default_rng(7)
+    exact = counted(generator.integers(0, 901, 200).tolist(), 900)
+    tilt = Tilt(0.9, generator.integers(0, 8, 200), 7, generator.normal(size=200), 3.0)
+    for make in (Scores.of, Scores.up_to_a_factor):
+        scores = make(Fraction(5), tilt, total)
+        wanted, parts = powers(scores, exact), scores.parts(exact)
+        assert np.allclose(weighted_sampler._score_of(np.arange(400), parts), wanted, rtol=0, atol=1e-12)
+        assert weighted_sampler._largest(parts) == pytest.approx(wanted.max(), abs=1e-12)
 
 
 @pytest.mark.parametrize("queries", [1, 63, 64, 65, 150])

@@ -10,24 +10,33 @@ import numpy as np
 import pytest
 
 from dpcore.domain import BinaryView, Domain
+from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.terms import Terms
 from dpcore.mechanisms.dual_query_schedule import (
-    GENERAL,
+    DQRS,
+    DUAL_QUERY,
     LARGEST_SAMPLES,
-    SPARSE,
     Defaults,
+    Family,
+    acceptance_gap,
     affordable_rounds,
-    defaults_for,
+    guaranteed_schedule,
+    most_rounds,
+    rejection_costs,
+    rejection_schedule,
     schedule_for,
+    slope_of_round,
     theoretical_parameters,
 )
-from dpcore.queries import Conjunctions
+from dpcore.queries import Conjunctions, Marginals
 
+GENERAL, SPARSE = DUAL_QUERY.general, DUAL_QUERY.sparse
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE_UNIT, Neighbours.REPLACE_ONE_UNIT
 UNITS = 100_000
+BUDGETS = (Budget.pure(1), Budget.zcdp(0.02), Budget.gdp(0.04))
 
 
 def terms(budget: Budget, neighbours: Neighbours = ADD_REMOVE) -> Terms:
@@ -57,27 +66,64 @@ def test_zcdp_rounds_are_those_of_bounded_range(neighbours: Neighbours, divisor:
 
 
 @pytest.mark.parametrize("defaults", [GENERAL, SPARSE])
-@pytest.mark.parametrize("budget", [Budget.pure(1), Budget.zcdp(0.02)], ids=["pure", "zcdp"])
+@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "zcdp", "gdp"])
 @pytest.mark.parametrize("total", [1_000, 30_000, 500_000])
-def test_unset_samples_are_a_fraction_of_the_rounds(total: int, budget: Budget, defaults: Defaults) -> None:
+def test_unset_samples_are_a_multiple_of_the_last_slope_and_use_the_budget(
+    total: int, budget: Budget, defaults: Defaults
+) -> None:
     schedule = schedule_for(terms(budget), budget.amount, total, defaults)
     assert schedule.eta == defaults.eta
     if schedule.samples > 4:  # Below, rounding to an integer says more than the ratio.
-        assert schedule.samples / schedule.rounds == pytest.approx(defaults.samples_a_round, rel=0.25)
-    cost = [
-        sum(terms(budget).draws_amount(Fraction(schedule.eta) * t, total, schedule.samples) for t in range(rounds))
-        for rounds in (schedule.rounds, schedule.rounds + 1)
+        slope = schedule.eta * schedule.rounds
+        assert schedule.samples / slope == pytest.approx(defaults.samples_a_slope, rel=0.25)
+    costs = [
+        terms(budget).draws_amount(slope_of_round(schedule.eta, t), total, schedule.size(t))
+        for t in range(1, schedule.rounds + 1)
     ]
-    assert cost[0] <= budget.amount < cost[1]
+    one_more = costs[-1] / schedule.size(schedule.rounds)
+    assert sum(costs) <= budget.amount < sum(costs) + one_more * (1 if schedule.longer < schedule.rounds else 2)
+
+
+@pytest.mark.parametrize("neighbours", [ADD_REMOVE, REPLACE])
+@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "zcdp", "gdp"])
+@pytest.mark.parametrize("total", [1_000, 30_000, 500_000])
+def test_what_rounds_of_dqrs_are_expected_to_cost_is_what_their_calls_cost(
+    total: int, budget: Budget, neighbours: Neighbours
+) -> None:
+    """s bits with gap gamma, and fresh draws for 1 - exp(-gamma - 1.1 eta) of them, in each round after the first."""
+    these = terms(budget, neighbours)
+    schedule = rejection_schedule(these, budget.amount, total, DQRS.general)
+    wanted = [0.0]
+    for t in range(1, schedule.rounds):
+        gap = acceptance_gap(these, t)
+        bit = these.retain_amount(Fraction(schedule.eta), total, {Fraction(gap): 1})
+        rejected = 1 - math.exp(-gap - 1.1 * schedule.eta)
+        wanted.append(float(bit) + rejected * float(these.draws_amount(Fraction(schedule.eta) * t, total, 1)))
+    assert rejection_costs(these, total, schedule.eta, schedule.rounds) == pytest.approx(wanted, rel=0.02)
+    assert schedule.samples * sum(wanted) == pytest.approx(float(budget.amount), rel=0.05)
+
+
+@pytest.mark.parametrize("neighbours", [ADD_REMOVE, REPLACE])
+@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "zcdp", "gdp"])
+@pytest.mark.parametrize("t", [3, 50, 2000])
+def test_no_other_gap_makes_a_round_much_cheaper(t: int, budget: Budget, neighbours: Neighbours) -> None:
+    these = terms(budget, neighbours)
+
+    def cost(gap: float) -> float:
+        bit = these.retain_amount(Fraction(1, 5), UNITS, {Fraction(gap): 1})
+        return float(bit) + (1 - math.exp(-gap - 0.22)) * float(these.draws_amount(Fraction(t, 5), UNITS, 1))
+
+    chosen = acceptance_gap(these, t)
+    assert cost(chosen) < 1.15 * min(cost(chosen * 1.25**step) for step in range(-12, 13))
 
 
 def test_given_rounds_are_bought_with_as_many_samples_as_the_budget_pays() -> None:
     budget = Budget.zcdp(0.02)
-    schedule = schedule_for(terms(budget), budget.amount, UNITS, GENERAL, rounds=50)
-    assert schedule.rounds == 50
-    assert schedule.samples == pytest.approx(0.02 * 48 * UNITS**2 / (49 * 50 * 99), rel=1e-3)
-    assert affordable_rounds(terms(budget), budget.amount, UNITS, GENERAL.eta, schedule.samples, 10**6) == 50
-    assert affordable_rounds(terms(budget), budget.amount, UNITS, GENERAL.eta, schedule.samples + 1, 10**6) == 49
+    schedule = schedule_for(terms(budget), budget.amount, UNITS, GENERAL, rounds=80)
+    assert schedule.rounds == 80
+    assert schedule.samples == pytest.approx(0.02 * 48 * UNITS**2 / (79 * 80 * 159 * GENERAL.eta**2), rel=1e-3)
+    assert affordable_rounds(terms(budget), budget.amount, UNITS, GENERAL.eta, schedule.samples, 10**6) == 80
+    assert affordable_rounds(terms(budget), budget.amount, UNITS, GENERAL.eta, schedule.samples + 1, 10**6) == 79
 
 
 def test_everything_given_is_kept_and_rounds_are_a_limit() -> None:
@@ -110,13 +156,34 @@ def test_theoretical_parameters_are_those_of_algorithm_2() -> None:
     assert found.samples == math.ceil(4800 * math.log(2 * 2**20 * 12162 / 0.05))
 
 
-def test_only_positive_conjunctions_of_items_are_sparse() -> None:
+def test_a_guarantee_is_given_where_the_budget_pays_for_all_rounds_and_refused_below() -> None:
+    """Under zCDP the rounds cost s eta^2 (T - 1) T (2 T - 1) / (48 n^2)."""
+    wanted = theoretical_parameters(0.5, 0.1, 50, 10 * math.log(2))
+    rounds = wanted.rounds
+    cost = wanted.samples * wanted.eta**2 * (rounds - 1) * rounds * (2 * rounds - 1) / (48 * UNITS**2)
+    enough, less = Budget.zcdp(1.001 * cost), Budget.zcdp(0.999 * cost)
+    found = guaranteed_schedule(terms(enough), enough.amount, UNITS, 0.5, 0.1, 50, 10 * math.log(2))
+    assert found == wanted
+    with pytest.raises(ConfigError, match=f"{wanted.rounds:,} rounds of {wanted.samples:,} samples cost rho"):
+        guaranteed_schedule(terms(less), less.amount, UNITS, 0.5, 0.1, 50, 10 * math.log(2))
+
+
+def test_a_guarantee_beyond_the_samplers_proof_is_refused() -> None:
+    budget = Budget.zcdp(10**12)
+    with pytest.raises(ConfigError, match="beyond the sampler's proof; want a larger alpha"):
+        guaranteed_schedule(terms(budget), budget.amount, UNITS, 0.01, 0.1, 10**6, 10.0)
+    assert most_rounds(0.5, 0.0, None) == 1 + int(4096 * math.log(2) / 0.5)
+
+
+@pytest.mark.parametrize("family", [DUAL_QUERY, DQRS])
+def test_only_positive_conjunctions_of_items_are_sparse(family: Family) -> None:
     table = BinaryView.one_hot(Domain.of({"a": 2, "b": 2}))
     for view, negated, wanted in [
-        (BinaryView(4), False, SPARSE),
-        (BinaryView(4), True, GENERAL),
-        (table, False, GENERAL),
-        (table, True, GENERAL),
+        (BinaryView(4), False, family.sparse),
+        (BinaryView(4), True, family.general),
+        (table, False, family.general),
+        (table, True, family.general),
     ]:
         queries = Conjunctions(view, np.array([[0, 2], [1, 3]]), np.array([[False, False], [False, negated]]))
-        assert defaults_for(queries) is wanted
+        assert family.of(queries) is wanted
+    assert family.of(Marginals(Domain.of({"a": 2}), (("a",),))) is family.general

@@ -12,7 +12,7 @@ from dpcore.errors import ConfigError
 from dpcore.oracles.clauses import signed_clauses
 from dpcore.oracles.enumerate import LARGEST, Enumeration, record_count
 from dpcore.queries import Conjunctions
-from tests.support.oracle_cases import KINDS, problem, satisfied_samples
+from tests.support.oracle_cases import KINDS, problem, worth
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -25,7 +25,7 @@ def test_it_finds_the_largest_number_of_satisfied_samples(kind: str, seed: int) 
         if all(record[start:stop].sum() == 1 for start, stop in case.clauses.view.groups)
     ]
     best = Enumeration().respond(case.clauses, case.preferences)
-    assert best.value == max(satisfied_samples(case, record) for record in legal)
+    assert best.value == max(worth(case, record) for record in legal)
     assert len(legal) == record_count(case.clauses.view)
 
 

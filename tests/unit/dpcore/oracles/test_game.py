@@ -70,7 +70,7 @@ def values(clauses: SignedClauses, records: NDArray[np.bool_]) -> list[int]:
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), samples=st.integers(1, 60))
 @every_class
-def test_the_objective_counts_the_satisfied_samples_of_every_record(name: str, seed: int, samples: int) -> None:
+def test_the_objective_counts_what_every_record_satisfies(name: str, seed: int, samples: int) -> None:
     queries, records = CASES[name]
     game = game_of(queries)
     drawn = np.random.default_rng(seed).integers(0, 2 * game.size, samples)
@@ -103,17 +103,29 @@ def test_queries_and_their_complements_cancel(name: str) -> None:
     assert values(clauses, records[:1]) == [size]
 
 
-def test_parities_of_three_are_two_clauses_and_gains() -> None:
-    clauses = game_of(Parities.of_sets(ITEMS, [[4, 0, 2]])).objective(np.array([0, 0]))
-    assert sorted(clauses.weights.tolist()) == [-4, 4]
-    assert clauses.gains.tolist() == [2, 2, 2]
-    assert clauses.constant == -2
+@pytest.mark.parametrize(("sample", "negations"), [(0, 0), (1, 1)])
+def test_parities_of_three_are_four_clauses_to_avoid(sample: int, negations: int) -> None:
+    """For an even number the odd ones, whose negations are even in number; for the complement the others."""
+    clauses = game_of(Parities.of_sets(ITEMS, [[4, 0, 2]])).objective(np.array([sample] * 2))
+    assert clauses.weights.tolist() == [-2] * 4
+    assert (clauses.negated.sum(axis=1) % 2 == negations).all()
+    assert (clauses.constant, clauses.largest(), clauses.gains.any()) == (2, 2, False)
+
+
+def test_no_bound_claims_more_than_the_samples() -> None:
+    queries = CASES["parities of three"][0]
+    drawn = np.random.default_rng(3).integers(0, 2 * queries.size, 50)
+    assert game_of(queries).objective(drawn).largest() <= 50
 
 
 def test_what_a_group_cannot_hold_is_no_clause() -> None:
     """Two columns of one attribute are never 1 together."""
     clauses = game_of(Parities.of_sets(TABLE, [[0, 1], [0, 1, 4]])).objective(np.array([0, 1]))
-    assert (clauses.weights.tolist(), clauses.negated.all()) == ([2], True)
+    wanted = clauses.columns[clauses.literals].tolist()
+    positive = [
+        {c for c, sign in zip(*row, strict=True) if not sign} for row in zip(wanted, clauses.negated, strict=True)
+    ]
+    assert sorted(map(sorted, positive)) == [[0], [1], [4]]
 
 
 def test_a_clause_of_a_table_grows_by_what_its_group_excludes() -> None:

@@ -9,7 +9,7 @@ from dpcore.domain import BinaryView
 from dpcore.oracles.clauses import signed_clauses
 from dpcore.oracles.ties import NONE, blocks_of, preferred_record, settled
 from dpcore.queries import Conjunctions
-from tests.support.oracle_cases import KINDS, problem, satisfied_samples
+from tests.support.oracle_cases import KINDS, problem, worth
 
 GROUPS = BinaryView(5, ((0, 2), (2, 5)))
 
@@ -60,7 +60,7 @@ def test_the_ascent_never_lowers_the_objective(kind: str) -> None:
         used[start] = True
         settled_used, record = settled(case.clauses, blocks, start, case.preferences)
         assert case.clauses.value(settled_used) >= case.clauses.value(used)
-        assert case.clauses.value(settled_used) == satisfied_samples(case, record)
+        assert case.clauses.value(settled_used) == worth(case, record)
         assert np.array_equal(record[case.clauses.columns], settled_used)
 
 

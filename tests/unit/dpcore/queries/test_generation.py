@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcore.domain import BinaryView, Domain
+from dpcore.queries.distinct import DistinctRows
 from dpcore.queries.generation import random_conjunctions
 
 TABLE = BinaryView.one_hot(Domain.of({"a": 2, "b": 3, "c": 4, "d": 2}))
@@ -91,3 +92,38 @@ def test_half_of_the_literals_are_negated() -> None:
 def test_one_generator_state_gives_one_workload() -> None:
     assert rows(TABLE, 20, 3, 7) == rows(TABLE, 20, 3, 7)
     assert rows(TABLE, 20, 3, 7) != rows(TABLE, 20, 3, 8)
+
+
+def test_an_attribute_of_one_value_is_never_named() -> None:
+    view = BinaryView.one_hot(Domain.of({"a": 1, "b": 2, "c": 3, "d": 1}))
+    for weights in (None, np.arange(1.0, 8.0)):
+        drawn = rows(view, 20, 2, negate=True, weights=weights)
+        assert {column for row in drawn for column, _ in row} == {1, 2, 3, 4, 5}
+    with pytest.raises(ValueError, match="order 3 over 5 usable columns"):
+        rows(view, 1, 3)
+    with pytest.raises(ValueError, match="every attribute with a weight has one value"):
+        rows(view, 1, 1, weights=np.array([1.0, 0, 0, 0, 0, 0, 0]))
+
+
+# Digests of what earlier versions drew: a seed in a config stands for its queries.
+PINNED = [(30, 4000, 3, "1a74978b69ab", "1bad6f29ef7e"), (40, 500, 6, "894b0cbded98", "7cabe451e44f")]
+
+
+@pytest.mark.parametrize(("columns", "count", "order", "plain", "weighted"), PINNED)
+def test_a_seed_draws_what_it_always_drew(columns: int, count: int, order: int, plain: str, weighted: str) -> None:
+    view, weights = BinaryView(columns), np.arange(1, columns + 1.0)
+    assert random_conjunctions(view, count, order, np.random.default_rng(5)).digest()[:12] == plain
+    signed = random_conjunctions(view, count, order, np.random.default_rng(6), negate=True, weights=weights)
+    assert signed.digest()[:12] == weighted
+
+
+@settings(max_examples=60)
+@given(offers=st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=20), max_size=6))
+def test_distinct_rows_are_kept_in_the_order_of_their_first_offer(offers: list[list[tuple[int, int]]]) -> None:
+    for most in (1, 7, 100):
+        found = DistinctRows(most, 2)
+        for offer in offers:
+            found.offer(np.array(offer, dtype=np.int32).reshape(-1, 2))
+        wanted = list(dict.fromkeys(row for offer in offers for row in offer))[:most]
+        assert list(map(tuple, found.rows.tolist())) == wanted
+        assert len(found) == len(wanted)

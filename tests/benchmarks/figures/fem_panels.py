@@ -1,0 +1,88 @@
+"""Figures 1 and 2 of the FEM, sepFEM and DQRS paper (Vietri et al. 2020, section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from dpcore.mechanisms.registry import MECHANISMS
+from dpcore.queries import Marginals
+from dpcore.workload import Workload
+from tests.benchmarks.case import Inputs
+from tests.benchmarks.figures import datasets, published
+from tests.benchmarks.figures.datasets import Table
+from tests.benchmarks.figures.panel import Panel
+from tests.benchmarks.figures.points import Point
+from tests.benchmarks.figures.runs import Remembered, Series, Task, lines
+
+NAMES: Final = ("fem", "sep_fem", "dual_query", "dqrs", "gaussian")
+MARGINALS: Final = (64, 128, 256, 512, 1_024)
+FEW, SMALLEST_EPSILON = 64, 0.1
+
+
+def task_of(table: Table, marginals: Marginals) -> Task:
+    """All cells of marginals at delta 1 / n^2, as the paper has it."""
+    workload = Workload(marginals, np.ones(len(marginals.cliques)))
+    return Task(Remembered(table.statistics), workload, table.units, table.units**-2.0)
+
+
+def defaults(names: Sequence[str], runs: Callable[[float], int]) -> list[Series]:
+    return [Series(name, partial(_default, name), runs) for name in names if name in MECHANISMS]
+
+
+def versus_epsilon(task: Task, series: Sequence[Series]) -> Iterator[Point | str]:
+    """Figure 1: one workload, growing epsilon."""
+    return lines([(epsilon, task, epsilon) for epsilon in published.EPSILONS], series)
+
+
+def versus_marginals(
+    table: Table, workloads: Callable[[int], Marginals], counts: Sequence[int], series: Sequence[Series]
+) -> Iterator[Point | str]:
+    """Figure 2: epsilon 0.1, more and more marginals."""
+    return lines(((count, task_of(table, workloads(count)), SMALLEST_EPSILON) for count in counts), series)
+
+
+def _default(name: str, x: float) -> object:
+    return MECHANISMS[name]()
+
+
+def _figure_1(name: str, order: int, inputs: Inputs) -> Iterator[Point | str]:
+    table = datasets.tabular(inputs)
+    task = task_of(table, datasets.marginals(table, order, FEW))
+    yield from versus_epsilon(task, defaults(NAMES, lambda epsilon: 3 if epsilon <= 0.25 else 1))
+    yield from published.fem_versus_epsilon(f"{name}-{order}")
+
+
+def _figure_2(name: str, order: int, inputs: Inputs) -> Iterator[Point | str]:
+    table = datasets.tabular(inputs)
+    series = defaults(NAMES, lambda marginals: 3 if marginals <= 256 else 1)
+    return versus_marginals(table, partial(datasets.marginals, table, order), MARGINALS, series)
+
+
+def _panels() -> Iterator[Panel]:
+    """The panels of Figure 1, then those of Figure 2."""
+    for number, title, points in (
+        (1, "error versus epsilon, 64 marginals", _figure_1),
+        (2, "error versus number of marginals, epsilon 0.1", _figure_2),
+    ):
+        for name, rows in (("adult", "48,842 rows"), ("loans", "42,535 rows")):
+            for order in (3, 5):
+                yield Panel(
+                    f"fem_{number}_{name}_{order}",
+                    f"FEM, Figure {number}: {title}",
+                    f"{name.capitalize()}, {order}-way",
+                    f"{rows}, delta 1/n^2, all cells of random {order}-way marginals that have at most n cells each."
+                    + _PUBLISHED * (number == 1),
+                    "epsilon" if number == 1 else "marginals",
+                    number == 2,
+                    False,
+                    partial(datasets.tabular_inputs, name),
+                    partial(points, name, order),
+                )
+
+
+_PUBLISHED: Final = " The published errors are for parameters that were tuned on the private data, read off the plots."
+PANELS: Final = tuple(_panels())

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpcore.domain import BinaryView
+from dpcore.measurement import Measurement, Noise
+from dpcore.mechanisms.clip_choice import choose_clip, loss_bound, mean_satisfied, significant
+from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram
+
+QUERIES = Conjunctions(BinaryView(64), np.arange(64, dtype=np.int32)[:, None], np.zeros((64, 1), dtype=np.bool_))
+
+
+def cells(**units: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Units by cell, of 8: k is 0, 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64."""
+    found = np.zeros(8)
+    for name, count in units.items():
+        found[int(name[1:])] = count
+    return found
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_light_units_alone_need_no_more_than_their_own_norm(norm: int) -> None:
+    choice = choose_clip(cells(c0=1000, c1=1000), 64, 1.0, 3.0, 1.0, norm)
+    assert choice.clip == 1.0
+    assert choice.error == pytest.approx(3.0)
+
+
+def test_heavy_units_are_clipped_where_they_are_few_and_kept_where_they_are_many() -> None:
+    few, many = (choose_clip(cells(c1=1000, c7=heavy), 64, 1.0, 3.0, 1.0, 2) for heavy in (2, 1000))
+    assert few.clip == 1.0
+    assert many.clip == pytest.approx(8.0)
+
+
+def test_more_noise_clips_more() -> None:
+    found = [choose_clip(cells(c1=1000, c4=60, c7=9), 64, noise, 3.0, 1.0, 2).clip for noise in (0.1, 3.0, 100.0)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] > found[-1]
+
+
+def test_a_query_that_heavy_units_rarely_satisfy_loses_little() -> None:
+    common, rare = (choose_clip(cells(c1=1000, c6=100), 64, 3.0, 3.0, part, 2) for part in (1.0, 1 / 640))
+    assert rare.clip < common.clip
+    assert rare.error < common.error
+
+
+def test_an_empty_histogram_clips_to_one_query() -> None:
+    assert choose_clip(np.zeros(8), 64, 1.0, 3.0, 1.0, 2).clip == 1.0
+
+
+def test_cells_within_two_deviations_count_as_empty() -> None:
+    assert significant(np.array([5.0, 1.9, 2.0, -7.0]), 1.0).tolist() == [5.0, 0.0, 2.0, 0.0]
+
+
+def test_the_mean_answer_is_that_of_units_in_the_middle_of_their_cells() -> None:
+    assert mean_satisfied(cells(c0=50, c1=64), 64) == pytest.approx(1.0)
+    assert mean_satisfied(cells(c7=10), 64) == pytest.approx(10.0)  # Nobody satisfies more than all.
+
+
+def test_without_noise_the_bound_is_the_weight_that_all_units_lose_at_upper_edges() -> None:
+    sums = ClippedSums.of(QUERIES, [2.0])
+    held = cells(c1=100, c3=10, c7=5)
+    measured = Measurement(SatisfactionHistogram(QUERIES), held, Noise.GAUSSIAN, 1e-9)
+    expected = 10 * (1 - 2 / math.sqrt(7)) + 5 * (1 - 2 / 8)
+    assert loss_bound(measured, held, sums, 0.99) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+def test_the_bound_rises_with_the_noise_of_the_histogram_and_is_never_negative(noise: Noise) -> None:
+    sums = ClippedSums.of(QUERIES, [2.0])
+    held = cells(c1=100, c7=-50)
+    small, large = (
+        loss_bound(Measurement(SatisfactionHistogram(QUERIES), held, noise, scale), held, sums, 0.99)
+        for scale in (0.5, 40.0)
+    )
+    assert small == 0.0
+    assert large > 3.0
+
+
+def test_where_nothing_is_clipped_nothing_is_lost() -> None:
+    held = cells(c1=100, c7=100)
+    measured = Measurement(SatisfactionHistogram(QUERIES), held, Noise.LAPLACE, 9.0)
+    assert loss_bound(measured, held, ClippedSums.of(QUERIES, [8.0]), 0.99) == 0.0

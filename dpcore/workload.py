@@ -31,8 +31,9 @@ class Workload:
 
     def __post_init__(self) -> None:
         if isinstance(self.queries, Products):  # From Python that is not type-checked.
-            wanted = "want marginals, conjunctions or parities"
-            raise ConfigError(f"a workload of products has no mechanism with a proof; {wanted}")
+            raise ConfigError(
+                "a workload of products has no mechanism with a proof; want marginals, conjunctions or parities"
+            )
         weights = np.ascontiguousarray(self.weights, dtype=np.float64)
         wanted = len(self.queries.cliques) if isinstance(self.queries, Marginals) else self.queries.size
         if weights.shape != (wanted,):

@@ -56,6 +56,7 @@ def cross_predicted(
 
     Source: alternating least squares of the canonical decomposition (Carroll and Chang 1970); cross-fitting.
     """
+    stddev = max(stddev, 1e-12)  # Answers without noise are weighed alike, too.
     fold = generator.permutation(np.arange(len(values)) % _FOLDS)
     best, least = Predicted(frequencies[columns].prod(axis=1), frequencies[others].prod(axis=1), 0), np.inf
     for rank in RANKS:

@@ -19,11 +19,11 @@ def shrunk(
 
     Answers are put in bins of like prediction, small ones where predictions are large. A bin has a mean residual a and
     a variance of residuals v; the truth then varies by v - stddev^2 around predicted + a, and an answer moves towards
-    that by the part stddev^2 / v of its residual. With fewer than 100 answers nothing is moved.
+    that by the part stddev^2 / v of its residual. With fewer than 100 answers, or without noise, nothing is moved.
 
     Source: Efron and Morris (1971), limited translation rules for Bayes and empirical Bayes estimators.
     """
-    if len(values) < _SMALLEST_BIN:
+    if len(values) < _SMALLEST_BIN or stddev == 0:
         return values.copy()
     moved = np.empty_like(values)
     order = np.argsort(-predicted, kind="stable")

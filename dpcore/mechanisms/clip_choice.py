@@ -40,11 +40,12 @@ def choose_clip(
         then satisfies this one with chance min(1, k top_part), at most.
     norm: 2 for the Euclidean norm, 1 for the sum.
     """
-    middle = np.minimum(_middles(len(cells)), queries)
     largest = min(_upper_edge(int(np.flatnonzero(cells[1:] > 0)[-1]) + 1), queries) if (cells[1:] > 0).any() else 1
     clips = 2.0 ** (np.arange(0, _STEPS_OF_TWO * math.log2(largest) / norm + 1) / _STEPS_OF_TWO)
-    weights = np.minimum(1.0, clips[:, None] / np.maximum(middle, 1.0) ** (1 / norm))
-    loss = (cells[1:] * np.minimum(1.0, middle * top_part)[1:] * (1 - weights[:, 1:])).sum(axis=1)
+    inside = np.minimum(_inside(len(cells)), queries)
+    weights = np.minimum(1.0, clips[:, None, None] / inside ** (1 / norm))
+    lost = (np.minimum(1.0, inside * top_part) * (1 - weights)).mean(axis=2)
+    loss = lost @ cells[1:]
     errors = noise_factor * clips * unit_stddev + loss
     best = int(errors.argmin())
     return Choice(float(clips[best]), float(errors[best]))
@@ -86,6 +87,14 @@ def loss_bound(measured: Measurement, cells: NDArray[np.float64], sums: ClippedS
 
 def _upper_edge(cell: int) -> int:
     return (1 << cell) - 1
+
+
+def _inside(cells: int) -> NDArray[np.float64]:
+    """Four points of each cell but the first, evenly spaced in the logarithm; float64 [cells - 1, 4]."""
+    lower = np.arange(cells - 1)[:, None] + (np.arange(4) + 0.5) / 4
+    points = 2.0**lower
+    points[:1] = 1.0
+    return np.asarray(points)
 
 
 def _middles(cells: int) -> NDArray[np.float64]:

@@ -25,6 +25,7 @@ from tests.benchmarks.figures import datasets
 from tests.benchmarks.figures.runs import Remembered
 
 EPSILONS: Final = (0.1, 0.15, 0.2, 0.25, 0.5, 1.0)
+COMPARED: Final = (0.1, 0.25)  # Where other settings and mechanisms run beside it.
 CLIQUES, ORDER = 64, 3
 REPLACED, ADDED = Neighbours.REPLACE_ONE_UNIT, Neighbours.ADD_REMOVE_UNIT
 
@@ -70,11 +71,11 @@ def judge(state: State, made: Mapping[float, Release]) -> Judgement:
         found = errors(queries, release.answers.values, exact, state.units)
         return {"max": found.max, "mean": found.mean}
 
-    def by_epsilon(mechanism: Mechanism, neighbours: Neighbours) -> dict[str, float]:
-        return {
-            f"max at {epsilon:g}": error_of(released(mechanism, state, epsilon, neighbours))["max"]
-            for epsilon in EPSILONS
-        }
+    def beside(
+        mechanism: Mechanism, epsilons: Sequence[float] = COMPARED, neighbours: Neighbours = REPLACED
+    ) -> dict[str, float]:
+        made = {epsilon: released(mechanism, state, epsilon, neighbours) for epsilon in epsilons}
+        return {f"max at {epsilon:g}": error_of(release)["max"] for epsilon, release in made.items()}
 
     guesses = baselines(queries, state.statistics, state.units).items()
     trivial = {name: errors(queries, guess, exact, state.units) for name, guess in guesses}
@@ -82,10 +83,13 @@ def judge(state: State, made: Mapping[float, Release]) -> Judgement:
         error=error_of(made[EPSILONS[-1]])
         | {f"max at {epsilon:g}": error_of(release)["max"] for epsilon, release in made.items()},
         baselines={name: {"max": found.max, "mean": found.mean} for name, found in trivial.items()}
-        | {"fem, add or remove": by_epsilon(Fem(), ADDED)}
-        | {"sep_fem": by_epsilon(SepFem(), REPLACED)}
-        | {"fem against all records": by_epsilon(Fem(against="all", records=50), REPLACED)}
-        | {"gaussian": by_epsilon(Gaussian(), REPLACED)},
+        | {
+            "fem, add or remove": beside(Fem(), EPSILONS, ADDED),
+            "fem from uniform records": beside(Fem(start="uniform")),
+            "fem against all records": beside(Fem(against="all")),
+            "sep_fem": beside(SepFem()),
+            "gaussian": beside(Gaussian()),
+        },
         facts={"answers": float(queries.size), "units": float(state.units)},
     )
 

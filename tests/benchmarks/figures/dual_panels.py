@@ -100,8 +100,8 @@ def _adult(inputs: Inputs) -> Iterator[Point | str]:
 
 def _kdd99(inputs: Inputs) -> Iterator[Point | str]:
     data = datasets.table_of_dual_cases(inputs)
-    ours = [*defaults("dual_query", runs=lambda epsilon: 3), *defaults("dqrs", runs=lambda epsilon: 1)]
-    return versus_epsilon(data, QUERIES, [*ours, as_in_figure_2(data.units, 1_000, "marginals", 3)], negate=True)
+    ours = [*defaults("dual_query", runs=lambda epsilon: 2), *defaults("dqrs", runs=lambda epsilon: 1)]
+    return versus_epsilon(data, QUERIES, [*ours, as_in_figure_2(data.units, 1_000, "marginals", 5)], negate=True)
 
 
 def _netflix(inputs: Inputs) -> Iterator[Point | str]:
@@ -114,7 +114,7 @@ def _netflix(inputs: Inputs) -> Iterator[Point | str]:
 
 def _queries(inputs: Inputs) -> Iterator[Point | str]:
     def runs(queries: float) -> int:
-        return 3 if queries <= QUERIES else 1
+        return 2 if queries <= QUERIES else 1
 
     ours = [*defaults("dual_query", runs=runs), *defaults("dqrs", runs=lambda queries: 1)]
     return versus_queries(datasets.table_of_dual_cases(inputs), NUMBERS_OF_QUERIES, [*ours, as_in_figure_3(runs)])

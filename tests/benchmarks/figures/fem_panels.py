@@ -21,6 +21,7 @@ from tests.benchmarks.figures.runs import Remembered, Series, Task, lines
 NAMES: Final = ("fem", "sep_fem", "dual_query", "dqrs", "gaussian")
 MARGINALS: Final = (64, 128, 256, 512, 1_024)
 FEW, SMALLEST_EPSILON = 64, 0.1
+LARGEST_FOR_ALL: Final = 256  # Marginals; beyond, millions of cells, FEM and the Gaussian mechanism alone.
 
 
 def task_of(table: Table, marginals: Marginals) -> Task:
@@ -41,8 +42,9 @@ def versus_epsilon(task: Task, series: Sequence[Series]) -> Iterator[Point | str
 def versus_marginals(
     table: Table, workloads: Callable[[int], Marginals], counts: Sequence[int], series: Sequence[Series]
 ) -> Iterator[Point | str]:
-    """Figure 2: epsilon 0.1, more and more marginals."""
-    return lines(((count, task_of(table, workloads(count)), SMALLEST_EPSILON) for count in counts), series)
+    """Figure 2: epsilon 0.1, more and more marginals, until there are no more."""
+    asked = {len(marginals.cliques): marginals for marginals in map(workloads, counts)}
+    return lines(((count, task_of(table, asked[count]), SMALLEST_EPSILON) for count in asked), series)
 
 
 def _default(name: str, x: float) -> object:
@@ -52,14 +54,15 @@ def _default(name: str, x: float) -> object:
 def _figure_1(name: str, order: int, inputs: Inputs) -> Iterator[Point | str]:
     table = datasets.tabular(inputs)
     task = task_of(table, datasets.marginals(table, order, FEW))
-    yield from versus_epsilon(task, defaults(NAMES, lambda epsilon: 3 if epsilon <= 0.25 else 1))
+    yield from versus_epsilon(task, defaults(NAMES, lambda epsilon: 2 if epsilon <= 0.25 else 1))
     yield from published.fem_versus_epsilon(f"{name}-{order}")
 
 
 def _figure_2(name: str, order: int, inputs: Inputs) -> Iterator[Point | str]:
     table = datasets.tabular(inputs)
-    series = defaults(NAMES, lambda marginals: 3 if marginals <= 256 else 1)
-    return versus_marginals(table, partial(datasets.marginals, table, order), MARGINALS, series)
+    everywhere = defaults(("fem", "gaussian"), lambda marginals: 2 if marginals <= FEW else 1)
+    smaller = defaults(("sep_fem", "dual_query", "dqrs"), lambda marginals: int(marginals <= LARGEST_FOR_ALL))
+    return versus_marginals(table, partial(datasets.marginals, table, order), MARGINALS, [*everywhere, *smaller])
 
 
 def _panels() -> Iterator[Panel]:

@@ -62,7 +62,7 @@ class Series:
     """A line of a plot.
 
     mechanism: The mechanism at x.
-    runs: Number of runs at x.
+    runs: Number of runs at x; 0 where the series ends.
     """
 
     name: str
@@ -114,7 +114,7 @@ def lines(
             yield from trivial(task, x)
         known = task
         for one in series:
-            if one.name in refused:
+            if one.name in refused or not one.runs(x):
                 continue
             try:
                 if place == 0:

@@ -194,6 +194,31 @@ def test_a_mechanism_without_a_proof_is_noted_once_and_left_out() -> None:
     assert {point.series for point in points if point.kind == MEASURED} == {"gaussian"}
 
 
+def test_a_series_ends_where_it_has_no_runs() -> None:
+    task = dual_panels.task_of(data(), 20, negate=False)
+    series = [Series("gaussian", lambda x: Gaussian(), lambda x: int(x < 1))]
+    points, _ = split(lines([(x, task, x) for x in (0.5, 1.0)], series))
+    assert [point.x for point in points if point.kind == MEASURED] == [0.5]
+
+
+def test_marginals_begin_alike_and_end_where_there_are_no_more() -> None:
+    small = datasets.Table(table(), DOMAIN, UNITS)
+    few, all_of_them = (datasets.marginals(small, 2, count).cliques for count in (3, 100))
+    assert len(set(all_of_them)) == 6
+    assert all_of_them[:3] == few
+    narrow = datasets.marginals(datasets.Table(table(), DOMAIN, 6), 2, 100)
+    assert sorted(narrow.cliques) == [("a", "b"), ("a", "d"), ("b", "d")]
+    points, _ = split(
+        fem_panels.versus_marginals(
+            small,
+            lambda count: datasets.marginals(small, 2, count),
+            (3, 100, 200),
+            fem_panels.defaults(("gaussian",), once),
+        )
+    )
+    assert [point.x for point in points if point.kind == MEASURED] == [3, 6]
+
+
 def test_points_survive_storage() -> None:
     for point in MADE:
         assert point_of(json.loads(json.dumps(point.stored()))) == point

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.benchmarks import __main__ as command
+from tests.benchmarks import harness
 from tests.benchmarks.case import Target, load_case
 from tests.benchmarks.generated import kept
 from tests.benchmarks.harness import Processes, run_case, store
@@ -48,6 +50,21 @@ def test_cpu_is_that_of_the_whole_tree_during_the_work(result: dict[str, Any]) -
 
 def test_compilation_is_in_the_cold_seconds_alone(result: dict[str, Any]) -> None:
     assert result["cold_cpu_seconds"] >= toy.OWN + toy.CHILD + toy.COMPILING - TICK
+
+
+def test_a_case_that_is_not_run_cold_apart_runs_once_a_seed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    roles: list[str] = []
+    run = Processes.run
+
+    def watched(self: Processes, role: str, seed: int) -> tuple[dict[str, float], dict[str, Any]]:
+        roles.append(role)
+        return run(self, role, seed)
+
+    monkeypatch.setattr(Processes, "run", watched)
+    monkeypatch.setattr(harness, "load_case", lambda module: replace(toy.CASE, cold=False, seeds=(1,), peer=None))
+    result = run_case("toy", "tests.support.toy_benchmark", data)
+    assert roles == [WORK]
+    assert result["cold_cpu_seconds"] == result["cpu_seconds"] >= toy.OWN + toy.CHILD + toy.COMPILING - TICK
 
 
 def test_memory_is_that_of_the_whole_tree(result: dict[str, Any]) -> None:

@@ -102,7 +102,7 @@ def _fit(
         mean = weights @ factors
         spread = weights @ (factors - mean) ** 2
         ridge = 1.0 / np.maximum(spread, max(_SMALLEST_SPREAD * float(mean.mean()) ** 2, 1e-12))
-    return factors
+    return np.asarray(factors)
 
 
 @compiled

@@ -82,7 +82,7 @@ def loss_bound(measured: Measurement, cells: NDArray[np.float64], sums: ClippedS
     else:
         tail = math.sqrt(2.0 * math.log(1.0 / (1.0 - confidence)))
         slack = tail * measured.scale * math.sqrt(float(lost @ lost)) + 2.0 ** -(GRID_BITS + 1) * float(lost.sum())
-    return max(0.0, float(cells @ lost) + slack)
+    return float(max(0.0, float(cells @ lost) + slack))
 
 
 def _upper_edge(cell: int) -> int:

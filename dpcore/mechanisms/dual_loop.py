@@ -15,10 +15,9 @@ from dpcore.domain import BinaryView
 from dpcore.errors import ConfigError
 from dpcore.estimation.independent import to_simplex
 from dpcore.estimation.record_model import RecordModel
-from dpcore.exact_statistics import Shape
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
-from dpcore.kernel.sensitivity import answer_sensitivity
+from dpcore.kernel.sensitivity import answer_sensitivity, marginal_l1_sensitivity
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Release, Step
@@ -206,8 +205,8 @@ def checked_queries(name: str, terms: Terms, workload: Workload) -> CountingQuer
         raise ConfigError(
             f"mechanism {name} has a proof for units of one row or one basket; want dataset.max_rows_per_unit: 1"
         )
-    if isinstance(workload.queries, Marginals) and terms.unit.contribution.shape is Shape.BASKETS:
-        raise ConfigError("marginals were asked of baskets; want conjunctions, or data of shape table")
+    if isinstance(workload.queries, Marginals):
+        marginal_l1_sensitivity(terms.unit)  # Refuses baskets.
     return workload.queries
 
 

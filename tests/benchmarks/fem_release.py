@@ -88,7 +88,7 @@ def judge(state: State, made: Mapping[float, Release]) -> Judgement:
             "fem from uniform records": beside(Fem(start="uniform")),
             "fem against all records": beside(Fem(against="all")),
             "sep_fem": beside(SepFem()),
-            "gaussian": beside(Gaussian()),
+            "gaussian": beside(Gaussian(), EPSILONS),
         },
         facts={"answers": float(queries.size), "units": float(state.units)},
     )

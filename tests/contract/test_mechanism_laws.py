@@ -162,6 +162,33 @@ class Case:
     def plan(self, private: PrivateStatistics) -> Plan:
         return self.row.mechanism.plan(private.terms, self.data.workload)
 
+    def done(self) -> Done:
+        """One run that the laws look at: it is made once."""
+        if id(self) not in _DONE:
+            ledger, journal, seen = MemoryLedger(self.budget), MemoryJournal(), list[tuple[int, int]]()
+            private = self.private(journal=journal, ledger=ledger)
+            release = self.row.mechanism.run(
+                private,
+                self.data.workload,
+                generator=np.random.default_rng(0),
+                progress=lambda done, total: seen.append((done, total)),
+            )
+            _DONE[id(self)] = Done(private, ledger, journal, release, seen)
+        return _DONE[id(self)]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished run, with what it wrote and the progress it reported."""
+
+    private: PrivateStatistics
+    ledger: MemoryLedger
+    journal: MemoryJournal
+    release: Release
+    progress: list[tuple[int, int]]
+
+
+_DONE: dict[int, Done] = {}
 
 UNITS = {"add/remove, private units": (False, False), "add/remove": (False, True), "replace": (True, True)}
 CASES, REFUSED = [], []
@@ -178,10 +205,8 @@ def test_every_mechanism_that_a_config_can_name_has_a_row() -> None:
 
 @every_case
 def test_it_spends_its_budget_and_answers_in_the_shape_of_the_workload(case: Case) -> None:
-    ledger = MemoryLedger(case.budget)
-    private = case.private(ledger=ledger)
-    release = case.run(private)
-    assert ledger.spent == case.budget.amount
+    private, release = case.done().private, case.done().release
+    assert case.done().ledger.spent == case.budget.amount
     assert sum(charge.amount for charge in private.charges) <= case.budget.amount
     if case.row.exact:
         assert private.remaining_share < Fraction(1, 2**30)
@@ -199,8 +224,7 @@ def test_it_spends_its_budget_and_answers_in_the_shape_of_the_workload(case: Cas
 @every_case
 def test_what_it_was_charged_is_the_target_and_never_more(case: Case) -> None:
     """Its noise, rounds and samples use the target up; only whole rounds may leave something."""
-    private = case.private()
-    case.run(private)
+    private = case.done().private
     spent = Budget(case.budget.currency, sum((charge.amount for charge in private.charges), Fraction(0)))
     found = epsilon_of(spent, DELTA)
     assert found <= EPSILON
@@ -210,17 +234,16 @@ def test_what_it_was_charged_is_the_target_and_never_more(case: Case) -> None:
 @every_case
 def test_the_events_of_a_plan_are_the_calls_of_a_run(case: Case) -> None:
     """None where an answer decides how many calls follow; else all of them, with their whole cost."""
-    private = case.private()
+    private = case.done().private
     events = case.plan(private).events
     assert bool(events) == case.row.knows_its_calls(case.public)
-    case.run(private)
     if events:
         assert sum(event.charged for event in events) == sum(charge.amount for charge in private.charges)
 
 
 @every_case
 def test_answers_of_a_model_are_those_of_the_model(case: Case) -> None:
-    release = case.run(case.private())
+    release = case.done().release
     assert release.answers.measured == (release.model is None)
     if release.model is not None:
         assert np.allclose(release.answers.values, release.model.answer(case.data.workload.queries))
@@ -229,9 +252,8 @@ def test_answers_of_a_model_are_those_of_the_model(case: Case) -> None:
 
 @every_case
 def test_the_plan_tells_every_call_and_its_share(case: Case) -> None:
-    private = case.private()
+    private, release = case.done().private, case.done().release
     plan = case.plan(private)
-    release = case.run(private)
     assert sum(step.share for step in plan.steps) <= 1 + 1e-9
     if case.row.knows_its_calls(case.public):
         assert sum(step.calls for step in plan.steps) == len(private.charges)
@@ -246,9 +268,7 @@ def test_the_plan_tells_every_call_and_its_share(case: Case) -> None:
 @every_case
 def test_everything_it_releases_comes_from_the_journal(case: Case) -> None:
     """Replayed over a neighbour's data the run is the same to the last bit: nothing passes the kernel by."""
-    journal = MemoryJournal()
-    first = case.private(journal=journal)
-    release = case.run(first)
+    first, release, journal = case.done().private, case.done().release, case.done().journal
     again = case.private(case.data.neighbour, journal=journal)
     replayed = case.run(again)
     assert len(journal.answers) == len(first.charges) == len(again.charges)
@@ -274,13 +294,7 @@ def test_the_plan_needs_no_data(case: Case) -> None:
 
 @every_case
 def test_progress_ends_where_it_says(case: Case) -> None:
-    seen: list[tuple[int, int]] = []
-    case.row.mechanism.run(
-        case.private(),
-        case.data.workload,
-        generator=np.random.default_rng(0),
-        progress=lambda done, total: seen.append((done, total)),
-    )
+    seen = case.done().progress
     assert [done for done, _ in seen] == sorted({done for done, _ in seen})
     assert seen[-1][0] == seen[-1][1]
 

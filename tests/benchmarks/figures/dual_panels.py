@@ -107,7 +107,7 @@ def _kdd99(inputs: Inputs) -> Iterator[Point | str]:
 def _netflix(inputs: Inputs) -> Iterator[Point | str]:
     data = datasets.netflix(inputs)
     ours = [*defaults("dual_query", runs=lambda epsilon: 2), *defaults("dqrs", runs=lambda epsilon: 1)]
-    clipped = defaults("clipped_gaussian", runs=lambda epsilon: 2)
+    clipped = defaults("clipped_gaussian", runs=lambda epsilon: 1)
     paper = as_in_figure_2(data.units, 5_000, "zeros", 2)
     return versus_epsilon(data, QUERIES, [*ours, *clipped, paper], negate=False)
 

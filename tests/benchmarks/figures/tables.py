@@ -51,11 +51,17 @@ def names(points: Sequence[Point]) -> list[str]:
 
 
 def _table(corner: str, points: Sequence[Point], cell: Callable[[Point], str]) -> str:
+    """A row a place, a column a series; a baseline of one point is a level and stands in each row."""
     series = names(points)
     cells = {(point.x, point.series): cell(point) for point in points}
     rows = [[corner, *series], ["---"] * (1 + len(series))]
+    levels = {
+        name: cell(line[0])
+        for name in series
+        if len(line := [point for point in points if point.series == name]) == 1 and line[0].kind == BASELINE
+    }
     places = sorted({point.x for point in points})
-    rows.extend([f"{x:,.6g}", *(cells.get((x, name), "") for name in series)] for x in places)
+    rows.extend([f"{x:,.6g}", *(cells.get((x, name), levels.get(name, "")) for name in series)] for x in places)
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

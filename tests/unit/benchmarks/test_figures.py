@@ -239,7 +239,7 @@ def test_tables_hold_errors_costs_and_notes(tmp_path: Path) -> None:
         ["epsilon", "dual_query", "FEM, published", "zeros"],
         ["---"] * 4,
         ["0.5", "0.25 / 0.013", "", "0.5 / 0.031"],
-        ["1", "0.125 / 0.0063", "0.0625", ""],
+        ["1", "0.125 / 0.0063", "0.0625", "0.5 / 0.031"],
         ["epsilon: CPU s (rounds; runs)", "dual_query"],
         ["---"] * 2,
         ["0.5", "1.5 (40; 3)"],

@@ -183,6 +183,7 @@ def least(name: str, figure: str) -> Callable[[Sequence[Run]], float]:
 CASE = Case(
     params={"instances_a_class": INSTANCES, "classes": [*CLASSES, *GAINED], "columns": COLUMNS},
     seeds=(1,),
+    cold=False,
     inputs=inputs,
     prepare=prepare,
     work=work,

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.queries import Marginals
 from dpcore.workload import Workload
 from tests.benchmarks.case import Inputs
@@ -16,7 +15,7 @@ from tests.benchmarks.figures import datasets, published
 from tests.benchmarks.figures.datasets import Table
 from tests.benchmarks.figures.panel import Panel
 from tests.benchmarks.figures.points import Point
-from tests.benchmarks.figures.runs import Remembered, Series, Task, lines
+from tests.benchmarks.figures.runs import Remembered, Series, Task, defaults, lines
 
 NAMES: Final = ("fem", "sep_fem", "dual_query", "dqrs", "gaussian")
 MARGINALS: Final = (64, 128, 256, 512, 1_024)
@@ -28,10 +27,6 @@ def task_of(table: Table, marginals: Marginals) -> Task:
     """All cells of marginals at delta 1 / n^2, as the paper has it."""
     workload = Workload(marginals, np.ones(len(marginals.cliques)))
     return Task(Remembered(table.statistics), workload, table.units, table.units**-2.0)
-
-
-def defaults(names: Sequence[str], runs: Callable[[float], int]) -> list[Series]:
-    return [Series(name, partial(_default, name), runs) for name in names if name in MECHANISMS]
 
 
 def versus_epsilon(task: Task, series: Sequence[Series]) -> Iterator[Point | str]:
@@ -47,21 +42,17 @@ def versus_marginals(
     return lines(((count, task_of(table, asked[count]), SMALLEST_EPSILON) for count in asked), series)
 
 
-def _default(name: str, x: float) -> object:
-    return MECHANISMS[name]()
-
-
 def _figure_1(name: str, order: int, inputs: Inputs) -> Iterator[Point | str]:
     table = datasets.tabular(inputs)
     task = task_of(table, datasets.marginals(table, order, FEW))
-    yield from versus_epsilon(task, defaults(NAMES, lambda epsilon: 2 if epsilon <= 0.25 else 1))
+    yield from versus_epsilon(task, defaults(*NAMES, runs=lambda epsilon: 2 if epsilon <= 0.25 else 1))
     yield from published.fem_versus_epsilon(f"{name}-{order}")
 
 
 def _figure_2(name: str, order: int, inputs: Inputs) -> Iterator[Point | str]:
     table = datasets.tabular(inputs)
-    everywhere = defaults(("fem", "gaussian"), lambda marginals: 2 if marginals <= FEW else 1)
-    smaller = defaults(("sep_fem", "dual_query", "dqrs"), lambda marginals: int(marginals <= LARGEST_FOR_ALL))
+    everywhere = defaults("fem", "gaussian", runs=lambda marginals: 2 if marginals <= FEW else 1)
+    smaller = defaults("sep_fem", "dual_query", "dqrs", runs=lambda marginals: int(marginals <= LARGEST_FOR_ALL))
     return versus_marginals(table, partial(datasets.marginals, table, order), MARGINALS, [*everywhere, *smaller])
 
 

@@ -18,6 +18,11 @@ from tests.benchmarks.figures.tables import names
 
 # Text stays text, and nothing in a file depends on the day or on luck: a plot changes only where its points do.
 _STYLE = {"svg.fonttype": "none", "svg.hashsalt": "figures", "font.size": 8.0}
+# A series has one colour in every plot.
+_COLOURS = {
+    "dual_query": "C0", "dual_query (paper)": "C9", "dqrs": "C1", "fem": "C2", "sep_fem": "C8", "gaussian": "C4",
+    "clipped_gaussian": "C3", "FEM, published": "black", "zeros": "0.7", "uniform": "0.4", "product": "C5",
+}  # fmt: skip
 _LINES = {MEASURED: "-", PUBLISHED: "--", BASELINE: ":"}
 _WIDTH, _HEIGHT = 3.2, 3.4  # Inches of one plot.
 _LABEL_ALL_BELOW = 1.0  # Decades of an axis that has too few powers of ten.
@@ -68,7 +73,12 @@ def _plot(axes: Axes, points: Sequence[Point], field: str) -> None:
         shown = [(point.x, getattr(point, field)) for point in line if getattr(point, field)]
         if not shown:
             continue
-        style = {"color": f"C{number}", "linestyle": _LINES[line[0].kind], "label": name, "linewidth": 1.2}
+        style = {
+            "color": _COLOURS.get(name, f"C{number}"),
+            "linestyle": _LINES[line[0].kind],
+            "label": name,
+            "linewidth": 1.2,
+        }
         if line[0].kind == BASELINE and len(shown) == 1:
             axes.axhline(shown[0][1], **style)
         else:

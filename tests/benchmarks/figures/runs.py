@@ -18,6 +18,7 @@ from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism
+from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.workload import Workload
 from jobs.config import Privacy
 from jobs.job import currency_of
@@ -68,6 +69,15 @@ class Series:
     name: str
     mechanism: Callable[[float], Mechanism]
     runs: Callable[[float], int]
+
+
+def defaults(*names: str, runs: Callable[[float], int]) -> list[Series]:
+    """Mechanisms with the settings of a config that names nothing else."""
+    return [Series(name, functools.partial(_default, name), runs) for name in names]
+
+
+def _default(name: str, x: float) -> Mechanism:
+    return MECHANISMS[name]()
 
 
 def trivial(task: Task, x: float) -> Iterator[Point]:

@@ -18,12 +18,13 @@ from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.queries import Marginals, UnitCount
 from tests.benchmarks import paper_figures
+from tests.benchmarks.case import Run
 from tests.benchmarks.figures import __main__ as command
 from tests.benchmarks.figures import datasets, dual_panels, fem_panels, panel, published, tables
 from tests.benchmarks.figures.accounting import epsilon_of_theorem, rounds_of_theorem
 from tests.benchmarks.figures.panels import PANELS
 from tests.benchmarks.figures.points import BASELINE, MEASURED, PUBLISHED, Point, point_of
-from tests.benchmarks.figures.runs import Remembered, Series, Task, lines
+from tests.benchmarks.figures.runs import Remembered, Series, Task, defaults, lines
 from tests.support.tiny_statistics import TinyTable
 
 UNITS = 400
@@ -111,7 +112,7 @@ def test_exact_answers_are_asked_once() -> None:
 
 
 def test_figure_2_has_every_series_at_every_epsilon_beside_the_baselines() -> None:
-    series = [*dual_panels.defaults("dual_query", runs=lambda x: 2), dual_panels.as_in_figure_2(UNITS, 5, "uniform", 1)]
+    series = [*defaults("dual_query", runs=lambda x: 2), dual_panels.as_in_figure_2(UNITS, 5, "uniform", 1)]
     points, notes = split(dual_panels.versus_epsilon(data(), 60, series, negate=True))
     assert notes == []
     assert {point.series for point in points if point.kind == BASELINE} == {"zeros", "uniform", "product"}
@@ -124,7 +125,7 @@ def test_figure_2_has_every_series_at_every_epsilon_beside_the_baselines() -> No
 
 
 def test_figure_3_asks_more_and_more_queries() -> None:
-    points, _ = split(dual_panels.versus_queries(data(), (20, 60), dual_panels.defaults("dual_query", runs=once)))
+    points, _ = split(dual_panels.versus_queries(data(), (20, 60), defaults("dual_query", runs=once)))
     for name in ("zeros", "uniform", "product", "dual_query"):
         assert [point.x for point in points if point.series == name] == [20, 60]
 
@@ -136,7 +137,7 @@ def test_figure_4_asks_wider_and_wider_data() -> None:
         asked.append(attributes)
         return data()
 
-    points, _ = split(dual_panels.versus_attributes(wide, (50, 500), 30, dual_panels.defaults("dual_query", runs=once)))
+    points, _ = split(dual_panels.versus_attributes(wide, (50, 500), 30, defaults("dual_query", runs=once)))
     assert asked == [50, 500]
     assert [point.x for point in points if point.series == "dual_query"] == [50, 500]
 
@@ -151,7 +152,7 @@ def test_the_papers_settings_of_figures_3_and_4() -> None:
 
 def test_fem_figures_of_a_small_table() -> None:
     small = datasets.Table(table(), DOMAIN, UNITS)
-    series = fem_panels.defaults(("gaussian",), once)
+    series = defaults("gaussian", runs=once)
     cliques = (("a", "b"), ("b", "c"), ("c", "d"))
 
     def workload(count: int) -> Marginals:
@@ -213,7 +214,7 @@ def test_marginals_begin_alike_and_end_where_there_are_no_more() -> None:
             small,
             lambda count: datasets.marginals(small, 2, count),
             (3, 100, 200),
-            fem_panels.defaults(("gaussian",), once),
+            defaults("gaussian", runs=once),
         )
     )
     assert [point.x for point in points if point.kind == MEASURED] == [3, 6]
@@ -324,6 +325,23 @@ def test_ratios_compare_where_both_are_known() -> None:
     assert paper_figures.largest_ratio({"dual_2_x": two}, "dual_2_", "dual_query", "other") == 0.5
     with pytest.raises(ValueError, match="empty"):
         paper_figures.largest_ratio(panels, "dual_3_", "dual_query", "zeros")
+
+
+def test_the_case_is_judged_by_its_panels() -> None:
+    ours = [Point("dual_query", x, MEASURED, 0.01 * x, 0.001, 0.02, 1.0, 2, 9) for x in (0.5, 1.0)]
+    paper = [Point("dual_query (paper)", x, MEASURED, 0.1, 0.01, 0.1, 1.0, 2, 9) for x in (0.5, 1.0)]
+    kdd99 = [*ours, *paper, Point("product", 0.5, BASELINE, 0.04, 0.002), Point("zeros", 0.5, BASELINE, 0.5, 0.05)]
+    fem = [Point("fem", 0.1, MEASURED, 0.086, 0.01), *published.fem_versus_epsilon("adult-3")]
+    panels = {name: kdd99 if name.startswith("dual_") else fem for name in PANELS}
+    judgement = paper_figures.judge(None, panels)
+    assert judgement.error == {"max": 0.01, "mean": 0.001}
+    assert judgement.baselines == {"product": {"max": 0.04, "mean": 0.002}, "zeros": {"max": 0.5, "mean": 0.05}}
+    assert judgement.facts == pytest.approx({
+        "panels": 13, "points": 5 * len(kdd99) + 8 * len(fem), "dual_query_over_paper": 0.1,
+        "dual_query_over_product": 0.25, "fem_over_published": 0.5,
+    })  # fmt: skip
+    run = Run(1, 2000.0, 2000.0, 2000.0, 1.0, judgement.error, judgement.baselines, judgement.facts)
+    assert all(target.met(target.got([run])) for target in paper_figures.CASE.targets)
 
 
 def test_the_page_stands_on_what_is_stored_alone() -> None:

@@ -21,7 +21,8 @@ class Answers:
     values: float64 [size].
     stddev: float64 [size]; NaN where no error bar is known.
     lower, upper: float64 [size], ends of the two-sided interval at CONFIDENCE for each answer alone; NaN likewise.
-    measured: Whether the values are noisy exact answers (True) or those of a model (False).
+    measured: Whether the values are estimates from noisy exact answers (True) or those of a model (False). A value
+        without a stddev was not measured itself, but predicted from others.
     """
 
     values: NDArray[np.float64]

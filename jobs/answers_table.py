@@ -44,7 +44,7 @@ def write_answers(path: Path, queries: CountingQueries, answers: Answers, layout
                 pa.repeat(pa.scalar(kind), len(texts)),
                 pa.array(answers.values[rows]),
                 *(_known(bar[rows]) for bar in (answers.stddev, answers.lower, answers.upper)),
-                pa.repeat(pa.scalar(answers.measured), len(texts)),
+                pa.array(answers.measured & ~np.isnan(answers.stddev[rows])),
             ]
             writer.write_batch(pa.record_batch(columns, schema=SCHEMA))
 

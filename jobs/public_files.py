@@ -137,7 +137,7 @@ def _rows(path: Path, column: str, weighted: bool = False) -> _Rows:
 
 
 def _of_lines(path: Path, text: str) -> _Rows:
-    kept = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    kept = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     return _Rows(path, "line", None, [line for _, line in kept], None, [number for number, _ in kept])
 
 
@@ -167,6 +167,8 @@ def _of_csv(path: Path, text: str, column: str) -> _Rows:
 def _place(path: Path, header: list[str], column: str) -> int:
     if column not in header:
         raise ConfigError(f"{path} has the columns {header}; want a column {column!r}")
+    if any(header.count(name) > 1 for name in (column, "weight")):
+        raise ConfigError(f"{path} has the columns {header}; want {column!r} and 'weight' once each")
     return header.index(column)
 
 

@@ -15,6 +15,7 @@ from dpcore.compiled import compiled
 from dpcore.frozen import frozen, frozen_bytes
 
 MOST_DONE: Final = (1 << 31) - 1
+LARGEST_SCORE: Final = 4096.0  # Of each part of a score, in powers of two: the sampler's proof goes so far.
 _KINDS: Final = (np.uint16, np.uint32)  # Compiled code is made anew for each.
 
 

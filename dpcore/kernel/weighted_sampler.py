@@ -36,10 +36,9 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.kernel import entropy
-from dpcore.kernel.tilt import Tilt
+from dpcore.kernel.tilt import LARGEST_SCORE, Tilt
 
 XI = Fraction(1, 1 << 29)
-LARGEST_SCORE = 4096.0  # Of each part.
 LARGEST_SLOTS = 1 << 30
 
 _TABLE = np.array([2.0 ** (step / 256) for step in range(256)])

@@ -64,23 +64,28 @@ def mean_satisfied(cells: NDArray[np.float64], queries: int) -> float:
 def loss_bound(measured: Measurement, cells: NDArray[np.float64], sums: ClippedSums, confidence: float) -> float:
     """A number of counts that no clipped answer loses more than, with this probability over the histogram's noise.
 
+    It holds for the set of queries and the clip that ``choose_clip`` took by the same noise: sets and clips whose heavy
+    units look too few are the ones that get chosen, so the bound holds for all that could be at once.
+
     measured: The histogram that ``cells`` are part of, not cleaned; cells: those of the units that ``sums`` clips.
 
     A query loses the sum of 1 - w over the units that satisfy it, at most that over all units. Each unit counts with
     the weight at the upper edge of its cell, where it is least. The discrete Gaussian is sub-Gaussian (Canonne, Kamath
     and Steinke 2020, Corollary 17), so is the rounded one but for half a step of its grid, and sums keep that: a
-    weighted sum passes sigma |w|_2 (2 ln(1 / alpha))^(1/2) with chance alpha at most. Laplace: an interval a cell.
+    weighted sum passes sigma |w|_2 (2 ln(1 / alpha))^(1/2) with chance alpha at most, where alpha is shared out among
+    all candidates. Laplace: an interval for each cell of all sets.
     """
     edges = np.array([min(_upper_edge(cell), sums.queries.size) for cell in range(len(cells))])
     lost = 1.0 - sums.weights[0][edges] / sums.denominator
     lost[0] = 0.0
-    counted = np.count_nonzero(lost)
-    if not counted:
+    if not lost.any():
         return 0.0
+    all_cells = len(measured.values)
     if measured.noise is Noise.LAPLACE:
-        slack = half_width(measured.noise, measured.scale, 1 - (1 - confidence) / counted) * lost.sum()
+        slack = half_width(measured.noise, measured.scale, 1 - (1 - confidence) / all_cells) * lost.sum()
     else:
-        tail = math.sqrt(2.0 * math.log(1.0 / (1.0 - confidence)))
+        candidates = _STEPS_OF_TWO * all_cells  # A set has fewer clips than 4 for each of its cells.
+        tail = math.sqrt(2.0 * math.log(candidates / (1.0 - confidence)))
         slack = tail * measured.scale * math.sqrt(float(lost @ lost)) + 2.0 ** -(GRID_BITS + 1) * float(lost.sum())
     return float(max(0.0, float(cells @ lost) + slack))
 

@@ -30,12 +30,14 @@ from dpcore.mechanisms.clipped_marginals import (
     unit_stddev,
 )
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram
-from dpcore.uncertainty import CONFIDENCE, Answers, half_width
+from dpcore.uncertainty import Answers, half_width
 from dpcore.workload import Workload
 
 LARGEST_ANSWERS = 20_000_000
-_NOISE_CONFIDENCE = 0.96  # Of the noise; the loss has 0.99, so that both hold with 0.95.
-_LOSS_CONFIDENCE = 0.99
+# Whether a query is measured depends on the first two measurements: with 0.96 for the noise of the third and 0.995 for
+# each bound that follows from those two, all three hold with 0.95.
+_NOISE_CONFIDENCE = 0.96
+_BOUND_CONFIDENCE = 0.995
 _HEADS = (1.0, 0.3, 0.1, 0.03, 0.01)  # Parts of the queries, the most popular ones, that may be measured alone.
 _FINEST_HEADS = 0.0005  # Of the units: the noise of a cell above which only all queries are counted.
 _SPREAD = 4.0  # Largest answer of a slice of queries, in its mean: 3.5 to 8 on four datasets.
@@ -62,10 +64,11 @@ class ClippedGaussian:
 
     Formal guarantees of ``answers`` for each query alone, over all noise, whatever the data hold:
         * [lower, upper] holds the exact answer with probability 0.95 or more. A measured query: the noise interval of
-          its clipped answer at 0.96, its upper end raised by a bound on the loss of any query that holds at 0.99 (the
+          its clipped answer at 0.96, its upper end raised by a bound on the loss of any query that holds at 0.995 (the
           noisy histogram tells how much weight all units lose together; it tells nothing about one query, so the bound
           is that of a query which all clipped units satisfy). Another: from 0 to the smallest upper end of the one-way
-          marginals of its columns.
+          marginals of its columns, which hold together at 0.995. Which of the two it is follows from the noise of
+          those two bounds, so it is all three together that hold at 0.95.
         * ``stddev`` is that of the noise before shrinkage, without the loss; NaN where the query was not measured.
 
     marginals_share, histogram_share: Of the budget.
@@ -117,7 +120,7 @@ class ClippedGaussian:
         chosen = Conjunctions(queries.view, queries.columns[head], queries.negated[head])
         sums = ClippedSums.of(chosen, [choice.clip], norm=norm_of(private.terms))
         measured = private.measure(sums, rest)  # MEASURE
-        bound = loss_bound(histogram, cells, sums, _LOSS_CONFIDENCE)
+        bound = loss_bound(histogram, cells, sums, _BOUND_CONFIDENCE)
         answers = _estimate(queries, head, measured, bound, one_way, private.terms.unit.units, generator)  # ESTIMATE
         progress(3, 3)
         before = () if one_way is None else one_way.measurements
@@ -250,10 +253,10 @@ def _estimate(
         values[outside] = predicted.others * one_way.units
         if outside.size:
             ends = np.zeros(queries.view.columns)
-            ends[one_way.columns] = one_way.upper(1 - (1 - CONFIDENCE) / queries.order)
+            ends[one_way.columns] = one_way.upper(1 - (1 - _BOUND_CONFIDENCE) / queries.order)
             upper[outside] = np.minimum(ends[queries.columns[outside]].min(axis=1), highest)
-    # The truth is never negative: an interval that ends below 0 missed it, and is drawn up to 0 alone.
-    lower, upper = np.maximum(lower, 0.0), np.maximum(upper, 0.0)
+    # The truth is between 0 and all units: an interval on one side of them missed it, and is drawn to the nearer end.
+    lower, upper = np.clip(lower, 0.0, highest), np.maximum(upper, 0.0)
     return Answers(np.clip(values, lower, upper), stddev, lower, upper, measured=True)
 
 

@@ -51,9 +51,11 @@ class Dqrs:
     """Keeps each drawn query with a chance that turns its law into the next round's; draws only what was rejected.
 
     Law: let P_t be the weights of round t, normalised. An element of law P_t is kept with chance
-    exp(-eta (q(x^t) - q(D)) - eta - gamma), which is a constant times P_(t+1)(q) / P_t(q) and below 1. So what is kept
-    has law P_(t+1) each, whatever their number, and fresh draws have it too: the next sample is s independent draws of
-    P_(t+1) (Lemma 8), and fewer are fewer of the same law.
+    exp(-eta (q(x^t) - q(D)) - eta - gamma), which is a constant times P_(t+1)(q) / P_t(q) and below 1. What is kept of
+    draws that know nothing of x^t so has law P_(t+1) each, whatever their number, as fresh draws have: the next sample
+    would be s independent draws of P_(t+1) (Lemma 8). But x^t answers that very sample, so what is kept leans towards
+    what x^t satisfies, the more so the fewer samples there are; only fresh draws have the law exactly. Privacy does
+    not rest on it.
 
     Privacy: all acceptance bits of a round are charged before any is drawn, whatever they become; fresh draws before
     they are drawn. How many bits reject is an output like any other. Whether the next call is made, and for how many
@@ -63,7 +65,7 @@ class Dqrs:
     A bit has range (eta / n0) / (1 - exp(-gamma)) at most, a fresh draw after t rounds range 2 eta t / n where a unit
     is replaced and eta t / n0 where one is added or removed.
 
-    The paper's Algorithm 4 differs in two ways. It draws (2 gamma + 4 eta) s fresh queries: more than were rejected,
+    The paper's Algorithm 4 differs in three ways. It draws (2 gamma + 4 eta) s fresh queries: more than were rejected,
     and more than s for eta > 1/4. Its A must be q(x) - q(D): with the payoff of its section 2, q(D) - q(x), the weight
     of a query on which the records fall short would drop. Its output must be x^1, ..., x^T.
 

@@ -73,7 +73,7 @@ class DualQuery:
         is rare; "uniform": any value alike. It matters more than the quality of the best responses.
     total_share: Share of the budget for the number of units where it is private. Rounds grow with the fourth root of
         the budget, so 5 % costs about 1 % of them.
-    node_limit: Branch-and-bound nodes of a best response that "highs" leaves more than 1 % from its bound.
+    node_limit: Branch-and-bound nodes of a best response that "reductions" leaves more than 1 % from its bound.
 
     Source: Gaboardi, Gallego Arias, Hsu, Roth and Wu, "Dual Query: Practical Private Query Release for High Dimensional
     Data" (full version), Algorithm 2.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpcore.errors import ConfigError
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.terms import Terms, bounded_range_cost
-from dpcore.kernel.weighted_sampler import LARGEST_SCORE
+from dpcore.kernel.tilt import LARGEST_SCORE
 from dpcore.queries import Conjunctions, CountingQueries
 
 LARGEST_SAMPLES = 50_000

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Final
 
 from dpcore.kernel.terms import Terms
-from dpcore.kernel.weighted_sampler import LARGEST_SCORE
+from dpcore.kernel.tilt import LARGEST_SCORE
 
 # Chosen on tabular/adult and tabular/loans with 64 random 3-way marginals at epsilon 0.1 and 1 (about 60 settings, two
 # runs each); never changed by what a dataset holds.

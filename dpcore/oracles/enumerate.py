@@ -33,7 +33,7 @@ class Enumeration:
     def check(self, view: BinaryView) -> None:
         """Raises ConfigError when there are too many records."""
         if record_count(view) > LARGEST:
-            raise ConfigError(f"oracle 'enumerate' on more than {LARGEST:,} records; want oracle 'highs'")
+            raise ConfigError(f"oracle 'enumerate' on more than {LARGEST:,} records; want oracle 'reductions'")
 
     def respond(self, clauses: SignedClauses, preferences: NDArray[np.float64]) -> BestResponse:
         self.check(clauses.view)

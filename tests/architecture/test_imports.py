@@ -37,6 +37,7 @@ BREACHES = [
     Breach("exact", "dpcore/mechanisms/extra.py", "from dpcore.exact_statistics import Statistics"),
     Breach("exact", "jobs/extra.py", "from dpcore.exact_statistics import Statistics"),
     Breach("doors", "dpcore/mechanisms/mwem.py", "import dpcore.kernel.noise"),
+    Breach("doors", "dpcore/mechanisms/dqrs.py", "from dpcore.kernel.weighted_sampler import draw"),
     Breach("doors", "jobs/extra.py", "from dpcore.kernel.exact_answers import ExactAnswers"),
     Breach("opendp", "dpcore/kernel/budget.py", "import opendp.prelude"),
     Breach("opendp", "jobs/extra.py", "import opendp.prelude"),

@@ -86,6 +86,15 @@ def test_error_bars_that_are_not_known_are_null(tmp_path: Path) -> None:
     assert table.column("measured").to_pylist() == [True, True]
 
 
+def test_an_answer_without_a_deviation_was_not_measured(tmp_path: Path) -> None:
+    values = np.array([1.5, 2.0])
+    partly = Answers(values, np.array([1.0, np.nan]), values - 1, values + 1, measured=True)
+    write_answers(tmp_path / "partly.parquet", Marginals(SCHEMA.domain, (("sex",),)), partly, TABLE)
+    table = pq.read_table(tmp_path / "partly.parquet")
+    assert table.column("measured").to_pylist() == [True, False]
+    assert table.column("upper").to_pylist() == [2.5, 3.0]
+
+
 def test_equal_answers_give_equal_bytes(tmp_path: Path) -> None:
     queries = Conjunctions.single_columns(TABLE.view)
     for name in ("one", "two"):

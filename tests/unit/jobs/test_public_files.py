@@ -101,6 +101,23 @@ def test_weights_come_by_their_key(tmp_path: Path) -> None:
     assert list(files.digests) == ["workload.conjunctions.weights_file"]
 
 
+def test_a_line_ends_at_a_line_feed_alone(tmp_path: Path) -> None:
+    """Labels may hold what Unicode also counts as ends of lines; a carriage return before the line feed is dropped."""
+    layout = TableLayout("person", Schema((Attribute("name", Kind.CATEGORICAL, values=("a\u2028b", "c\x85d")),)))
+    path = tmp_path / "q.txt"
+    path.write_bytes("name=a\u2028b\r\n\nname=c\x85d\nname=e\n".encode())
+    with pytest.raises(ConfigError, match=r"q\.txt, line 4: unknown value 'e'"):
+        read_queries(path, layout)
+    path.write_bytes("name=a\u2028b\r\n\nname=c\x85d".encode())
+    assert listed(path, layout)[0] == [[0], [1]]
+
+
+@pytest.mark.parametrize("header", ["query,query,weight", "query,weight,weight"])
+def test_a_column_that_comes_twice_is_refused(header: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="want 'query' and 'weight' once each"):
+        read_queries(written(tmp_path, "q.csv", f"{header}\n1,2,3\n"), BASKETS)
+
+
 def test_a_workload_without_files_reads_none(tmp_path: Path) -> None:
     for asked in (
         Queries(marginals=MarginalQueries(order=1)),

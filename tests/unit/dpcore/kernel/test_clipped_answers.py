@@ -162,6 +162,27 @@ def test_sensitivities_are_exact_beyond_64_bits() -> None:
     assert l1_sensitivity(huge, PrivacyUnit(REPLACE, BASKETS.contribution, 3)) == QUERIES.size << 41
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_no_basket_moves_them_further_than_the_kernel_says(seed: int) -> None:
+    """All baskets of five items, added or exchanged, against random tables of weights; queries come several times."""
+    draw = np.random.default_rng(seed)
+    queries = positive(BinaryView(5), *(tuple(draw.choice(5, 2, replace=False)) for _ in range(9)))
+    groups = draw.permutation([0, 1, 2, *draw.integers(0, 3, 6)]).astype(np.int32)
+    requests = [
+        SatisfactionHistogram(queries, groups),
+        ClippedSums.of(queries, draw.uniform(0.2, 3, 3), groups, norm=1 + seed % 2),
+        ClippedSums(queries, draw.integers(0, 50, (3, 11)), groups),
+    ]
+    every = (np.arange(32)[:, None] >> np.arange(5) & 1).astype(bool)
+    for request in requests:
+        added = np.stack([TinyBaskets(queries.view, basket[None]).aggregate(request) for basket in every])
+        moved = {ADD_REMOVE: added, REPLACE: (added[:, None] - added[None]).reshape(-1, request.size)}
+        for neighbours, changes in moved.items():
+            unit = PrivacyUnit(neighbours, BASKETS.contribution, 9 if neighbours is REPLACE else None)
+            assert np.abs(changes).sum(axis=1).max() <= l1_sensitivity(request, unit)
+            assert (changes**2).sum(axis=1).max() <= squared_l2_sensitivity(request, unit)
+
+
 COPIES = 2000
 
 

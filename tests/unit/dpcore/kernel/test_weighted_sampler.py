@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpcore.kernel import entropy, weighted_sampler
-from dpcore.kernel.tilt import Tilt
-from dpcore.kernel.weighted_sampler import LARGEST_SCORE, XI, Scores, UnitCounts, check_scores, draw, split_weights
+from dpcore.kernel.tilt import LARGEST_SCORE, Tilt
+from dpcore.kernel.weighted_sampler import XI, Scores, UnitCounts, check_scores, draw, split_weights
 from tests.support.slow_scores import powers
 from tests.support.tilts import flat, with_prior
 

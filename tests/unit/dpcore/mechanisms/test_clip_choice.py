@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from dpcore.domain import BinaryView
+from dpcore.exact_statistics import QueryAnswers
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.clip_choice import choose_clip, loss_bound, mean_satisfied, significant
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram
+from dpcore.queries.generation import random_conjunctions
+from tests.support.tiny_statistics import TinyBaskets
 
 QUERIES = Conjunctions(BinaryView(64), np.arange(64, dtype=np.int32)[:, None], np.zeros((64, 1), dtype=np.bool_))
 
@@ -83,3 +86,53 @@ def test_where_nothing_is_clipped_nothing_is_lost() -> None:
     held = cells(c1=100, c7=100)
     measured = Measurement(SatisfactionHistogram(QUERIES), held, Noise.LAPLACE, 9.0)
     assert loss_bound(measured, held, ClippedSums.of(QUERIES, [8.0]), 0.99) == 0.0
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("seed", range(12))
+def test_no_query_of_random_baskets_loses_more_than_the_bound(seed: int, norm: int) -> None:
+    """Without noise, on baskets of which some hold everything; where all clipped units meet one query it is tight."""
+    draw = np.random.default_rng(seed)
+    bits = draw.random((60, 8)) < draw.choice([0.1, 0.5, 1.0], (60, 1))
+    data = TinyBaskets(BinaryView(8), bits)
+    queries = random_conjunctions(data.view, 20, 2, draw)
+    held = data.aggregate(SatisfactionHistogram(queries)).astype(np.float64)
+    measured = Measurement(SatisfactionHistogram(queries), held, Noise.GAUSSIAN, 1e-9)
+    for clip in (0.3, 1.0, 2.5, 7.0):
+        sums = ClippedSums.of(queries, [clip], norm=norm)
+        lost = data.aggregate(QueryAnswers(queries)) - data.aggregate(sums) / sums.denominator
+        assert lost.max() <= loss_bound(measured, held, sums, 0.99) + 1e-6
+
+
+def test_the_bound_is_reached_where_all_that_is_lost_is_lost_by_one_query() -> None:
+    data = TinyBaskets(BinaryView(64), np.ones((5, 64), dtype=np.bool_))
+    sums = ClippedSums.of(QUERIES, [2.0])
+    held = data.aggregate(SatisfactionHistogram(QUERIES)).astype(np.float64)
+    measured = Measurement(SatisfactionHistogram(QUERIES), held, Noise.GAUSSIAN, 1e-9)
+    lost = data.aggregate(QueryAnswers(QUERIES)) - data.aggregate(sums) / sums.denominator
+    assert loss_bound(measured, held, sums, 0.99) == pytest.approx(lost.max(), abs=0.01)
+
+
+def test_the_bound_holds_for_every_set_and_clip_that_the_noise_could_have_chosen() -> None:
+    """At confidence 1/2 all of them hold in more than half of the runs; each bound alone (power) would not do that."""
+    draw = np.random.default_rng(1)
+    asked = SatisfactionHistogram(
+        Conjunctions(QUERIES.view, np.tile(QUERIES.columns, (5, 1)), np.tile(QUERIES.negated, (5, 1))),
+        np.repeat(np.arange(5, dtype=np.int32), 64),
+    )
+    true = np.tile(cells(c0=900, c1=90, c2=60, c3=40, c4=30, c5=20, c6=15, c7=10), (5, 1))
+    candidates = [ClippedSums.of(QUERIES, [2.0 ** (step / 4)]) for step in range(12)]
+    edges = np.minimum(2 ** np.arange(8) - 1, 64)
+    weights = np.array([sums.weights[0][edges] for sums in candidates]) / 2**16
+    lost = np.where(np.arange(8) > 0, 1 - weights, 0.0)
+    alone = math.sqrt(2 * math.log(2)) * 3.0 * np.linalg.norm(lost, axis=1)
+    runs = 60
+    held, held_alone = 0, 0
+    for _ in range(runs):
+        noisy = true + 3.0 * draw.standard_normal(true.shape)
+        measured = Measurement(asked, noisy.ravel(), Noise.GAUSSIAN, 3.0)
+        bounds = np.array([[loss_bound(measured, row, sums, 0.5) for sums in candidates] for row in noisy])
+        held += bool((bounds >= true @ lost.T - 1e-9).all())
+        held_alone += bool((noisy @ lost.T + alone >= true @ lost.T).all())
+    assert held > 0.9 * runs
+    assert held_alone < 0.5 * runs

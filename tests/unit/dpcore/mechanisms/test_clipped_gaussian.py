@@ -74,6 +74,17 @@ def test_shrinkage_lowers_the_error_and_stays_within_the_interval() -> None:
         assert ((answers.lower <= answers.values) & (answers.values <= answers.upper)).all()
 
 
+def test_intervals_of_what_all_units_satisfy_keep_their_order() -> None:
+    """The noise carries about half of 2,000 answers above the number of units, and some by more than an interval."""
+    everybody = TinyBaskets(BinaryView(3), np.ones((40, 3), dtype=bool))
+    same = conjunctive(Conjunctions(everybody.view, np.tile([0, 1], (2000, 1)), np.zeros((2000, 2), dtype=bool)))
+    private = private_statistics(everybody, Budget.gdp(1000), neighbours=REPLACE, units=40)
+    release = ClippedGaussian(shrink_from=9999).run(private, same, generator=np.random.default_rng(0))
+    answers, measured = release.answers, release.measurements[-1]
+    assert (measured.values - 2.06 * measured.stddev > 40).any()
+    assert ((answers.lower <= answers.values) & (answers.values <= answers.upper) & (answers.upper <= 40)).all()
+
+
 def test_few_queries_and_single_literals_buy_no_marginals() -> None:
     for workload in (FEW, conjunctive(Conjunctions.single_columns(VIEW))):
         release = answers_of(Budget.zcdp(1), workload)

@@ -39,6 +39,6 @@ def test_it_looks_beyond_the_first_block_of_records() -> None:
 @pytest.mark.parametrize("view", [BinaryView(21), BinaryView.one_hot(Domain.of(dict.fromkeys("abcdefg", 10)))])
 def test_too_many_records_are_refused(view: BinaryView) -> None:
     assert record_count(view) > LARGEST
-    with pytest.raises(ConfigError, match="want oracle 'highs'"):
+    with pytest.raises(ConfigError, match="want oracle 'reductions'"):
         Enumeration().check(view)
     Enumeration().check(BinaryView(20))

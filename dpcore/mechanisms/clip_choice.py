@@ -14,6 +14,7 @@ from dpcore.uncertainty import half_width
 
 _SIGNIFICANT = 2.0  # Cells with fewer standard deviations than this count as empty where a clip is chosen.
 _STEPS_OF_TWO = 4  # Candidates are multiples of 2^(1/4).
+_LEFT = 0.3  # Of the largest loss after its expectation is added: .1 to .6 on five datasets where a clip is of use.
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,14 @@ class Choice:
 
 
 def choose_clip(
-    cells: NDArray[np.float64], queries: int, unit_stddev: float, noise_factor: float, top_part: float, norm: int
+    cells: NDArray[np.float64],
+    queries: int,
+    unit_stddev: float,
+    noise_factor: float,
+    top_part: float,
+    norm: int,
+    *,
+    completed: bool = False,
 ) -> Choice:
     """The norm C with the least predicted noise_factor * C * unit_stddev + loss of the query that loses most.
 
@@ -39,13 +47,14 @@ def choose_clip(
     top_part: Largest part that one query is predicted to have in all answers together: a unit that satisfies k queries
         then satisfies this one with chance min(1, k top_part), at most.
     norm: 2 for the Euclidean norm, 1 for the sum.
+    completed: Whether the expected loss will be added to the answers, so that only a part of it counts.
     """
     largest = min(_upper_edge(int(np.flatnonzero(cells[1:] > 0)[-1]) + 1), queries) if (cells[1:] > 0).any() else 1
     clips = 2.0 ** (np.arange(0, _STEPS_OF_TWO * math.log2(largest) / norm + 1) / _STEPS_OF_TWO)
-    inside = np.minimum(_inside(len(cells)), queries)
+    inside = np.minimum(points_inside(len(cells)), queries)
     weights = np.minimum(1.0, clips[:, None, None] / inside ** (1 / norm))
     lost = (np.minimum(1.0, inside * top_part) * (1 - weights)).mean(axis=2)
-    loss = lost @ cells[1:]
+    loss = (_LEFT if completed else 1.0) * (lost @ cells[1:])
     errors = noise_factor * clips * unit_stddev + loss
     best = int(errors.argmin())
     return Choice(float(clips[best]), float(errors[best]))
@@ -94,7 +103,7 @@ def _upper_edge(cell: int) -> int:
     return (1 << cell) - 1
 
 
-def _inside(cells: int) -> NDArray[np.float64]:
+def points_inside(cells: int) -> NDArray[np.float64]:
     """Four points of each cell but the first, evenly spaced in the logarithm; float64 [cells - 1, 4]."""
     lower = np.arange(cells - 1)[:, None] + (np.arange(4) + 0.5) / 4
     points = 2.0**lower

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.estimation.clipped_loss import expected_loss
 from dpcore.estimation.column_factors import Predicted, cross_predicted
 from dpcore.estimation.shrinkage import shrunk
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -19,7 +22,14 @@ from dpcore.kernel.sensitivity import answer_sensitivity
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
-from dpcore.mechanisms.clip_choice import Choice, choose_clip, loss_bound, mean_satisfied, significant
+from dpcore.mechanisms.clip_choice import (
+    Choice,
+    choose_clip,
+    loss_bound,
+    mean_satisfied,
+    points_inside,
+    significant,
+)
 from dpcore.mechanisms.clipped_marginals import (
     HISTOGRAM_PART,
     OneWay,
@@ -60,7 +70,8 @@ class ClippedGaussian:
     3. CHOOSE the queries that are worth measuring and C: least predicted largest error.
     4. MEASURE the clipped sums with the rest.
     5. ESTIMATE: predict each answer from the others (``column_factors``) and draw it towards the prediction by at most
-       its noise interval (``shrinkage``). Queries that were not measured get the prediction.
+       its noise interval (``shrinkage``). Queries that were not measured get the prediction. What clipping is expected
+       to have taken is added (``clipped_loss``).
 
     Formal guarantees of ``answers`` for each query alone, over all noise, whatever the data hold:
         * [lower, upper] holds the exact answer with probability 0.95 or more. A measured query: the noise interval of
@@ -121,7 +132,9 @@ class ClippedGaussian:
         sums = ClippedSums.of(chosen, [choice.clip], norm=norm_of(private.terms))
         measured = private.measure(sums, rest)  # MEASURE
         bound = loss_bound(histogram, cells, sums, _BOUND_CONFIDENCE)
-        answers = _estimate(queries, head, measured, bound, one_way, private.terms.unit.units, generator)  # ESTIMATE
+        lacking = partial(_lacking, significant(cells, histogram.stddev), sums)
+        total = private.terms.unit.units
+        answers = _estimate(queries, head, measured, bound, lacking, one_way, total, generator)  # ESTIMATE
         progress(3, 3)
         before = () if one_way is None else one_way.measurements
         return Release(workload, answers, None, (*before, histogram, measured))
@@ -180,6 +193,14 @@ def _heads(
     return (everything, *(np.sort(popular[:size]) for size in sizes[1:]))
 
 
+def _lacking(cells: NDArray[np.float64], sums: ClippedSums, answers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Expected loss of the measured answers, from cleaned cells of their histogram."""
+    satisfied = np.minimum(points_inside(len(cells)), sums.queries.size)
+    lost = 1.0 - sums.weights[0][satisfied.astype(np.int64)] / sums.denominator
+    units = np.broadcast_to(cells[1:, None] / satisfied.shape[1], satisfied.shape)
+    return expected_loss(answers, satisfied.ravel(), units.ravel(), lost.ravel())
+
+
 def _nested(
     queries: Conjunctions, heads: tuple[NDArray[np.int64], ...]
 ) -> tuple[Conjunctions, NDArray[np.int32] | None]:
@@ -213,7 +234,9 @@ def _choose(
     best: tuple[float, int, Choice] | None = None
     for place, head in enumerate(heads):
         top = 1.0 if products is None else float(products[head].max() / products[head].sum())
-        choice = choose_clip(cleaned[place], head.size, at_one, factor, top, norm_of(terms))
+        choice = choose_clip(
+            cleaned[place], head.size, at_one, factor, top, norm_of(terms), completed=one_way is not None
+        )
         error = choice.error
         if place:
             outer = heads[place - 1].size
@@ -231,11 +254,15 @@ def _estimate(
     head: NDArray[np.int64],
     measured: Measurement,
     bound: float,
+    lacking: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     one_way: OneWay | None,
     units: int | None,
     generator: Generator,
 ) -> Answers:
-    """Values and intervals of all queries. bound: On the loss of any measured one, in counts."""
+    """Values and intervals of all queries.
+
+    bound: On the loss of any measured one, in counts. lacking: What clipped answers are expected to lack.
+    """
     steps = measured.denominator
     width = half_width(measured.noise, measured.scale * steps, _NOISE_CONFIDENCE) / steps
     highest = np.inf if units is None else float(units)
@@ -251,6 +278,7 @@ def _estimate(
         predicted = _predicted(queries, head, outside, measured, one_way, generator)
         values[head] = shrunk(measured.values, measured.stddev, predicted.values * one_way.units, width)
         values[outside] = predicted.others * one_way.units
+        values[head] += lacking(values[head])
         if outside.size:
             ends = np.zeros(queries.view.columns)
             ends[one_way.columns] = one_way.upper(1 - (1 - _BOUND_CONFIDENCE) / queries.order)

@@ -134,8 +134,10 @@ def test_kept_and_fresh_draws_together_have_the_law_of_the_next_round() -> None:
 
 
 def test_what_is_kept_of_few_samples_leans_towards_the_record_that_answers_them() -> None:
-    """Where Lemma 8 ends: x^1 depends on the sample. Over 1,500 runs .67 of what was kept was satisfied, and P_2 says
-    .35; some 150 runs keep 400 queries, so either line fails by chance once in 10^6 at most."""
+    """Where Lemma 8 ends: x^1 depends on the sample. Over 1,500 runs .67 of what was kept was satisfied; P_2 says .35.
+
+    Either line fails by chance less than once in 10^6 runs.
+    """
     eta, kept_satisfied, kept_all, expected = 0.8, 0.0, 0.0, 0.0
     fresh_satisfied, fresh_expected, variance = 0.0, 0.0, 0.0
     for seed in range(150):
@@ -153,7 +155,7 @@ def test_what_is_kept_of_few_samples_leans_towards_the_record_that_answers_them(
         fresh_satisfied, fresh_expected = fresh_satisfied + holds[fresh].sum(), fresh_expected + chance * fresh.size
         variance += chance * (1 - chance) * fresh.size
     assert kept_satisfied > expected + 0.1 * kept_all
-    assert abs(fresh_satisfied - fresh_expected) < 5 * math.sqrt(variance)
+    assert abs(fresh_satisfied - fresh_expected) < 5 * np.sqrt(variance)
 
 
 QUANTILE = float(stats.chi2.isf(1e-6, 2 * QUERIES.size - 1))

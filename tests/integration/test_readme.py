@@ -9,26 +9,43 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from jobs.cli import main
+from jobs.config import parse_config
 from tests.support.datasets import ROOT
 
 README = (ROOT / "README.md").read_text()
+REST = {
+    "privacy": {"epsilon": 1.0, "delta": 1e-6},
+    "mechanism": {"name": "dual_query"},
+    "output": {"path": "out"},
+}
+DATASET = {"name": "d", "snapshot": "1", "path": "p", "unit": "u"}
+TABLE = {**REST, "dataset": {**DATASET, "shape": "table", "schema": "s.yaml"}}
+BASKETS = {**REST, "dataset": {**DATASET, "shape": "baskets", "item": "i", "items": 9}}
 
 
 def test_the_first_release_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its two files and its five commands, on data that the schema describes."""
     monkeypatch.chdir(tmp_path)
     for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL):
-        name = re.match(r"# (\S+\.yaml)", block)
-        assert name is not None
-        Path(name.group(1)).write_text(block)
+        if name := re.match(r"# (\S+\.yaml)", block):
+            Path(name.group(1)).write_text(block)
     _write_people(tmp_path / "data" / "people")
     commands = [line[2:].split("#")[0].split() for line in README.splitlines() if line.startswith("$ marquee ")]
     assert [command[1] for command in commands] == ["plan", "validate", "budget", "run", "evaluate"]
     for command in commands:
         assert _exit_code(command[1:]) == 0, command
     assert (tmp_path / "out" / "people" / "_SUCCESS").exists()
+
+
+def test_every_workload_that_it_shows_is_one() -> None:
+    shown = [yaml.safe_load(line) for line in README.splitlines() if line.startswith("workload: ")]
+    assert len(shown) > 5
+    for workload in shown:
+        for shape in (TABLE, BASKETS) if "conjunctions" in workload["workload"] else (TABLE,):
+            parse_config({**shape, **workload})
 
 
 def test_every_file_it_points_at_exists() -> None:

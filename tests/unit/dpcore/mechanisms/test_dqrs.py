@@ -183,13 +183,18 @@ def test_it_ends_where_its_budget_does_whatever_the_bits(
 
 
 def test_the_record_for_a_smaller_last_sample_is_the_last() -> None:
-    release, kernel = run(Dqrs(eta=0.7, samples=50, free="zeros", burn_in=0.0), BUDGETS[0])
-    sizes = [50, *(int(kept.sum()) for _, _, kept in kernel.bits)]
-    fresh = [len(drawn) for _, _, drawn in kernel.samples[1:]]
-    totals = [kept + new for kept, new in zip(sizes[1:], fresh + [0] * (len(sizes) - 1 - len(fresh)), strict=True)]
-    assert totals[:-1] == [50] * (len(totals) - 1)
-    assert totals[-1] < 50
-    assert len(satisfied(release)) == len(totals) + 1
+    """Now and then the budget ends between two rounds, and the last sample is whole: one in ten runs at most."""
+    smaller = []
+    for _ in range(6):
+        release, kernel = run(Dqrs(eta=0.7, samples=50, free="zeros", burn_in=0.0), BUDGETS[0])
+        sizes = [50, *(int(kept.sum()) for _, _, kept in kernel.bits)]
+        fresh = [len(drawn) for _, _, drawn in kernel.samples[1:]]
+        totals = [kept + new for kept, new in zip(sizes[1:], fresh + [0] * (len(sizes) - 1 - len(fresh)), strict=True)]
+        assert totals[:-1] == [50] * (len(totals) - 1)
+        assert totals[-1] <= 50
+        assert len(satisfied(release)) == len(totals) + 1
+        smaller.append(totals[-1] < 50)
+    assert any(smaller)
 
 
 def test_the_defaults_spend_the_budget_in_about_the_rounds_they_plan() -> None:

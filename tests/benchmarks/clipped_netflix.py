@@ -120,7 +120,7 @@ CASE = Case(
         "engine": "local",
         "fractions_of": "units",
     },
-    seeds=(1, 2),
+    seeds=(1, 2, 3),
     inputs=netflix.inputs,
     prepare=prepare,
     work=work,

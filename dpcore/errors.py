@@ -56,5 +56,9 @@ class EngineError(MarqueeError):
     """The engine failed; the run may be tried again."""
 
 
+class UnprovedError(MarqueeError):
+    """A guarantee that was asked for was not proved with these settings; trying again would end in the same place."""
+
+
 class IntegrityError(MarqueeError):
     """What is stored does not match what is asked: never answered with a new draw."""

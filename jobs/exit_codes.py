@@ -17,6 +17,7 @@ from dpcore.errors import (
     LedgerUnavailableError,
     MarqueeError,
     NoBudgetError,
+    UnprovedError,
 )
 
 DONE = 0
@@ -31,6 +32,7 @@ INTERRUPTED = 130
 
 _CODES: tuple[tuple[type[MarqueeError], int], ...] = (
     (ConfigError, CONFIG),
+    (UnprovedError, CONFIG),
     (InputError, INPUT),
     (BudgetExceededError, BUDGET),
     (NoBudgetError, BUDGET),

@@ -20,7 +20,7 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
 from dpcore.kernel.sensitivity import answer_sensitivity
 from dpcore.kernel.terms import Terms
-from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
+from dpcore.measurement import Measurement, mean_absolute_noise
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.clip_choice import (
     Choice,
@@ -31,11 +31,10 @@ from dpcore.mechanisms.clip_choice import (
     significant,
 )
 from dpcore.mechanisms.clipped_marginals import (
-    HISTOGRAM_PART,
     OneWay,
     clipped_marginals,
     norm_of,
-    one_way_queries,
+    plan_clipped_marginals,
     unit_scale,
     unit_stddev,
 )
@@ -98,7 +97,7 @@ class ClippedGaussian:
         steps: list[Step] = []
         events: list[Event] = []
         if for_columns:
-            steps, events = _plan_columns(terms, queries, for_columns)
+            steps, events = plan_clipped_marginals(terms, queries.view, for_columns, queries.columns)
         steps.append(Step("measure how many queries units satisfy", float(for_histogram), 1))
         steps.append(Step(f"measure clipped sums of {queries.description}", float(rest), 1))
         events += [terms.measured(for_histogram), terms.measured(rest)]
@@ -312,20 +311,6 @@ def _frequencies(queries: Conjunctions, one_way: OneWay) -> NDArray[np.float64]:
 def _products(columns: NDArray[np.int32], frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
     """What independent columns would answer, float64 [m], > 0."""
     return np.asarray(frequencies[columns].prod(axis=1))
-
-
-def _plan_columns(terms: Terms, queries: Conjunctions, share: Fraction) -> tuple[list[Step], list[Event]]:
-    """What ``clipped_marginals`` will measure."""
-    singles = one_way_queries(queries.view, queries.columns)
-    if queries.view.groups:
-        stddev = noise_stddev(terms.noise, terms.measure_scale(singles, share))
-        return [Step("measure one-way marginals", float(share), 1, stddev)], [terms.measured(share)]
-    parts = HISTOGRAM_PART * share, (1 - HISTOGRAM_PART) * share
-    steps = [
-        Step("measure basket sizes", float(parts[0]), 1, unit_stddev(terms, parts[0])),
-        Step("measure clipped one-way marginals", float(parts[1]), 1),
-    ]
-    return steps, [terms.measured(part) for part in parts]
 
 
 def _memory(queries: Conjunctions) -> int:

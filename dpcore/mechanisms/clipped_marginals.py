@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.renyi import Event
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, noise_stddev
+from dpcore.mechanisms.api import Step
 from dpcore.mechanisms.clip_choice import choose_clip, loss_bound, significant
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram
 from dpcore.uncertainty import half_width
@@ -75,6 +77,21 @@ def clipped_marginals(
     choice = choose_clip(cells, singles.size, unit_stddev(terms, rest), extreme, 1.0, norm_of(terms))
     measured = private.measure(ClippedSums.of(singles, [choice.clip], norm=norm_of(terms)), rest)
     return OneWay(named, measured.values, measured.stddev, units, (histogram, measured))
+
+
+def plan_clipped_marginals(
+    terms: Terms, view: BinaryView, share: Fraction, columns: NDArray[np.int32] | None = None
+) -> tuple[list[Step], list[Event]]:
+    """What ``clipped_marginals`` will measure."""
+    if view.groups:
+        stddev = noise_stddev(terms.noise, terms.measure_scale(one_way_queries(view, columns), share))
+        return [Step("measure one-way marginals", float(share), 1, stddev)], [terms.measured(share)]
+    parts = HISTOGRAM_PART * share, (1 - HISTOGRAM_PART) * share
+    steps = [
+        Step("measure basket sizes", float(parts[0]), 1, unit_stddev(terms, parts[0])),
+        Step("measure clipped one-way marginals", float(parts[1]), 1),
+    ]
+    return steps, [terms.measured(part) for part in parts]
 
 
 def one_way_queries(view: BinaryView, columns: NDArray[np.int32] | None) -> Conjunctions:

@@ -21,6 +21,7 @@ from dpcore.kernel.sensitivity import answer_sensitivity, marginal_l1_sensitivit
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Release, Step
+from dpcore.mechanisms.clipped_marginals import clipped_marginals, plan_clipped_marginals
 from dpcore.oracles import fill
 from dpcore.oracles.anneal import Annealing
 from dpcore.oracles.best_response import BestResponseOracle
@@ -31,7 +32,7 @@ from dpcore.queries import Conjunctions, CountingQueries, Marginals, UnitCount
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
-Free = Literal["marginals", "zeros", "uniform"]
+Free = Literal["marginals", "clipped", "zeros", "uniform"]
 OracleName = Literal["reductions", "anneal", "enumerate"]
 
 TYPICAL_UNITS = (1_000, 10_000, 100_000, 1_000_000)
@@ -45,7 +46,7 @@ _TIE = 1e-3  # Far below one record, so that it decides between equals alone.
 class Opening:
     """What is bought before the first round; the fields are settings of the mechanisms.
 
-    free: "marginals", "zeros" or "uniform".
+    free: "marginals", "clipped", "zeros" or "uniform".
     free_share: Share of the budget for the one-way marginals.
     total_share: Share for the number of units, where it is private.
     """
@@ -64,7 +65,7 @@ class Opening:
     def shares(self, terms: Terms) -> tuple[Fraction, Fraction]:
         """For the number of units, and for the one-way marginals."""
         for_total = Fraction(self.total_share) if terms.unit.units is None else Fraction(0)
-        return for_total, Fraction(self.free_share) if self.free == "marginals" else Fraction(0)
+        return for_total, Fraction(self.free_share) if self.free in ("marginals", "clipped") else Fraction(0)
 
     def left(self, terms: Terms) -> Fraction:
         """Share of the budget for the rounds."""
@@ -76,15 +77,23 @@ class Opening:
             ("measure units", UnitCount()),
             ("measure one-way marginals", Conjunctions.single_columns(view)),
         )
-        return [
+        shares = self.shares(terms)
+        clipped: list[Step] = []
+        if self.free == "clipped":
+            clipped, shares = plan_clipped_marginals(terms, view, shares[1])[0], (shares[0], Fraction(0))
+        steps = [
             Step(label, float(share), 1, noise_stddev(terms.noise, terms.measure_scale(queries, share)))
-            for (label, queries), share in zip(asked, self.shares(terms), strict=True)
+            for (label, queries), share in zip(asked, shares, strict=True)
             if share
         ]
+        return steps + clipped
 
-    def events(self, terms: Terms) -> tuple[Event, ...]:
+    def events(self, terms: Terms, view: BinaryView) -> tuple[Event, ...]:
         """Its kernel calls."""
-        return tuple(terms.measured(share) for share in self.shares(terms) if share)
+        for_total, for_free = self.shares(terms)
+        plain = [for_total] if self.free == "clipped" else [for_total, for_free]
+        clipped = plan_clipped_marginals(terms, view, for_free)[1] if self.free == "clipped" else []
+        return (*(terms.measured(share) for share in plain if share), *clipped)
 
     def buy(self, private: PrivateStatistics, view: BinaryView) -> Opened:
         for_total, for_free = self.shares(private.terms)
@@ -96,6 +105,9 @@ class Opening:
         match self.free:
             case "marginals":
                 measured.append(private.measure(Conjunctions.single_columns(view), for_free))
+                chances = frequencies(measured[-1], view, total)
+            case "clipped":
+                measured.extend(clipped_marginals(private, view, for_free).measurements)
                 chances = frequencies(measured[-1], view, total)
             case "uniform":
                 chances = fill.uniform(view)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpcore.domain import BinaryView
-from dpcore.errors import ConfigError, EngineError
+from dpcore.errors import ConfigError, UnprovedError
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
 from dpcore.kernel.terms import Terms
@@ -69,8 +69,9 @@ class DualQuery:
         records got wrong, so what the first ones got wrong stays in most answers.
     oracle: "reductions", "anneal", or "enumerate" for at most 2^20 possible records.
     free: What the columns become that no sampled query decides. "marginals": near noisy one-way marginals, bought for
-        ``free_share``; "zeros": 0 (baskets only, a table has no zero), which is a little better where nearly every item
-        is rare; "uniform": any value alike. It matters more than the quality of the best responses.
+        ``free_share``; "clipped": the same from clipped baskets, which is better where the declared largest basket is
+        far above usual ones; "zeros": 0 (baskets only, a table has no zero), which is a little better
+        where nearly every item is rare; "uniform": any value alike. It matters more than the quality of responses.
     total_share: Share of the budget for the number of units where it is private. Rounds grow with the fourth root of
         the budget, so 5 % costs about 1 % of them.
     node_limit: Branch-and-bound nodes of a best response that "reductions" leaves more than 1 % from its bound.
@@ -100,7 +101,7 @@ class DualQuery:
         shown = schedules[min(FOR_PLAN, len(schedules) - 1)]
         steps = (*self._opening.steps(terms, view), Step("sample queries", float(left), shown.rounds))
         notes = self._notes(queries, shown) + (_by_units(schedules) if terms.unit.units is None else ())
-        events = self._events(terms, shown) if terms.unit.units is not None else ()
+        events = self._events(terms, view, shown) if terms.unit.units is not None else ()
         memory = loop_memory(queries, shown.samples, shown.rounds, view.columns)
         return Plan(steps, shown.rounds, memory, None, notes, events)
 
@@ -149,18 +150,18 @@ class DualQuery:
             spread=spread(log_weights(workload)),
         )
 
-    def _events(self, terms: Terms, schedule: Schedule) -> tuple[Event, ...]:
+    def _events(self, terms: Terms, view: BinaryView, schedule: Schedule) -> tuple[Event, ...]:
         """All kernel calls, where the number of units is public."""
         drawn = [
             terms.drawn(slope_of_round(schedule.eta, t), terms.unit.units or 1, schedule.size(t))
             for t in range(1, schedule.rounds + 1)
         ]
-        return (*self._opening.events(terms), *drawn)
+        return (*self._opening.events(terms, view), *drawn)
 
     def _check_gap(self, response: BestResponse, schedule: Schedule, t: int) -> None:
         """Algorithm 2 wants a response within alpha / 4 of the best to the average drawn query; all of it is public."""
         if self.alpha is not None and response.bound - response.value > self.alpha / 4 * schedule.samples:
-            raise EngineError(
+            raise UnprovedError(
                 f"the best response of round {t} is not proved to be within alpha / 4, so Theorem 4.6 does not hold; "
                 "want a larger mechanism.node_limit, oracle: enumerate for few columns, or no alpha"
             )

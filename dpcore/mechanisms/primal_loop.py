@@ -85,7 +85,7 @@ class PrimalLoop:
         events: tuple[Event, ...] = ()
         if terms.unit.units is not None:
             drawn = (terms.drawn(shown.slope, terms.unit.units, 1),) * (shown.rounds - 1)
-            events = (*self._opening.events(terms), *drawn)
+            events = (*self._opening.events(terms, view_of(queries)), *drawn)
         memory = _memory(queries, shown)
         steps = (*self._opening.steps(terms, view_of(queries)), select)
         return Plan(steps, shown.rounds, memory, None, notes, events)

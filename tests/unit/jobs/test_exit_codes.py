@@ -30,6 +30,7 @@ CASES: list[tuple[BaseException, int]] = [
     (errors.BudgetExceededError("said", Fraction(2), Fraction(1), "rho"), 4),
     (errors.LedgerUnavailableError("said"), 5),
     (errors.EngineError("said"), 6),
+    (errors.UnprovedError("said"), 2),
     (errors.IntegrityError("said"), 7),
     (errors.MarqueeError("said"), 70),
 ]

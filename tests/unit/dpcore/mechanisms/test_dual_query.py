@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.errors import ConfigError, EngineError
+from dpcore.errors import ConfigError, UnprovedError
 from dpcore.estimation.record_model import RecordModel
 from dpcore.exact_statistics import Contribution, QueryAnswers, Shape
 from dpcore.kernel.budget import Budget
@@ -312,6 +312,6 @@ def test_a_response_that_is_not_proved_ends_a_guaranteed_run() -> None:
     record = np.zeros(3, dtype=np.bool_)
     near = BestResponse(record, 0, int(0.225 * schedule.samples))
     GUARANTEED._check_gap(near, schedule, 1)
-    with pytest.raises(EngineError, match="round 7 is not proved to be within alpha / 4"):
+    with pytest.raises(UnprovedError, match="round 7 is not proved to be within alpha / 4"):
         GUARANTEED._check_gap(dataclasses.replace(near, bound=near.bound + 1), schedule, 7)
     assert kernel.charges == ()

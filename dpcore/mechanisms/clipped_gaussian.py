@@ -51,6 +51,7 @@ _HEADS = (1.0, 0.3, 0.1, 0.03, 0.01)  # Parts of the queries, the most popular o
 _FINEST_HEADS = 0.0005  # Of the units: the noise of a cell above which only all queries are counted.
 _SPREAD = 4.0  # Largest answer of a slice of queries, in its mean: 3.5 to 8 on four datasets.
 _SHRUNK_NOISE = 3.0  # Largest error after shrinkage, in standard deviations: 2.5 to 3.5 on five datasets.
+_CERTAIN = 4.0  # Deviations below which a cell adds nothing to answers: an empty one that did would be in all of them.
 _EXTREME = 4.5  # The same without shrinkage: of about 100,000 normal variables.
 
 
@@ -131,7 +132,7 @@ class ClippedGaussian:
         sums = ClippedSums.of(chosen, [choice.clip], norm=norm_of(private.terms))
         measured = private.measure(sums, rest)  # MEASURE
         bound = loss_bound(histogram, cells, sums, _BOUND_CONFIDENCE)
-        lacking = partial(_lacking, significant(cells, histogram.stddev), sums)
+        lacking = partial(_lacking, significant(cells, histogram.stddev, _CERTAIN), sums)
         total = private.terms.unit.units
         answers = _estimate(queries, head, measured, bound, lacking, one_way, total, generator)  # ESTIMATE
         progress(3, 3)

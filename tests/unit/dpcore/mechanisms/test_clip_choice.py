@@ -136,3 +136,25 @@ def test_the_bound_holds_for_every_set_and_clip_that_the_noise_could_have_chosen
         held_alone += bool((noisy @ lost.T + alone >= true @ lost.T).all())
     assert held > 0.9 * runs
     assert held_alone < 0.5 * runs
+
+
+def test_a_loss_that_will_be_completed_counts_for_less_while_it_is_small() -> None:
+    """1,000 light units and 50 heavy ones: clipping the heavy ones is cheap, clipping all of them is not."""
+    cells = np.array([0.0, 0.0, 1000.0, 0.0, 0.0, 0.0, 0.0, 0.0, 50.0])
+    plain = choose_clip(cells, 1000, 0.5, 3.0, 0.01, 2)
+    completed = choose_clip(cells, 1000, 0.5, 3.0, 0.01, 2, completed=True)
+    assert 1 <= completed.clip < plain.clip
+    assert completed.error < plain.error
+
+
+def test_a_loss_of_nearly_everything_counts_whole_though_it_will_be_completed() -> None:
+    """Units that all satisfy hundreds of queries: at C = 1 next to nothing would be left to complete from."""
+    cells = np.zeros(11)
+    cells[9] = 3000.0
+    assert choose_clip(cells, 2000, 4.5, 3.0, 0.001, 2, completed=True).clip > 4
+
+
+def test_cells_within_four_deviations_of_nothing_add_nothing() -> None:
+    cells = np.array([900.0, 30.0, 39.0, 41.0])
+    assert significant(cells, 10.0, 4.0).tolist() == [900.0, 0.0, 0.0, 41.0]
+    assert significant(cells, 10.0).tolist() == [900.0, 30.0, 39.0, 41.0]

@@ -120,7 +120,7 @@ ROWS = [
     Row(Dqrs(oracle="enumerate", rounds=12), ONE_RECORD, BUDGETS, exact=False, rounds_follow_draws=True),
     Row(
         DualQuery(free="clipped", samples=6),
-        CONJUNCTIONS,
+        ONE_RECORD,
         BUDGETS,
         exact=False,
         rounds_follow_units=True,

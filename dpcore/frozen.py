@@ -24,7 +24,8 @@ def frozen(values: Any, kind: type[np.generic]) -> NDArray[Any]:
 def frozen_bytes(array: NDArray[Any]) -> bytes:
     """The bytes of an array, without a copy where ``frozen`` made it."""
     owner = _owner(array)
-    return owner if type(owner) is bytes and array.nbytes == len(owner) else array.tobytes()
+    whole = type(owner) is bytes and array.flags.c_contiguous and array.nbytes == len(owner)
+    return owner if whole and isinstance(owner, bytes) else array.tobytes()
 
 
 def _owner(array: NDArray[Any]) -> object:

@@ -90,6 +90,8 @@ class Scores:
     @classmethod
     def up_to_a_factor(cls, slope: Fraction, tilt: Tilt, total: int) -> Scores:
         """Where only ratios count: the largest prior and the constant become 0, which leaves more room for the rest."""
+        if 2 * tilt.size > LARGEST_SLOTS:
+            raise ValueError(f"{2 * tilt.size:,} queries and complements; want at most {LARGEST_SLOTS:,}")
         return cls._checked(slope, tilt, total, tilt.prior_span[1], 0.0)
 
     @classmethod
@@ -144,8 +146,6 @@ def draw(scores: Scores, exact: UnitCounts, size: int) -> NDArray[np.int64]:
 
     exact: SENSITIVE. Two passes over it cost about 1.2 ns a query, and each draw about 50 ns.
     """
-    if 2 * exact.counts.size > LARGEST_SLOTS:
-        raise ValueError(f"{2 * exact.counts.size:,} queries and complements; want at most {LARGEST_SLOTS:,}")
     parts = scores.parts(exact)
     lift, sums = _envelope(parts)
     reached = np.cumsum(sums)

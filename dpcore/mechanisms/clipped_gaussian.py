@@ -108,7 +108,7 @@ class ClippedGaussian:
             f"an answer's noise has a standard deviation of C x {at_one:.4g} counts, where C is the norm that units "
             f"are clipped to: between 1 and {unclipped:.4g}, chosen from a noisy histogram. The predicted error "
             "is that of the largest C: without clipping",
-            "heavy units count less, so answers are more often too small than too large; intervals allow for it",
+            "heavy units count less, and what that takes is added by expectation; intervals allow for all of it",
         )
         error = mean_absolute_noise(terms.noise, unit_scale(terms, rest) * unclipped)
         return Plan(tuple(steps), 0, _memory(queries), error, notes, tuple(events))

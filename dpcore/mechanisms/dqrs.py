@@ -103,7 +103,7 @@ class Dqrs:
         if terms.unit.units is None:
             notes.append(f"the number of units is private; shown is {total:,}, and rounds follow from a noisy value")
         memory = loop_memory(queries, shown.samples, shown.rounds, view.columns)
-        return Plan((*self._opening.steps(terms, view), step), shown.rounds, memory, None, tuple(notes))
+        return Plan((*self._opening.planned(terms, view)[0], step), shown.rounds, memory, None, tuple(notes))
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent

@@ -22,7 +22,6 @@ from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Release, Step
 from dpcore.mechanisms.clipped_marginals import clipped_marginals, plan_clipped_marginals
-from dpcore.oracles import fill
 from dpcore.oracles.anneal import Annealing
 from dpcore.oracles.best_response import BestResponseOracle
 from dpcore.oracles.enumerate import Enumeration
@@ -30,14 +29,14 @@ from dpcore.oracles.game import Game
 from dpcore.oracles.protocol import BestResponse, Oracle
 from dpcore.queries import Conjunctions, CountingQueries, Marginals, UnitCount
 from dpcore.uncertainty import of_model
-from dpcore.workload import Workload
+from dpcore.workload import Workload, cell_weights
 
 Free = Literal["marginals", "clipped", "zeros", "uniform"]
 OracleName = Literal["reductions", "anneal", "enumerate"]
 
 TYPICAL_UNITS = (1_000, 10_000, 100_000, 1_000_000)
 FOR_PLAN = 2  # Index of the number that a plan shows where the number of units is private.
-_TOLERANCE = 0.01  # Gap of a best response, as a fraction of the samples: alpha / 4 of Algorithm 2 for alpha = 0.04.
+TOLERANCE = 0.01  # Gap of a best response, as a fraction of the samples: alpha / 4 of Algorithm 2 for alpha = 0.04.
 _SWEEPS = 50  # Of annealing; 4 to 200 moved the largest error by less than two runs of one setting differ.
 _TIE = 1e-3  # Far below one record, so that it decides between equals alone.
 
@@ -71,29 +70,19 @@ class Opening:
         """Share of the budget for the rounds."""
         return 1 - sum(self.shares(terms), Fraction(0))
 
-    def steps(self, terms: Terms, view: BinaryView) -> list[Step]:
-        """Its part of a plan."""
-        asked: tuple[tuple[str, UnitCount | Conjunctions], ...] = (
-            ("measure units", UnitCount()),
-            ("measure one-way marginals", Conjunctions.single_columns(view)),
-        )
-        shares = self.shares(terms)
-        clipped: list[Step] = []
-        if self.free == "clipped":
-            clipped, shares = plan_clipped_marginals(terms, view, shares[1])[0], (shares[0], Fraction(0))
-        steps = [
-            Step(label, float(share), 1, noise_stddev(terms.noise, terms.measure_scale(queries, share)))
-            for (label, queries), share in zip(asked, shares, strict=True)
-            if share
-        ]
-        return steps + clipped
-
-    def events(self, terms: Terms, view: BinaryView) -> tuple[Event, ...]:
-        """Its kernel calls."""
+    def planned(self, terms: Terms, view: BinaryView) -> tuple[list[Step], list[Event]]:
+        """Its part of a plan, and its kernel calls."""
         for_total, for_free = self.shares(terms)
-        plain = [for_total] if self.free == "clipped" else [for_total, for_free]
-        clipped = plan_clipped_marginals(terms, view, for_free)[1] if self.free == "clipped" else []
-        return (*(terms.measured(share) for share in plain if share), *clipped)
+        asked: list[tuple[str, UnitCount | Conjunctions, Fraction]] = [("measure units", UnitCount(), for_total)]
+        if self.free == "marginals":
+            asked.append(("measure one-way marginals", Conjunctions.single_columns(view), for_free))
+        bought = [(label, share, terms.measure_scale(queries, share)) for label, queries, share in asked if share]
+        steps = [Step(label, float(share), 1, noise_stddev(terms.noise, scale)) for label, share, scale in bought]
+        events = [terms.measured(share) for _, share, _ in bought]
+        if self.free == "clipped":
+            more_steps, more_events = plan_clipped_marginals(terms, view, for_free)
+            return steps + more_steps, events + more_events
+        return steps, events
 
     def buy(self, private: PrivateStatistics, view: BinaryView) -> Opened:
         for_total, for_free = self.shares(private.terms)
@@ -110,7 +99,7 @@ class Opening:
                 measured.extend(clipped_marginals(private, view, for_free).measurements)
                 chances = frequencies(measured[-1], view, total)
             case "uniform":
-                chances = fill.uniform(view)
+                chances = uniform_chances(view)
             case _:
                 chances = np.zeros(view.columns)
         return Opened(total, chances, tuple(measured))
@@ -141,6 +130,14 @@ def frequencies(measured: Measurement, view: BinaryView, total: int) -> NDArray[
         return np.concatenate([to_simplex(found[start:stop]) for start, stop in view.groups])
     threshold = math.sqrt(2.0 * math.log(max(2, view.columns))) * measured.stddev
     return np.where(measured.values > threshold, np.clip(found, 0.0, 1.0), 0.0)
+
+
+def uniform_chances(view: BinaryView) -> NDArray[np.float64]:
+    """Every value of a group alike, every column outside the groups like a coin; float64 [view.columns]."""
+    if not view.groups:
+        return np.full(view.columns, 0.5)
+    sizes = np.array([stop - start for start, stop in view.groups])
+    return np.repeat(1.0 / sizes, sizes)
 
 
 @final
@@ -191,14 +188,10 @@ def release(workload: Workload, model: RecordModel, opened: Opened) -> Release:
 
 
 def log_weights(workload: Workload) -> NDArray[np.float64] | None:
-    """Log-weights of the first round, float64 [m], alike for a query and its complement; None where all are equal.
-
-    A clique's weight is that of each of its cells.
-    """
+    """Log-weights of the first round, float64 [m], alike for a query and its complement; None where all are equal."""
     if (workload.weights == workload.weights[0]).all():
         return None
-    weights, queries = np.log(workload.weights), workload.queries
-    return np.repeat(weights, queries.sizes) if isinstance(queries, Marginals) else weights
+    return np.asarray(np.log(cell_weights(workload)))
 
 
 def view_of(queries: CountingQueries) -> BinaryView:
@@ -239,7 +232,7 @@ def check_search(oracle: OracleName, node_limit: int, burn_in: float, view: Bina
         Enumeration().check(view)
 
 
-def oracle_of(name: OracleName, node_limit: int, tolerance: float = _TOLERANCE) -> Oracle:
+def oracle_of(name: OracleName, node_limit: int, tolerance: float = TOLERANCE) -> Oracle:
     """The oracle that settings ask for."""
     match name:
         case "enumerate":

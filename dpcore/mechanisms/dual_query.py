@@ -18,6 +18,7 @@ from dpcore.kernel.tilt import Tilt
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.dual_loop import (
     FOR_PLAN,
+    TOLERANCE,
     TYPICAL_UNITS,
     Free,
     Opening,
@@ -99,9 +100,10 @@ class DualQuery:
         totals = TYPICAL_UNITS if terms.unit.units is None else (terms.unit.units,)
         schedules = [self._schedule(terms, total, workload) for total in totals]
         shown = schedules[min(FOR_PLAN, len(schedules) - 1)]
-        steps = (*self._opening.steps(terms, view), Step("sample queries", float(left), shown.rounds))
+        bought, known = self._opening.planned(terms, view)
+        steps = (*bought, Step("sample queries", float(left), shown.rounds))
         notes = self._notes(queries, shown) + (_by_units(schedules) if terms.unit.units is None else ())
-        events = self._events(terms, view, shown) if terms.unit.units is not None else ()
+        events = (*known, *self._draws(terms, shown)) if terms.unit.units is not None else ()
         memory = loop_memory(queries, shown.samples, shown.rounds, view.columns)
         return Plan(steps, shown.rounds, memory, None, notes, events)
 
@@ -125,9 +127,7 @@ class DualQuery:
 
     def best_response_oracle(self) -> Oracle:
         """The oracle that these settings ask for."""
-        if self.alpha is None:
-            return oracle_of(self.oracle, self.node_limit)
-        return oracle_of("reductions" if self.oracle == "anneal" else self.oracle, self.node_limit, self.alpha / 4)
+        return oracle_of(self.oracle, self.node_limit, TOLERANCE if self.alpha is None else self.alpha / 4)
 
     @property
     def _opening(self) -> Opening:
@@ -150,13 +150,12 @@ class DualQuery:
             spread=spread(log_weights(workload)),
         )
 
-    def _events(self, terms: Terms, view: BinaryView, schedule: Schedule) -> tuple[Event, ...]:
-        """All kernel calls, where the number of units is public."""
-        drawn = [
+    def _draws(self, terms: Terms, schedule: Schedule) -> list[Event]:
+        """The draws of all rounds, where the number of units is public."""
+        return [
             terms.drawn(slope_of_round(schedule.eta, t), terms.unit.units or 1, schedule.size(t))
             for t in range(1, schedule.rounds + 1)
         ]
-        return (*self._opening.events(terms, view), *drawn)
 
     def _check_gap(self, response: BestResponse, schedule: Schedule, t: int) -> None:
         """Algorithm 2 wants a response within alpha / 4 of the best to the average drawn query; all of it is public."""
@@ -180,11 +179,12 @@ class DualQuery:
                 raise ConfigError(f"mechanism.alpha {self.alpha} and beta {self.beta}; want both < 1")
             if (self.eta, self.samples, self.rounds) != (None, None, None):
                 raise ConfigError("mechanism.alpha sets eta, samples and rounds; want none of them beside it")
+            if self.oracle == "anneal":
+                raise ConfigError("mechanism.alpha wants proved gaps, which annealing has not; want oracle: reductions")
             if terms.unit.units is None:
                 raise ConfigError("mechanism.alpha has its guarantee for a public number of units; want privacy.units")
             if log_weights(workload) is not None:
                 raise ConfigError("mechanism.alpha has its guarantee for queries of one weight; want weights: uniform")
-        if terms.unit.units is not None:
             self._schedule(terms, terms.unit.units, workload)  # Refuses a guarantee that the budget does not pay for.
         return queries
 

@@ -82,12 +82,13 @@ class PrimalLoop:
             f"{shown.rounds:,} rounds of {shown.records:,} records, {shown.rounds * shown.records:,} oracle calls",
             *(_by_units(schedules) if terms.unit.units is None else ()),
         )
+        bought, known = self._opening.planned(terms, view_of(queries))
         events: tuple[Event, ...] = ()
         if terms.unit.units is not None:
             drawn = (terms.drawn(shown.slope, terms.unit.units, 1),) * (shown.rounds - 1)
-            events = (*self._opening.events(terms, view_of(queries)), *drawn)
+            events = (*known, *drawn)
         memory = _memory(queries, shown)
-        steps = (*self._opening.steps(terms, view_of(queries)), select)
+        steps = (*bought, select)
         return Plan(steps, shown.rounds, memory, None, notes, events)
 
     def run(

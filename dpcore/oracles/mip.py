@@ -44,13 +44,10 @@ class Highs:
         no weights that stand out, a node can take seconds.
     tolerance: Gap that is left alone, as a fraction of the sampled weight. DualQuery needs no exact response: alpha / 4
         of the average sampled query will do (full paper, Algorithm 2).
-    exact_columns: A program in which at most so many columns occur is solved to its end all the same: it takes
-        milliseconds.
     """
 
     node_limit: int = _ENOUGH_NODES
     tolerance: float = 0.0
-    exact_columns: int = 0
 
     def respond(self, clauses: SignedClauses, preferences: NDArray[np.float64]) -> BestResponse:
         return self.respond_from(clauses, preferences, None)
@@ -73,10 +70,8 @@ class Highs:
         if start is not None and clauses.value(start) > clauses.value(used):
             used, record = settled(clauses, blocks, _rounded(start.astype(np.float64), blocks), preferences)
         gap = bound - clauses.value(used)
-        small = len(clauses.columns) <= self.exact_columns
-        nodes, tolerance = (_ENOUGH_NODES, 0.0) if small else (self.node_limit, self.tolerance)
-        if nodes and gap > tolerance * float(np.abs(clauses.weights).sum()):
-            found, proved = _branch_and_bound(model, clauses, used, nodes)
+        if self.node_limit and gap > self.tolerance * float(np.abs(clauses.weights).sum()):
+            found, proved = _branch_and_bound(model, clauses, used, self.node_limit)
             bound = min(bound, proved)
             better = settled(clauses, blocks, _rounded(found, blocks), preferences)
             if clauses.value(better[0]) > clauses.value(used):

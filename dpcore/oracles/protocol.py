@@ -51,6 +51,6 @@ class Oracle(Protocol):
         """The response.
 
         preferences: float64 [view.columns]. Of two columns of a group the larger is preferred; a column outside the
-            groups prefers a 1 where it is > 0 (see ``dpcore.oracles.fill``).
+            groups prefers a 1 where it is > 0.
         """
         ...

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView, Domain
-from dpcore.oracles import fill
 from dpcore.oracles.anneal import Annealing
 from dpcore.oracles.best_response import BestResponseOracle
 from dpcore.oracles.clauses import SignedClauses
@@ -93,7 +92,7 @@ def instance(name: str, seed: int) -> Instance:
     clauses = game.objective(generator.integers(0, 2 * game.size, size=samples))
     if name in GAINED:
         clauses = clauses.with_gains(np.rint(generator.laplace(scale=2.0, size=columns)).astype(np.int64))
-    return Instance(clauses, fill.draw_preferences(game.view, fill.uniform(game.view), generator))
+    return Instance(clauses, generator.standard_normal(game.view.columns))
 
 
 def inputs(data: Path) -> Inputs:

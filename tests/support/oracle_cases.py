@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.oracles import fill
 from dpcore.oracles.clauses import SignedClauses, signed_clauses
 from dpcore.queries import Conjunctions
 from dpcore.queries.generation import random_conjunctions
@@ -40,7 +39,7 @@ def problem(kind: str, seed: int) -> Problem:
     generator = np.random.default_rng(seed)
     queries = random_conjunctions(view, 40, 2 + seed % 2, generator, negate=negate)
     samples = generator.integers(0, 2 * queries.size, size=int(generator.integers(1, 120)))
-    preferences = fill.draw_preferences(view, fill.uniform(view), generator)
+    preferences = generator.standard_normal(view.columns)
     clauses, gains = signed_clauses(queries, samples), np.zeros(view.columns, dtype=np.int64)
     if kind in GAINED:
         gains = generator.integers(-8, 9, size=view.columns)

@@ -305,3 +305,11 @@ def test_slots_of_very_different_weight_are_drawn_by_weight() -> None:
     assert set(draw(scores, exact, 2000).tolist()) == {1}
     steep = Scores.up_to_a_factor(Fraction(-2800), flat(3), UNITS)
     assert set(draw(steep, counted([300, 1000, 500]), 2000).tolist()) == {4}
+
+
+def test_too_many_queries_are_refused_before_a_draw_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number is public, so the refusal belongs to the scores, which are made before the charge."""
+    monkeypatch.setattr(weighted_sampler, "LARGEST_SLOTS", 5)
+    Scores.up_to_a_factor(Fraction(1), Tilt(1.0, np.zeros(2, dtype=np.int32), 0), 10)
+    with pytest.raises(ValueError, match="6 queries and complements; want at most 5"):
+        Scores.up_to_a_factor(Fraction(1), Tilt(1.0, np.zeros(3, dtype=np.int32), 0), 10)

@@ -7,7 +7,7 @@ import pytest
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.measurement import Measurement, Noise
-from dpcore.mechanisms.dual_loop import Play, frequencies, log_weights, view_of
+from dpcore.mechanisms.dual_loop import Play, frequencies, log_weights, uniform_chances, view_of
 from dpcore.oracles.enumerate import Enumeration
 from dpcore.oracles.game import game_of
 from dpcore.queries import Conjunctions
@@ -80,3 +80,9 @@ def test_a_cliques_weight_is_that_of_each_of_its_cells() -> None:
     queries = Conjunctions.single_columns(BinaryView(3))
     assert log_weights(conjunctive(queries)) is None
     assert log_weights(Workload(queries, np.full(3, 7.0))) is None
+
+
+def test_uniform_chances_are_those_of_a_value_or_a_coin() -> None:
+    groups = BinaryView(5, ((0, 2), (2, 5)))
+    assert uniform_chances(groups).tolist() == [0.5, 0.5, 1 / 3, 1 / 3, 1 / 3]
+    assert uniform_chances(BinaryView(2)).tolist() == [0.5, 0.5]

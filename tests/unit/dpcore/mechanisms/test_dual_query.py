@@ -220,6 +220,7 @@ WIDE = conjunctive(queries(BinaryView(21)))
         (DualQuery(alpha=1.5, beta=0.1), BASKET_WORKLOAD, 1, "want both < 1"),
         (DualQuery(alpha=0.1, beta=0.1, eta=1.0), BASKET_WORKLOAD, 1, "want none of them beside it"),
         (DualQuery(alpha=0.1, beta=0.1), BASKET_WORKLOAD, 1, "want privacy.units"),
+        (DualQuery(alpha=0.1, beta=0.1, oracle="anneal"), BASKET_WORKLOAD, 1, "want oracle: reductions"),
         (DualQuery(free_share=0.0), BASKET_WORKLOAD, 1, "free_share; want both > 0"),
         (DualQuery(total_share=0.96), BASKET_WORKLOAD, 1, "a sum < 1"),
         (DualQuery(free="zeros"), conjunctive(queries(ONE_HOT)), 1, "want marginals"),

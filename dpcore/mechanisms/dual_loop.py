@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, final
@@ -130,6 +131,15 @@ def frequencies(measured: Measurement, view: BinaryView, total: int) -> NDArray[
         return np.concatenate([to_simplex(found[start:stop]) for start, stop in view.groups])
     threshold = math.sqrt(2.0 * math.log(max(2, view.columns))) * measured.stddev
     return np.where(measured.values > threshold, np.clip(found, 0.0, 1.0), 0.0)
+
+
+def by_units(terms: Terms, schedules: Sequence[str]) -> tuple[str, ...]:
+    """What a plan says where the number of units is private. schedules: In words, one for each of TYPICAL_UNITS."""
+    if terms.unit.units is not None:
+        return ()
+    options = ", ".join(f"{units:,} units: {said}" for units, said in zip(TYPICAL_UNITS, schedules, strict=True))
+    shown = TYPICAL_UNITS[FOR_PLAN]
+    return (f"the number of units is private, so rounds follow from its noisy value; shown is {shown:,}. {options}",)
 
 
 def uniform_chances(view: BinaryView) -> NDArray[np.float64]:

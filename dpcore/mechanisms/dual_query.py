@@ -24,6 +24,7 @@ from dpcore.mechanisms.dual_loop import (
     Opening,
     OracleName,
     Play,
+    by_units,
     check_positive,
     check_search,
     checked_queries,
@@ -102,7 +103,9 @@ class DualQuery:
         shown = schedules[min(FOR_PLAN, len(schedules) - 1)]
         bought, known = self._opening.planned(terms, view)
         steps = (*bought, Step("sample queries", float(left), shown.rounds))
-        notes = self._notes(queries, shown) + (_by_units(schedules) if terms.unit.units is None else ())
+        notes = self._notes(queries, shown) + by_units(
+            terms, [f"{schedule.rounds:,} rounds of {schedule.samples:,} samples" for schedule in schedules]
+        )
         events = (*known, *self._draws(terms, shown)) if terms.unit.units is not None else ()
         memory = loop_memory(queries, shown.samples, shown.rounds, view.columns)
         return Plan(steps, shown.rounds, memory, None, notes, events)
@@ -208,12 +211,3 @@ def _log_universe(view: BinaryView) -> float:
     if not view.groups:
         return view.columns * math.log(2.0)
     return float(np.log([stop - start for start, stop in view.groups]).sum())
-
-
-def _by_units(schedules: list[Schedule]) -> tuple[str, ...]:
-    options = ", ".join(
-        f"{units:,} units: {schedule.rounds:,} rounds of {schedule.samples:,} samples"
-        for units, schedule in zip(TYPICAL_UNITS, schedules, strict=True)
-    )
-    shown = TYPICAL_UNITS[FOR_PLAN]
-    return (f"the number of units is private, so rounds follow from its noisy value; shown is {shown:,}. {options}",)

@@ -24,6 +24,7 @@ from dpcore.mechanisms.dual_loop import (
     TYPICAL_UNITS,
     Opened,
     Opening,
+    by_units,
     check_positive,
     checked_queries,
     log_weights,
@@ -80,7 +81,7 @@ class PrimalLoop:
         select = Step("select queries", float(self._opening.left(terms)), shown.rounds - 1)
         notes = (
             f"{shown.rounds:,} rounds of {shown.records:,} records, {shown.rounds * shown.records:,} oracle calls",
-            *(_by_units(schedules) if terms.unit.units is None else ()),
+            *by_units(terms, [f"{each.rounds:,} rounds of {each.records:,} records" for each in schedules]),
         )
         bought, known = self._opening.planned(terms, view_of(queries))
         events: tuple[Event, ...] = ()
@@ -173,15 +174,6 @@ def _in_steps_of_the_grid(objective: SignedClauses) -> SignedClauses:
         gains=objective.gains * GRID,
         constant=objective.constant * GRID,
     )
-
-
-def _by_units(schedules: list[Schedule]) -> tuple[str, ...]:
-    options = ", ".join(
-        f"{units:,} units: {schedule.rounds:,} rounds of {schedule.records:,} records"
-        for units, schedule in zip(TYPICAL_UNITS, schedules, strict=True)
-    )
-    shown = TYPICAL_UNITS[FOR_PLAN]
-    return (f"the number of units is private, so rounds follow from its noisy value; shown is {shown:,}. {options}",)
 
 
 def _memory(queries: CountingQueries, schedule: Schedule) -> int:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView
-from dpcore.oracles.assembly import net_weights
 from dpcore.oracles.clauses import SignedClauses, assembled, signed_clauses
 from dpcore.oracles.lengthening import lengthened
 from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities
@@ -124,7 +123,7 @@ class MarginalGame:
 
     def objective(self, drawn: NDArray[np.int64]) -> SignedClauses:
         """Cells of fewer attributes than others are lengthened; beside longer ones, those of one are gains."""
-        cells, weights, constant = net_weights(drawn, self.size)
+        cells, weights, constant = _net_weights(drawn, self.size)
         orders = self.orders[self._clique_of(cells)]
         longest = int(orders.max(initial=1))
         columns = self.columns_of(cells)
@@ -156,6 +155,19 @@ class MarginalGame:
         hits[self.offsets + (codes[self.axes] * self.strides).sum(axis=1)] += 1
 
 
+def _net_weights(samples: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """What the samples weigh together: distinct queries, ascending, their weights, none of them 0, and the constant.
+
+    A query drawn a times and its complement b times contribute b + (a - b) q.
+
+    samples: int64 [s]; i < size is query i, size + i its complement.
+    """
+    complemented = samples >= size
+    drawn, position = np.unique(samples % size, return_inverse=True)
+    weights = np.bincount(position, weights=np.where(complemented, -1.0, 1.0), minlength=drawn.size).astype(np.int64)
+    return drawn[weights != 0], weights[weights != 0], int(complemented.sum())
+
+
 # Negations of the four conjunctions of three literals that make up an even, and an odd, number of ones.
 _EVEN: Final = np.array([[1, 1, 1], [0, 0, 1], [0, 1, 0], [1, 0, 0]], dtype=np.int32)
 _ODD: Final = 1 - _EVEN
@@ -183,7 +195,7 @@ class ParityGame:
         return self.queries.size
 
     def objective(self, drawn: NDArray[np.int64]) -> SignedClauses:
-        chosen, weights, constant = net_weights(drawn, self.size)
+        chosen, weights, constant = _net_weights(drawn, self.size)
         orders, columns = self.queries.orders[chosen], self.queries.columns[chosen]
         longest = int(orders.max(initial=1))
         short, long = orders < 3, orders == 3

@@ -6,13 +6,14 @@ SHELL := bash
 
 PYTHON ?= python3
 VENV ?= $(CURDIR)/.venv
+PEERS := $(CURDIR)/.venv-peers
 BIN := $(VENV)/bin
 LOCKS := deploy/requirements
 CASE ?= answers_10m
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test check lint types imports bench audit lock clean
+.PHONY: help demo test check lint types imports bench peers audit lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -40,6 +41,8 @@ imports: $(VENV)/.test
 bench: $(VENV)/.test ## Run one benchmark: make bench CASE=answers_10m
 	$(BIN)/python -m tests.benchmarks $(CASE)
 
+peers: $(PEERS)/.peers ## Install what some benchmarks compare with, in an environment of its own
+
 audit: $(VENV)/.test ## Run the privacy audit at full size, and write tests/audit/RESULTS.md (under an hour)
 	$(BIN)/python -m tests.audit $(SECTIONS)
 
@@ -47,7 +50,7 @@ lock: ## Refresh deploy/requirements from pyproject.toml (needs uv)
 	deploy/requirements/lock
 
 clean: ## Remove the environment, caches and generated data
-	rm -rf $(VENV) dist out tests/benchmarks/data .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) dist out tests/benchmarks/data .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find dpcore pipelines jobs tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -65,4 +68,9 @@ $(VENV)/.core: $(LOCKS)/core.txt pyproject.toml | $(BIN)/python
 
 $(VENV)/.test: $(LOCKS)/test.txt $(VENV)/.core
 	$(PIP) install --require-hashes -r $(LOCKS)/test.txt
+	touch $@
+
+$(PEERS)/.peers: $(LOCKS)/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $(LOCKS)/peers.txt
 	touch $@

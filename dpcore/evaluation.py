@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Domain
 from dpcore.estimation.independent import IndependentModel
 from dpcore.exact_statistics import QueryAnswers, Statistics
-from dpcore.queries import Conjunctions, CountingQueries, Marginals, UnitCount
+from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities, Products, Queries, UnitCount
+from dpcore.workload import Workload, cell_weights, part_sizes
 
 
 @dataclass(frozen=True)
 class Errors:
     """Absolute errors of answers, as fractions of the total.
 
-    total_variation: Mean over cliques of half the L1 distance of a marginal; None for conjunctions.
+    total_variation: Mean over cliques of half the L1 distance of a marginal; None for other queries.
     """
 
     max: float
@@ -26,12 +27,22 @@ class Errors:
     total_variation: float | None
 
 
-def exact_answers(statistics: Statistics, queries: CountingQueries | UnitCount) -> NDArray[np.int64]:
-    """Exact int64 answers [queries.size]. SENSITIVE."""
-    return statistics.aggregate(queries if isinstance(queries, UnitCount) else QueryAnswers(queries))
+def exact_answers(statistics: Statistics, queries: Queries | UnitCount) -> NDArray[np.int64]:
+    """Exact int64 answers [queries.size]; of products the integers before their denominator. SENSITIVE."""
+    match queries:
+        case UnitCount():
+            return statistics.aggregate(queries)
+        case Products():
+            marginals = queries.marginals
+            tables = marginals.split(statistics.aggregate(QueryAnswers(marginals)))
+            by_clique = dict(zip(marginals.cliques, (np.asarray(table, np.int64) for table in tables), strict=True))
+            largest = max(int(table.sum()) for table in by_clique.values())
+            return queries.of_tables([by_clique[term.clique] for term in queries.terms], largest)
+        case _:
+            return statistics.aggregate(QueryAnswers(queries))
 
 
-def errors(queries: CountingQueries, answers: NDArray[np.float64], exact: NDArray[np.int64], total: float) -> Errors:
+def errors(queries: Queries, answers: NDArray[np.float64], exact: NDArray[np.int64], total: float) -> Errors:
     """Errors of ``answers`` in counts against ``exact``, both [queries.size], divided by ``total`` rows or units."""
     difference = np.abs(answers - exact) / total
     variation = None
@@ -40,7 +51,31 @@ def errors(queries: CountingQueries, answers: NDArray[np.float64], exact: NDArra
     return Errors(float(difference.max()), float(difference.mean()), float(np.sqrt((difference**2).mean())), variation)
 
 
-def baselines(queries: CountingQueries, statistics: Statistics, total: float) -> dict[str, NDArray[np.float64]]:
+def workload_error(workload: Workload, answers: NDArray[np.float64], exact: NDArray[np.int64], total: float) -> float:
+    """The weighted error of a workload: (1 / (k total)) sum over its k parts of weight * L1 distance, with no half.
+
+    answers, exact: In counts, both [queries.size]. A part is a clique, a term of products, or one of other queries.
+
+    Source: thesis of McKenna (2022), Definition 26; for products M_r is followed by the term's matrix.
+    """
+    distance = np.abs(answers - exact)
+    return float((cell_weights(workload) * distance).sum() / (workload.weights.size * total))
+
+
+def normalised_error(queries: Marginals | Products, answers: NDArray[np.float64], exact: NDArray[np.int64]) -> float:
+    """Mean over terms (or cliques) of L1 distance / (2 * L1 norm of the exact answers).
+
+    answers, exact: In counts, both [queries.size]. A norm of 0 is taken as 1.
+
+    Source: thesis of McKenna (2022), section 4.6.1, Error(mu, mu hat).
+    """
+    starts = np.concatenate([[0], np.cumsum(part_sizes(queries))[:-1]])
+    distances = np.add.reduceat(np.abs(answers - exact), starts)
+    norms = np.maximum(1, np.add.reduceat(np.abs(exact), starts))
+    return float((distances / (2 * norms)).mean())
+
+
+def baselines(queries: Queries, statistics: Statistics, total: float) -> dict[str, NDArray[np.float64]]:
     """Answers in counts that need no mechanism: all zeros, uniform records, product of exact one-way marginals."""
     view, domain = _columns(queries)
     uniform = _uniform(view)
@@ -65,16 +100,16 @@ def relative_entropy(exact: NDArray[np.int64], model: NDArray[np.float64]) -> fl
         return float((b * np.log(b / a)).sum())
 
 
-def _columns(queries: CountingQueries) -> tuple[BinaryView, Domain | None]:
-    if isinstance(queries, Marginals):
-        return BinaryView.one_hot(queries.domain), queries.domain
-    return queries.view, None
+def _columns(queries: Queries) -> tuple[BinaryView, Domain | None]:
+    if isinstance(queries, Conjunctions | Parities):
+        return queries.view, None
+    return BinaryView.one_hot(queries.domain), queries.domain
 
 
-def _one_way(queries: CountingQueries) -> CountingQueries:
-    if isinstance(queries, Marginals):
-        return queries.only([(name,) for name in queries.domain.names])
-    return Conjunctions.single_columns(queries.view)
+def _one_way(queries: Queries) -> CountingQueries:
+    if isinstance(queries, Conjunctions | Parities):
+        return Conjunctions.single_columns(queries.view)
+    return Marginals(queries.domain, tuple((name,) for name in queries.domain.names))
 
 
 def _uniform(view: BinaryView) -> NDArray[np.float64]:

@@ -9,9 +9,10 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.queries import ClippedSums, Products, Queries, UnitQueries
+from dpcore.queries import ClippedSums, Marginals, Products, Queries, UnitQueries
 
 GRID_BITS = 10
+ERROR_STEPS = 256  # Of a count, in noisy errors.
 _STEP = 2.0**-GRID_BITS
 
 
@@ -51,6 +52,27 @@ class Measurement:
     def stddev(self) -> float:
         """Standard deviation of the noise in each value, in counts."""
         return noise_stddev(self.noise, self.scale * self.denominator) / self.denominator
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyErrors:
+    """L1 distances of exact marginals to a public estimate, with noise drawn by the kernel.
+
+    queries: The marginals, one distance each.
+    values: float64 [cliques], in counts; may be negative. Multiples of 1/256, or of 2^-18 for the rounded Gaussian.
+    noise: Law of the noise, in steps of 1/256 counts.
+    scale: Its scale in counts, as of a ``Measurement``.
+    """
+
+    queries: Marginals
+    values: NDArray[np.float64]
+    noise: Noise
+    scale: float
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of the noise in each value, in counts."""
+        return noise_stddev(self.noise, self.scale * ERROR_STEPS) / ERROR_STEPS
 
 
 def noise_stddev(noise: Noise, scale: float) -> float:

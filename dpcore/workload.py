@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
-from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities, Products
+from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 
 LARGEST_CLOSURE = 100_000
 LARGEST_CLIQUES = 1_000_000
@@ -22,20 +22,18 @@ LARGEST_CLIQUES = 1_000_000
 class Workload:
     """Queries with weights.
 
-    queries: Marginals, conjunctions or parities.
-    weights: float64, one a clique (marginals) or one a query (conjunctions, parities); positive.
+    queries: Marginals, conjunctions or parities, or products that count: matrices of 0 and 1, no weight but 1.
+    weights: float64, one a clique (marginals), a term (products) or a query (conjunctions, parities); positive.
     """
 
-    queries: CountingQueries
+    queries: Queries
     weights: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        if isinstance(self.queries, Products):  # From Python that is not type-checked.
-            raise ConfigError(
-                "a workload of products has no mechanism with a proof; want marginals, conjunctions or parities"
-            )
+        if isinstance(self.queries, Products):
+            _check_counting(self.queries)
         weights = np.ascontiguousarray(self.weights, dtype=np.float64)
-        wanted = len(self.queries.cliques) if isinstance(self.queries, Marginals) else self.queries.size
+        wanted = len(part_sizes(self.queries)) if isinstance(self.queries, Marginals | Products) else self.queries.size
         if weights.shape != (wanted,):
             raise ValueError(f"weights have shape {weights.shape}; want ({wanted},)")
         if not (np.isfinite(weights).all() and (weights > 0).all()):
@@ -49,10 +47,20 @@ def conjunctive(queries: Conjunctions | Parities) -> Workload:
     return Workload(queries, np.ones(queries.size))
 
 
+def linear(queries: Products) -> Workload:
+    """Products of equal weight."""
+    return Workload(queries, np.ones(len(queries.terms)))
+
+
+def part_sizes(queries: Marginals | Products) -> tuple[int, ...]:
+    """Answers of each part that has a weight of its own, in order: cells of a clique, answers of a term."""
+    return queries.sizes if isinstance(queries, Marginals) else tuple(term.size for term in queries.terms)
+
+
 def cell_weights(workload: Workload) -> NDArray[np.float64]:
     """One weight an answer, float64 [queries.size]: every cell of a marginal has the weight of its clique."""
-    if isinstance(workload.queries, Marginals):
-        return np.repeat(workload.weights, workload.queries.sizes)
+    if isinstance(workload.queries, Marginals | Products):
+        return np.repeat(workload.weights, part_sizes(workload.queries))
     return workload.weights
 
 
@@ -108,6 +116,13 @@ def downward_closure(cliques: Iterable[Clique]) -> tuple[Clique, ...]:
                 closure.setdefault(frozenset(subset), subset)
         _check_cliques(len(closure), LARGEST_CLOSURE)
     return tuple(sorted(closure.values(), key=lambda clique: (len(clique), clique)))
+
+
+def _check_counting(queries: Products) -> None:
+    if queries.denominator != 1 or any(term.weight != 1 for term in queries.terms):
+        raise ConfigError("a workload of products with a weight or a denominator; want 1, and weights of the workload")
+    if any(((matrix != 0) & (matrix != 1)).any() for term in queries.terms for matrix in term.matrices):
+        raise ConfigError("a workload of products has an entry that is neither 0 nor 1; want queries that count rows")
 
 
 def _check_order(order: int, attributes: int) -> None:

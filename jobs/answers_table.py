@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities
+from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 from dpcore.uncertainty import Answers
-from jobs.query_text import columns_as_text, labels_of, named
+from jobs.query_text import columns_as_text, labels_of, named, rows_as_text
 from pipelines.layout import Layout, TableLayout
 
 SCHEMA = pa.schema(
@@ -28,10 +29,10 @@ SCHEMA = pa.schema(
     ]
 )
 _ROWS_AT_ONCE = 1 << 18
-_KINDS = {Marginals: "marginal", Conjunctions: "conjunction", Parities: "parity"}
+_KINDS = {Marginals: "marginal", Conjunctions: "conjunction", Parities: "parity", Products: "linear"}
 
 
-def write_answers(path: Path, queries: CountingQueries, answers: Answers, layout: Layout) -> None:
+def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout) -> None:
     """Writes the answers in the order of the queries; equal answers give equal bytes."""
     kind = _KINDS[type(queries)]
     done = 0
@@ -49,7 +50,7 @@ def write_answers(path: Path, queries: CountingQueries, answers: Answers, layout
             writer.write_batch(pa.record_batch(columns, schema=SCHEMA))
 
 
-def query_texts(queries: CountingQueries, layout: Layout) -> Iterator[pa.Array]:
+def query_texts(queries: Queries, layout: Layout) -> Iterator[pa.Array]:
     """The queries as text, in order, some at a time; see ``jobs.query_text``. The empty marginal is 'all'."""
     match queries:
         case Conjunctions() | Parities():
@@ -62,19 +63,32 @@ def query_texts(queries: CountingQueries, layout: Layout) -> Iterator[pa.Array]:
         case Marginals():
             if isinstance(layout, TableLayout):
                 yield from _cells(queries, layout)
+        case Products():
+            if isinstance(layout, TableLayout):
+                yield from _rows_of_terms(queries, layout)
 
 
 def _cells(queries: Marginals, layout: TableLayout) -> Iterator[pa.Array]:
     labels = labels_of(layout)
     for clique in queries.cliques:
-        sizes = queries.domain.shape(clique)
-        for start in range(0, queries.domain.size(clique), _ROWS_AT_ONCE):
-            cells = np.arange(start, min(start + _ROWS_AT_ONCE, queries.domain.size(clique)))
-            codes = np.unravel_index(cells, sizes) if clique else ()
-            literals = [
-                named(name, labels[name], "=").take(pa.array(code)) for name, code in zip(clique, codes, strict=True)
-            ]
-            yield _joined(literals) if literals else pa.array(["all"])
+        yield from _combined([named(name, labels[name], "=") for name in clique])
+
+
+def _rows_of_terms(queries: Products, layout: TableLayout) -> Iterator[pa.Array]:
+    attributes = {attribute.name: attribute for attribute in layout.schema.attributes}
+    for term in queries.terms:
+        pairs = zip(term.clique, term.matrices, strict=True)
+        yield from _combined([rows_as_text(attributes[name], matrix) for name, matrix in pairs])
+
+
+def _combined(literals: list[pa.Array]) -> Iterator[pa.Array]:
+    """One text for each choice of a literal from every list, the last one fastest."""
+    sizes = [len(texts) for texts in literals]
+    for start in range(0, math.prod(sizes), _ROWS_AT_ONCE):
+        chosen = np.arange(start, min(start + _ROWS_AT_ONCE, math.prod(sizes)))
+        places = np.unravel_index(chosen, sizes) if sizes else ()
+        parts = [texts.take(pa.array(place)) for texts, place in zip(literals, places, strict=True)]
+        yield _joined(parts) if parts else pa.array(["all"])
 
 
 def _conjunctions(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: Layout) -> pa.Array:

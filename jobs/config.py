@@ -21,6 +21,7 @@ POPULARITY_SHARE = 0.05
 Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
+Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
 
 
 def _all_or_names(value: object) -> object:
@@ -153,13 +154,26 @@ class WeightedClique(Section):
 
 
 class MarginalQueries(Section):
-    """All marginals of an order, those with a target attribute, skewed random ones, or named cliques."""
+    """All marginals of an order, those with a target attribute, skewed random ones, or named cliques.
+
+    prefix, ranges: Attributes that are asked for the prefixes of their ordered codes, or for all their ranges, where a
+        marginal holds them; all others for their codes. Codes of nulls and of other values are asked one by one.
+    """
 
     order: Positive | None = None
     attributes: Attributes = "all"
     target: Text | None = None
     skewed: Skewed | None = None
     cliques: Annotated[tuple[WeightedClique, ...], Field(min_length=1, strict=False)] | None = None
+    prefix: Names | None = None
+    ranges: Names | None = None
+
+    @model_validator(mode="after")
+    def _one_matrix_an_attribute(self) -> Self:
+        both = sorted({*(self.prefix or ())} & {*(self.ranges or ())})
+        if both:
+            raise ValueError(f"prefix and ranges both name {both}; want an attribute in one of them")
+        return self
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

@@ -14,6 +14,7 @@ from dpcore.kernel.terms import Terms
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.api import Mechanism, Plan
 from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.workload import Workload
 from jobs.config import Config, Dataset, Privacy, load_config
@@ -103,7 +104,7 @@ def currency_of(privacy: Privacy, mechanism: Mechanism) -> Currency:
     A mechanism that only adds Gaussian noise has up to a fifth less noise under Gaussian DP.
     """
     if privacy.accounting == "auto":
-        only_gaussians = isinstance(mechanism, Gaussian | Independent | ClippedGaussian)
+        only_gaussians = isinstance(mechanism, Gaussian | Independent | ClippedGaussian | Hdmm)
         return Currency.PURE if privacy.delta == 0 else Currency.GDP if only_gaussians else Currency.ZCDP
     return {"pure": Currency.PURE, "zcdp": Currency.ZCDP, "gdp": Currency.GDP}[privacy.accounting]
 

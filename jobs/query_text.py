@@ -1,4 +1,7 @@
-"""Queries as text: 'sex=male & race=White', 'a=x & b!=y', '12 & !845', 'even(sex=male ^ race=White)'; and back."""
+"""Queries as text: 'sex=male & race=White', 'a=x & b!=y', '12 & !845', 'even(sex=male ^ race=White)'; and back.
+
+Rows of prefixes and ranges are literals too: 'age<40 & sex=male', 'age=[18, 65)', 'A<=grade<=B'.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipelines.attributes import Attribute
 from pipelines.layout import Layout, TableLayout
 
 _NEEDS_QUOTES = frozenset('&!="^')
@@ -59,6 +63,36 @@ def named(name: str, labels: pa.Array, sign: str) -> pa.Array:
 def columns_as_text(layout: TableLayout, sign: str) -> pa.Array:
     """A literal for each column of the one-hot view, '=' or '!='."""
     return pa.concat_arrays([named(name, texts, sign) for name, texts in labels_of(layout).items()])
+
+
+def rows_as_text(attribute: Attribute, matrix: NDArray[np.int64]) -> pa.Array:
+    """A literal for each row of 0 and 1: which codes of the attribute it counts, int64 [rows, codes].
+
+    Codes from the first on are 'age<40' (bins) or 'grade<=B' (values), other runs of bins or values 'age=[18, 65)' and
+    'A<=grade<=B', one code 'sex=male', any others 'sex=male | sex=other'. The identity asks for single codes alone.
+    """
+    single = np.array_equal(matrix, np.eye(attribute.size))
+    return pa.array([_row_as_text(attribute, np.flatnonzero(row), single) for row in matrix])
+
+
+def _row_as_text(attribute: Attribute, codes: NDArray[np.intp], single: bool) -> str:
+    name, labels, listed = _beside_signs(attribute.name), attribute.labels, attribute.known
+    first, last = int(codes[0]), int(codes[-1])
+    in_order = last < listed and last - first + 1 == len(codes)
+    if not in_order or (len(codes) == 1 and (single or first > 0)):
+        return " | ".join(f"{name}={quoted(labels[code])}" for code in codes)
+    if attribute.values:
+        low = f"{_beside_signs(labels[first])}<=" if first else ""
+        return f"{low}{name}<={_beside_signs(labels[last])}"
+    closed, end = last == listed - 1, attribute.edge_label(last + 1)
+    if first:
+        return f"{name}=[{attribute.edge_label(first)}, {end}{']' if closed else ')'}"
+    return f"{name}{'<=' if closed else '<'}{end}"
+
+
+def _beside_signs(text: str) -> str:
+    """Quoted where it would be misread beside < and <= too."""
+    return json.dumps(text, ensure_ascii=False) if set("<>") & set(text) else quoted(text)
 
 
 def read_conjunctions(texts: Sequence[str], layout: Layout) -> Literals:

@@ -30,6 +30,7 @@ from jobs.journal import FileJournal, JournalFrom
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import DatasetBudget, PlannedRelease, ReleaseRecord, State
 from jobs.lock import only_run
+from jobs.model_file import write_model
 from jobs.progress import bar
 from jobs.publish import Standing
 from jobs.workloads import workload_of
@@ -59,7 +60,7 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
     input may be gone, but where it is there it must be the same. Raises what ``jobs.exit_codes`` maps to exit codes.
     """
     _warn_of_a_large_delta(job)
-    _check_output(job)
+    check_outside(job, job.output, "answers.parquet", "synthetic/part-0.parquet")
     ledger = SqlLedger(job.config.privacy.ledger)
     dataset = _dataset(job, ledger)
     published = publish.standing(job.output, job.release_id)
@@ -185,6 +186,7 @@ def _adopt(journal: FileJournal, ledger: SqlLedger, record: ReleaseRecord) -> No
 def _write(job: Job, made: Made, journal: FileJournal, staging: Path, progress: Bar) -> None:
     workload, model = made.release.workload, made.release.model
     write_answers(staging / "answers.parquet", workload.queries, made.release.answers, job.layout)
+    write_model(staging, model)
     rows = 0
     if model is not None:
         asked = job.config.output.synthetic_rows
@@ -250,16 +252,15 @@ def _generator(job: Job, purpose: int) -> np.random.Generator:
     return np.random.default_rng([int(job.release_id[:16], 16), purpose])
 
 
-def _check_output(job: Job) -> None:
-    """Keeps a release out of the files that the next one would read as data."""
+def check_outside(job: Job, folder: Path, *files: str) -> None:
+    """Refuses to write ``files`` to a folder where the next release would read them as data. Raises ConfigError."""
     path = job.config.dataset.path
-    folder = bound_path(path)
+    data = bound_path(path)
     deep = "**" in path or os.path.isdir(os.path.expanduser(path))
-    output = Path(os.path.realpath(job.output))
-    matched = [output / "answers.parquet", output / "synthetic" / "part-0.parquet"]
-    inside = deep and output.is_relative_to(folder)
-    if inside or any(file.match(os.path.abspath(os.path.expanduser(path))) for file in matched):
-        raise ConfigError(f"output {job.output} lies in the dataset's folder {folder}; want a folder outside it")
+    output = Path(os.path.realpath(folder))
+    inside = deep and output.is_relative_to(data)
+    if inside or any((output / file).match(os.path.abspath(os.path.expanduser(path))) for file in files):
+        raise ConfigError(f"output {folder} lies in the dataset's folder {data}; want a folder outside it")
 
 
 def _warn_of_a_large_delta(job: Job) -> None:

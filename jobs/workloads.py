@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -10,11 +11,15 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.queries import Marginals
 from dpcore.queries.generation import all_parities, parity_counts, random_conjunctions, random_parities
+from dpcore.queries.ranges import all_ranges, prefix, range_marginals, range_rows
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, skewed, target
 from jobs.config import Config, ConjunctionQueries, MarginalQueries, ParityQueries
 from jobs.public_files import PublicFiles
+from pipelines.attributes import Attribute
 from pipelines.layout import Layout, TableLayout
+from pipelines.schema import Schema
 
 LARGEST_ANSWERS = 1 << 26  # 67 million answers: 2 GiB of vectors on the driver.
 
@@ -40,13 +45,38 @@ def workload_of(
         if asked.parities is not None:
             return _parities(asked.parities, layout)
         if asked.marginals is not None and isinstance(layout, TableLayout):
-            return _marginals(asked.marginals, layout.schema.domain)
+            return _marginals(asked.marginals, layout.schema)
     except ValueError as error:
         raise ConfigError(f"workload: {error}") from error
     raise ConfigError("workload does not fit the shape of the dataset; want conjunctions or parities for baskets")
 
 
-def _marginals(asked: MarginalQueries, domain: Domain) -> Workload:
+def _marginals(asked: MarginalQueries, schema: Schema) -> Workload:
+    """Marginals, or the linear queries on them that prefixes and ranges make of them."""
+    domain = schema.domain
+    if asked.prefix is None and asked.ranges is None:
+        return _cliques(asked, domain)
+    prefixes = [schema.attributes[domain.index(name)] for name in asked.prefix or ()]
+    ranges = [schema.attributes[domain.index(name)] for name in asked.ranges or ()]
+    rows = dict(zip(domain.names, domain.sizes, strict=True))
+    rows |= {attribute.name: range_rows(attribute.size, attribute.known) for attribute in ranges}
+    # As many answers as marginals have whose attributes have a code for each row: what is too large is refused here.
+    cliques = _cliques(asked, Domain.of(rows))
+    matrices = {attribute.name: _matrix(prefix, attribute) for attribute in prefixes}
+    matrices |= {attribute.name: _matrix(all_ranges, attribute) for attribute in ranges}
+    assert isinstance(cliques.queries, Marginals)
+    return Workload(range_marginals(domain, cliques.queries.cliques, matrices), cliques.weights)
+
+
+def _matrix(make: Callable[[int, int], NDArray[np.int64]], attribute: Attribute) -> NDArray[np.int64]:
+    """The listed values or bins are in an order, codes of nulls and of other values are not."""
+    try:
+        return make(attribute.size, attribute.known)
+    except ValueError as error:
+        raise ValueError(f"attribute {attribute.name!r}: {error}") from error
+
+
+def _cliques(asked: MarginalQueries, domain: Domain) -> Workload:
     if asked.cliques is not None:
         weights: dict[tuple[str, ...], float] = {}
         for clique in asked.cliques:

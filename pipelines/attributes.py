@@ -140,9 +140,14 @@ class Attribute:
         return [str(value).lower() if isinstance(value, bool) else str(value) for value in self.values]
 
     def _bin_labels(self) -> list[str]:
-        texts = [_day(edge).isoformat() if self.kind is Kind.DATE else repr(edge) for edge in self.edges]
+        texts = [self.edge_label(place) for place in range(len(self.edges))]
         closings = [")"] * (self.known - 1) + ["]"]
         return [f"[{low}, {high}{closing}" for (low, high), closing in zip(pairwise(texts), closings, strict=True)]
+
+    def edge_label(self, place: int) -> str:
+        """One of the edges, as text."""
+        edge = self.edges[place]
+        return _day(edge).isoformat() if self.kind is Kind.DATE else repr(edge)
 
     @property
     def arrow_type(self) -> pa.DataType:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.domain import Clique, Domain
 from dpcore.errors import DomainTooLargeError
+from dpcore.estimation.linear_answers import answers_of_products
 from dpcore.estimation.model import TableRows
 from dpcore.estimation.one_hot import answers_of_tables
-from dpcore.queries import CountingQueries, Marginals
+from dpcore.queries import Marginals, Products, Queries
 
 LARGEST_CELLS = 200_000_000  # 1.6 GB of doubles.
 _INNER = 1 << 12
@@ -44,9 +45,11 @@ class DenseModel:
     def total(self) -> float:
         return float(self.table.sum())
 
-    def answer(self, queries: CountingQueries) -> NDArray[np.float64]:
+    def answer(self, queries: Queries) -> NDArray[np.float64]:
         if isinstance(queries, Marginals):
             return tables_of(self.table, self.domain, queries)
+        if isinstance(queries, Products):
+            return answers_of_products(queries, self.answer)
         return answers_of_tables(queries, self.domain, self.answer)
 
     def sample(self, units: int, generator: np.random.Generator) -> TableRows:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView, Clique, Domain
+from dpcore.estimation.linear_answers import answers_of_products
 from dpcore.estimation.model import BasketRows, SyntheticRows, TableRows
-from dpcore.queries import CountingQueries, Marginals, Parities
+from dpcore.queries import Marginals, Parities, Products, Queries
 
 
 @final
@@ -31,9 +32,11 @@ class IndependentModel:
     total: float
     domain: Domain | None = None
 
-    def answer(self, queries: CountingQueries) -> NDArray[np.float64]:
+    def answer(self, queries: Queries) -> NDArray[np.float64]:
         if isinstance(queries, Marginals):
             return self.total * np.concatenate([self._joint(queries, clique) for clique in queries.cliques])
+        if isinstance(queries, Products):
+            return answers_of_products(queries, self.answer)
         groups = self.view.group_of_column()
         if isinstance(queries, Parities):
             return self.total * _parity_chances(queries.columns, self.chances, groups)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Domain
-from dpcore.queries import CountingQueries
+from dpcore.queries import Queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +43,8 @@ class Model(Protocol):
     """A public distribution over records, scaled to a number of units. Everything it gives is post-processing.
 
     Contract, checked for every model by tests/contract:
-        * ``answer(q)`` has shape (q.size,), is finite and non-negative, and lies within [0, total];
-        * the answers of overlapping marginals agree;
+        * ``answer(q)`` has shape (q.size,), is finite and non-negative, and lies within [0, total] where q counts;
+        * the answers of overlapping marginals agree, and those of products are linear in them;
         * frequencies in ``sample(n, generator)`` approach ``answer / total``; one generator state gives one sample.
     """
 
@@ -53,7 +53,7 @@ class Model(Protocol):
         """Number of units that the model stands for."""
         ...
 
-    def answer(self, queries: CountingQueries) -> NDArray[np.float64]:
+    def answer(self, queries: Queries) -> NDArray[np.float64]:
         """Expected counts, float64 [queries.size]."""
         ...
 

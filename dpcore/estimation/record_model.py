@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
+from dpcore.estimation.linear_answers import answers_of_products
 from dpcore.estimation.model import BasketRows, SyntheticRows, TableRows
-from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities
+from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 
 _BITS = 64
 _CELLS = 1 << 26  # Cells of the 0/1 matrix that are unpacked at a time.
@@ -45,7 +46,9 @@ class RecordModel:
         """The model of records given as bool [T, columns]."""
         return cls(view, np.packbits(rows, axis=1), total)
 
-    def answer(self, queries: CountingQueries) -> NDArray[np.float64]:
+    def answer(self, queries: Queries) -> NDArray[np.float64]:
+        if isinstance(queries, Products):
+            return answers_of_products(queries, self.answer)
         counts = self._count_cells(queries) if isinstance(queries, Marginals) else self._count_satisfied(queries)
         return np.asarray(counts * (self.total / len(self.records)), dtype=np.float64)
 

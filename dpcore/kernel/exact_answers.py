@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final, final
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 from dpcore.errors import IntegrityError
 from dpcore.exact_statistics import QueryAnswers, Request, Shape, Statistics
+from dpcore.kernel.integers import exact_sum
 from dpcore.kernel.sensitivity import largest_clipped
 from dpcore.kernel.weighted_sampler import UnitCounts
 from dpcore.queries import (
@@ -26,11 +28,17 @@ from dpcore.queries import (
 )
 
 LARGEST_ROWS: Final = 1 << 44  # Of a table, and units: scores and sums of products then stay within 64 bits.
+LARGEST_REQUEST: Final = 1 << 25  # Cells of tables that are asked for at once.
+LARGEST_KEPT: Final = 1 << 27  # Cells of tables that are remembered.
 
 
 @final
 class ExactAnswers:
     """Asks the statistics once for each query and remembers.
+
+    Tables are asked for in batches of at most ``LARGEST_REQUEST`` cells, or one table. Where all that were asked for
+    are more than ``LARGEST_KEPT`` cells, those that were used least recently are dropped, and asked for again when they
+    are needed: the same integers, checked as always. What is asked for depends on public sizes alone.
 
     What comes back must be int64 of the right shape, non-negative and not above ``LARGEST_ROWS`` rows; all tables of
     one dataset, in whatever calls, must sum to one number of rows, which ``units`` units can hold.
@@ -41,7 +49,8 @@ class ExactAnswers:
 
     def __init__(self, statistics: Statistics) -> None:
         self._statistics = statistics
-        self._tables: dict[tuple[Domain, Clique], NDArray[np.int64]] = {}
+        self._tables: dict[tuple[Domain, Clique], NDArray[np.int64]] = {}  # The least recently used first.
+        self._kept = 0  # Cells of all of them.
         self._vectors: dict[str, NDArray[np.int64]] = {}
         self._counted: dict[str, UnitCounts] = {}
         self._rows: int | None = None
@@ -50,9 +59,9 @@ class ExactAnswers:
     def expect(self, queries: Queries) -> None:
         match queries:
             case Marginals():
-                self._fetch_tables(queries)
+                self._expect_tables(queries)
             case Products():
-                self._fetch_tables(queries.marginals)
+                self._expect_tables(queries.marginals)
             case Conjunctions() | Parities():
                 self.of(queries)
 
@@ -60,12 +69,11 @@ class ExactAnswers:
         """The exact answer vector; of products and clipped sums the integers before the denominator."""
         match queries:
             case Marginals():
-                self._fetch_tables(queries)
-                return np.concatenate([self._tables[queries.domain, clique] for clique in queries.cliques])
+                tables = dict(self.tables(queries))
+                return np.concatenate([tables[place] for place in range(len(tables))])
             case Products():
-                self._fetch_tables(queries.marginals)
-                tables = [self._tables[queries.domain, term.clique] for term in queries.terms]
-                return queries.of_tables(tables, LARGEST_ROWS)
+                tables = dict(self.tables(queries))
+                return queries.of_tables([tables[place] for place in range(len(tables))], LARGEST_ROWS)
             case Conjunctions() | Parities():
                 return self._vector(queries.digest(), QueryAnswers(queries), queries.size)
             case UnitCount():
@@ -74,6 +82,23 @@ class ExactAnswers:
                 return self._histogram(queries)
             case ClippedSums():
                 return self._clipped(queries)
+
+    def tables(self, queries: Marginals | Products) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """(place, table) of each clique, or of the clique of each term, int64 [cells]; those at hand come first.
+
+        No more than one batch is held beside what is remembered, unless the caller keeps what it is given.
+        """
+        every = queries.cliques if isinstance(queries, Marginals) else [term.clique for term in queries.terms]
+        places: dict[Clique, list[int]] = {}
+        for place, clique in enumerate(every):
+            places.setdefault(clique, []).append(place)
+        missing = [clique for clique in places if (queries.domain, clique) not in self._tables]
+        for clique in [clique for clique in places if (queries.domain, clique) in self._tables]:
+            table = self._tables[queries.domain, clique] = self._tables.pop((queries.domain, clique))
+            yield from ((place, table) for place in places[clique])
+        for batch in _batches(queries.domain, missing):
+            for clique, table in zip(batch.cliques, self._asked(batch), strict=True):
+                yield from ((place, table) for place in places[clique])
 
     def counted(self, queries: CountingQueries) -> UnitCounts:
         """Units that satisfy each query, where a unit holds one row or one basket; kept for the next round.
@@ -121,19 +146,33 @@ class ExactAnswers:
             groups = np.zeros(sums.size, dtype=np.int32) if queries.groups is None else queries.groups
             for group, most in enumerate(largest_clipped(queries, 1)):
                 here = sums[groups == group]
-                if int(here.max()) > units * int(queries.weights[group].max()) or _exact_sum(here) > units * most:
+                if int(here.max()) > units * int(queries.weights[group].max()) or exact_sum(here) > units * most:
                     raise IntegrityError("a clipped sum is larger than its units can make it; want all units once each")
             self._vectors[key] = sums
         return self._vectors[key]
 
-    def _fetch_tables(self, queries: Marginals) -> None:
-        missing = tuple(c for c in dict.fromkeys(queries.cliques) if (queries.domain, c) not in self._tables)
-        if missing:
-            wanted = queries.only(missing)
-            tables = wanted.split(_counts(self._statistics.aggregate(QueryAnswers(wanted)), wanted.size))
-            for clique, table in zip(missing, tables, strict=True):
-                self._check_rows(np.asarray(table))
-                self._tables[queries.domain, clique] = np.asarray(table, dtype=np.int64).ravel()
+    def _expect_tables(self, queries: Marginals) -> None:
+        """Asks for no more than can be remembered until it is used."""
+        cliques = list(dict.fromkeys(queries.cliques))
+        cells = np.cumsum(queries.only(cliques).sizes)
+        expected = cliques[: int(np.searchsorted(cells, LARGEST_KEPT, side="right"))]
+        if expected:
+            for _ in self.tables(queries.only(expected)):
+                pass
+
+    def _asked(self, batch: Marginals) -> list[NDArray[np.int64]]:
+        """The tables of one request, which are also remembered, as far as there is room."""
+        answers = _counts(self._statistics.aggregate(QueryAnswers(batch)), batch.size)
+        tables = [table.ravel() for table in batch.split(answers)]
+        found = []
+        for clique, table in zip(batch.cliques, tables, strict=True):
+            self._check_rows(table)
+            found.append(np.array(table, dtype=np.int64))  # A view would keep the whole batch alive.
+            self._tables[batch.domain, clique] = found[-1]
+            self._kept += found[-1].size
+        while self._kept > LARGEST_KEPT:
+            self._kept -= self._tables.pop(next(iter(self._tables))).size
+        return found
 
     def _check_rows(self, table: NDArray[np.generic]) -> None:
         # A cell is at most 2^44, so that the sum in doubles cannot hide an overflow.
@@ -170,6 +209,16 @@ def _integers(answers: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     return answers
 
 
-def _exact_sum(values: NDArray[np.int64]) -> int:
-    """The sum of at most 2^31 non-negative numbers, which may not fit 64 bits."""
-    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
+def _batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[Marginals]:
+    """The cliques in their order, in runs of at most ``LARGEST_REQUEST`` cells or of one clique."""
+    batch: list[Clique] = []
+    cells = 0
+    for clique in cliques:
+        size = domain.size(clique)
+        if batch and cells + size > LARGEST_REQUEST:
+            yield Marginals(domain, tuple(batch))
+            batch, cells = [], 0
+        batch.append(clique)
+        cells += size
+    if batch:
+        yield Marginals(domain, tuple(batch))

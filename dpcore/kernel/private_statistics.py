@@ -23,12 +23,12 @@ from dpcore.kernel.budget import Budget, Charge, Filter
 from dpcore.kernel.exact_answers import ExactAnswers
 from dpcore.kernel.noise import add_noise, noisy_argmax
 from dpcore.kernel.ports import Journal, Ledger
-from dpcore.kernel.scores import L1Error
+from dpcore.kernel.scores import GRID, SCORES, Candidates, L1Error, Score
 from dpcore.kernel.sensitivity import PrivacyUnit, answer_sensitivity, marginal_l1_sensitivity
 from dpcore.kernel.terms import Terms
 from dpcore.kernel.tilt import Tilt
 from dpcore.kernel.weighted_sampler import Scores
-from dpcore.measurement import GRID_BITS, Measurement, Noise
+from dpcore.measurement import GRID_BITS, Measurement, Noise, NoisyErrors
 from dpcore.queries import ClippedSums, CountingQueries, Marginals, Products, Queries, UnitQueries
 
 SMALLEST_GAP: Final = Fraction(1, 1 << 20)  # Chances of ``retain`` stay below exp(-SMALLEST_GAP).
@@ -96,19 +96,52 @@ class PrivateStatistics:
         in_a_count = 1 << GRID_BITS if noise is Noise.ROUNDED_GAUSSIAN else 1
         return Measurement(queries, steps / (in_a_count * unit), noise, scale / unit)
 
-    def select(self, candidates: Marginals, score: L1Error, share: Fraction) -> int:
-        """Index of a clique whose score is nearly the largest: the exponential mechanism by exact noisy maximum."""
-        if type(score) is not L1Error:
-            raise TypeError(f"score of type {type(score).__name__}; want L1Error, whose sensitivity is proved")
+    def measure_errors(
+        self, candidates: Marginals, estimate: NDArray[np.float64], share: Fraction, progress: Progress = silent
+    ) -> NoisyErrors:
+        """The L1 distance of each exact table to a public estimate, plus exact noise as of ``measure``.
+
+        estimate: float64 [candidates.size], in counts; rounded to steps of 1 / GRID first.
+
+        Tables are asked for in batches of bounded size. The noise does not grow with their cells, only with their
+        number (``Terms.errors_scale``).
+        """
+        if type(candidates) is not Marginals:
+            raise TypeError(f"errors of {type(candidates).__name__}; want Marginals")
         check_queries(candidates)
-        score.check(candidates)
+        error = L1Error(estimate, np.ones(len(candidates.cliques)), np.zeros(len(candidates.cliques)))
+        error.check(candidates, self.terms.unit)
         share = plain_fraction("share", share)
         amount = self.terms.amount(share)
-        scale = self.terms.select_scale(score, share)
-        request = _Request(("select", candidates.digest(), _digest(*score.public_parts()), scale.hex()), scale)
+        scale = self.terms.errors_scale(candidates, share)
+        noise = self.terms.noise
+        parts = ("measure_errors", candidates.digest(), error.digest(), noise.value, scale.hex())
 
         def draw() -> NDArray[np.int64]:
-            scores = score.scores(candidates, self._exact.of(candidates))  # SENSITIVE
+            exact = error.distances(candidates, self._exact.tables(candidates))  # SENSITIVE
+            return add_noise(exact, noise, GRID * scale, progress)
+
+        steps = self._answer(f"measure errors of {candidates.description}", _Request(parts, scale), amount, draw)
+        in_a_step = 1 << GRID_BITS if noise is Noise.ROUNDED_GAUSSIAN else 1
+        return NoisyErrors(candidates, steps / (in_a_step * GRID), noise, scale)
+
+    def select(self, candidates: Candidates, score: Score, share: Fraction) -> int:
+        """Index of a candidate whose score is nearly the largest: the exponential mechanism by exact noisy maximum.
+
+        candidates: Marginals, each a candidate, or the terms of products for a ``LinearL1Error``. Their tables are
+            asked for in batches of bounded size.
+        """
+        if type(score) not in SCORES:
+            raise TypeError(f"score of type {type(score).__name__}; want one of the closed set, of proved sensitivity")
+        check_queries(candidates)
+        score.check(candidates, self.terms.unit)
+        share = plain_fraction("share", share)
+        amount = self.terms.amount(share)
+        scale = self.terms.select_scale(candidates, score, share)
+        request = _Request(("select", candidates.digest(), score.digest(), scale.hex()), scale)
+
+        def draw() -> NDArray[np.int64]:
+            scores = score.scores(candidates, self.terms.unit, self._exact.tables(candidates))  # SENSITIVE
             return np.array([noisy_argmax(scores, self.terms.budget.currency, scale)], dtype=np.int64)
 
         return int(self._answer(f"select from {candidates.description}", request, amount, draw)[0])

@@ -27,6 +27,11 @@ def largest_l1(queries: Products) -> int:
     return _largest(queries, 1, lambda matrix: np.abs(matrix).sum(axis=0))
 
 
+def largest_l1_of(term: Product) -> int:
+    """The largest L1 norm of a column of one term, exact: a product over attributes, each at its own maximum."""
+    return term.weight * math.prod(int(np.abs(matrix).sum(axis=0).max()) for matrix in term.matrices)
+
+
 def largest_squared_l2(queries: Products) -> int:
     """C_2, an upper bound on the largest squared L2 norm of a column of A; exact where the joint maximum is cheap."""
     return _largest(queries, 2, lambda matrix: (matrix**2).sum(axis=0))

@@ -12,11 +12,17 @@ from dpcore.kernel.budget import Budget, Currency, rounded_down, rounded_up
 from dpcore.kernel.gaussian_dp import bounded_range_of_gdp, gdp_of_bounded_range
 from dpcore.kernel.renyi import Event, Loss
 from dpcore.kernel.scales import noise_of, noise_scale, selection_scale
-from dpcore.kernel.scores import L1Error
-from dpcore.kernel.sensitivity import PrivacyUnit, answer_sensitivity, l1_sensitivity, squared_l2_sensitivity
+from dpcore.kernel.scores import GRID, Candidates, Score
+from dpcore.kernel.sensitivity import (
+    PrivacyUnit,
+    answer_sensitivity,
+    l1_sensitivity,
+    marginal_l1_sensitivity,
+    squared_l2_sensitivity,
+)
 from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Noise
-from dpcore.queries import Queries, UnitQueries
+from dpcore.queries import Marginals, Queries, UnitQueries
 
 _SLACK: Final = 1e-9
 
@@ -47,9 +53,20 @@ class Terms:
         l1, squared_l2 = l1_sensitivity(queries, self.unit), squared_l2_sensitivity(queries, self.unit)
         return noise_scale(self.budget.currency, self.amount(share), l1, squared_l2)
 
-    def select_scale(self, score: L1Error, share: Fraction) -> float:
+    def errors_scale(self, candidates: Marginals, share: Fraction) -> float:
+        """Noise scale of ``measure_errors`` for this share, in counts; exact noise is drawn in steps of 1 / GRID.
+
+        A unit that moves a table by d in L1 moves its distance from a fixed estimate by at most d, either way: d = b
+        rows, 2 b where a unit is replaced. So it moves the m distances by at most m d in L1 and m d^2 in squared L2.
+        """
+        moved = GRID * marginal_l1_sensitivity(self.unit)
+        l1, squared_l2 = len(candidates.cliques) * moved, len(candidates.cliques) * moved**2
+        return noise_scale(self.budget.currency, self.amount(share), l1, squared_l2) / GRID
+
+    def select_scale(self, candidates: Candidates, score: Score, share: Fraction) -> float:
         """Noise scale, in steps of the score's grid, of one selection for this share."""
-        return selection_scale(self.budget.currency, self.amount(share), score.sensitivity(self.unit))
+        sensitivity = score.sensitivity(candidates, self.unit)
+        return selection_scale(self.budget.currency, self.amount(share), sensitivity)
 
     def measured(self, share: Fraction, calls: int = 1) -> Event:
         """What is fixed in advance about ``calls`` measurements, each for this share."""

@@ -16,10 +16,10 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
-from dpcore.queries import Marginals, Queries
+from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 from dpcore.strategies.allocation import weighted_shares
 from dpcore.uncertainty import of_measurements
-from dpcore.workload import Workload
+from dpcore.workload import Workload, part_sizes
 
 LARGEST_ANSWERS = 20_000_000  # Answers and error bars take half a gigabyte.
 
@@ -29,8 +29,9 @@ LARGEST_ANSWERS = 20_000_000  # Answers and error bars take half a gigabyte.
 class Laplace:
     """Discrete Laplace noise on the workload's answers; pure epsilon-DP.
 
-    A workload of marginals splits the budget between cliques so that the weighted squared error is least; conjunctions
-    are measured as one vector. Every answer has a standard deviation and an interval.
+    A workload of marginals splits the budget between cliques so that the weighted squared error is least, one of
+    products between its terms, each with its own sensitivity; conjunctions and parities are measured as one vector.
+    Every answer has a standard deviation and an interval.
 
     Source: Dwork, McSherry, Nissim and Smith (2006); discrete noise of Canonne, Kamath and Steinke (2020).
     """
@@ -94,10 +95,17 @@ def _of_all(progress: Progress, before: int, total: int, done: int, part: int) -
 def _parts(terms: Terms, workload: Workload) -> list[tuple[Queries, Fraction]]:
     """What is measured on its own, with its share."""
     queries = workload.queries
-    if not isinstance(queries, Marginals):
+    if isinstance(queries, Conjunctions | Parities):
         return [(queries, Fraction(1))]
-    shares = weighted_shares(np.array(queries.sizes), workload.weights, terms.noise)
-    return [(queries.only([clique]), share) for clique, share in zip(queries.cliques, shares, strict=True)]
+    parts: list[Queries]
+    if isinstance(queries, Marginals):
+        parts, weights = [queries.only([clique]) for clique in queries.cliques], workload.weights
+    else:
+        parts = [Products(queries.domain, (term,)) for term in queries.terms]
+        # Noise of one share is proportional to a term's sensitivity, which so multiplies its weight.
+        weights = workload.weights / workload.weights.max() * [terms.measure_scale(part, Fraction(1)) for part in parts]
+    shares = weighted_shares(np.array(part_sizes(queries)), weights, terms.noise)
+    return list(zip(parts, shares, strict=True))
 
 
 def _plan(terms: Terms, workload: Workload) -> Plan:

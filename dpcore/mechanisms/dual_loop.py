@@ -28,7 +28,7 @@ from dpcore.oracles.best_response import BestResponseOracle
 from dpcore.oracles.enumerate import Enumeration
 from dpcore.oracles.game import Game
 from dpcore.oracles.protocol import BestResponse, Oracle
-from dpcore.queries import Conjunctions, CountingQueries, Marginals, UnitCount
+from dpcore.queries import Conjunctions, CountingQueries, Marginals, Products, UnitCount
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload, cell_weights
 
@@ -220,8 +220,19 @@ def checked_queries(name: str, terms: Terms, workload: Workload) -> CountingQuer
         raise ConfigError(
             f"mechanism {name} has a proof for units of one row or one basket; want dataset.max_rows_per_unit: 1"
         )
-    if isinstance(workload.queries, Marginals):
+    queries = counting_queries(name, workload)
+    if isinstance(queries, Marginals):
         marginal_l1_sensitivity(terms.unit)  # Refuses baskets.
+    return queries
+
+
+def counting_queries(name: str, workload: Workload) -> CountingQueries:
+    """The queries. Raises ConfigError for products: records and their bits know single columns, no sums of them."""
+    if isinstance(workload.queries, Products):
+        raise ConfigError(
+            f"mechanism {name} has no game for linear queries; want a workload of marginals, conjunctions or parities "
+            "without prefix and ranges, or mechanism gaussian, laplace or independent"
+        )
     return workload.queries
 
 

@@ -28,6 +28,7 @@ from dpcore.mechanisms.dual_loop import (
     check_positive,
     check_search,
     checked_queries,
+    counting_queries,
     log_weights,
     loop_memory,
     oracle_of,
@@ -138,7 +139,7 @@ class DualQuery:
 
     def _schedule(self, terms: Terms, total: int, workload: Workload) -> Schedule:
         amount = self._opening.left(terms) * terms.budget.amount
-        queries = workload.queries
+        queries = counting_queries("dual_query", workload)
         if self.alpha is not None and self.beta is not None:
             universe = _log_universe(view_of(queries))
             return guaranteed_schedule(terms, amount, total, self.alpha, self.beta, queries.size, universe)

@@ -61,7 +61,7 @@ class Independent:
 
     def _shares(self, terms: Terms, workload: Workload) -> tuple[Fraction, Fraction]:
         """For the number of units, and for the one-way marginals: a table's marginals tell its total."""
-        baskets = not isinstance(workload.queries, Marginals) and not workload.queries.view.groups
+        baskets = isinstance(workload.queries, Conjunctions | Parities) and not workload.queries.view.groups
         share = Fraction(self.total_share) if baskets and terms.unit.units is None else Fraction(0)
         return share, 1 - share
 
@@ -70,8 +70,9 @@ def _one_way(workload: Workload) -> Marginals | Conjunctions:
     queries = workload.queries
     if isinstance(queries, Conjunctions | Parities):
         return Conjunctions.single_columns(queries.view)
-    used = {name for clique in queries.cliques for name in clique}
-    return queries.only([(name,) for name in queries.domain.names if name in used])
+    marginals = queries if isinstance(queries, Marginals) else queries.marginals
+    used = {name for clique in marginals.cliques for name in clique}
+    return marginals.only([(name,) for name in queries.domain.names if name in used])
 
 
 def _fit(terms: Terms, measured: list[Measurement]) -> IndependentModel:

@@ -205,7 +205,8 @@ def _clique(measurement: Measurement) -> Clique:
 def _marginals(workload: Workload) -> Marginals:
     if not isinstance(workload.queries, Marginals):
         raise ConfigError(
-            "mechanism mwem answers marginals of a table; want workload.marginals, or mechanism dual_query"
+            "mechanism mwem answers marginals of a table; want workload.marginals without prefix and ranges, or "
+            "mechanism dual_query for conjunctions and parities"
         )
     return workload.queries
 

@@ -10,6 +10,7 @@ from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.mechanisms.fem import Fem
+from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mwem import Mwem
 from dpcore.mechanisms.sep_fem import SepFem
@@ -24,4 +25,5 @@ MECHANISMS: Final[dict[str, type[Mechanism]]] = {
     "fem": Fem,
     "sep_fem": SepFem,
     "clipped_gaussian": ClippedGaussian,
+    "hdmm": Hdmm,
 }

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from dpcore.queries.marginals import Marginals
 LARGEST_ANSWER = 1 << 62
 _LARGEST_SQUARE = 1 << 60  # Of a column of one matrix, so that inner products of columns fit 64 bits.
 _LARGEST_WEIGHT = 1 << 40
+_EXACT_DOUBLE = 1 << 53
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,8 @@ class Products:
     @property
     def description(self) -> str:
         """A few words for plans and certificates."""
-        return f"{self.size:,} answers of an integer strategy"
+        said = f"{self.size:,} answers of an integer strategy"
+        return said if len(self.terms) > 1 else f"{said} on {' x '.join(self.terms[0].clique) or 'number of rows'}"
 
     @property
     def marginals(self) -> Marginals:
@@ -139,9 +142,38 @@ def _checked(matrix: NDArray[np.int64]) -> NDArray[np.int64]:
 def _applied(term: Product, table: NDArray[np.int64], largest_rows: int) -> NDArray[np.int64]:
     # Every partial result is a sum over rows of products of entries; a later matrix of zeros does not undo it.
     largest = term.weight * math.prod(max(1, int(np.abs(matrix).max())) for matrix in term.matrices)
-    kind = np.int64 if largest_rows * largest < LARGEST_ANSWER else object
+    kind = _kind(largest_rows * largest)
+    if kind is object and _sizes(term, table).max() < LARGEST_ANSWER // 2:
+        # Sums modulo 2^64 end at the right answer where that fits, whatever the partial sums were. Rows and entries far
+        # beyond those of a matrix mechanism take the slow way, whose length then tells that they do.
+        kind = np.uint64
+    answers = _contracted(term, table, kind)
+    if kind is np.uint64:
+        return answers.view(np.int64)
+    return np.asarray(np.clip(answers, -LARGEST_ANSWER, LARGEST_ANSWER), dtype=np.int64)
+
+
+def _kind(largest: int) -> Any:
+    """The fastest numbers that hold every integer up to this size.
+
+    Doubles hold integers below 2^53 exactly, in whatever order they are added, and are several times faster.
+    """
+    if largest < _EXACT_DOUBLE:
+        return np.float64
+    return np.int64 if largest < LARGEST_ANSWER else object
+
+
+def _sizes(term: Product, table: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Bounds on the answers in absolute value, up to rounding: the answers of the absolute entries."""
+    absolute = Product(term.clique, tuple(np.abs(matrix) for matrix in term.matrices), term.weight)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sizes: NDArray[np.float64] = _contracted(absolute, table, np.float64)
+    return np.where(np.isnan(sizes), np.inf, sizes)
+
+
+def _contracted(term: Product, table: NDArray[np.int64], kind: Any) -> NDArray[Any]:
+    """weight * (M_1 x ... x M_k) times the table in this kind of number, raveled."""
     answers = np.asarray(table).astype(kind).reshape([matrix.shape[1] for matrix in term.matrices])
     for axis, matrix in enumerate(term.matrices):
         answers = np.moveaxis(np.tensordot(matrix.astype(kind), answers, axes=(1, axis)), 0, axis)
-    clipped = np.clip(term.weight * answers.ravel(), -LARGEST_ANSWER, LARGEST_ANSWER)
-    return np.asarray(clipped, dtype=np.int64)
+    return np.asarray(answers.ravel() * (term.weight if kind is object else kind(term.weight)))

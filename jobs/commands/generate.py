@@ -1,4 +1,4 @@
-"""marquee generate baskets | table"""
+"""marquee generate baskets | table | rows"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from jobs.progress import bar
 
-app = typer.Typer(help="Generated data, for trying things out and for benchmarks.")
+app = typer.Typer(help="Generated data, for trying things out and for benchmarks, and more rows of a release.")
 
 Folder = Annotated[Path, typer.Argument(help="A new or empty folder.")]
 Files = Annotated[int, typer.Option(help="Parquet files.")]
@@ -68,3 +68,24 @@ def table(
 
     schema = write_table(out, rows=rows, files=files, seed=seed)
     typer.echo(f"{files} files in {out}, schema {schema}")
+
+
+@app.command()
+def rows(
+    config: Annotated[Path, typer.Argument(help="The YAML config of a published release.")],
+    out: Folder,
+    rows: Annotated[int, typer.Option(help="Synthetic rows, any number.")],
+    seed: Annotated[int, typer.Option(help="The rows are a function of the release, their number and this.")] = 0,
+) -> None:
+    """More synthetic rows of a published release, from the graphical model beside its answers. Costs no budget.
+
+    Examples:
+
+        marquee generate rows adult.yaml data/adult-synthetic --rows 10000000
+    """
+    from jobs.job import load_job
+    from jobs.more_rows import write_more_rows
+
+    with bar("synthetic rows") as report:
+        paths = write_more_rows(load_job(config), out, rows, seed, report)
+    typer.echo(f"{len(paths)} files in {out}")

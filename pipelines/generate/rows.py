@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpcore.estimation.model import BasketRows, Model, SyntheticRows, TableRows
+from dpcore.estimation.pgm.model import GraphicalModel
 from pipelines.layout import BasketLayout, Layout, TableLayout
 
 UNITS_AT_ONCE = 100_000
@@ -32,28 +35,50 @@ def write_rows(
     The files have the columns of the layout (of a model over some attributes, those), decoded to values that encode to
     the sampled codes; units are numbered from 0. A basket without items has no row.
 
-    seed: Of the generators, one a block: the rows depend on model, units, seed and block, never on the threads.
+    The rows of a graphical model are those of its randomised rounding, all blocks together; those of another model are
+    its samples.
+
+    seed: Of the generators: the rows depend on model, units, seed and block, never on the threads.
     """
     folder.mkdir(parents=True, exist_ok=True)
     starts = range(0, units, block)
-    seeds = np.random.SeedSequence(seed).spawn(len(starts))
+    draws = _draws(model, units, block, seed)
     workers = len(os.sched_getaffinity(0))
     files: list[Path] = []
 
-    def write(index: int) -> Path:
-        start = starts[index]
-        sampled = model.sample(min(block, units - start), np.random.default_rng(seeds[index]))
-        path = folder / f"part-{index:05d}.parquet"
-        pq.write_table(rows_table(sampled, start, layout), path, compression="zstd")
+    def write(start: int, draw: Callable[[], SyntheticRows]) -> Path:
+        path = folder / f"part-{start // block:05d}.parquet"
+        pq.write_table(rows_table(draw(), start, layout), path, compression="zstd")
         return path
 
     with ThreadPoolExecutor(workers) as pool:
         # In waves of one block a worker: a block is held in memory only while it is written.
         for first in range(0, len(starts), workers):
-            files += pool.map(write, range(first, min(first + workers, len(starts))))
+            wave = starts[first : first + workers]
+            files += pool.map(write, wave, islice(draws, len(wave)))
             if progress is not None:
                 progress(min(units, (first + workers) * block), units)
     return files
+
+
+def _draws(model: Model, units: int, block: int, seed: int) -> Iterator[Callable[[], SyntheticRows]]:
+    """What gives each block: drawn one after the other where blocks depend on each other, else by whoever calls."""
+    seeds = np.random.SeedSequence(seed)
+    if isinstance(model, GraphicalModel):
+        for rows in model.row_blocks(units, block, np.random.default_rng(seeds)):
+            yield partial(_known, rows)
+        return
+    sizes = [min(block, units - start) for start in range(0, units, block)]
+    for size, child in zip(sizes, seeds.spawn(len(sizes)), strict=True):
+        yield partial(_sampled, model, size, child)
+
+
+def _known(rows: SyntheticRows) -> SyntheticRows:
+    return rows
+
+
+def _sampled(model: Model, units: int, seed: np.random.SeedSequence) -> SyntheticRows:
+    return model.sample(units, np.random.default_rng(seed))
 
 
 def rows_table(rows: SyntheticRows, start: int, layout: Layout) -> pa.Table:

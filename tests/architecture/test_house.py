@@ -15,6 +15,7 @@ from tests.support.checks import PACKAGES, ROOT, command_of_make_check, copy_of_
 UNTRACKED = {
     ".git",
     ".venv",
+    ".venv-peers",
     "__pycache__",
     ".mypy_cache",
     ".ruff_cache",

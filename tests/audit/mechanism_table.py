@@ -18,10 +18,12 @@ from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.mechanisms.fem import Fem
+from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mwem import Mwem
 from dpcore.mechanisms.sep_fem import SepFem
-from tests.audit import worst_cases
+from tests.audit import score_cases, worst_cases
+from tests.audit.score_cases import Choice, Choosing, Erring
 from tests.audit.verb_calls import VerbCalls
 from tests.audit.worst_cases import Claim, Clipping, Copies, Measuring, Retaining, Sampling, Selecting, Trial
 
@@ -117,6 +119,14 @@ def _selecting(claim: Claim) -> Sequence[Audited]:
     return (Audited(Selecting(claim, directly), 60, 650_000 if directly else 50_000, OF_EPSILON),)
 
 
+def _choosing(name: str, make: Callable[[Claim], Choice]) -> Callable[[Claim], Sequence[Audited]]:
+    return _runs(lambda claim: Choosing(claim, name, make), 8_000)
+
+
+def _erring(claim: Claim) -> Sequence[Audited]:
+    return (Audited(Erring(claim), 60, 2_500, in_mu=claim.budget.currency is not Currency.PURE),)
+
+
 def _clipping(claim: Claim) -> Sequence[Audited]:
     return (Audited(Clipping(claim), 60, 2_500, in_mu=claim.budget.currency is not Currency.PURE),)
 
@@ -199,6 +209,10 @@ TABLES = (
         {kind: (ClippedGaussian(), ClippedGaussian(0.3, 0.3, shrink_from=1)) for kind in _EACH[1:]},
         {Kind.CONJUNCTIONS: {}, Kind.BASKETS: {"shrink_from": 1}}, one_row=True, positive=True,
     ),
+    AuditRow(
+        "hdmm", EVERY, _runs(lambda claim: worst_cases.one_marginal(Hdmm(), claim), 2_500),
+        {Kind.MARGINALS: (Hdmm(), Hdmm(reconstruction="graphical"))}, {Kind.MARGINALS: {}},
+    ),
 )  # fmt: skip
 VERBS = (
     AuditRow("measure", EVERY, _runs(Measuring, 2_500), {kind: (VerbCalls("measure"),) for kind in _EACH}),
@@ -210,6 +224,16 @@ VERBS = (
         one_row=True,
     ),
     AuditRow("select", EVERY, _selecting, {Kind.MARGINALS: (VerbCalls("select"),)}),
+    *(
+        AuditRow(f"select, {name}", EVERY, _choosing(name, make), {Kind.MARGINALS: (VerbCalls(calls),)})
+        for name, make, calls in (
+            ("linear queries", score_cases.linear_queries, "select_linear"),
+            ("generalised", score_cases.generalised, "select_generalised"),
+            ("R", score_cases.r_score, "select_r"),
+            ("mutual information", score_cases.mutual_information, "select_information"),
+        )
+    ),
+    AuditRow("measure_errors", EVERY, _erring, {Kind.MARGINALS: (VerbCalls("measure_errors"),)}),
     AuditRow("sample", EVERY, _sampling, {kind: (VerbCalls("sample"),) for kind in _EACH}, one_row=True),
     AuditRow("retain", EVERY, _retaining, {kind: (VerbCalls("retain"),) for kind in _EACH}, one_row=True),
 )

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.scores import L1Error
+from dpcore.kernel.scores import Candidates, Generalised, L1Error, LinearL1Error, MutualInformation, RScore, Score
 from dpcore.kernel.terms import Terms
 from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import Measurement
@@ -39,7 +39,10 @@ _CALLS = 3
 class VerbCalls:
     """A mechanism that calls one verb a few times."""
 
-    verb: Literal["measure", "measure_clipped", "select", "sample", "retain"]
+    verb: Literal[
+        "measure", "measure_clipped", "measure_errors", "select", "select_linear", "select_generalised", "select_r",
+        "select_information", "sample", "retain",
+    ]  # fmt: skip
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         return Plan((), _CALLS, 0, None)
@@ -85,14 +88,37 @@ class VerbCalls:
         ]
         return private.measure(asked[int(draw.integers(len(asked)))], Fraction(1, _CALLS)).values
 
+    def _measure_errors(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
+        queries = workload.queries
+        assert isinstance(queries, Marginals)
+        return private.measure_errors(queries, _estimate(queries.size, draw), Fraction(1, _CALLS)).values
+
     def _select(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
         queries = workload.queries
         assert isinstance(queries, Marginals)
-        cliques = len(queries.cliques)
-        estimate = draw.normal(scale=10.0, size=queries.size) * float(draw.random() < 0.8)
-        weights = np.ones(cliques) if draw.random() < 0.5 else draw.choice([0.01, 1.0, 3.0], size=cliques)
-        score = L1Error(estimate, weights, draw.normal(scale=5.0, size=cliques))
-        return np.array([private.select(queries, score, Fraction(1, _CALLS))])
+        return _selected(private, queries, L1Error(*_parts(queries.size, len(queries.cliques), draw)))
+
+    def _select_linear(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
+        queries = _candidates(workload, draw)
+        return _selected(private, queries, LinearL1Error(*_parts(queries.size, len(queries.terms), draw)))
+
+    def _select_generalised(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
+        t, queries = float(draw.exponential()), workload.queries
+        if draw.random() < 0.5:
+            linear = _candidates(workload, draw)
+            score = LinearL1Error(*_parts(linear.size, len(linear.terms), draw))
+            return _selected(private, linear, Generalised(score, t))
+        assert isinstance(queries, Marginals)
+        score_of_tables = L1Error(*_parts(queries.size, len(queries.cliques), draw))
+        return _selected(private, queries, Generalised(score_of_tables, t))
+
+    def _select_r(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
+        candidates, children = _families(workload, draw)
+        return _selected(private, candidates, RScore(children))
+
+    def _select_information(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
+        candidates, children = _families(workload, draw)
+        return _selected(private, candidates, MutualInformation(children))
 
     def _sample(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
         queries, total, size = _counting(workload), _total(private, draw), int(draw.integers(1, 6))
@@ -119,6 +145,39 @@ def _positive(workload: Workload, draw: Generator) -> Conjunctions:
     assert isinstance(queries, Conjunctions)
     columns = queries.columns[draw.integers(0, queries.size, size=queries.size + 3)]
     return Conjunctions(queries.view, columns, np.zeros_like(columns, dtype=np.bool_))
+
+
+def _selected(private: PrivateStatistics, candidates: Candidates, score: Score) -> Answer:
+    return np.array([private.select(candidates, score, Fraction(1, _CALLS))])
+
+
+def _estimate(size: int, draw: Generator) -> NDArray[np.float64]:
+    return np.asarray(draw.normal(scale=10.0, size=size) * float(draw.random() < 0.8))
+
+
+def _parts(size: int, candidates: int, draw: Generator) -> tuple[NDArray[np.float64], ...]:
+    """Estimate, weights and penalties of an L1 score."""
+    weights = np.ones(candidates) if draw.random() < 0.5 else draw.choice([0.01, 1.0, 3.0], size=candidates)
+    return _estimate(size, draw), weights, draw.normal(scale=5.0, size=candidates)
+
+
+def _candidates(workload: Workload, draw: Generator) -> Products:
+    """Integer matrices on every clique of the workload, and the number of rows."""
+    queries = workload.queries
+    assert isinstance(queries, Marginals)
+    terms = [
+        Product(clique, tuple(_matrix(size, draw) for size in queries.domain.shape(clique)), int(draw.integers(1, 4)))
+        for clique in (*queries.cliques, ())
+    ]
+    return Products(queries.domain, tuple(terms), int(draw.choice([1, 1024])))
+
+
+def _families(workload: Workload, draw: Generator) -> tuple[Marginals, tuple[str, ...]]:
+    """Each clique of the workload and all of its attributes together, with a child drawn from each."""
+    queries = workload.queries
+    assert isinstance(queries, Marginals)
+    candidates = queries.only([*filter(None, queries.cliques), queries.domain.names[:3]])
+    return candidates, tuple(str(draw.choice(clique)) for clique in candidates.cliques)
 
 
 def _strategy(queries: Marginals, draw: Generator) -> Products:

@@ -19,7 +19,7 @@ from scipy.special import ndtr
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.estimation.record_model import RecordModel
-from dpcore.exact_statistics import Contribution, QueryAnswers, Request, Shape
+from dpcore.exact_statistics import Contribution, Request, Shape
 from dpcore.kernel import noise
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -32,6 +32,7 @@ from dpcore.mechanisms.api import Mechanism, Release
 from dpcore.queries import ClippedSums, Conjunctions, Marginals, SatisfactionHistogram, UnitCount
 from dpcore.workload import Workload, conjunctive, explicit
 from tests.audit.lower_bounds import Sample
+from tests.support.candidates import tables_from
 from tests.support.private import REPLACE, private_statistics
 from tests.support.tilts import flat
 from tests.support.tiny_statistics import clipped, one_hot_matrix
@@ -315,8 +316,8 @@ class Selecting:
         if not self.directly:
             return np.array([-private.select(X_AND_Y, score, share) for _ in range(runs)], dtype=np.float64)
         data = pair.neighbour if neighbour else pair.first
-        scores = score.scores(X_AND_Y, data.aggregate(QueryAnswers(X_AND_Y)))
-        scale = private.terms.select_scale(score, share)
+        scores = score.scores(X_AND_Y, private.terms.unit, tables_from(X_AND_Y, data))
+        scale = private.terms.select_scale(X_AND_Y, score, share)
         currency = self.claim.budget.currency
         return -np.array([noise.noisy_argmax(scores, currency, scale) for _ in range(runs)], dtype=np.float64)
 

@@ -67,10 +67,18 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Peer(Generic[S]):
-    """Another implementation of the same work, timed in a fresh process of its own on the same inputs."""
+    """Another implementation of the same work, timed in a fresh process of its own on the same inputs.
+
+    figures: From what its work gave, what is stored beside its times.
+    seeds: One fresh process each; None for the seeds of the case.
+    missing: Why it cannot run here, or None. The case runs without it.
+    """
 
     name: str
     work: Callable[[S], Any]
+    figures: Callable[[Any], Figures] | None = None
+    seeds: Sequence[int] | None = None
+    missing: Callable[[], str | None] = lambda: None
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,7 @@ class Processes:
             raise subprocess.CalledProcessError(process.returncode, command)
         times = json.loads((folder / TIMES).read_text())
         times["peak_rss_mb"] = max(peak, times.pop("own_peak_rss_mb"))
-        judgement = json.loads((folder / JUDGEMENT).read_text()) if role == WORK else {}
-        return times, judgement
+        return times, json.loads((folder / JUDGEMENT).read_text())
 
 
 def _watch(process: subprocess.Popen[bytes], folder: Path) -> float:
@@ -91,8 +90,10 @@ def _run(seed: int, times: Mapping[str, Any], judgement: Mapping[str, Any]) -> R
 def _peer(case: Case[Any, Any], processes: Processes) -> dict[str, Any]:
     if case.peer is None:
         return {}
-    runs = [processes.run(PEER, seed)[0] for seed in case.seeds]
-    return {"name": case.peer.name, **_means(runs)}
+    if reason := case.peer.missing():
+        return {"name": case.peer.name, "missing": reason}
+    runs = [processes.run(PEER, seed) for seed in case.peer.seeds or case.seeds]
+    return {"name": case.peer.name, **_means({**times, **figures} for times, figures in runs)}
 
 
 def _result(

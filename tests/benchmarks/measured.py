@@ -9,7 +9,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ WORK, PEER = "work", "peer"
 
 
 def main(module: str, role: str, seed: int, inputs: Path, folder: Path) -> None:
-    """Writes STARTED, TIMES and, for the work itself, JUDGEMENT into ``folder``.
+    """Writes STARTED, TIMES and JUDGEMENT into ``folder``; that of a peer holds its figures.
 
     inputs: JSON file of paths by name.
     """
@@ -33,7 +33,8 @@ def main(module: str, role: str, seed: int, inputs: Path, folder: Path) -> None:
     state = case.prepare({name: Path(path) for name, path in json.loads(inputs.read_text()).items()}, seed)
     if role == PEER:
         assert case.peer is not None
-        _timed(case.peer.work, state, folder)
+        made = _timed(case.peer.work, state, folder)
+        _write(folder / JUDGEMENT, _plain(case.peer.figures(made) if case.peer.figures else {}))
         return
     result = _timed(case.work, state, folder)
     judgement = dataclasses.asdict(case.judge(state, result))
@@ -56,7 +57,7 @@ def _timed(work: Callable[[S], R], state: S, folder: Path) -> R:
 
 def _plain(value: object) -> object:
     """Numbers of any library as Python's own."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(name): _plain(inner) for name, inner in value.items()}
     return float(value)  # type: ignore[arg-type]
 

@@ -36,7 +36,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if result["facts"]:
         yield "facts", _figures(result["facts"])
     if result["peer"]:
-        yield f"peer {result['peer']['name']}", _figures(result["peer"])
+        yield f"peer {result['peer']['name']}", result["peer"].get("missing") or _figures(result["peer"])
 
 
 def _figures(figures: Mapping[str, Any]) -> str:

@@ -22,13 +22,15 @@ from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.mechanisms.fem import Fem
+from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mwem import Mwem
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.mechanisms.sep_fem import SepFem
 from dpcore.queries import Conjunctions
 from dpcore.queries.generation import all_parities, random_conjunctions
-from dpcore.workload import Workload, all_k_way, conjunctive, explicit
+from dpcore.queries.ranges import all_ranges, prefix, range_marginals
+from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
 from tests.support.private import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
 from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
@@ -73,12 +75,25 @@ DATA = {
     "positive conjunctions of baskets": Data(
         conjunctions(ITEMS, False), TinyBaskets(ITEMS, BITS, 6), TinyBaskets(ITEMS, OTHER_BITS, 6)
     ),
+    "products": Data(
+        Workload(
+            range_marginals(DOMAIN, [("b",), ("a", "b"), ("c", "a")], {"a": all_ranges(2), "b": prefix(3)}),
+            np.array([4.0, 1.0, 0.5]),
+        ),
+        table(CODES),
+        table(OTHER_CODES),
+    ),
+    "products of several rows a unit": Data(
+        linear(range_marginals(DOMAIN, [("a", "b")], {"b": all_ranges(3, 2)})), table(CODES, 2), table(OTHER_CODES, 2)
+    ),
     "parities of a table": Data(conjunctive(all_parities(ONE_HOT, 3)), table(CODES), table(OTHER_CODES)),
 }
 MARGINALS = ("marginals", "weighted marginals", "marginals of several rows a unit")
 POSITIVE = ("positive conjunctions of a table", "positive conjunctions of baskets")
 CONJUNCTIONS = ("conjunctions of a table", "conjunctions of baskets", *POSITIVE)
 PARITIES = ("parities of a table",)
+PRODUCTS = ("products", "products of several rows a unit")
+EVERY = MARGINALS + PRODUCTS + CONJUNCTIONS + PARITIES
 ONE_RECORD = ("marginals", "weighted marginals", *CONJUNCTIONS, *PARITIES)  # What the query release game is about.
 EPSILON, DELTA = 2.5, 1e-6
 PURE, ZCDP, GDP = BUDGETS = (
@@ -112,9 +127,9 @@ class Row:
 
 
 ROWS = [
-    Row(Laplace(), MARGINALS + CONJUNCTIONS + PARITIES, (PURE,), exact=True),
-    Row(Gaussian(), MARGINALS + CONJUNCTIONS + PARITIES, (ZCDP, GDP), exact=True),
-    Row(Independent(), MARGINALS + CONJUNCTIONS + PARITIES, BUDGETS, exact=True),
+    Row(Laplace(), EVERY, (PURE,), exact=True),
+    Row(Gaussian(), EVERY, (ZCDP, GDP), exact=True),
+    Row(Independent(), EVERY, BUDGETS, exact=True),
     Row(DualQuery(oracle="enumerate"), ONE_RECORD, BUDGETS, exact=False, rounds_follow_units=True),
     Row(DualQuery(eta=0.4, rounds=4), ONE_RECORD, BUDGETS, exact=False, rounds_follow_units=True),
     Row(Dqrs(oracle="enumerate", rounds=12), ONE_RECORD, BUDGETS, exact=False, rounds_follow_draws=True),
@@ -132,6 +147,8 @@ ROWS = [
     Row(SepFem(rounds=5, records=6, burn_in=0.5), ONE_RECORD, BUDGETS, exact=True, rounds_follow_units=True),
     Row(Mwem(rounds=3), MARGINALS, BUDGETS, exact=True),
     Row(Mwem(rounds=2, distribution="average", start="cells"), MARGINALS, BUDGETS, exact=True),
+    Row(Hdmm(), MARGINALS + PRODUCTS, BUDGETS, exact=True),
+    Row(Hdmm(reconstruction="graphical"), MARGINALS + PRODUCTS, BUDGETS, exact=True),
     Row(ClippedGaussian(), POSITIVE, BUDGETS, exact=True, scales_follow_answers=True),
     Row(ClippedGaussian(shrink_from=1), POSITIVE, BUDGETS, exact=True, scales_follow_answers=True),
 ]
@@ -316,11 +333,14 @@ def test_what_has_no_proof_is_refused_before_anything_is_measured(case: Case) ->
     assert private.charges == ()
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if "marginals" in row.data], ids=lambda row: repr(row.mechanism))
-def test_marginals_of_baskets_are_refused_before_anything_is_measured(row: Row) -> None:
+OF_A_TABLE = [(row, kind) for row, kind in product(ROWS, ("marginals", "products")) if kind in row.data]
+
+
+@pytest.mark.parametrize(("row", "kind"), OF_A_TABLE, ids=[f"{row.mechanism!r}-{kind}" for row, kind in OF_A_TABLE])
+def test_marginals_of_baskets_are_refused_before_anything_is_measured(row: Row, kind: str) -> None:
     private = private_statistics(NoStatistics(DATA["conjunctions of baskets"].statistics.contribution), row.budgets[0])
     with pytest.raises(ConfigError, match="marginals were asked of baskets"):
-        row.mechanism.run(private, DATA["marginals"].workload, generator=np.random.default_rng(0))
+        row.mechanism.run(private, DATA[kind].workload, generator=np.random.default_rng(0))
     assert private.charges == ()
 
 

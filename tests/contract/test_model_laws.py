@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, combinations
+from typing import final
 
 import numpy as np
 import pytest
@@ -14,9 +15,15 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.estimation.dense import DenseModel
 from dpcore.estimation.independent import IndependentModel
 from dpcore.estimation.model import Model, SyntheticRows, TableRows
+from dpcore.estimation.pgm.model import GraphicalModel
 from dpcore.estimation.record_model import RecordModel
-from dpcore.queries import Conjunctions, Marginals, Parities
+from dpcore.queries import Conjunctions, Marginals, Parities, Queries
 from dpcore.queries.generation import random_conjunctions
+from dpcore.queries.ranges import all_ranges, prefix, range_marginals
+from tests.support.graphical_models import random_model
+from tests.support.graphs import GraphShape
+from tests.support.product_cases import dense as matrix_of
+from tests.support.product_cases import random_products
 from tests.support.tiny_statistics import count_satisfied, one_hot_matrix
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
@@ -50,6 +57,32 @@ def independent_table() -> Model:
     return IndependentModel(VIEW, np.concatenate(parts), 512.0, DOMAIN)
 
 
+def graphical() -> Model:
+    chain = GraphShape(DOMAIN, (("a", "b"), ("b", "c")))
+    return random_model(chain, 3, total=730.5)
+
+
+def rounded() -> Model:
+    """The graphical model with its rounded rows in the place of independent ones."""
+    return Rounded(random_model(GraphShape(DOMAIN, (("a", "c"), ("b", "c"))), 4, total=512.0))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Rounded:
+    model: GraphicalModel
+
+    @property
+    def total(self) -> float:
+        return self.model.total
+
+    def answer(self, queries: Queries) -> NDArray[np.float64]:
+        return self.model.answer(queries)
+
+    def sample(self, units: int, generator: np.random.Generator) -> SyntheticRows:
+        return self.model.rows(units, generator)
+
+
 def independent_baskets() -> Model:
     return IndependentModel(ITEMS, np.array([0.0, 0.01, 0.2, 0.5, 0.9, 1.0]), 99.5)
 
@@ -65,6 +98,8 @@ def records_of_baskets() -> Model:
 
 MODELS = [
     Row("dense", dense, VIEW, True),
+    Row("graphical", graphical, VIEW, True),
+    Row("graphical, rounded", rounded, VIEW, True),
     Row("independent, table", independent_table, VIEW, True),
     Row("independent, baskets", independent_baskets, ITEMS, False),
     Row("records of a table", records_of_a_table, VIEW, True),
@@ -107,6 +142,22 @@ def test_marginals_agree_where_they_overlap(row: Row) -> None:
         for axis, name in enumerate(clique):
             smaller = tuple(other for other in clique if other != name)
             assert np.allclose(table.sum(axis=axis), tables[smaller])
+
+
+@every_model
+def test_products_are_linear_in_marginals_and_counting_ones_stay_within_the_total(row: Row) -> None:
+    if not row.marginals:
+        return
+    model = row.make()
+    ranged = range_marginals(DOMAIN, MARGINALS.cliques, {"b": prefix(3, 2), "c": all_ranges(4)})
+    for queries in (ranged, random_products(DOMAIN, np.random.default_rng(9))):
+        answers = model.answer(queries)
+        assert answers.dtype == np.float64
+        cells = model.answer(Marginals(DOMAIN, (DOMAIN.names,)))
+        assert np.allclose(answers, matrix_of(queries).astype(float) @ cells / queries.denominator)
+    counts = model.answer(ranged)
+    assert counts.min() >= 0
+    assert counts.max() <= model.total * (1 + 1e-12)
 
 
 @every_model

@@ -105,6 +105,100 @@ def test_a_query_class_is_released_and_compared(
     assert set(compared) >= {"zeros", "uniform", "product"}
 
 
+LINEAR = {
+    "cliques": [{"attributes": ["sex", "age"], "weight": 2}, {"attributes": ["work"]}, {"attributes": ["home", "age"]}],
+    "prefix": ["age"],
+    "ranges": ["work"],
+}
+AGES = {"age<18": (0, 18), "age<40": (0, 40), "age<65": (0, 65), "age<=100": (0, 101)}
+VALUES = {"female": "female", "male": "male", "true": True, "false": False, "__null__": None}
+WORKS = {
+    "work<=private": ["private"], "work<=public": ["private", "public"], "work<=none": ["private", "public", "none"],
+    "work=public": ["public"], "public<=work<=none": ["public", "none"], "work=none": ["none"],
+    "work=__other__": ["astronaut"], "work=__null__": [None],
+}  # fmt: skip
+
+
+def holds(literal: str, row: dict[str, Any]) -> bool:
+    """Whether a row of the table satisfies one literal of a linear query, as its text says."""
+    if literal in AGES:
+        low, high = AGES[literal]
+        return bool(low <= row["age"] < high)
+    if "work" in literal:
+        return row["work"] in WORKS[literal]
+    name, value = literal.split("=")
+    return bool(row[name] == VALUES[value])
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "independent"])
+def test_prefixes_and_ranges_are_released_and_compared(
+    mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = world(tmp_path, capsys, baskets=False)
+    made.config |= {"workload": {"marginals": LINEAR}, "mechanism": {"name": mechanism}, "output": {"path": "out/x"}}
+    made.save()
+    assert made.run()[0] == 0
+    rows = answers(made)
+    people = pq.read_table(tmp_path / "data").to_pylist()
+    exact = np.array([sum(all(holds(one, who) for one in row["query"].split(" & ")) for who in people) for row in rows])
+    assert {row["kind"] for row in rows} == {"linear"}
+    assert [row["query"] for row in rows[8:16]] == list(WORKS)
+    released = np.array([row["answer"] for row in rows])
+    if mechanism == "gaussian":
+        assert (np.abs(released - exact) < 9 * np.array([row["stddev"] for row in rows])).all()
+    code, out, said = made.marquee("evaluate", "release.yaml", "--json")
+    assert code == 0, said
+    compared, parts = json.loads(out), [slice(0, 8), slice(8, 16), slice(16, 28)]
+    distances = np.array([np.abs(released - exact)[part].sum() for part in parts])
+    assert compared["error"]["mean"] == pytest.approx(([2, 1, 1] * distances).sum() / (3 * 300))
+    norms = np.array([exact[part].sum() for part in parts])
+    assert compared["normalised"]["mean"] == pytest.approx((distances / (2 * norms)).mean())
+    assert compared["normalised"]["zeros"] == pytest.approx(0.5)
+    assert compared["error"]["zeros"] == pytest.approx(([2, 1, 1] * norms).sum() / (3 * 300))
+    names = ["mean", *(["rows"] if mechanism == "independent" else []), "zeros", "uniform", "product"]
+    assert list(compared["error"]) == list(compared["normalised"]) == names
+    code, out, _ = made.marquee("evaluate", "release.yaml")
+    assert out.splitlines()[1].split()[-2:] == ["workload", "normalised"]
+    assert float(out.splitlines()[2].split()[-2]) == pytest.approx(compared["error"]["mean"], abs=1e-5)
+
+
+@pytest.mark.parametrize("mechanism", ["mwem", "dual_query", "dqrs", "fem", "sep_fem", "clipped_gaussian"])
+def test_what_has_no_proof_for_prefixes_says_so(
+    mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = world(tmp_path, capsys, baskets=False)
+    made.config |= {"workload": {"marginals": LINEAR}, "mechanism": {"name": mechanism}}
+    made.save()
+    code, _, said = made.marquee("plan", "release.yaml")
+    assert code == 2
+    assert f"mechanism {mechanism}" in said
+    assert "want" in said
+
+
+def test_the_workload_error_of_synthetic_rows_is_that_of_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = world(tmp_path, capsys, baskets=False)
+    asked = [{"attributes": ["sex", "home"], "weight": 3.0}, {"attributes": ["home"], "weight": 0.5}]
+    made.config |= {"workload": {"marginals": {"cliques": asked}}, "mechanism": {"name": "mwem", "rounds": 3}}
+    made.save()
+    assert made.run()[0] == 0
+    people = pq.read_table(tmp_path / "data").to_pandas()
+    synthetic = pq.read_table(tmp_path / "out/people/synthetic").to_pandas()
+    wanted = 0.0
+    for clique, weight in ((["sex", "home"], 3.0), (["home"], 0.5)):
+        cells = people.groupby(clique, dropna=False).size() / 300
+        given = synthetic.groupby(clique, dropna=False).size() / len(synthetic)
+        wanted += weight * cells.subtract(given, fill_value=0).abs().sum() / 2
+    code, out, _ = made.marquee("evaluate", "release.yaml", "--json")
+    assert code == 0
+    assert json.loads(out)["error"]["rows"] == pytest.approx(wanted)
+    assert json.loads(out)["normalised"] is None
+
+
 def test_a_release_is_named_by_what_its_query_file_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from itertools import combinations_with_replacement, product
@@ -20,9 +21,17 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.exact_statistics import Contribution, QueryAnswers, Shape, Statistics
-from dpcore.kernel import product_sensitivity, sensitivity
+from dpcore.kernel import dependence, l1_scores, product_sensitivity, sensitivity, terms
 from dpcore.kernel.budget import Budget
-from dpcore.kernel.scores import L1Error
+from dpcore.kernel.scores import (
+    GRID,
+    Candidates,
+    L1Error,
+    LinearL1Error,
+    MutualInformation,
+    RScore,
+    Score,
+)
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit, l1_sensitivity, squared_l2_sensitivity
 from dpcore.kernel.terms import Terms
 from dpcore.queries import (
@@ -38,6 +47,7 @@ from dpcore.queries import (
     UnitQueries,
     rounded_rows,
 )
+from tests.support.candidates import cliques_of, tables_of
 from tests.support.private import ADD_REMOVE, REPLACE
 from tests.support.product_cases import dense, random_products
 from tests.support.tiny_statistics import TinyBaskets, TinyTable
@@ -95,9 +105,27 @@ def bit_range(*pair: object) -> float:
     return float(np.abs(at_one - at_zero).max())
 
 
-def scores_moved(queries: Marginals, score: L1Error, before: Vector, after: Vector, *_: int) -> float:
-    old, new = (score.scores(queries, counts.astype(np.int64)) for counts in (before, after))
+def scores_moved(candidates: Candidates, score: Score, before: Vector, after: Vector, *_: int) -> float:
+    every = Marginals(DOMAIN, tuple(cliques_of(candidates)))
+    sides = (tables_of(every, counts.astype(np.int64)) for counts in (before, after))
+    old, new = (score.scores(candidates, ANY_UNIT, tables) for tables in sides)
     return float(np.abs(new - old).max())
+
+
+def score_charged(candidates: Candidates, score: Score, unit: PrivacyUnit) -> float:
+    return score.sensitivity(candidates, unit)
+
+
+def errors_moved(power: int, before: Vector, after: Vector, *_: int) -> float:
+    sides = (tables_of(SCORED, counts.astype(np.int64)) for counts in (before, after))
+    old, new = (SCORE.distances(SCORED, tables) / GRID for tables in sides)
+    return float((np.abs(new - old) ** power).sum())
+
+
+def errors_charged(power: int, unit: PrivacyUnit) -> float:
+    """epsilon 1 buys noise of scale L1, rho 1/2 that of scale L2."""
+    budget = Budget.pure(1) if power == 1 else Budget.zcdp(Fraction(1, 2))
+    return Terms(unit, budget).errors_scale(SCORED, Fraction(1)) ** power
 
 
 def draw_charged(unit: PrivacyUnit) -> float:
@@ -144,7 +172,11 @@ ZERO_MEAN, _ = rounded_rows(np.array([[2.0, -1.0, -1.0], [0.0, 3.0**0.5, -(3.0**
 SCORED = Marginals(DOMAIN, (("a",), ("b",)))
 PAIRS = literals(ITEMS, (1, 2), (1, 3), (2, 3))
 TWO_GROUPS = np.array([0, 0, 1], dtype=np.int32)
-SCORE = L1Error(np.array([1.0, 0, 0.5, 1, 0]), np.array([1.0, 0.5]), np.zeros(2))
+ANY_UNIT = PrivacyUnit(ADD_REMOVE, Contribution(TABLE, 2))
+SCORE = L1Error(np.array([2.0, 0, 2.0, 0, 0]), np.array([1.0, 0.5]), np.zeros(2))
+LINEAR = Products(DOMAIN, (Product(("b",), (PREFIX,)), Product(("a", "b"), (np.array([[1, -1], [1, 1]]), PREFIX))), 3)
+LINEAR_SCORE = LinearL1Error(np.zeros(9), np.array([3.0, 1.0]), np.array([0.0, 4.0]))
+FAMILIES = Marginals(DOMAIN, (("a", "b"), ("a", "b"), ("a",)))
 CASES = [
     *measured("marginals", TABLE, 2, Marginals(DOMAIN, (("a",), ("a", "b"), ("b",)))),
     *measured("the number of rows", TABLE, 2, Marginals(DOMAIN, ((),)), ADD_REMOVE),
@@ -187,7 +219,16 @@ CASES = [
               ClippedSums.of(literals(ONE_HOT, (1, 3), (1, 4), (2, 3), (2, 4)), [1], norm=1)),
     *measured("sums clipped in L1", BASKETS, 3, ClippedSums.of(PAIRS, [1], norm=1), ADD_REMOVE),
     *measured("sums of weights that rise with k", BASKETS, 3, ClippedSums(PAIRS, np.array([[0, 1, 2, 7]])), ADD_REMOVE),
-    Case("a score", TABLE, 2, SCORED, partial(scores_moved, SCORED, SCORE), SCORE.sensitivity, (ADD_REMOVE,)),
+    Case("a score", TABLE, 2, SCORED, partial(scores_moved, SCORED, SCORE), partial(score_charged, SCORED, SCORE)),
+    *[Case(f"a score of {name}", TABLE, 2, Marginals(DOMAIN, tuple(cliques_of(candidates))),
+           partial(scores_moved, candidates, score), partial(score_charged, candidates, score), reached)
+      for name, candidates, score, reached in (
+          ("linear queries", LINEAR, LINEAR_SCORE, (ADD_REMOVE,)),
+          ("R", FAMILIES, RScore(("a", "b", "a")), ()),
+          ("mutual information", FAMILIES, MutualInformation(("a", "b", "a")), ()),
+      )],
+    Case("L1 of errors", TABLE, 2, SCORED, partial(errors_moved, 1), partial(errors_charged, 1)),
+    Case("L2 of errors", TABLE, 2, SCORED, partial(errors_moved, 2), partial(errors_charged, 2)),
 ]  # fmt: skip
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -275,6 +316,12 @@ PLANTED = [
     (sensitivity, "_twice_if_replaced", lambda amount, unit: amount, "L2 of clipped sums of a table", REPLACE),
     (sensitivity, "largest_clipped", of_one_query, "L2 of sums of weights that rise with k", ADD_REMOVE),
     (sensitivity, "_of_one_record", of_the_largest_group, "L2 of clipped sums of two groups", ADD_REMOVE),
+    (l1_scores, "marginal_l1_sensitivity", lambda unit: unit.contribution.bound, "a score", REPLACE),
+    (l1_scores, "largest_l1_of", lambda term: term.weight, "a score of linear queries", ADD_REMOVE),
+    (dependence, "_g", lambda count: Decimal(0), "a score of mutual information", ADD_REMOVE),
+    (RScore, "sensitivity", lambda *_: GRID, "a score of R", REPLACE),
+    (terms, "marginal_l1_sensitivity", lambda unit: 1, "L1 of errors", ADD_REMOVE),
+    (terms, "marginal_l1_sensitivity", lambda unit: unit.contribution.bound, "L2 of errors", REPLACE),
     (Terms, "retain_amount", lambda self, slope, total, gaps: slope / total, "the loss of a bit, table", ADD_REMOVE),
     (Terms, "draw_range", lambda self, slope, total: slope / total, "a draw, baskets", REPLACE),
 ]  # fmt: skip

@@ -114,6 +114,29 @@ def marginal_noise(
     return draws, math.sqrt(factor * (2 if currency is Currency.GDP else 1)) * rows
 
 
+ERROR_SCALE = 50  # Steps of 1/256 counts.
+
+
+def error_noise(currency: Currency, neighbours: Neighbours, rows: int, errors: int) -> NDArray[np.float64]:
+    """Noise of as many L1 errors in one call, in steps of 1/256, for a budget that buys the scale ``ERROR_SCALE``.
+
+    A unit moves each of the c errors by d = f r counts, 256 f r steps, f = 1 or 2: L1 is c d, the square of L2 c d^2.
+    """
+    domain = Domain.of({"x": 2})
+    table = TinyTable(domain, np.zeros((6, 1), dtype=np.int64), rows)
+    moved = 256 * rows * (2 if neighbours is REPLACE else 1)
+    squares = Fraction(errors * moved**2, ERROR_SCALE**2)
+    cost = {Currency.PURE: Fraction(errors * moved, ERROR_SCALE), Currency.ZCDP: squares / 2, Currency.GDP: squares}
+    private = private_statistics(
+        table,
+        Budget(currency, cost[currency]),
+        neighbours=neighbours,
+        units=6 // rows if neighbours is REPLACE else None,
+    )
+    asked = Marginals(domain, (("x",),) * errors)
+    return (private.measure_errors(asked, np.zeros(asked.size), Fraction(1)).values - 6) * 256
+
+
 def conjunction_noise(currency: Currency, rows: int, count: int) -> tuple[NDArray[np.float64], float]:
     """Noise of ``count`` copies of one conjunction of a table: a unit moves each by ``rows``; the budget is count."""
     view = BinaryView.one_hot(Domain.of({"a": 2, "b": 2}))

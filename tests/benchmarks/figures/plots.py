@@ -17,7 +17,7 @@ from tests.benchmarks.figures.points import BASELINE, MEASURED, PUBLISHED, Point
 from tests.benchmarks.figures.tables import names
 
 # Text stays text, and nothing in a file depends on the day or on luck: a plot changes only where its points do.
-_STYLE = {"svg.fonttype": "none", "svg.hashsalt": "figures", "font.size": 8.0}
+STYLE = {"svg.fonttype": "none", "svg.hashsalt": "figures", "font.size": 8.0}
 # A series has one colour in every plot.
 _COLOURS = {
     "dual_query": "C0", "dual_query (paper)": "C9", "dqrs": "C1", "fem": "C2", "sep_fem": "C8", "gaussian": "C4",
@@ -34,16 +34,16 @@ def draw(panel: Mapping[str, Any], path: Path) -> None:
     kinds = [("max", "largest error"), ("mean", "mean error")]
     if panel["runtime"]:
         kinds.append(("cpu_seconds", "CPU seconds of a run"))
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(_WIDTH * len(kinds), _HEIGHT), layout="constrained")
         plots = figure.subplots(1, len(kinds))
         for axes, (field, label) in zip(plots, kinds, strict=True):
             _plot(axes, points, field)
             axes.set(xlabel=panel["x"], ylabel=label, yscale="log")
-            _plain_digits(axes.yaxis)
+            plain_digits(axes.yaxis)
             if panel["logarithmic"]:
                 axes.set_xscale("log")
-                _plain_digits(axes.xaxis)
+                plain_digits(axes.xaxis)
             axes.grid(visible=True, linewidth=0.3)
         handles, labels = plots[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
@@ -51,7 +51,7 @@ def draw(panel: Mapping[str, Any], path: Path) -> None:
         figure.savefig(path, format="svg", metadata={"Date": None})
 
 
-def _plain_digits(axis: Axis) -> None:
+def plain_digits(axis: Axis) -> None:
     """Of a logarithmic axis: 0.01 takes a tenth of the bytes and the time of a typeset power of ten."""
     axis.set_major_formatter(FuncFormatter(_digits))
     axis.set_minor_formatter(FuncFormatter(_digits) if _decades(axis) < _LABEL_ALL_BELOW else NullFormatter())

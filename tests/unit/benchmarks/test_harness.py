@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -13,10 +14,10 @@ import pytest
 
 from tests.benchmarks import __main__ as command
 from tests.benchmarks import harness
-from tests.benchmarks.case import Target, load_case
+from tests.benchmarks.case import Peer, Target, load_case
 from tests.benchmarks.generated import kept
 from tests.benchmarks.harness import Processes, run_case, store
-from tests.benchmarks.measured import WORK
+from tests.benchmarks.measured import PEER, WORK
 from tests.benchmarks.provenance import commit, digest
 from tests.benchmarks.table import table
 from tests.support import toy_benchmark as toy
@@ -65,6 +66,34 @@ def test_a_case_that_is_not_run_cold_apart_runs_once_a_seed(data: Path, monkeypa
     result = run_case("toy", "tests.support.toy_benchmark", data)
     assert roles == [WORK]
     assert result["cold_cpu_seconds"] == result["cpu_seconds"] >= toy.OWN + toy.CHILD + toy.COMPILING - TICK
+
+
+def test_a_peer_has_figures_and_seeds_of_its_own(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def runs(self: Processes, role: str, seed: int) -> tuple[dict[str, float], dict[str, Any]]:
+        times = {"cpu_seconds": 1.0, "wall_seconds": 1.0, "process_cpu_seconds": 1.0, "peak_rss_mb": 1.0}
+        return times, ({"loss": 7.0 + seed} if role == PEER else {"error": {"max": 1}, "baselines": {}, "facts": {}})
+
+    peer = Peer("other", lambda state: state, figures=lambda made: {}, seeds=(2, 4))
+    monkeypatch.setattr(Processes, "run", runs)
+    monkeypatch.setattr(harness, "load_case", lambda module: replace(toy.CASE, peer=peer))
+    found = run_case("toy", "tests.support.toy_benchmark", data)["peer"]
+    assert found == {
+        "name": "other",
+        "cpu_seconds": 1,
+        "wall_seconds": 1,
+        "process_cpu_seconds": 1,
+        "peak_rss_mb": 1,
+        "loss": 10,
+    }
+
+
+def test_a_peer_that_is_missing_is_named_and_ours_runs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = Peer("absent", lambda state: state, missing=lambda: "peer not installed: run make peers")
+    monkeypatch.setattr(harness, "load_case", lambda module: replace(toy.CASE, cold=False, seeds=(1,), peer=peer))
+    found = run_case("toy", "tests.support.toy_benchmark", data)
+    assert found["peer"] == {"name": "absent", "missing": "peer not installed: run make peers"}
+    assert found["cpu_seconds"] > 0
+    assert "peer absent       peer not installed: run make peers" in re.sub(" +(?=peer not)", "       ", table(found))
 
 
 def test_memory_is_that_of_the_whole_tree(result: dict[str, Any]) -> None:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.evaluation import baselines, errors, relative_entropy
+from dpcore.evaluation import baselines, errors, exact_answers, normalised_error, relative_entropy, workload_error
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.queries import Conjunctions, Marginals, Parities
+from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.workload import Workload
 from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 2, "c": 3})
@@ -72,3 +74,56 @@ def test_relative_entropy_by_hand() -> None:
     assert relative_entropy(np.array([2, 2, 0]), np.array([1.0, 1.0, 2.0])) == pytest.approx(math.log(2))
     assert relative_entropy(np.array([3, 1]), np.array([30.0, 10.0])) == pytest.approx(0.0)
     assert relative_entropy(np.array([1, 1]), np.array([1.0, 0.0])) == math.inf
+
+
+LINEAR = range_marginals(DOMAIN, [("b", "c"), ("c",)], {"c": prefix(3)})
+
+
+def test_exact_answers_of_products_are_sums_of_rows_by_hand() -> None:
+    found = exact_answers(TinyTable(DOMAIN, CODES), LINEAR)
+    assert found.dtype == np.int64
+    assert found.tolist() == [1, 1, 1, 0, 1, 3, 1, 2, 4]  # b = 0: c is 0; b = 1: c is 1, 2, 2.
+
+
+def test_baselines_of_products_are_those_of_the_marginals_behind_them() -> None:
+    table = TinyTable(DOMAIN, CODES)
+    found, cells = (baselines(queries, table, 4.0) for queries in (LINEAR, LINEAR.marginals))
+    for name in ("zeros", "uniform", "product"):
+        pairs, singles = LINEAR.marginals.split(cells[name])
+        assert np.allclose(found[name], np.concatenate([np.cumsum(pairs, axis=1).ravel(), np.cumsum(singles)]))
+
+
+def test_the_error_of_a_workload_by_hand() -> None:
+    """Definition 26: (1 / (k N)) sum of c_i |.|_1, without a half."""
+    exact = np.array([1, 1, 0, 2, 1, 1, 2])
+    answers = np.array([1.0, 0.0, 0.0, 4.0, 1.0, 1.0, 1.5])
+    assert workload_error(Workload(MARGINALS, np.ones(2)), answers, exact, 4.0) == pytest.approx((3 + 0.5) / (2 * 4))
+    weighted = Workload(MARGINALS, np.array([3.0, 0.5]))
+    assert workload_error(weighted, answers, exact, 4.0) == pytest.approx((3 * 3 + 0.5 * 0.5) / (2 * 4))
+
+
+def test_without_weights_the_error_of_marginals_is_twice_the_total_variation() -> None:
+    generator = np.random.default_rng(3)
+    exact, answers = generator.integers(0, 9, 7), generator.exponential(size=7)
+    found = workload_error(Workload(MARGINALS, np.ones(2)), answers, exact, 31.0)
+    assert found == pytest.approx(2 * (errors(MARGINALS, answers, exact, 31.0).total_variation or 0))
+
+
+def test_the_error_of_other_workloads_counts_terms_and_queries() -> None:
+    exact, answers = np.arange(9), np.arange(9) + np.array([1.0, 0, 0, 0, 0, -1, 0, 4, 0])
+    found = workload_error(Workload(LINEAR, np.array([1.0, 10.0])), answers, exact, 8.0)
+    assert found == pytest.approx((2 + 10 * 4) / (2 * 8))
+    conjunctions = Workload(Conjunctions.single_columns(BinaryView(2)), np.array([1.0, 3.0]))
+    assert workload_error(conjunctions, np.array([0.0, 5.0]), np.array([2, 4]), 8.0) == pytest.approx((2 + 3) / (2 * 8))
+
+
+def test_the_normalised_error_by_hand() -> None:
+    exact, answers = np.array([1, 1, 1, 0, 1, 3, 1, 2, 4]), np.array([0.0, 1, 1, 0, 1, 4, 1, 0, 4])
+    assert normalised_error(LINEAR, answers, exact) == pytest.approx((2 / (2 * 7) + 2 / (2 * 7)) / 2)
+    assert normalised_error(MARGINALS, np.zeros(7), np.array([1, 3, 0, 0, 2, 1, 1])) == 0.5
+    assert normalised_error(LINEAR, np.ones(9), np.zeros(9, dtype=np.int64)) == pytest.approx((6 + 3) / 4)
+
+
+def test_the_normalised_error_of_cells_is_their_total_variation() -> None:
+    exact, answers = np.array([1, 1, 0, 2, 1, 1, 2]), np.array([1.0, 0, 1, 2, 1, 0, 3])
+    assert normalised_error(MARGINALS, answers, exact) == errors(MARGINALS, answers, exact, 4.0).total_variation

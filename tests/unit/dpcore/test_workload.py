@@ -11,8 +11,20 @@ from hypothesis import strategies as st
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
-from dpcore.queries import Conjunctions, Marginals, Parities
-from dpcore.workload import Workload, all_k_way, cell_weights, conjunctive, downward_closure, explicit, skewed, target
+from dpcore.queries import Conjunctions, Marginals, Parities, Product, Products
+from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.workload import (
+    Workload,
+    all_k_way,
+    cell_weights,
+    conjunctive,
+    downward_closure,
+    explicit,
+    linear,
+    part_sizes,
+    skewed,
+    target,
+)
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4, "d": 5})
 WIDE = Domain.of({f"x{i}": 2 for i in range(200)})
@@ -119,3 +131,29 @@ def test_every_cell_has_the_weight_of_its_clique() -> None:
     assert cell_weights(made).tolist() == [2.0] * 3 + [0.5] + [3.0] * 6
     parities = Workload(Parities.of_sets(BinaryView(3), [[0], [1, 2]]), np.array([4.0, 1.0]))
     assert cell_weights(parities).tolist() == [4.0, 1.0]
+
+
+def test_a_term_of_products_has_one_weight() -> None:
+    """Also where two terms ask the same clique."""
+    queries = range_marginals(DOMAIN, [("b",), ("a", "b"), ("b",)], {"b": prefix(3)})
+    made = Workload(queries, np.array([2.0, 0.5, 7.0]))
+    assert part_sizes(queries) == (3, 6, 3)
+    assert cell_weights(made).tolist() == [2.0] * 3 + [0.5] * 6 + [7.0] * 3
+    assert linear(queries).weights.tolist() == [1.0] * 3
+    with pytest.raises(ValueError, match=r"want \(3,\)"):
+        Workload(queries, np.ones(12))
+
+
+ONES = np.ones((1, 3), dtype=np.int64)
+NOT_COUNTING = {
+    "a weight": Products(DOMAIN, (Product(("b",), (ONES,), 2),)),
+    "a denominator": Products(DOMAIN, (Product(("b",), (ONES,)),), 2),
+    "an entry of 2": Products(DOMAIN, (Product(("b",), (2 * ONES,)),)),
+    "a sign": Products(DOMAIN, (Product(("b",), (ONES,)), Product(("b",), (-ONES,)))),
+}
+
+
+@pytest.mark.parametrize("queries", NOT_COUNTING.values(), ids=NOT_COUNTING)
+def test_products_that_do_not_count_rows_are_no_workload(queries: Products) -> None:
+    with pytest.raises(ConfigError, match=r"a workload of products.*want"):
+        linear(queries)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 import jobs.answers_table
-from dpcore.domain import BinaryView
-from dpcore.queries import Conjunctions, Marginals
+from dpcore.domain import BinaryView, Domain
+from dpcore.queries import Conjunctions, Marginals, Queries
+from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.uncertainty import Answers, of_model
 from jobs.answers_table import query_texts, write_answers
-from pipelines.attributes import Attribute, Kind
+from pipelines.attributes import Attribute, Kind, days_since_epoch
 from pipelines.layout import BasketLayout, TableLayout
 from pipelines.schema import Schema
 
@@ -31,7 +34,7 @@ JOB = '"job & rank"'
 JOBS = ['"a=b"', "plain", '"say \\"x\\""', "__other__"]
 
 
-def texts(queries: Marginals | Conjunctions, layout: TableLayout | BasketLayout) -> list[str]:
+def texts(queries: Queries, layout: TableLayout | BasketLayout) -> list[str]:
     return [text for part in query_texts(queries, layout) for text in part.to_pylist()]
 
 
@@ -54,6 +57,68 @@ def test_literals_of_a_table_are_named_by_column_and_sign() -> None:
         f'sex=male & {JOB}="a=b"',
         f"age!=[30, 100] & {JOB}=__other__",
     ]
+
+
+def ranged(domain: Domain, clique: tuple[str, ...], **matrices: NDArray[np.int64]) -> list[str]:
+    return texts(range_marginals(domain, [clique], matrices), TABLE)
+
+
+def test_prefixes_name_their_upper_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    ages = ["age<30", "age<=100", "age=__null__"]
+    wanted = [f"sex={sex} & {age}" for sex, age in itertools.product(("female", "male"), ages)]
+    assert ranged(SCHEMA.domain, ("sex", "age"), age=prefix(3, 2)) == wanted
+    monkeypatch.setattr(jobs.answers_table, "_ROWS_AT_ONCE", 4)
+    assert ranged(SCHEMA.domain, ("sex", "age"), age=prefix(3, 2)) == wanted
+    assert texts(range_marginals(SCHEMA.domain, [(), ("age",)], {"age": prefix(3, 2)}), TABLE) == ["all", *ages]
+
+
+def test_ranges_name_both_ends() -> None:
+    edges = (10, 20, 30, 45)
+    ages = TableLayout("person", Schema((Attribute("age", Kind.INTEGER, edges=edges),)))
+    asked = range_marginals(ages.schema.domain, [("age",)], {"age": all_ranges(4, 3)})
+    starts = ["age<20", "age<30", "age<=45"]
+    assert texts(asked, ages) == [*starts, "age=[20, 30)", "age=[20, 45]", "age=[30, 45]", "age=__null__"]
+
+
+def test_ranges_of_values_name_the_values() -> None:
+    lines = [f"{JOB}={JOBS[0]}", f"{JOB}=plain", f"{JOB}={JOBS[2]}", f"{JOB}=__other__"]
+    from_first = [f"{JOB}<={label}" for label in JOBS[:3]]
+    assert ranged(SCHEMA.domain, ("job & rank",), **{"job & rank": prefix(4, 3)}) == [*from_first, lines[3]]
+    inner = [lines[1], f"plain<={JOB}<={JOBS[2]}", lines[2], lines[3]]
+    assert ranged(SCHEMA.domain, ("job & rank",), **{"job & rank": all_ranges(4, 3)}) == [*from_first, *inner]
+
+
+def test_the_identity_is_named_as_cells_are_and_other_rows_as_what_they_hold() -> None:
+    assert ranged(SCHEMA.domain, ("age",)) == texts(Marginals(SCHEMA.domain, (("age",),)), TABLE)
+    apart = np.array([[1, 0, 1], [0, 1, 1], [0, 0, 1]])
+    said = ["age=[0, 30) | age=__null__", "age=[30, 100] | age=__null__", "age=__null__"]
+    assert ranged(SCHEMA.domain, ("age",), age=apart) == said
+
+
+def test_signs_in_names_and_values_are_quoted_beside_signs() -> None:
+    pay = Attribute("pay<tax>", Kind.CATEGORICAL, values=("<50", "50", ">50"), other=False, null=False)
+    layout = TableLayout("person", Schema((pay,)))
+    asked = range_marginals(layout.schema.domain, [("pay<tax>",)], {"pay<tax>": all_ranges(3)})
+    name = '"pay<tax>"'
+    assert texts(asked, layout) == [
+        f'{name}<="<50"', f"{name}<=50", f'{name}<=">50"', f"{name}=50", f'50<={name}<=">50"', f"{name}=>50",
+    ]  # fmt: skip
+
+
+def test_days_are_named_as_days() -> None:
+    edges = tuple(days_since_epoch(date(2026, month, 1)) for month in (1, 2, 3))
+    layout = TableLayout("person", Schema((Attribute("day", Kind.DATE, edges=edges, null=False),)))
+    asked = range_marginals(layout.schema.domain, [("day",)], {"day": prefix(2)})
+    assert texts(asked, layout) == ["day<2026-02-01", "day<=2026-03-01"]
+
+
+def test_answers_of_products_are_of_kind_linear(tmp_path: Path) -> None:
+    queries = range_marginals(SCHEMA.domain, [("age",)], {"age": prefix(3, 2)})
+    write_answers(tmp_path / "linear.parquet", queries, of_model(np.arange(3.0)), TABLE)
+    rows = pq.read_table(tmp_path / "linear.parquet").to_pylist()
+    assert [(row["query"], row["kind"], row["answer"]) for row in rows] == [
+        ("age<30", "linear", 0.0), ("age<=100", "linear", 1.0), ("age=__null__", "linear", 2.0),
+    ]  # fmt: skip
 
 
 def test_items_of_baskets_are_numbers() -> None:

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.queries import Conjunctions, Marginals, Parities
+from dpcore.queries import Conjunctions, Marginals, Parities, Products
+from dpcore.queries.ranges import all_ranges, identity, prefix
 from dpcore.workload import conjunctive
 from jobs.config import Config, parse_config
 from jobs.public_files import PublicFiles
@@ -71,6 +72,52 @@ def test_skewed_marginals_depend_on_their_seed() -> None:
     assert len({str(cliques(seed)) for seed in range(8)}) > 1
 
 
+RANGED = TableLayout(
+    "person",
+    Schema(
+        (
+            Attribute("grade", Kind.CATEGORICAL, values=("A", "B", "C"), other=True),
+            Attribute("age", Kind.INTEGER, edges=(0, 18, 40, 65, 100)),
+            attribute("sex", 2),
+        )
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"order": 2},
+        {"order": 2, "target": "age"},
+        {"order": 2, "skewed": {"count": 9, "seed": 4}},
+        {"cliques": [{"attributes": ["sex", "age"], "weight": 2}, {"attributes": ["grade"]}]},
+    ],
+)
+def test_prefixes_and_ranges_take_the_place_of_codes(asked: dict[str, Any]) -> None:
+    """Only listed values and bins are in an order: other values and nulls are asked for alone."""
+    cells = workload_of(config({"marginals": asked}), RANGED)
+    made = workload_of(config({"marginals": asked | {"prefix": ["age"], "ranges": ["grade"]}}), RANGED)
+    assert isinstance(cells.queries, Marginals)
+    assert isinstance(made.queries, Products)
+    assert made.queries.domain == cells.queries.domain
+    assert tuple(term.clique for term in made.queries.terms) == cells.queries.cliques
+    assert made.weights.tolist() == cells.weights.tolist()
+    wanted = {"grade": all_ranges(5, 3), "age": prefix(5, 4), "sex": identity(2)}
+    for term in made.queries.terms:
+        for name, matrix in zip(term.clique, term.matrices, strict=True):
+            assert np.array_equal(matrix, wanted[name])
+
+
+def test_too_many_ranges_are_refused_before_they_are_made() -> None:
+    """1,001,000 ranges of 2,000 bins, and one more answer for nulls, times 100; a matrix of them is too large too."""
+    bins = Attribute("x", Kind.INTEGER, edges=tuple(range(2001)))
+    wide = TableLayout("u", Schema((bins, attribute("b", 100))))
+    with pytest.raises(DomainTooLargeError, match="the workload has 200,100,100 cells"):
+        workload_of(config({"marginals": {"order": 2, "ranges": ["x"]}}), wide)
+    with pytest.raises(ConfigError, match=r"workload: attribute 'x': a matrix of 2,001,001 rows.*want"):
+        workload_of(config({"marginals": {"order": 1, "ranges": ["x"]}}), wide)
+
+
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.integers(1, 6))
 def test_the_number_of_cells_is_that_of_all_cliques(sizes: list[int], order: int) -> None:
     assert _cells(sizes, order) == sum(prod(chosen) for chosen in combinations(sizes, order))
@@ -85,6 +132,8 @@ def test_a_workload_too_large_says_how_large_and_what_would_do() -> None:
 BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"marginals": {"order": 2, "attributes": ["a", "sexx"]}}, "table", "sexx"),
     ({"marginals": {"order": 5}}, "table", "order 5"),
+    ({"marginals": {"order": 2, "prefix": ["aa"]}}, "table", "unknown attribute 'aa'; want one of"),
+    ({"marginals": {"order": 2, "ranges": ["a", "zz"]}}, "table", "zz"),
     ({"marginals": {"order": 2, "target": "zz"}}, "table", "zz"),
     ({"marginals": {"cliques": [{"attributes": ["a", "a"]}]}}, "table", "repeats"),
     ({"conjunctions": {"count": 5, "order": 2, "attributes": ["a", "zz"]}}, "table", "zz"),

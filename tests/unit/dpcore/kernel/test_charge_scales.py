@@ -47,7 +47,8 @@ def test_a_selection_has_the_scale_of_its_scores_and_draws_have_none(budget: Bud
     private.select(MARGINALS, SCORE, SHARE)
     private.sample(COLUMNS, Fraction(1, 10), flat(5), 5, 6)
     private.retain(COLUMNS, np.array([0, 9]), Fraction(1, 10), flat(5, -2.0), 5)
-    assert [charge.scale for charge in private.charges] == [private.terms.select_scale(SCORE, SHARE), None, None]
+    scale = private.terms.select_scale(MARGINALS, SCORE, SHARE)
+    assert [charge.scale for charge in private.charges] == [scale, None, None]
 
 
 @every_currency

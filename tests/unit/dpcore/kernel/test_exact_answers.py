@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, IntegrityError
-from dpcore.exact_statistics import Contribution, Request, Shape
+from dpcore.exact_statistics import Contribution, QueryAnswers, Request, Shape
+from dpcore.kernel import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.exact_answers import LARGEST_ROWS, ExactAnswers
 from dpcore.kernel.memory import MemoryJournal
@@ -162,3 +163,81 @@ def test_baskets_have_no_products() -> None:
     strategy = Products(DOMAIN, (Product((), ()),))
     with pytest.raises(ConfigError, match="asked of baskets"):
         private_statistics(baskets, Budget.pure(1)).measure(strategy, Fraction(1))
+
+
+@pytest.fixture
+def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact_answers, "LARGEST_REQUEST", 6)
+    monkeypatch.setattr(exact_answers, "LARGEST_KEPT", 9)
+
+
+def asked(watched: WatchedStatistics) -> list[tuple[tuple[str, ...], ...]]:
+    """Cliques of each request so far, which are then forgotten."""
+    found = [request.queries.cliques for request in watched.requests]  # type: ignore[union-attr]
+    watched.requests.clear()
+    return found
+
+
+EVERY = Marginals(DOMAIN, (("a",), ("b",), ("a", "b"), ("a",), ()))
+
+
+def test_a_batch_of_tables_is_one_request() -> None:
+    watched = WatchedStatistics(TABLE)
+    ExactAnswers(watched).expect(EVERY)
+    assert asked(watched) == [(("a",), ("b",), ("a", "b"), ())]
+
+
+def test_tables_are_asked_for_in_bounded_requests_and_the_least_recently_used_dropped(small_memory: None) -> None:
+    watched = WatchedStatistics(TABLE)
+    exact = ExactAnswers(watched)
+    wanted = TABLE.aggregate(QueryAnswers(EVERY)).tolist()
+    assert exact.of(EVERY).tolist() == wanted
+    assert asked(watched) == [(("a",), ("b",)), (("a", "b"),), ((),)]  # 2 + 3, 6, 1 cells; 6 + 1 are kept.
+    assert exact.of(EVERY).tolist() == wanted
+    assert asked(watched) == [(("a",), ("b",))]  # 6 + 1 came first from memory; then ("a", "b") is dropped.
+    assert exact.of(A).tolist() == wanted[:2]
+    assert asked(watched) == []
+    assert exact.of(B).tolist() == wanted[2:5]
+    assert exact.of(EVERY).tolist() == wanted
+    assert asked(watched) == [(("a", "b"),)]
+
+
+@pytest.mark.parametrize("request_cells", [1, 4, 100])
+@pytest.mark.parametrize("kept", [0, 1, 5, 100])
+def test_bounds_on_memory_change_no_answer(monkeypatch: pytest.MonkeyPatch, request_cells: int, kept: int) -> None:
+    monkeypatch.setattr(exact_answers, "LARGEST_REQUEST", request_cells)
+    monkeypatch.setattr(exact_answers, "LARGEST_KEPT", kept)
+    watched = WatchedStatistics(TABLE)
+    exact = ExactAnswers(watched)
+    terms = tuple(Product(clique, tuple(np.eye(size, dtype=int) for size in DOMAIN.shape(clique)))
+                  for clique in EVERY.cliques)  # fmt: skip
+    exact.expect(EVERY)
+    for queries in (EVERY, Products(DOMAIN, terms), EVERY, B, EVERY):
+        answers = TABLE.aggregate(QueryAnswers(EVERY if isinstance(queries, Products) else queries))
+        assert exact.of(queries).tolist() == answers.tolist()
+        assert exact._kept == sum(table.size for table in exact._tables.values()) <= kept
+    assert exact.counted(EVERY).units == 4
+    for cliques in asked(watched):
+        assert len(cliques) == 1 or sum(DOMAIN.size(clique) for clique in cliques) <= request_cells
+
+
+def test_no_more_is_announced_than_can_be_kept(small_memory: None) -> None:
+    watched = WatchedStatistics(TABLE)
+    exact = ExactAnswers(watched)
+    exact.expect(EVERY.only([("a",), ("b",), ("a", "b")]))
+    assert asked(watched) == [(("a",), ("b",))]
+    exact.expect(Marginals(Domain.of({"c": 10}), (("c",),)))
+    assert asked(watched) == []
+
+
+def test_kept_tables_are_no_views_of_their_batch() -> None:
+    exact = ExactAnswers(TABLE)
+    exact.expect(EVERY)
+    assert all(table.base is None for table in exact._tables.values())
+
+
+def test_tables_that_changed_in_the_meantime_are_refused(small_memory: None) -> None:
+    exact = ExactAnswers(Wrong(lambda answers: answers + 1, first=3))
+    exact.of(EVERY)
+    with pytest.raises(IntegrityError, match="differ in their number of rows"):
+        exact.of(EVERY)

@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from dpcore.domain import Domain
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of, epsilon_of_zcdp
@@ -16,6 +17,7 @@ from dpcore.kernel.renyi import Event, Loss, divergence, epsilon_of_events
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.kernel.terms import Terms
+from dpcore.queries import Marginals
 from tests.support.private import ADD_REMOVE
 
 EPSILONS = [1e-4, 0.05, 0.7, 3.0, 12.0]
@@ -104,10 +106,10 @@ def test_permute_and_flip_is_pure_but_of_more_range_than_its_epsilon() -> None:
 
 
 def test_a_selection_has_the_range_that_its_scale_gives_it() -> None:
-    score = L1Error(np.zeros(2), np.ones(1), np.zeros(1))
+    score, asked = L1Error(np.zeros(2), np.ones(1), np.zeros(1)), Marginals(Domain.of({"a": 2}), (("a",),))
     unit = PrivacyUnit(ADD_REMOVE, Contribution(Shape.TABLE, 1))
     for budget in (Budget.zcdp(1), Budget.gdp(1)):
         terms = Terms(unit, budget)
-        true = 2 * score.sensitivity(unit) / terms.select_scale(score, Fraction(1, 3))
+        true = 2 * score.sensitivity(asked, unit) / terms.select_scale(asked, score, Fraction(1, 3))
         assert true <= float(terms.selected(Fraction(1, 3)).size) == pytest.approx(true, rel=1e-8)
     assert math.isfinite(divergence(Loss.PURE, 300.0, 500.0))

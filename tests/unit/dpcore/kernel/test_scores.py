@@ -11,11 +11,13 @@ from dpcore.exact_statistics import Contribution, QueryAnswers, Shape
 from dpcore.kernel.scores import GRID, L1Error
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.queries import Marginals
+from tests.support.candidates import tables_of
 from tests.support.private import REPLACE
 from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 QUERIES = Marginals(DOMAIN, (("a",), ("a", "b"), ("b",)))
+ONE_ROW = PrivacyUnit(Neighbours.ADD_REMOVE_UNIT, Contribution(Shape.TABLE, 1))
 CODES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), max_size=6)
 ESTIMATES = st.lists(st.floats(-50, 50), min_size=11, max_size=11)
 
@@ -35,7 +37,7 @@ def test_a_score_is_the_weighted_distance_less_the_penalty_up_to_the_grid(
     codes: list[tuple[int, int]], estimate: list[float], weights: list[float], penalties: list[float]
 ) -> None:
     score = L1Error(np.array(estimate), np.array(weights), np.array(penalties))
-    found = score.scores(QUERIES, exact(codes))
+    found = score.scores(QUERIES, ONE_ROW, tables_of(QUERIES, exact(codes)))
     assert found.dtype == np.int64
     tables = QUERIES.split(np.abs(exact(codes) - estimate))
     for index, table in enumerate(tables):
@@ -62,8 +64,10 @@ def test_no_unit_moves_a_score_further(
 ) -> None:
     score = L1Error(np.array(estimate), np.array(weights), np.zeros(3))
     changed = before + other if neighbours is REPLACE else before
-    change = score.scores(QUERIES, exact(before + unit)) - score.scores(QUERIES, exact(changed))
-    allowed = score.sensitivity(PrivacyUnit(neighbours, Contribution(Shape.TABLE, 3), 9))
+    protected = PrivacyUnit(neighbours, Contribution(Shape.TABLE, 3), 9)
+    sides = (tables_of(QUERIES, exact(codes)) for codes in (before + unit, changed))
+    new, old = (score.scores(QUERIES, protected, tables) for tables in sides)
+    change, allowed = new - old, score.sensitivity(QUERIES, protected)
     assert np.abs(change).max() <= allowed
 
 
@@ -74,8 +78,8 @@ def test_the_sensitivity_is_reached(neighbours: Neighbours, step: int) -> None:
     score = L1Error(estimate, np.ones(3), np.zeros(3))
     unit = PrivacyUnit(neighbours, Contribution(Shape.TABLE, 3), 9)
     before = exact([(0, 0)] * 3 if neighbours is REPLACE else [])
-    change = score.scores(QUERIES, exact([(1, 0)] * 3)) - score.scores(QUERIES, before)
-    assert np.abs(change).max() == score.sensitivity(unit) == step * GRID * GRID
+    new, old = (score.scores(QUERIES, unit, tables_of(QUERIES, side)) for side in (exact([(1, 0)] * 3), before))
+    assert np.abs(new - old).max() == score.sensitivity(QUERIES, unit) == step * GRID * GRID
 
 
 @pytest.mark.parametrize(
@@ -112,16 +116,16 @@ def test_parts_that_do_not_fit_the_candidates_are_refused(
     estimate: NDArray[np.float64], weights: NDArray[np.float64], penalties: NDArray[np.float64]
 ) -> None:
     with pytest.raises(ValueError, match="of a score"):
-        L1Error(estimate, weights, penalties).check(QUERIES)
+        L1Error(estimate, weights, penalties).check(QUERIES, ONE_ROW)
 
 
 def test_the_largest_parts_that_are_allowed_overflow_nothing() -> None:
     estimate = np.array([2.0**44, 0, *[0] * 6, 2.0**43, -(2.0**43), 0])
     score = L1Error(estimate, np.array([1e-9, 1, 1]), np.array([-(2.0**44), 2.0**44, -(2.0**44)]))
-    score.check(QUERIES)
+    score.check(QUERIES, ONE_ROW)
     rows = np.zeros(11, dtype=np.int64)
     rows[[1, 2, 8]] = 2**44
-    first, second, third = score.scores(QUERIES, rows).tolist()
+    first, second, third = score.scores(QUERIES, ONE_ROW, tables_of(QUERIES, rows)).tolist()
     assert first == GRID * 3 * 2**44
     assert second == 0
     assert third == GRID * GRID * 2 * 2**44

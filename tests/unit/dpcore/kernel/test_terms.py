@@ -136,7 +136,7 @@ def test_scales_follow_the_declared_contribution(neighbours: Neighbours, factor:
     assert gdp.measure_scale(queries, half) == pytest.approx(2 * math.sqrt(factor) * bound)
     assert zcdp.measure_scale(queries, half) == pytest.approx(math.sqrt(2 * factor) * bound)
     step = factor * bound * GRID**2
-    assert pure.select_scale(score, half) == 4 * step  # epsilon = 2 step / scale.
-    assert zcdp.select_scale(score, half) == pytest.approx(step)  # rho = (2 step / scale)^2 / 8.
+    assert pure.select_scale(queries, score, half) == 4 * step  # epsilon = 2 step / scale.
+    assert zcdp.select_scale(queries, score, half) == pytest.approx(step)  # rho = (2 step / scale)^2 / 8.
     # mu = 2 Phi^-1(1 / (1 + exp(-step / scale))).
-    assert gdp.select_scale(score, half) == pytest.approx(step / logit(ndtr(math.sqrt(0.5) / 2)))
+    assert gdp.select_scale(queries, score, half) == pytest.approx(step / logit(ndtr(math.sqrt(0.5) / 2)))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import pytest
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.exact_statistics import QueryAnswers
+from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.measurement import GRID_BITS, Noise, mean_absolute_noise, noise_stddev
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS, Gaussian, Laplace
-from dpcore.queries import Conjunctions, Marginals
+from dpcore.queries import Conjunctions, Marginals, Products
+from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit
 from tests.support.private import REPLACE, NoStatistics, WatchedStatistics, private_statistics
 from tests.support.tiny_statistics import TinyTable
@@ -23,6 +25,8 @@ DOMAIN = Domain.of({"a": 2, "b": 8})
 TABLE = TinyTable(DOMAIN, np.random.default_rng(0).integers(0, [2, 8], (50, 2)))
 WEIGHTED = explicit(DOMAIN, {("a",): 1.0, ("b",): 3.0, ("a", "b"): 1.0})
 COLUMNS = conjunctive(Conjunctions.single_columns(BinaryView.one_hot(DOMAIN)))
+RANGED = range_marginals(DOMAIN, [("b",), ("a",), ("a", "b")], {"a": all_ranges(2), "b": prefix(8)})
+LINEAR = Workload(RANGED, np.array([1.0, 0.5, 3.0]))
 GENERATOR = np.random.default_rng(0)
 LAPLACE, GAUSSIAN, ROUNDED = (Laplace(), Budget.pure(1)), (Gaussian(), Budget.zcdp(1)), (Gaussian(), Budget.gdp(1))
 EACH = pytest.mark.parametrize(
@@ -41,6 +45,50 @@ def test_the_scales_are_those_of_the_best_split() -> None:
         release = mechanism.run(private, WEIGHTED, generator=GENERATOR)
         found = [measured.scale for measured in release.measurements]
         assert np.allclose(found, [scale(share) for share in shares / shares.sum()], rtol=1e-9)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_terms_of_products_share_by_their_own_sensitivity(replaced: bool) -> None:
+    """Prefixes of 8 codes: a column of up to 8 ones; ranges of 2: one of two ones; with their Kronecker product."""
+    weights, sizes = np.array([1.0, 0.5, 3.0]), np.array([8, 3, 24])
+    l1 = np.array([8, 2, 16]) * (1 + replaced)
+    squared = np.array([8, 2, 16])
+    if replaced:  # Twice that, less twice the least inner product of two columns: 1 everywhere.
+        squared = 2 * squared - 2
+    for (mechanism, budget), energy, scale in (
+        (LAPLACE, ((weights * l1) ** 2 * sizes) ** (1 / 3), lambda share: l1 / share),
+        (GAUSSIAN, weights * np.sqrt(squared * sizes), lambda share: np.sqrt(squared / (2 * share))),
+        (ROUNDED, weights * np.sqrt(squared * sizes), lambda share: np.sqrt(squared / share)),
+    ):
+        options: dict[str, Any] = {"neighbours": REPLACE, "units": 50} if replaced else {}
+        release = mechanism.run(private_statistics(TABLE, budget, **options), LINEAR, generator=GENERATOR)
+        found = np.array([measured.scale for measured in release.measurements])
+        assert np.allclose(found, scale(energy / energy.sum()), rtol=1e-6)
+        terms = [measured.queries.terms for measured in release.measurements if isinstance(measured.queries, Products)]
+        assert isinstance(LINEAR.queries, Products)
+        assert terms == [(term,) for term in LINEAR.queries.terms]
+
+
+@EACH
+def test_no_other_split_between_terms_has_a_smaller_error(mechanism: Laplace | Gaussian, budget: Budget) -> None:
+    """Weighted squared error of the released answers; a split that leaves sensitivities out is worse."""
+    private = private_statistics(TABLE, budget)
+    assert isinstance(LINEAR.queries, Products)
+    parts = [Products(DOMAIN, (term,)) for term in LINEAR.queries.terms]
+
+    def error(shares: list[float]) -> float:
+        scales = [private.terms.measure_scale(part, Fraction(one)) for part, one in zip(parts, shares, strict=True)]
+        sizes = np.array([part.size for part in parts])
+        return float((LINEAR.weights**2 * sizes * np.square(scales)).sum())
+
+    chosen = [step.share for step in mechanism.plan(private.terms, LINEAR).steps]
+    best, steps = error(chosen), (0.98, 1.02)
+    for one, factor in product(range(3), steps):
+        moved = [share * (factor if place == one else 1.0) for place, share in enumerate(chosen)]
+        assert error([share / sum(moved) for share in moved]) > best
+    power = 2 / 3 if private.terms.noise is Noise.LAPLACE else 1.0
+    blind = (LINEAR.weights * np.sqrt([8, 3, 24])) ** power
+    assert error((blind / blind.sum()).tolist()) > 1.02 * best
 
 
 @EACH
@@ -83,19 +131,20 @@ def test_conjunctions_are_one_vector(mechanism: Laplace | Gaussian, budget: Budg
 
 
 def test_without_noise_the_answers_are_exact() -> None:
-    for workload in (WEIGHTED, COLUMNS):
+    for workload in (WEIGHTED, COLUMNS, LINEAR):
         release = Laplace().run(private_statistics(TABLE, Budget.pure(10**9)), workload, generator=GENERATOR)
-        assert np.array_equal(release.answers.values, TABLE.aggregate(QueryAnswers(workload.queries)))
+        assert np.array_equal(release.answers.values, exact_answers(TABLE, workload.queries))
 
 
-def test_one_pass_over_the_data_answers_all() -> None:
+@pytest.mark.parametrize("workload", [WEIGHTED, LINEAR], ids=["marginals", "products"])
+def test_one_pass_over_the_data_answers_all(workload: Workload) -> None:
     statistics = WatchedStatistics(TABLE)
-    Laplace().run(private_statistics(statistics, Budget.pure(1)), WEIGHTED, generator=GENERATOR)
+    Laplace().run(private_statistics(statistics, Budget.pure(1)), workload, generator=GENERATOR)
     assert len(statistics.requests) == 1
 
 
 @EACH
-@pytest.mark.parametrize("workload", [WEIGHTED, COLUMNS], ids=["marginals", "conjunctions"])
+@pytest.mark.parametrize("workload", [WEIGHTED, COLUMNS, LINEAR], ids=["marginals", "conjunctions", "products"])
 def test_the_plan_tells_noise_and_cost(mechanism: Any, budget: Budget, workload: Workload) -> None:
     private = private_statistics(TABLE, budget)
     plan = mechanism.plan(private.terms, workload)

@@ -14,6 +14,7 @@ from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.popularity import noisy_popularity
 from dpcore.mechanisms.totals import row_total, total_share
 from dpcore.queries import Conjunctions, Marginals, UnitCount
+from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.workload import Workload, all_k_way, conjunctive
 from tests.support.private import REPLACE, NoStatistics, private_statistics
 from tests.support.tiny_statistics import TinyBaskets, TinyTable
@@ -43,6 +44,16 @@ def test_a_table_without_noise_is_the_product_of_its_marginals(options: dict[str
     a, b = (np.bincount(CODES[:, axis], minlength=DOMAIN.sizes[axis]) / 60 for axis in (0, 1))
     assert found.total == pytest.approx(60)
     assert np.allclose(found.answer(PAIRS.queries), 60 * np.outer(a, b).ravel())
+
+
+def test_products_of_a_table_are_sums_of_products_of_its_marginals() -> None:
+    """Only attributes that a term names are measured."""
+    queries = range_marginals(DOMAIN, [("a", "b"), ("b",)], {"b": prefix(4, 3)})
+    found = model_of(TABLE, Workload(queries, np.array([1.0, 5.0])))
+    assert found.domain == DOMAIN.project(["a", "b"])
+    a, b = (np.bincount(CODES[:, axis], minlength=DOMAIN.sizes[axis]) / 60 for axis in (0, 1))
+    below = np.array([b[0], b[:2].sum(), b[:3].sum(), b[3]])
+    assert np.allclose(found.answer(queries), 60 * np.concatenate([np.outer(a, below).ravel(), below]))
 
 
 def test_conjunctions_of_a_table_use_its_groups_and_keep_its_names() -> None:

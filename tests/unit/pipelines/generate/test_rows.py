@@ -22,6 +22,8 @@ from pipelines.generate.rows import rows_table, write_rows
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema
 from pipelines.source import open_source
+from tests.support.graphical_models import random_model
+from tests.support.graphs import GraphShape
 
 SCHEMA = Schema(
     (
@@ -99,6 +101,21 @@ def test_a_table_reads_back_as_the_codes_that_were_sampled(tmp_path: Path) -> No
 def test_a_model_of_some_attributes_writes_their_columns(tmp_path: Path) -> None:
     write_rows(UniformTable(SCHEMA.domain.project(["age", "day"])), 10, TABLE, tmp_path, seed=1)
     assert pq.read_table(tmp_path).column_names == ["person", "years", "day"]
+
+
+def test_the_blocks_of_a_graphical_model_are_one_rounding(tmp_path: Path) -> None:
+    """Its counts are next to their expectation in the whole, which blocks that know nothing of each other miss."""
+    model = random_model(GraphShape(SCHEMA.domain, (("sex", "age"), ("age", "day"))), 2)
+    write_rows(model, 5_000, TABLE, tmp_path, seed=5, block=100)
+    tables = Marginals(SCHEMA.domain, (("sex",), ("age",), ("day",)))
+    error = np.array(exact(tmp_path, TABLE, tables)) - 5_000 * model.answer(tables) / model.total
+    assert np.abs(error).max() < 3
+    blocks = model.row_blocks(5_000, 100, np.random.default_rng(np.random.SeedSequence(5)))
+    written = np.concatenate([rows.codes for rows in blocks])
+    files = sorted(tmp_path.glob("*.parquet"))
+    assert len(files) == 50
+    sexes = np.concatenate([np.array(pq.read_table(path).column("sex").to_pylist()) for path in files])
+    assert sexes.tolist() == SCHEMA.attributes[0].decode(written[:, 0]).to_pylist()
 
 
 def test_baskets_read_back_as_they_were_sampled(tmp_path: Path) -> None:

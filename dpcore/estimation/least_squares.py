@@ -1,0 +1,131 @@
+"""Local least squares: the answers of each part of a workload from what was measured for it alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.measurement import Measurement, Noise, mean_absolute_noise, noise_stddev
+from dpcore.queries import Marginals, Products
+from dpcore.uncertainty import CONFIDENCE, Answers, half_width
+
+Factors = Sequence[NDArray[np.float64]]
+
+_LEAST = 1e-9  # Counts: noise below it is as good as none, and its square would be lost.
+_ONE = 1 - 1e-9  # A row whose largest entry is this part of its norm has one entry.
+
+
+def local_least_squares(measured: Sequence[tuple[Measurement, Factors]]) -> Answers:
+    """(R_1 x ... x R_k) y for each measurement y, one after another, with the interval of each answer.
+
+    measured: With each measurement its R_i, float64 [m_i, p_i] with prod p_i values; none for the values themselves.
+        For R_i = W_i A_i^+ and y = (A_1 x ... x A_k) x + noise the answers are the best linear unbiased ones of
+        (W_1 x ... x W_k) x from y.
+
+    An answer r'y has standard deviation |r|_2 times that of one value, and an interval |r|_2 times as wide. Where it
+    sums up several values, that is at least the interval of a normal (Gaussians) or Laplace variable of its standard
+    deviation, and a step of the grid of the noise is added on each side. A sum of Laplaces is nearer to a normal than
+    one of them is, so that its interval is a little wide: at worst it covers 96.6 % where 95 % are asked.
+
+    Source: thesis of McKenna (2022), section 3.9, case 3, by Algorithm 1.
+    """
+    parts = [_part(measurement, factors) for measurement, factors in measured]
+    values, stddev, widths = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+    return Answers(values, stddev, values - widths, values + widths, measured=True)
+
+
+def kronecker_times(factors: Factors, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(R_1 x ... x R_k) values, one factor at a time: float64 [prod of rows].
+
+    Source: thesis of McKenna (2022), Algorithm 1.
+    """
+    answers = np.asarray(values).reshape([factor.shape[1] for factor in factors])
+    for axis, factor in enumerate(factors):
+        answers = np.moveaxis(np.tensordot(factor, answers, axes=(1, axis)), 0, axis)
+    return answers.ravel()
+
+
+def total_factors(queries: Marginals | Products) -> Factors | None:
+    """Rows T_i, float64 [1, p_i], whose Kronecker product takes exact answers of one term or clique to the row total.
+
+    The one of least variance, 1' A^+; None where the total is no linear function of the answers.
+    """
+    if isinstance(queries, Marginals):
+        return [np.ones((1, size)) for size in queries.domain.shape(queries.cliques[0])]
+    (term,) = queries.terms
+    factors = [np.full((1, 1), queries.denominator / term.weight)]
+    for matrix in term.matrices:
+        factor = np.ones((1, matrix.shape[1])) @ np.linalg.pinv(matrix.astype(np.float64))
+        if not np.allclose(factor @ matrix, 1.0, atol=1e-6):
+            return None
+        factors.append(factor)
+    return factors
+
+
+def row_total(measurements: Sequence[Measurement]) -> float:
+    """Rows of the table, from all measurements that tell them, weighted by their precision.
+
+    measurements: Each of one clique or of products of one term.
+
+    Raises ValueError where none tells the total.
+    """
+    totals, precisions = [], []
+    for measurement in measurements:
+        assert isinstance(measurement.queries, Marginals | Products)
+        factors = total_factors(measurement.queries)
+        if factors is not None:
+            totals.append(float(kronecker_times(factors, measurement.values).sum()))
+            norm = math.prod(float(np.linalg.norm(factor)) for factor in factors)
+            precisions.append((norm * max(measurement.stddev, _LEAST)) ** -2)
+    if not totals:
+        raise ValueError("no measurement tells the number of rows; want one whose rows span the row of ones")
+    return float(np.average(totals, weights=precisions))
+
+
+def mean_absolute_error(noise: Noise, scale: float, denominator: int, factors: Factors) -> float:
+    """Expected absolute error of an answer of ``local_least_squares``, the mean over a part's answers.
+
+    scale: Of the noise, in steps of 1 / denominator.
+
+    Exact for answers that are one measured value and for Gaussian noise; for sums of Laplaces, which are scale mixtures
+    of normals, at most 13 % too large (Jensen).
+    """
+    one, normal = mean_absolute_noise(noise, scale), noise_stddev(noise, scale) * math.sqrt(2 / math.pi)
+    norms = [np.linalg.norm(factor, axis=1) for factor in factors]
+    alone = [np.abs(factor).max(axis=1) >= _ONE * norm for factor, norm in zip(factors, norms, strict=True)]
+    every = math.prod(float(norm.mean()) for norm in norms)
+    single = math.prod(float((norm * only).mean()) for norm, only in zip(norms, alone, strict=True))
+    return (single * one + (every - single) * normal) / denominator
+
+
+def _part(
+    measurement: Measurement, factors: Factors
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Answers of one measurement, their standard deviations and half the widths of their intervals."""
+    steps, scale = measurement.denominator, measurement.scale
+    one = half_width(measurement.noise, scale * steps) / steps
+    if not factors:
+        size = len(measurement.values)
+        return measurement.values, np.full(size, measurement.stddev), np.full(size, one)
+    norms = _of_rows([np.linalg.norm(factor, axis=1) for factor in factors])
+    largest = _of_rows([np.abs(factor).max(axis=1) for factor in factors])
+    summed = norms * max(one, _quantile(measurement.noise) * measurement.stddev) + largest / steps
+    widths = np.where(largest >= _ONE * norms, norms * one, summed)
+    return kronecker_times(factors, measurement.values), norms * measurement.stddev, widths
+
+
+def _of_rows(sizes: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Sizes of the rows of a Kronecker product from those of its factors."""
+    return reduce(lambda left, right: np.multiply.outer(left, right).ravel(), sizes)
+
+
+def _quantile(noise: Noise) -> float:
+    """Half the width of the interval of a variable of variance 1: of a normal one, or of a Laplace."""
+    if noise is Noise.LAPLACE:
+        return -math.log(1 - CONFIDENCE) / math.sqrt(2)
+    return NormalDist().inv_cdf((1 + CONFIDENCE) / 2)

@@ -1,0 +1,34 @@
+"""Answers of products, read off the marginals that they are linear in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.queries import Marginals, Product, Products
+
+
+def answers_of_products(queries: Products, answer: Callable[[Marginals], NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Answers of products from a function that answers marginals; float64 [queries.size].
+
+    answer: Called once, with ``queries.marginals``.
+    """
+    marginals = queries.marginals
+    tables = dict(zip(marginals.cliques, marginals.split(answer(marginals)), strict=True))
+    answers = [product_of_table(term, np.asarray(tables[term.clique], dtype=np.float64)) for term in queries.terms]
+    return np.concatenate(answers) / queries.denominator
+
+
+def product_of_table(term: Product, table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """weight * (M_1 x ... x M_k) applied to one table, float64 [term.size]; no denominator divides it.
+
+    table: float64 [cells of the term's clique], any shape, in C order.
+
+    Source: thesis of McKenna (2022), Algorithm 4, for a table at hand: one matrix at a time.
+    """
+    answers = table.reshape([matrix.shape[1] for matrix in term.matrices])
+    for axis, matrix in enumerate(term.matrices):
+        answers = np.moveaxis(np.tensordot(matrix.astype(np.float64), answers, axes=(1, axis)), 0, axis)
+    return np.asarray(term.weight * answers.ravel())

@@ -1,0 +1,1 @@
+"""Graphical models over junction trees: structure, inference, estimation, answers, rows."""

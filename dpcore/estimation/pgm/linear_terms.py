@@ -1,0 +1,131 @@
+"""Measurements as linear functions of single marginals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import Clique, Domain
+from dpcore.measurement import Measurement
+from dpcore.queries import Marginals, Products
+
+Matrices = tuple[NDArray[np.float64], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearTerm:
+    """Noisy values of a linear function of one marginal.
+
+    clique: The marginal.
+    values: float64 [rows], answers plus noise; for a whole marginal one a cell, in counts.
+    precision: 1 / sigma^2 of every value.
+    matrices: The factors of the function, one an attribute; None for the marginal itself.
+    constant: Part of the squared loss that no marginal changes.
+    """
+
+    clique: Clique
+    values: NDArray[np.float64]
+    precision: float
+    matrices: Matrices | None = None
+    constant: float = 0.0
+
+    def applied(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The function of a table, float64 [rows]."""
+        return table.ravel() if self.matrices is None else _kron(self.matrices, table)
+
+    def transposed(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The transpose of the function at ``values``, float64 [cells]."""
+        if self.matrices is None:
+            return values
+        return _kron(tuple(matrix.T for matrix in self.matrices), values)
+
+    @property
+    def curvature(self) -> float:
+        """c with precision |A d|^2 <= c |d|_1^2 for all differences d of two tables of one total.
+
+        d = t (u - v) with distributions u, v and |d|_1 = 2 t, so c is a quarter of the largest precision |a - b|^2 of
+        two columns a, b; that is at most 2 max |a|^2 where no entry is negative, else 4 max |a|^2.
+        """
+        if self.matrices is None:
+            return self.precision / 2 if self.values.size > 1 else 0.0
+        largest = math.prod(float((matrix**2).sum(axis=0).max()) for matrix in self.matrices)
+        alike = all((matrix >= 0).all() for matrix in self.matrices)
+        return self.precision * largest * (0.5 if alike else 1.0)
+
+
+def linear_terms(measurement: Measurement) -> list[LinearTerm]:
+    """The parts of a measurement, one a marginal. Raises TypeError for queries that no marginal answers."""
+    precision = measurement.stddev**-2
+    match measurement.queries:
+        case Marginals() as queries:
+            tables = queries.split(measurement.values)
+            pairs = zip(queries.cliques, tables, strict=True)
+            return [
+                LinearTerm(clique, np.asarray(table, dtype=np.float64).ravel(), precision) for clique, table in pairs
+            ]
+        case Products() as queries:
+            pieces = np.split(measurement.values, np.cumsum([term.size for term in queries.terms])[:-1])
+            return [
+                LinearTerm(term.clique, piece, precision, _scaled(term.matrices, term.weight / queries.denominator))
+                for term, piece in zip(queries.terms, pieces, strict=True)
+            ]
+        case other:
+            raise TypeError(f"a measurement of {type(other).__name__}; want marginals, or products on marginals")
+
+
+def merged(terms: Iterable[LinearTerm]) -> list[LinearTerm]:
+    """The same squared loss with one term for each marginal that was measured whole; others as they are.
+
+    sum_j p_j |mu - y_j|^2 = p |mu - y|^2 + constant with p = sum_j p_j and y = sum_j p_j y_j / p.
+    """
+    whole: dict[Clique, LinearTerm] = {}
+    others: list[LinearTerm] = []
+    for term in terms:
+        before = whole.get(term.clique)
+        if term.matrices is not None:
+            others.append(term)
+        elif before is None:
+            whole[term.clique] = term
+        else:
+            precision = before.precision + term.precision
+            values = (before.precision * before.values + term.precision * term.values) / precision
+            spread = ((before.values - term.values) ** 2).sum() * before.precision * term.precision / precision
+            constant = before.constant + term.constant + spread / 2
+            whole[term.clique] = LinearTerm(term.clique, values, precision, None, constant)
+    return [*whole.values(), *others]
+
+
+def maximal(domain: Domain, cliques: Iterable[Clique]) -> tuple[Clique, ...]:
+    """The cliques that lie in no other one, each once, in their order."""
+    distinct = tuple(dict.fromkeys(map(domain.canonical, cliques)))
+    names = {clique: frozenset(clique) for clique in distinct}
+    return tuple(clique for clique in distinct if not any(names[clique] < other for other in names.values()))
+
+
+def home(clique: Clique, cliques: Sequence[Clique], domain: Domain) -> int:
+    """The smallest of the cliques that contains ``clique``."""
+    names = frozenset(clique)
+    holding = [index for index, other in enumerate(cliques) if names <= frozenset(other)]
+    if not holding:
+        raise ValueError(f"clique {clique} lies in none of {len(cliques)} cliques; want one that contains it")
+    return min(holding, key=lambda index: domain.size(cliques[index]))
+
+
+def _scaled(matrices: tuple[NDArray[np.int64], ...], factor: float) -> Matrices:
+    """Real factors whose product has the factor in it."""
+    if not matrices:
+        return (np.full((1, 1), factor),)
+    first, *rest = (matrix.astype(np.float64) for matrix in matrices)
+    return (factor * first, *rest)
+
+
+def _kron(matrices: Matrices, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(A_1 x ... x A_k) applied to values in C order, one axis at a time."""
+    table = values.reshape([matrix.shape[1] for matrix in matrices])
+    for axis, matrix in enumerate(matrices):
+        table = np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis)
+    return np.ascontiguousarray(table).ravel()

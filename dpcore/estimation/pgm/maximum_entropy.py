@@ -1,0 +1,80 @@
+"""The model closest to a base among those that explain the measurements, by its dual: smooth, and with a certificate.
+
+Primal: minimise over distributions p  P(p) = 1/2 sum_j tau_j (A_j N p - y_j)^2 + sum_j-free kappa N KL(p || base).
+Its solution is p proportional to base * exp(A^T lambda) with lambda = -tau (A N p - y) / kappa, and lambda minimises
+
+    f(lambda) = N log Z(A^T lambda) - y . lambda + kappa / 2 sum_j lambda_j^2 / tau_j,   grad f = A N p - y + kappa lambda / tau.
+
+At any lambda  P(p_lambda) - min P <= P(p_lambda) + kappa f(lambda) = 1/2 sum_j tau_j (grad_j f)^2:  the gap is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.estimation.pgm.inference import Inference
+from dpcore.estimation.pgm.quasi_newton import descend
+from dpcore.estimation.pgm.rows import Rows
+
+Vector = NDArray[np.float64]
+_LEAST_COUNT: Final = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class DualFit:
+    """Multipliers of the rows, and what they give.
+
+    potentials: float64 [rows.queries.size], of base and multipliers together.
+    loss: 1/2 sum tau (A mu - y)^2.
+    gap: The primal objective lies at most this far above its minimum.
+    """
+
+    multipliers: Vector
+    potentials: Vector
+    loss: float
+    gap: float
+    evaluations: int
+
+
+@final
+@dataclass(frozen=True)
+class MaximumEntropy:
+    """Penalised maximum entropy.
+
+    strength: kappa, the weight of N KL(p || base) against the log-likelihood of the noise; one number, or one a row.
+    tolerance: Stops when the gap is at most this many units a row of measurements; a row's own noise is worth 1/2.
+    iterations: Most calls of the marginal oracle.
+    """
+
+    strength: float | Vector
+    tolerance: float = 1e-3
+    iterations: int = 1000
+
+    def estimate(self, oracle: Inference, rows: Rows, total: float, base: Vector, start: Vector) -> DualFit:
+        """The multipliers for ``rows``, from the log-potentials ``base`` and first multipliers ``start``."""
+        kappa = self.strength / rows.precisions
+
+        def potentials(multipliers: Vector) -> Vector:
+            return base + rows.transposed(multipliers)
+
+        def dual(multipliers: Vector) -> tuple[float, Vector]:
+            answers = rows.applied(total * oracle.marginals(potentials(multipliers)))
+            penalty = kappa * multipliers
+            value = total * oracle.log_partition - float(rows.values @ multipliers) + 0.5 * float(penalty @ multipliers)
+            return value, answers - rows.values + penalty
+
+        def gap(gradient: Vector) -> float:
+            return 0.5 * float((rows.precisions * gradient) @ gradient)
+
+        enough = self.tolerance * rows.values.size
+        # The curvature along a row of a marginal is its expected count; noisy counts stand for it.
+        scales = 1 / np.sqrt(np.maximum(np.maximum(rows.values, rows.precisions**-0.5), _LEAST_COUNT) + kappa)
+        found, evaluations = descend(dual, start, scales, lambda _, slope: gap(slope) <= enough, self.iterations)
+        _, gradient = dual(found)
+        residual = gradient - kappa * found
+        loss = 0.5 * float((rows.precisions * residual) @ residual)
+        return DualFit(found, potentials(found), loss, gap(gradient), evaluations + 1)

@@ -1,0 +1,71 @@
+"""Limited-memory quasi-Newton descent on a smooth convex function."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+_MEMORY: Final = 10
+_SUFFICIENT: Final = 1e-4
+_ROUNDING: Final = 1e-13
+
+
+def descend(
+    function: Callable[[Vector], tuple[float, Vector]],
+    start: Vector,
+    scales: Vector,
+    stop: Callable[[float, Vector], bool],
+    most: int,
+) -> tuple[Vector, int]:
+    """Lowers a convex function until ``stop(value, gradient)`` at the current point, or ``most`` evaluations.
+
+    scales: float64 [start.size], positive: about 1 / (second derivative)^(1/2) along each coordinate.
+
+    Returns the point and how often the function was evaluated.
+
+    Source: Nocedal and Wright (2006), Algorithm 7.4, with halved steps until sufficient decrease.
+    """
+    point = start / scales
+    value, gradient = function(start)
+    slope, evaluations = gradient * scales, 1
+    pairs: deque[tuple[Vector, Vector]] = deque(maxlen=_MEMORY)
+    while evaluations < most and not stop(value, gradient):
+        direction = -_inverse_hessian(slope, pairs)
+        promised, length = float(slope @ direction), 1.0
+        while True:
+            tried = point + length * direction
+            after, gradient_after = function(tried * scales)
+            evaluations += 1
+            if after <= value + _SUFFICIENT * length * promised + _ROUNDING * abs(value):
+                break
+            length /= 2
+            if evaluations >= most:
+                return point * scales, evaluations
+        change, bend = tried - point, gradient_after * scales - slope
+        if change @ bend > 1e-12 * np.sqrt((change @ change) * (bend @ bend)):
+            pairs.append((change, bend))
+        point, value, gradient, slope = tried, after, gradient_after, gradient_after * scales
+    return point * scales, evaluations
+
+
+def _inverse_hessian(slope: Vector, pairs: deque[tuple[Vector, Vector]]) -> Vector:
+    """An estimate of the inverse Hessian, from the last steps, applied to a slope: the two-loop recursion."""
+    found = slope.copy()
+    if not pairs:
+        return found / max(1.0, float(np.abs(found).max()))
+    kept: list[tuple[float, float]] = []
+    for change, bend in reversed(pairs):
+        inverse = 1 / float(change @ bend)
+        share = inverse * float(change @ found)
+        found -= share * bend
+        kept.append((inverse, share))
+    change, bend = pairs[-1]
+    found *= float(change @ bend) / float(bend @ bend)
+    for (change, bend), (inverse, share) in zip(pairs, reversed(kept), strict=True):
+        found += (share - inverse * float(bend @ found)) * change
+    return found

@@ -1,0 +1,190 @@
+"""HDMM: the high-dimensional matrix mechanism."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Literal, final
+
+import numpy as np
+from numpy.random import Generator
+
+from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.estimation.least_squares import local_least_squares, mean_absolute_error, row_total, total_factors
+from dpcore.estimation.pgm.fit import Fitting, fit_model
+from dpcore.estimation.pgm.junction_tree import JunctionTree
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.terms import Terms
+from dpcore.measurement import Measurement, noise_stddev
+from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.queries import Marginals, Products
+from dpcore.strategies.allocation import weighted_shares
+from dpcore.strategies.union_of_products import TermStrategy, union_of_products
+from dpcore.uncertainty import of_model
+from dpcore.workload import Workload, part_sizes
+
+_COPIES = 6  # Of the tables of the model, at most, while it is fitted.
+
+
+@final
+@dataclass(frozen=True)
+class Hdmm:
+    """Measures, for each part of a workload, the integer queries from which its answers come out with least error.
+
+    A part is a term of products or a clique of marginals; the budget is split so that the weighted squared error of
+    local least squares is least. A marginal is its own best strategy, so that on a workload of marginals the measured
+    values are those of ``gaussian`` or ``laplace``.
+
+    reconstruction: "least_squares" answers each part from its own measured values: unbiased, with a standard deviation
+        and an interval for each answer; those of different parts need not agree. "graphical" fits one graphical model
+        to all measured values (HDMM+PGM): answers agree, none is negative, and there are synthetic rows; no error bars.
+    max_model_mb: Largest graphical model, in MiB of the tables of its junction tree.
+    tolerance: How far from the optimum a fit may stop, in units a measured value whose own noise is worth 1/2. Answers
+        that sum up many cells want a small one.
+    iterations: Most steps of a fit; it takes the more, the less noise there is.
+
+    Source: thesis of McKenna (2022), chapter 3: OPT_+ (Definition 21) with OPT_0 for each attribute, reconstruction as
+    in section 3.9, case 3, or as in section 4.5.
+    """
+
+    reconstruction: Literal["least_squares", "graphical"] = "least_squares"
+    max_model_mb: float = 1000.0
+    tolerance: float = 1e-3
+    iterations: int = 2000
+
+    def plan(self, terms: Terms, workload: Workload) -> Plan:
+        parts = self._select(terms, workload)
+        steps = tuple(
+            Step(f"measure {part.queries.description}", float(part.share), 1, part.stddev(terms)) for part in parts
+        )
+        size, measured = workload.queries.size, sum(part.queries.size for part in parts)
+        absolute = sum(part.absolute_error(terms) for part in parts) / size
+        events = tuple(terms.measured(part.share) for part in parts)
+        memory = 32 * size + 16 * measured
+        if self.reconstruction == "least_squares":
+            return Plan(steps, 0, memory, absolute, events=events)
+        notes = (f"least squares from the same values would be off by {absolute:,.3g} counts an answer",)
+        return Plan(steps, 0, memory + _COPIES * 8 * _tree(workload).cells, None, notes, events)
+
+    def run(
+        self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
+    ) -> Release:
+        parts = self._select(private.terms, workload)  # SELECT
+        private.expect(workload.queries)
+        measured: list[Measurement] = []
+        before, total = 0, sum(part.queries.size for part in parts)
+        for part in parts:
+            told = partial(_of_all, progress, before, total)
+            measured.append(private.measure(part.queries, part.share, told))  # MEASURE
+            before += part.queries.size
+            progress(before, total)
+        if self.reconstruction == "graphical":
+            return self._graphical(private.terms, workload, measured)
+        reconstructions = [part.strategy.reconstruction for part in parts]
+        answers = local_least_squares(list(zip(measured, reconstructions, strict=True)))  # ESTIMATE
+        return Release(workload, answers, None, tuple(measured))
+
+    def _graphical(self, terms: Terms, workload: Workload, measured: list[Measurement]) -> Release:
+        rows = _public_rows(terms) or max(1.0, row_total(measured))
+        domain = _table(workload).domain
+        fitting = Fitting(tolerance=self.tolerance, iterations=self.iterations)
+        model = fit_model(domain, measured, rows, fitting).model  # ESTIMATE
+        return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
+
+    def _select(self, terms: Terms, workload: Workload) -> list[_Part]:
+        """The strategy, from public facts alone: the same for a plan and for its run."""
+        if not (self.max_model_mb > 0 and 0 < self.tolerance <= 1 and self.iterations >= 1):
+            asked = f"max_model_mb {self.max_model_mb:g}, tolerance {self.tolerance:g}, iterations {self.iterations}"
+            raise ConfigError(f"mechanism.{asked}; want max_model_mb > 0, 0 < tolerance <= 1, iterations >= 1")
+        parts = _parts(terms, workload)
+        if self.reconstruction == "graphical":
+            self._check_model(workload)
+            if _public_rows(terms) is None and all(total_factors(part.queries) is None for part in parts):
+                raise ConfigError(
+                    "mechanism.reconstruction graphical cannot tell the number of rows from these ranges; want one of "
+                    "all values among them, or privacy.units: N"
+                )
+        return parts
+
+    def _check_model(self, workload: Workload) -> None:
+        largest = int(self.max_model_mb * 2**17)
+        cells = _tree(workload).cells
+        if cells > largest:
+            advice = "choose cliques that overlap less, a larger max_model_mb, or reconstruction: least_squares"
+            raise DomainTooLargeError("the model of mechanism hdmm", cells, largest, advice)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What is measured for one part of the workload. size: Its answers. share: Of the whole budget."""
+
+    strategy: TermStrategy
+    size: int
+    share: Fraction
+
+    @property
+    def queries(self) -> Marginals | Products:
+        return self.strategy.queries
+
+    def stddev(self, terms: Terms) -> float:
+        """Of the noise in one measured value."""
+        return noise_stddev(terms.noise, terms.measure_scale(self.queries, self.share)) / _denominator(self.queries)
+
+    def absolute_error(self, terms: Terms) -> float:
+        """Sum of the expected absolute errors of the part's answers."""
+        scale = terms.measure_scale(self.queries, self.share)
+        return self.size * mean_absolute_error(
+            terms.noise, scale, _denominator(self.queries), self.strategy.reconstruction
+        )
+
+
+def _parts(terms: Terms, workload: Workload) -> list[_Part]:
+    queries = _table(workload)
+    _check_size("the workload", queries.size)
+    try:
+        strategies = union_of_products(queries, terms.noise)
+    except ValueError as error:
+        raise ConfigError(f"mechanism hdmm: {error}") from error
+    _check_size("the strategy of mechanism hdmm", sum(strategy.queries.size for strategy in strategies))
+    sizes = np.array(part_sizes(queries))
+    # Noise of one share is proportional to a strategy's sensitivity, which so multiplies the weight of its term.
+    one = [terms.measure_scale(part.queries, Fraction(1)) / _denominator(part.queries) for part in strategies]
+    a_value = np.sqrt(np.array([strategy.error for strategy in strategies]) / sizes)
+    shares = weighted_shares(sizes, workload.weights * (np.array(one) / max(one)) * a_value, terms.noise)
+    return [_Part(*part) for part in zip(strategies, sizes.tolist(), shares, strict=True)]
+
+
+def _table(workload: Workload) -> Marginals | Products:
+    if not isinstance(workload.queries, Marginals | Products):
+        raise ConfigError("mechanism hdmm answers marginals, prefixes and ranges of a table; want workload.marginals")
+    return workload.queries
+
+
+def _tree(workload: Workload) -> JunctionTree:
+    """The structure of the model: what is measured for a clique is about that clique alone."""
+    queries = _table(workload)
+    marginals = queries if isinstance(queries, Marginals) else queries.marginals
+    return JunctionTree.of(marginals.domain, marginals.cliques)
+
+
+def _public_rows(terms: Terms) -> float | None:
+    units = terms.unit.units
+    return None if units is None or terms.unit.contribution.bound > 1 else float(units)
+
+
+def _denominator(queries: Marginals | Products) -> int:
+    return queries.denominator if isinstance(queries, Products) else 1
+
+
+def _check_size(what: str, size: int) -> None:
+    if size > LARGEST_ANSWERS:
+        advice = "choose a smaller workload, or a mechanism that answers from a model: independent, mwem, dual_query"
+        raise DomainTooLargeError(what, size, LARGEST_ANSWERS, advice)
+
+
+def _of_all(progress: Progress, before: int, total: int, done: int, part: int) -> None:
+    """Progress inside one part, as values of all; its end is told once, also where it is replayed."""
+    if done < part:
+        progress(before + done, total)

@@ -1,0 +1,78 @@
+"""Strategies for queries about one attribute under Laplace noise: weighted identity queries and p others."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+_GOLDEN = 0.6180339887498949
+_BRANCHES = 4
+_LARGEST = 1e3  # Of Theta, whose square measures what rounding costs: a value alone then has weight 1e-3 or more.
+
+
+def p_identity(workload: NDArray[np.float64], start: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """The p-Identity strategy of locally least error: (matrix, error).
+
+    workload: V = W'W, float64 [n, n], symmetric and positive semidefinite.
+    start: Theta to begin with, float64 [p, n], non-negative.
+
+    Returns A = [I; Theta] diag(1 + 1'Theta)^-1, float64 [n + p, n], whose columns all have L1 norm 1, and the squared
+    error |W A^+|_F^2 of all answers together at unit noise.
+
+    Source: thesis of McKenna (2022), Definitions 14 and 15, by L-BFGS-B on the logarithm of the error.
+    """
+    p, n = start.shape
+    found = minimize(
+        _log_error, start.ravel(), args=(p, workload), jac=True, method="L-BFGS-B", bounds=[(0, _LARGEST)] * (p * n),
+        options={"maxcor": 20, "maxiter": 1000, "ftol": 1e-9},
+    )  # fmt: skip
+    theta = found.x.reshape(p, n)
+    return np.vstack([np.eye(n), theta]) / (1 + theta.sum(axis=0)), float(np.exp(found.fun))
+
+
+def starts(p: int, n: int) -> list[NDArray[np.float64]]:
+    """Three Theta to begin with, float64 [p, n]: overlapping bumps, the blocks of a tree, and a Weyl sequence.
+
+    They are the same on every run: a plan and a run, and a run and its replay, ask for the same strategy.
+    """
+    centres = (np.arange(p)[:, None] + 0.5) * n / p
+    distances = np.abs(np.arange(n) + 0.5 - centres) * p / n
+    bumps = np.cos(np.minimum(distances, 1) * np.pi / 2) ** 2
+    weyl = np.modf(np.arange(1, p * n + 1) * _GOLDEN)[0].reshape(p, n)
+    return [bumps, _tree(p, n) + 0.01, weyl]
+
+
+def _tree(p: int, n: int) -> NDArray[np.float64]:
+    """The first p blocks of two values or more, level by level, each block cut into four; zeros where they end."""
+    rows = np.zeros((p, n))
+    blocks = [(0, n)]
+    for row in range(p):
+        while blocks and blocks[0][1] - blocks[0][0] < 2:
+            blocks.pop(0)
+        if not blocks:
+            break
+        low, high = blocks.pop(0)
+        rows[row, low:high] = 1.0
+        cuts = [low + (high - low) * branch // _BRANCHES for branch in range(_BRANCHES + 1)]
+        blocks += pairwise(cuts)
+    return rows
+
+
+def _log_error(flat: NDArray[np.float64], p: int, workload: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    """log of s'(V o K)s and its gradient in Theta, with s = 1 + 1'Theta and K = (I + Theta'Theta)^-1; O(p n^2).
+
+    With R = (I + Theta Theta')^-1: K = I - Theta'R Theta and Theta K = R Theta. dK = -K (dTheta'Theta + Theta'dTheta) K
+    and C = diag(s) V diag(s) give the gradient -2 R Theta C K + 1 (x) 2 (V o K) s.
+    """
+    theta = flat.reshape(p, -1)
+    s = 1 + theta.sum(axis=0)
+    small = np.linalg.solve(np.eye(p) + theta @ theta.T, theta)
+    inverse = np.eye(s.size) - theta.T @ small
+    weighed = (workload * inverse) @ s
+    error = float(s @ weighed)
+    through = ((small * s) @ workload) * s
+    gradient = -2 * (through - (through @ theta.T) @ small) + 2 * weighed
+    return float(np.log(error)), np.asarray(gradient / error).ravel()

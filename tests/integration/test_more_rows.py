@@ -1,0 +1,116 @@
+"""A release with a graphical model keeps it, and more rows are drawn from it without the data."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.estimation.pgm.saving import load_model
+from dpcore.mechanisms.api import Release
+from dpcore.mechanisms.mwem import Mwem
+from dpcore.queries import Marginals
+from tests.support.graphical_models import random_model
+from tests.support.graphs import GraphShape
+from tests.support.releases import World, table_world
+
+
+def model_of(release: Release) -> GraphicalModel:
+    domain = release.workload.queries.domain  # type: ignore[union-attr]
+    return random_model(GraphShape(domain, (("sex", "work"), ("work", "age"))), 1, total=90.0)
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> World:
+    """Releases of mwem whose model is a graphical one."""
+    monkeypatch.chdir(tmp_path)
+    run = Mwem.run
+
+    def with_graphical_model(self: Mwem, *arguments: Any, **named: Any) -> Release:
+        release = run(self, *arguments, **named)
+        return dataclasses.replace(release, model=model_of(release))
+
+    monkeypatch.setattr(Mwem, "run", with_graphical_model)
+    world = table_world(tmp_path, capsys)
+    world.budget()
+    assert world.run()[0] == 0
+    return world
+
+
+def test_the_model_is_a_file_of_the_release(table: World) -> None:
+    output = table.folder / "out/people"
+    assert "model.npz" in [one["path"] for one in json.loads((output / "manifest.json").read_text())["files"]]
+    model = load_model(io.BytesIO((output / "model.npz").read_bytes()))
+    assert (model.total, model.domain.names) == (90.0, ("sex", "work", "age", "home"))
+    rows = pq.read_table(output / "synthetic")
+    assert rows.num_rows == 90
+
+
+def test_more_rows_come_without_the_data_and_without_a_charge(table: World) -> None:
+    shutil.rmtree(table.folder / "data")
+    code, out, err = table.marquee("generate", "rows", "release.yaml", "more", "--rows", "250000")
+    assert (code, out) == (0, "3 files in more\n"), err
+    rows = pq.read_table(table.folder / "more")
+    assert rows.num_rows == 250_000
+    assert np.array_equal(np.sort(rows.column("person").to_numpy()), np.arange(250_000))
+    model = load_model(io.BytesIO((table.folder / "out/people/model.npz").read_bytes()))
+    women = float(np.mean(np.array(rows.column("sex").to_pylist()) == "female"))
+    assert women == pytest.approx(one_way(model, "sex")[0], abs=2 / 250_000)
+    assert table.charges() == 1
+
+
+def one_way(model: GraphicalModel, name: str) -> list[float]:
+    answers = model.answer(Marginals(model.domain, ((name,),)))
+    return (answers / model.total).tolist()
+
+
+def test_rows_are_a_function_of_their_seed(table: World) -> None:
+    def content(folder: str, seed: int) -> list[bytes]:
+        assert table.marquee("generate", "rows", "release.yaml", folder, "--rows", "50", "--seed", str(seed))[0] == 0
+        return [path.read_bytes() for path in sorted((table.folder / folder).iterdir())]
+
+    first = content("first", 1)
+    assert content("again", 1) == first
+    assert content("other", 2) != first
+
+
+def test_wrong_requests_are_config_errors(table: World) -> None:
+    wrong = {
+        ("more", "--rows", "0"): "rows is 0",
+        ("more", "--rows", "5", "--seed", "-1"): "seed is -1",
+        ("out/people", "--rows", "5"): "holds something already",
+        ("data", "--rows", "5"): "lies in the dataset's folder",
+    }
+    for arguments, told in wrong.items():
+        code, _, err = table.marquee("generate", "rows", "release.yaml", *arguments)
+        assert (code, told in err) == (2, True), err
+
+
+def test_a_changed_model_is_an_integrity_error(table: World) -> None:
+    path = table.folder / "out/people/model.npz"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    code, _, err = table.marquee("generate", "rows", "release.yaml", "more", "--rows", "5")
+    assert (code, "model.npz" in err) == (7, True)
+
+
+def test_a_release_without_a_graphical_model_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    world = table_world(tmp_path, capsys)
+    world.budget()
+    code, _, err = world.marquee("generate", "rows", "release.yaml", "more", "--rows", "5")
+    assert (code, "is not published" in err) == (2, True)
+    assert world.run()[0] == 0
+    assert not (tmp_path / "out/people/model.npz").exists()
+    code, _, err = world.marquee("generate", "rows", "release.yaml", "more", "--rows", "5")
+    assert (code, "has no model.npz" in err) == (2, True)
+    assert not (tmp_path / "more").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +38,18 @@ class Domain:
     def of(cls, sizes: Mapping[str, int]) -> Domain:
         return cls(tuple(sizes), tuple(sizes.values()))
 
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.names)}
+
     def __contains__(self, name: str) -> bool:
-        return name in self.names
+        return name in self._positions
 
     def index(self, name: str) -> int:
-        if name not in self.names:
+        position = self._positions.get(name)
+        if position is None:
             raise ValueError(f"unknown attribute {name!r}; want one of {list(self.names)}")
-        return self.names.index(name)
+        return position
 
     def axes(self, clique: Iterable[str]) -> tuple[int, ...]:
         """Positions of the clique's attributes in this domain."""

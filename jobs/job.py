@@ -12,6 +12,7 @@ from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.terms import Terms
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
+from dpcore.mechanisms.aim import Aim
 from dpcore.mechanisms.api import Mechanism, Plan
 from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.hdmm import Hdmm
@@ -101,11 +102,11 @@ def _unit(config: Config, layout: Layout) -> PrivacyUnit:
 def currency_of(privacy: Privacy, mechanism: Mechanism) -> Currency:
     """What the release is accounted in: a selection takes up to pi/2 times as much of a Gaussian-DP budget as of zCDP.
 
-    A mechanism that only adds Gaussian noise has up to a fifth less noise under Gaussian DP.
+    A mechanism that only adds Gaussian noise, or mostly, has up to a fifth less noise under Gaussian DP.
     """
     if privacy.accounting == "auto":
-        only_gaussians = isinstance(mechanism, Gaussian | Independent | ClippedGaussian | Hdmm)
-        return Currency.PURE if privacy.delta == 0 else Currency.GDP if only_gaussians else Currency.ZCDP
+        mostly_gaussians = isinstance(mechanism, Aim | Gaussian | Independent | ClippedGaussian | Hdmm)
+        return Currency.PURE if privacy.delta == 0 else Currency.GDP if mostly_gaussians else Currency.ZCDP
     return {"pure": Currency.PURE, "zcdp": Currency.ZCDP, "gdp": Currency.GDP}[privacy.accounting]
 
 

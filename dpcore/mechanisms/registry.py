@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
+from dpcore.mechanisms.aim import Aim
 from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.dqrs import Dqrs
@@ -20,6 +21,7 @@ MECHANISMS: Final[dict[str, type[Mechanism]]] = {
     "gaussian": Gaussian,
     "independent": Independent,
     "mwem": Mwem,
+    "aim": Aim,
     "dual_query": DualQuery,
     "dqrs": Dqrs,
     "fem": Fem,

@@ -25,5 +25,10 @@ def row_total(private: PrivateStatistics, domain: Domain, share: Fraction) -> tu
     return float(max(1, measured.values[0])), [measured]
 
 
+def public_total(terms: Terms) -> float | None:
+    """Rows of a table where that number is public, else None."""
+    return float(terms.unit.units) if terms.unit.units is not None and _is_public(terms) else None
+
+
 def _is_public(terms: Terms) -> bool:
     return terms.unit.units is not None and terms.unit.contribution.bound == 1

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 import pytest
@@ -15,29 +14,16 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
+from dpcore.estimation.pgm.array_inference import ArrayInference
 from dpcore.estimation.pgm.brute_force import BruteForce
-from dpcore.estimation.pgm.inference import Inference
+from dpcore.estimation.pgm.inference import Inference, MarginalOracle
 from dpcore.estimation.pgm.junction_tree import JunctionTree
 from dpcore.queries import Marginals
 from tests.support.graphs import SHAPES, GraphShape, random_shape
 
-
-class MarginalOracle(Protocol):
-    """Log-potentials on cliques in, their marginals and the conditionals of the tree's nodes out."""
-
-    log_partition: float
-
-    @property
-    def queries(self) -> Marginals: ...
-
-    def marginals(self, potentials: NDArray[np.float64]) -> NDArray[np.float64]: ...
-
-    def conditionals(self, potentials: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]: ...
-
-
 Make = Callable[[JunctionTree, Sequence[Clique]], MarginalOracle]
 
-ORACLES: dict[str, Make] = {"inference": Inference, "brute force": BruteForce}
+ORACLES: dict[str, Make] = {"inference": Inference, "whole arrays": ArrayInference, "brute force": BruteForce}
 
 
 def zero(queries: Marginals, generator: Generator) -> NDArray[np.float64]:

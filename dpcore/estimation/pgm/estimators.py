@@ -9,7 +9,7 @@ from typing import Final, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.estimation.pgm.inference import Inference
+from dpcore.estimation.pgm.inference import MarginalOracle
 from dpcore.estimation.pgm.losses import Loss
 from dpcore.estimation.pgm.mirror_steps import Pace, Patience, Point, Walk, between
 
@@ -39,13 +39,16 @@ class Fit:
 class Estimator(Protocol):
     """Lowers a convex loss of marginals over the graphical models with potentials on the cliques of the loss."""
 
-    def estimate(self, oracle: Inference, loss: Loss, total: float, start: Vector, step: float | None = None) -> Fit:
+    def estimate(
+        self, oracle: MarginalOracle, loss: Loss, total: float, start: Vector, step: float | None = None
+    ) -> Fit:
         """The fit of ``total`` records, from the log-potentials ``start``; -inf there stays.
 
         oracle: Its cliques are those of the loss.
         step: First length of a step; None for one that the loss suggests.
 
-        Raises ValueError for an oracle of other cliques, or a total that is not positive.
+        Raises ValueError for an oracle of other cliques, a total that is not positive, or potentials that exclude
+        every record.
         """
         ...
 
@@ -68,7 +71,9 @@ class MirrorDescent:
     tolerance: float = 1e-4
     window: int = 50
 
-    def estimate(self, oracle: Inference, loss: Loss, total: float, start: Vector, step: float | None = None) -> Fit:
+    def estimate(
+        self, oracle: MarginalOracle, loss: Loss, total: float, start: Vector, step: float | None = None
+    ) -> Fit:
         walk = Walk(oracle, loss, total, self.iterations)
         first = walk.at(start)
         pace = Pace(walk.first_step(first) if step is None else step)
@@ -96,7 +101,9 @@ class DualAveraging:
     tolerance: float = 1e-4
     window: int = 50
 
-    def estimate(self, oracle: Inference, loss: Loss, total: float, start: Vector, step: float | None = None) -> Fit:
+    def estimate(
+        self, oracle: MarginalOracle, loss: Loss, total: float, start: Vector, step: float | None = None
+    ) -> Fit:
         if not math.isfinite(loss.curvature):
             raise ValueError("the gradient of the loss jumps; want mirror descent, or the universal method")
         walk = Walk(oracle, loss, total, self.iterations)
@@ -137,7 +144,9 @@ class UniversalAccelerated:
     tolerance: float = 1e-4
     window: int = 50
 
-    def estimate(self, oracle: Inference, loss: Loss, total: float, start: Vector, step: float | None = None) -> Fit:
+    def estimate(
+        self, oracle: MarginalOracle, loss: Loss, total: float, start: Vector, step: float | None = None
+    ) -> Fit:
         walk = Walk(oracle, loss, total, self.iterations)
         first = walk.at(start)
         pace = Pace(walk.first_step(first) if step is None else step)
@@ -159,7 +168,8 @@ class UniversalAccelerated:
                 continue
             larger = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
             share, momentum = (momentum - 1) / larger, larger
-            ahead = after if share == 0 else walk.at(_beyond(point, after, share, possible))
+            far = share > 0 and walk.calls < self.iterations
+            ahead = walk.at(_beyond(point, after, share, possible)) if far else after
             point, value = after, value_after
         return _fit(walk, first, best, pace)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, final
+from typing import NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,22 @@ from dpcore.estimation.pgm.layout import Parts, add_part, parts, row_sum, sum_pa
 from dpcore.estimation.pgm.sharing import Step, shared_steps
 from dpcore.estimation.pgm.vector_exp import exp_in_place
 from dpcore.queries import Marginals
+
+
+class MarginalOracle(Protocol):
+    """Log-potentials on cliques in, their marginals and the conditionals of the tree's nodes out.
+
+    log_partition: Of the last call.
+    """
+
+    log_partition: float
+
+    @property
+    def queries(self) -> Marginals: ...
+
+    def marginals(self, potentials: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
+    def conditionals(self, potentials: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]: ...
 
 
 class Schedule(NamedTuple):
@@ -134,8 +150,16 @@ def _schedule(tree: JunctionTree, orders: list[Clique], queries: Marginals) -> t
         firsts.append(len(pairs))
     rows = [domain.size(separator) for separator in separators]
     sent = begins[len(queries.cliques) : len(queries.cliques) + len(separators)]
-    arrays = [np.array(values, dtype=np.int64) for values in (starts, rows, tree.parents, sent, firsts)]
-    return Schedule(*arrays, np.array(inside, dtype=np.bool_), parts(domain, pairs)), begins[-1]
+    schedule = Schedule(
+        starts=np.array(starts, dtype=np.int64),
+        rows=np.array(rows, dtype=np.int64),
+        parents=np.array(tree.parents, dtype=np.int64),
+        sent=np.array(sent, dtype=np.int64),
+        steps=np.array(firsts, dtype=np.int64),
+        inside=np.array(inside, dtype=np.bool_),
+        plan=parts(domain, pairs),
+    )
+    return schedule, begins[-1]
 
 
 def _pair(

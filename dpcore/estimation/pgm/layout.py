@@ -48,15 +48,13 @@ def parts(domain: Domain, pairs: Sequence[tuple[Clique, int, Clique, int]]) -> P
         groups = _merged(domain, table, part)
         run, stride = groups[-1]
         outer, middle = _split(groups[:-1])
-        rows.append(
-            (table_begin, part_begin, domain.size(part), length, outer.size, length + outer.size, middle.size)
-            + (run, stride)
-        )
+        row = (table_begin, part_begin, domain.size(part), length, outer.size)
+        rows.append((*row, length + outer.size, middle.size, run, stride))
         offsets += [outer, middle]
         length += outer.size + middle.size
-    columns = np.array(rows, dtype=np.int64).reshape(len(rows), 9).T
+    columns = list(np.ascontiguousarray(np.array(rows, dtype=np.int64).reshape(len(rows), 9).T))
     joined = np.concatenate(offsets) if offsets else np.zeros(0, dtype=np.int64)
-    return Parts(*(np.ascontiguousarray(column) for column in columns), joined)
+    return Parts(*[*columns, joined])
 
 
 def _merged(domain: Domain, table: Clique, part: Clique) -> list[tuple[int, int]]:

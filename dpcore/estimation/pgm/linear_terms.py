@@ -77,6 +77,11 @@ def linear_terms(measurement: Measurement) -> list[LinearTerm]:
             raise TypeError(f"a measurement of {type(other).__name__}; want marginals, or products on marginals")
 
 
+def measured_cliques(measurement: Measurement) -> tuple[Clique, ...]:
+    """The marginals that a measurement tells about."""
+    return tuple(term.clique for term in linear_terms(measurement))
+
+
 def merged(terms: Iterable[LinearTerm]) -> list[LinearTerm]:
     """The same squared loss with one term for each marginal that was measured whole; others as they are.
 

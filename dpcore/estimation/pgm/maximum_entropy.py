@@ -1,9 +1,10 @@
 """The model closest to a base among those that explain the measurements, by its dual: smooth, and with a certificate.
 
-Primal: minimise over distributions p  P(p) = 1/2 sum_j tau_j (A_j N p - y_j)^2 + sum_j-free kappa N KL(p || base).
+Primal: minimise over distributions p  P(p) = 1/2 sum_j tau_j (A_j N p - y_j)^2 + kappa N KL(p || base).
 Its solution is p proportional to base * exp(A^T lambda) with lambda = -tau (A N p - y) / kappa, and lambda minimises
 
-    f(lambda) = N log Z(A^T lambda) - y . lambda + kappa / 2 sum_j lambda_j^2 / tau_j,   grad f = A N p - y + kappa lambda / tau.
+    f(lambda) = N log Z(A^T lambda) - y . lambda + kappa / 2 sum_j lambda_j^2 / tau_j
+    grad f    = A N p - y + kappa lambda / tau.
 
 At any lambda  P(p_lambda) - min P <= P(p_lambda) + kappa f(lambda) = 1/2 sum_j tau_j (grad_j f)^2:  the gap is known.
 """
@@ -16,7 +17,7 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.estimation.pgm.inference import Inference
+from dpcore.estimation.pgm.inference import MarginalOracle
 from dpcore.estimation.pgm.quasi_newton import descend
 from dpcore.estimation.pgm.rows import Rows
 
@@ -54,7 +55,7 @@ class MaximumEntropy:
     tolerance: float = 1e-3
     iterations: int = 1000
 
-    def estimate(self, oracle: Inference, rows: Rows, total: float, base: Vector, start: Vector) -> DualFit:
+    def estimate(self, oracle: MarginalOracle, rows: Rows, total: float, base: Vector, start: Vector) -> DualFit:
         """The multipliers for ``rows``, from the log-potentials ``base`` and first multipliers ``start``."""
         kappa = self.strength / rows.precisions
 

@@ -18,7 +18,7 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.estimation.pgm.inference import Inference
+from dpcore.estimation.pgm.inference import MarginalOracle
 from dpcore.estimation.pgm.losses import Loss
 
 Vector = NDArray[np.float64]
@@ -103,7 +103,7 @@ class Walk:
     Raises ValueError for an oracle of other cliques than those of the loss, or a total that is not positive.
     """
 
-    def __init__(self, oracle: Inference, loss: Loss, total: float, most: int) -> None:
+    def __init__(self, oracle: MarginalOracle, loss: Loss, total: float, most: int) -> None:
         if oracle.queries.cliques != loss.queries.cliques:
             raise ValueError("the oracle and the loss have other cliques; want an oracle of the cliques of the loss")
         if not 0 < total < math.inf:
@@ -114,9 +114,11 @@ class Walk:
         self._sizes = loss.queries.sizes
 
     def at(self, potentials: Vector) -> Point:
-        """One call of the oracle."""
+        """One call of the oracle. Raises ValueError where the potentials exclude every record."""
         self.calls += 1
         marginals = self.total * self.oracle.marginals(potentials)
+        if not math.isfinite(self.oracle.log_partition):
+            raise ValueError("the log-potentials exclude every record; want some that are possible together")
         return Point(potentials, marginals, self.total * self.oracle.log_partition)
 
     def value(self, point: Point) -> float:

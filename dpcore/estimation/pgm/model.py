@@ -56,8 +56,7 @@ class GraphicalModel:
         if isinstance(queries, Products):
             return answers_of_products(queries, self.answer)
         if isinstance(queries, Marginals):
-            if queries.domain != self.domain:
-                raise ConfigError("marginals over attributes that are not the model's; want its own domain")
+            self._check_named(queries)
             chances = self._calibrated.vector(queries.cliques)
         else:
             chances = one_hot_answers(self._calibrated, queries)
@@ -82,6 +81,16 @@ class GraphicalModel:
         tables = round_model(self.tree, self.conditionals, units, generator)
         for codes in dealt_codes(self.tree, tables, units, block, generator):
             yield TableRows(self.domain, codes)
+
+    def _check_named(self, queries: Marginals) -> None:
+        """The model may lack attributes that no clique names."""
+        sizes = dict(zip(queries.domain.names, queries.domain.sizes, strict=True))
+        own = dict(zip(self.domain.names, self.domain.sizes, strict=True))
+        for name in {name for clique in queries.cliques for name in clique}:
+            if own.get(name) != sizes[name]:
+                raise ConfigError(
+                    f"attribute {name!r} is not the model's; want those of {list(own)}, of the same sizes"
+                )
 
     @cached_property
     def _calibrated(self) -> Calibrated:

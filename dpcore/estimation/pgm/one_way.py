@@ -55,7 +55,7 @@ def _closest(noisy: Vector, c: float, total: float) -> Vector:
         else:
             low = middle
     counts = np.maximum(_solved(noisy + low, c), total * 1e-300)
-    return counts * (total / counts.sum())
+    return np.asarray(counts * (total / counts.sum()))
 
 
 def _solved(values: Vector, c: float) -> Vector:

@@ -49,7 +49,9 @@ def measured(words: tuple[str, ...], seed: int) -> list[Measurement]:
 
 def dense(measurements: list[Measurement]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The estimate of all cells of the domain, and its covariance, up to what no measurement sees."""
-    blocks = [summing(c) / m.stddev for m in measurements if isinstance(m.queries, Marginals) for c in m.queries.cliques]
+    blocks = [
+        summing(c) / m.stddev for m in measurements if isinstance(m.queries, Marginals) for c in m.queries.cliques
+    ]
     rows = np.concatenate(blocks)
     values = np.concatenate([m.values / m.stddev for m in measurements])
     covariance = np.linalg.pinv(rows.T @ rows, rcond=1e-10)

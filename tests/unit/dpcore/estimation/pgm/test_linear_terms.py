@@ -67,7 +67,11 @@ def squared(terms: list[LinearTerm], tables: dict[tuple[str, ...], NDArray[np.fl
 def test_merged_terms_have_the_same_squared_loss() -> None:
     """Three measurements of one clique, of different noise, and a product that stays alone."""
     generator = np.random.default_rng(2)
-    asked = [Marginals(DOMAIN, (("a", "b"),)), Marginals(DOMAIN, (("c",), ("a", "b"))), Marginals(DOMAIN, (("a", "b"),))]
+    asked = [
+        Marginals(DOMAIN, (("a", "b"),)),
+        Marginals(DOMAIN, (("c",), ("a", "b"))),
+        Marginals(DOMAIN, (("a", "b"),)),
+    ]
     product = Products(DOMAIN, (Product(("a", "b"), (np.array([[1, 2]]), np.eye(3, dtype=int))),))
     measured = [measurement(queries, seed, 1.0 + seed) for seed, queries in enumerate([*asked, product])]
     terms = [term for each in measured for term in linear_terms(each)]

@@ -1,0 +1,24 @@
+"""What a measurement is expected to leave of a model's error, from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ABSOLUTE: Final = math.sqrt(2 / math.pi)
+_LEAST_EXPECTED: Final = 0.01
+
+
+def expected_errors(counts: NDArray[np.float64], stddev: float) -> NDArray[np.float64]:
+    """Expected absolute error of each cell after a measurement with this noise, float64 like ``counts``, in counts.
+
+    counts: What a model expects in each cell before. A cell that is expected to hold e differs from it by about e^0.75
+    (the prior of ``Fitting``), so that a measurement leaves the standard deviation (1 / e^1.5 + 1 / sigma^2)^(-1/2):
+    the noise where a cell is large, but never more than the cell itself allows. Algorithm 6 of the thesis takes the
+    noise alone, which is far too much for the empty cells of a large marginal.
+    """
+    prior = np.maximum(counts, _LEAST_EXPECTED) ** -1.5
+    return np.asarray(_ABSOLUTE / np.sqrt(prior + stddev**-2))

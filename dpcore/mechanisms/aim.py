@@ -1,0 +1,205 @@
+"""AIM: an adaptive and iterative mechanism for synthetic data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal, final
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from dpcore.domain import Clique
+from dpcore.errors import ConfigError
+from dpcore.estimation.pgm.consistency import estimate_total
+from dpcore.estimation.pgm.expected_error import expected_errors
+from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
+from dpcore.estimation.pgm.linear_terms import measured_cliques
+from dpcore.estimation.pgm.triangulation import Triangulation
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.scores import L1Error
+from dpcore.kernel.terms import Terms
+from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
+from dpcore.mechanisms.aim_budget import Annealing, split_by_size
+from dpcore.mechanisms.aim_candidates import Candidates
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.totals import public_total
+from dpcore.uncertainty import of_model
+from dpcore.workload import Workload
+
+_BYTES: Final = 8
+_MIB: Final = 1 << 20
+_TICKS: Final = 1000
+_CRUMB: Final = Fraction(1, 1 << 30)  # What is left of a budget that rounded shares have spent.
+
+
+@final
+@dataclass(frozen=True)
+class Aim:
+    """Selects the marginal whose measurement promises most for the workload, measures it, fits a model, and repeats.
+
+    max_model_mb: MAX-SIZE, the largest junction tree in MiB; a round may use the part of it that its share of the
+        budget, and what was spent before, allow.
+    rounds_per_attribute: Rounds are planned as if there were so many for each attribute (T = 16 d); annealing makes
+        them fewer.
+    select_share: Part of a round that selects, 1 - alpha.
+    growth: Factor of a round's share when its measurement moved the model by less than ``patience`` times the error
+        that it was expected to leave,
+    patience: which is 1, with a growth of 4, as printed.
+    start_share: Share of the budget for the first measurement of all one-way marginals.
+    start_error: They are measured once more where their expected absolute error is above this fraction of the rows,
+    most_start_share: for at most this share in all.
+    penalty: What a measurement is expected to leave of a marginal's error: "expected", by the fit, or all the "noise",
+        as printed.
+    strength: How far fits lean towards independent attributes (``Fitting``).
+
+    Source: McKenna (2022), Algorithms 6 to 8. Where this differs, DECISIONS has the measurements: penalised fits, the
+    penalty, and one-way marginals that share their budget by size and get more of it where rows are few.
+    """
+
+    max_model_mb: float = 80.0
+    rounds_per_attribute: int = 16
+    select_share: float = 0.1
+    growth: float = 2.0
+    patience: float = 0.5
+    start_share: float = 0.06
+    start_error: float = 0.03
+    most_start_share: float = 0.5
+    penalty: Literal["expected", "noise"] = "expected"
+    strength: float = 0.2
+
+    def plan(self, terms: Terms, workload: Workload) -> Plan:
+        self._check()
+        candidates = Candidates.of(workload)
+        annealing = self._planned(candidates)
+        starts = self._starts(candidates, Fraction(self.start_share))
+        stddevs = [
+            noise_stddev(terms.noise, terms.measure_scale(candidates.marginal(clique), share))
+            for clique, share in starts
+        ]
+        rounds = self._rounds(candidates)
+        steps = (
+            Step("measure one-way marginals", self.start_share, len(starts), max(stddevs)),
+            Step("select", float(annealing.select * rounds), rounds),
+            Step("measure", float(annealing.measure * rounds), rounds, self._noise(terms, candidates, annealing)[0]),
+        )
+        memory = int(4 * self.max_model_mb * _MIB) + 5 * _BYTES * candidates.cells
+        notes = ("fewer rounds than planned: a round's budget grows whenever measurements teach little",)
+        return Plan(steps, rounds, memory, None, notes)
+
+    def run(
+        self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
+    ) -> Release:
+        self.plan(private.terms, workload)
+        candidates = Candidates.of(workload)
+        private.expect(candidates.queries)
+        measured, fit = self._start(private, candidates)
+        annealing = self._planned(candidates)
+        structure = Triangulation.of(candidates.domain, [])
+        while private.remaining_share > _CRUMB:
+            annealing = annealing.limited(private.remaining_share)
+            allowed = self._allowed(candidates, structure, fit, 1 - private.remaining_share + annealing.round)
+            estimate = fit.total * fit.calibrated.vector(allowed.cliques)
+            left = self._penalties(private.terms, allowed, estimate, annealing)
+            score = L1Error(estimate, allowed.weights, left)
+            chosen = private.select(allowed.queries, score, annealing.select)  # SELECT
+            clique = allowed.cliques[chosen]
+            measured.append(private.measure(allowed.marginal(clique), annealing.measure))  # MEASURE
+            before, fit = fit, self._fitted(private.terms, candidates, measured, fit)  # ESTIMATE
+            structure = structure.with_clique(clique)
+            if _distance(before, fit, clique) <= self.patience * left[chosen]:
+                annealing = annealing.grown()
+            progress(int(_TICKS * (1 - private.remaining_share)), _TICKS)
+        fit = self._fitted(private.terms, candidates, measured, fit, polish=True)
+        return Release(workload, of_model(fit.model.answer(workload.queries)), fit.model, tuple(measured))
+
+    def _start(self, private: PrivateStatistics, candidates: Candidates) -> tuple[list[Measurement], GraphicalFit]:
+        """One-way marginals (Algorithm 7), once more where rows are few for their noise."""
+        first = Fraction(self.start_share)
+        measured = [private.measure(candidates.marginal(c), share) for c, share in self._starts(candidates, first)]
+        fit = self._fitted(private.terms, candidates, measured)
+        error = self._expected_error(fit, measured)
+        wanted = first * Fraction(error / self.start_error) ** 2
+        more = min(Fraction(self.most_start_share), wanted) - first
+        if more > 0:
+            measured += [private.measure(candidates.marginal(c), share) for c, share in self._starts(candidates, more)]
+            fit = self._fitted(private.terms, candidates, measured, fit)
+        return measured, fit
+
+    def _expected_error(self, fit: GraphicalFit, measured: Sequence[Measurement]) -> float:
+        """Mean expected absolute error of one-way marginals that were measured once, as a fraction of the rows."""
+        errors = [
+            expected_errors(fit.total * fit.calibrated.vector([clique]), measurement.stddev).sum()
+            for measurement in measured
+            for clique in measured_cliques(measurement)
+        ]
+        return float(np.mean(errors)) / fit.total
+
+    def _starts(self, candidates: Candidates, share: Fraction) -> list[tuple[Clique, Fraction]]:
+        one_way = candidates.one_way()
+        return list(zip(one_way.cliques, split_by_size(one_way.sizes, one_way.weights, share), strict=True))
+
+    def _planned(self, candidates: Candidates) -> Annealing:
+        share = 1 - Fraction(self.start_share)
+        rounds = self._rounds(candidates)
+        return Annealing.planned(share, rounds, Fraction(self.select_share), Fraction(self.growth))
+
+    def _rounds(self, candidates: Candidates) -> int:
+        return self.rounds_per_attribute * len(candidates.domain.names)
+
+    def _allowed(
+        self, candidates: Candidates, structure: Triangulation, fit: GraphicalFit, spent: Fraction
+    ) -> Candidates:
+        """C_t: those that keep the junction tree below the part of its limit that this round may use."""
+        return candidates.within(structure, fit.tree, float(spent) * self.max_model_mb * _MIB / _BYTES)
+
+    def _penalties(
+        self, terms: Terms, allowed: Candidates, estimate: NDArray[np.float64], annealing: Annealing
+    ) -> NDArray[np.float64]:
+        """The error that each candidate's measurement is expected to leave, float64 [cliques], in counts."""
+        stddev, absolute = self._noise(terms, allowed, annealing)
+        if self.penalty == "noise":
+            return absolute * allowed.sizes
+        starts = np.concatenate([[0], np.cumsum(allowed.sizes)[:-1]])
+        return np.asarray(np.add.reduceat(expected_errors(estimate, stddev), starts), dtype=np.float64)
+
+    def _noise(self, terms: Terms, candidates: Candidates, annealing: Annealing) -> tuple[float, float]:
+        """Standard deviation and mean absolute value of a measured cell's noise."""
+        scale = terms.measure_scale(candidates.marginal(candidates.cliques[0]), annealing.measure)
+        return noise_stddev(terms.noise, scale), mean_absolute_noise(terms.noise, scale)
+
+    def _fitted(
+        self,
+        terms: Terms,
+        candidates: Candidates,
+        measured: Sequence[Measurement],
+        warm: GraphicalFit | None = None,
+        polish: bool = False,
+    ) -> GraphicalFit:
+        total = public_total(terms)
+        if total is None:
+            total = max(1.0, estimate_total(candidates.domain, measured)[0])
+        fitting = Fitting(self.strength, *((1e-3, 1000) if polish else (1e-2, 300)))
+        return fit_model(candidates.domain, measured, total, fitting, warm)
+
+    def _check(self) -> None:
+        if not (self.max_model_mb > 0 and self.rounds_per_attribute >= 1 and self.strength > 0):
+            asked = f"mechanism.max_model_mb {self.max_model_mb}, strength {self.strength}"
+            raise ConfigError(f"{asked}, rounds_per_attribute {self.rounds_per_attribute}; want all above 0")
+        if not (self.growth > 1 and self.patience > 0):
+            raise ConfigError(
+                f"mechanism.growth {self.growth}, patience {self.patience}; want growth > 1, patience > 0"
+            )
+        if not 0 < self.select_share < 1:
+            raise ConfigError(f"mechanism.select_share is {self.select_share}; want 0 < select_share < 1")
+        if not (0 < self.start_share <= self.most_start_share < 1 and self.start_error > 0):
+            asked = f"mechanism.start_share {self.start_share}, most_start_share {self.most_start_share}"
+            raise ConfigError(f"{asked}, start_error {self.start_error}; want 0 < start <= most < 1 and an error > 0")
+
+
+def _distance(one: GraphicalFit, other: GraphicalFit, clique: Clique) -> float:
+    """L1 distance of two models' marginals, in counts."""
+    tables = [fit.total * fit.calibrated.vector([clique]) for fit in (one, other)]
+    return float(np.abs(tables[0] - tables[1]).sum())

@@ -16,6 +16,7 @@ from dpcore.errors import ConfigError
 from dpcore.estimation.pgm.consistency import estimate_total
 from dpcore.estimation.pgm.expected_error import expected_errors
 from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
+from dpcore.estimation.pgm.junction_tree import JunctionTree
 from dpcore.estimation.pgm.linear_terms import measured_cliques
 from dpcore.estimation.pgm.triangulation import Triangulation
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -50,7 +51,9 @@ class Aim:
     patience: which is 1, with a growth of 4, as printed.
     start_share: Share of the budget for the first measurement of all one-way marginals.
     start_error: They are measured once more where their expected absolute error is above this fraction of the rows,
-    most_start_share: for at most this share in all.
+    most_start_share: for at most this share in all. Where they are not,
+    workload_error: and all marginals of the workload, measured at once, have expected noise below this fraction of the
+        rows, they are measured for that share before the rounds.
     penalty: What a measurement is expected to leave of a marginal's error: "expected", by the fit, or all the "noise",
         as printed.
     strength: How far fits lean towards independent attributes (``Fitting``).
@@ -59,14 +62,15 @@ class Aim:
     penalty, and one-way marginals that share their budget by size and get more of it where rows are few.
     """
 
-    max_model_mb: float = 80.0
+    max_model_mb: float = 16.0
     rounds_per_attribute: int = 16
     select_share: float = 0.1
     growth: float = 2.0
-    patience: float = 0.5
+    patience: float = 0.25
     start_share: float = 0.06
     start_error: float = 0.03
     most_start_share: float = 0.5
+    workload_error: float = 0.1
     penalty: Literal["expected", "noise"] = "expected"
     strength: float = 0.2
 
@@ -74,14 +78,15 @@ class Aim:
         self._check()
         candidates = Candidates.of(workload)
         annealing = self._planned(candidates)
-        starts = self._starts(candidates, Fraction(self.start_share))
-        stddevs = [
-            noise_stddev(terms.noise, terms.measure_scale(candidates.marginal(clique), share))
-            for clique, share in starts
+        one_way = candidates.one_way()
+        starts = split_by_size(one_way.sizes, one_way.weights, Fraction(self.start_share))
+        scales = [
+            terms.measure_scale(one_way.marginal(clique), part)
+            for clique, part in zip(one_way.cliques, starts, strict=True)
         ]
         rounds = self._rounds(candidates)
         steps = (
-            Step("measure one-way marginals", self.start_share, len(starts), max(stddevs)),
+            Step("measure one-way marginals", self.start_share, len(starts), noise_stddev(terms.noise, max(scales))),
             Step("select", float(annealing.select * rounds), rounds),
             Step("measure", float(annealing.measure * rounds), rounds, self._noise(terms, candidates, annealing)[0]),
         )
@@ -95,7 +100,7 @@ class Aim:
         self.plan(private.terms, workload)
         candidates = Candidates.of(workload)
         private.expect(candidates.queries)
-        measured, fit = self._start(private, candidates)
+        measured, fit = self._start(private, workload, candidates)
         annealing = self._planned(candidates)
         structure = Triangulation.of(candidates.domain, [])
         while private.remaining_share > _CRUMB:
@@ -115,31 +120,34 @@ class Aim:
         fit = self._fitted(private.terms, candidates, measured, fit, polish=True)
         return Release(workload, of_model(fit.model.answer(workload.queries)), fit.model, tuple(measured))
 
-    def _start(self, private: PrivateStatistics, candidates: Candidates) -> tuple[list[Measurement], GraphicalFit]:
-        """One-way marginals (Algorithm 7), once more where rows are few for their noise."""
-        first = Fraction(self.start_share)
-        measured = [private.measure(candidates.marginal(c), share) for c, share in self._starts(candidates, first)]
+    def _start(
+        self, private: PrivateStatistics, workload: Workload, candidates: Candidates
+    ) -> tuple[list[Measurement], GraphicalFit]:
+        """One-way marginals (Algorithm 7), once more where rows are few; the whole workload where its cells are few."""
+        first, most = Fraction(self.start_share), Fraction(self.most_start_share)
+        one_way, asked = candidates.one_way(), candidates.asked(workload)
+        measured = _bought(private, one_way, first)
         fit = self._fitted(private.terms, candidates, measured)
-        error = self._expected_error(fit, measured)
-        wanted = first * Fraction(error / self.start_error) ** 2
-        more = min(Fraction(self.most_start_share), wanted) - first
+        error = _expected_error(fit, measured)
+        more = min(most, first * Fraction(error / self.start_error) ** 2) - first
         if more > 0:
-            measured += [private.measure(candidates.marginal(c), share) for c, share in self._starts(candidates, more)]
-            fit = self._fitted(private.terms, candidates, measured, fit)
-        return measured, fit
+            measured += _bought(private, one_way, more)
+        elif self._is_cheap(private.terms, asked, fit, most - first):
+            measured += _bought(private, asked, most - first)
+        else:
+            return measured, fit
+        return measured, self._fitted(private.terms, candidates, measured, fit)
 
-    def _expected_error(self, fit: GraphicalFit, measured: Sequence[Measurement]) -> float:
-        """Mean expected absolute error of one-way marginals that were measured once, as a fraction of the rows."""
-        errors = [
-            expected_errors(fit.total * fit.calibrated.vector([clique]), measurement.stddev).sum()
-            for measurement in measured
-            for clique in measured_cliques(measurement)
+    def _is_cheap(self, terms: Terms, asked: Candidates, fit: GraphicalFit, share: Fraction) -> bool:
+        """Whether the whole workload fits a model and can be measured at once with little noise for its rows."""
+        if 8 * JunctionTree.of(asked.domain, asked.cliques).cells > self.max_model_mb * _MIB:
+            return False
+        shares = split_by_size(asked.sizes, asked.weights, share)
+        noise = [
+            size * mean_absolute_noise(terms.noise, terms.measure_scale(asked.marginal(clique), part))
+            for clique, size, part in zip(asked.cliques, asked.sizes.tolist(), shares, strict=True)
         ]
-        return float(np.mean(errors)) / fit.total
-
-    def _starts(self, candidates: Candidates, share: Fraction) -> list[tuple[Clique, Fraction]]:
-        one_way = candidates.one_way()
-        return list(zip(one_way.cliques, split_by_size(one_way.sizes, one_way.weights, share), strict=True))
+        return float(np.mean(noise)) <= self.workload_error * fit.total
 
     def _planned(self, candidates: Candidates) -> Annealing:
         share = 1 - Fraction(self.start_share)
@@ -161,7 +169,7 @@ class Aim:
         """The error that each candidate's measurement is expected to leave, float64 [cliques], in counts."""
         stddev, absolute = self._noise(terms, allowed, annealing)
         if self.penalty == "noise":
-            return absolute * allowed.sizes
+            return np.asarray(absolute * allowed.sizes, dtype=np.float64)
         starts = np.concatenate([[0], np.cumsum(allowed.sizes)[:-1]])
         return np.asarray(np.add.reduceat(expected_errors(estimate, stddev), starts), dtype=np.float64)
 
@@ -181,7 +189,7 @@ class Aim:
         total = public_total(terms)
         if total is None:
             total = max(1.0, estimate_total(candidates.domain, measured)[0])
-        fitting = Fitting(self.strength, *((1e-3, 1000) if polish else (1e-2, 300)))
+        fitting = Fitting(self.strength, tolerance=1e-3 if polish else 1e-2, iterations=1000 if polish else 300)
         return fit_model(candidates.domain, measured, total, fitting, warm)
 
     def _check(self) -> None:
@@ -197,6 +205,22 @@ class Aim:
         if not (0 < self.start_share <= self.most_start_share < 1 and self.start_error > 0):
             asked = f"mechanism.start_share {self.start_share}, most_start_share {self.most_start_share}"
             raise ConfigError(f"{asked}, start_error {self.start_error}; want 0 < start <= most < 1 and an error > 0")
+
+
+def _bought(private: PrivateStatistics, wanted: Candidates, share: Fraction) -> list[Measurement]:
+    """Each of the cliques measured once."""
+    shares = split_by_size(wanted.sizes, wanted.weights, share)
+    return [private.measure(wanted.marginal(c), part) for c, part in zip(wanted.cliques, shares, strict=True)]
+
+
+def _expected_error(fit: GraphicalFit, measured: Sequence[Measurement]) -> float:
+    """Mean expected absolute error of marginals that were measured once, as a fraction of the rows."""
+    errors = [
+        expected_errors(fit.total * fit.calibrated.vector([clique]), measurement.stddev).sum()
+        for measurement in measured
+        for clique in measured_cliques(measurement)
+    ]
+    return float(np.mean(errors)) / fit.total
 
 
 def _distance(one: GraphicalFit, other: GraphicalFit, clique: Clique) -> float:

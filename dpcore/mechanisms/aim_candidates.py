@@ -37,9 +37,7 @@ class Candidates:
     @classmethod
     def of(cls, workload: Workload) -> Candidates:
         """The downward closure W_+; the largest cliques are left out where all of them would not fit in memory."""
-        queries = workload.queries
-        if not isinstance(queries, Marginals):
-            raise ConfigError("mechanism aim answers marginals of a table; want workload.marginals")
+        queries = _marginals(workload)
         of_attribute = dict.fromkeys(queries.domain.names, 0.0)
         for clique, weight in zip(queries.cliques, workload.weights.tolist(), strict=True):
             for name in clique:
@@ -70,6 +68,11 @@ class Candidates:
     def cells(self) -> int:
         return int(self.sizes.sum())
 
+    def asked(self, workload: Workload) -> Candidates:
+        """Those that the workload asks itself."""
+        asked = set(_marginals(workload).cliques)
+        return self.only(np.array([clique in asked for clique in self.cliques]))
+
     def one_way(self) -> Candidates:
         return self.only(np.array([len(clique) == 1 for clique in self.cliques]))
 
@@ -77,3 +80,9 @@ class Candidates:
         """Those whose junction tree, added to the structure, has at most so many cells, and those that it has."""
         kept = [tree.holds(clique) or structure.cells_with(clique) <= cells for clique in self.cliques]
         return self.only(np.array(kept))
+
+
+def _marginals(workload: Workload) -> Marginals:
+    if not isinstance(workload.queries, Marginals):
+        raise ConfigError("mechanism aim answers marginals of a table; want workload.marginals")
+    return workload.queries

@@ -77,8 +77,8 @@ class GaussianPgm:
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
+        self.plan(private.terms, workload)
         parts = list(self._parts(private.terms, workload))
-        self._cells(workload)
         queries = table_marginals(workload, "gaussian_pgm")
         private.expect(queries)
         measured: list[Measurement] = []

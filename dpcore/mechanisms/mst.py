@@ -74,6 +74,7 @@ class Mst:
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
+        self.plan(private.terms, workload)
         chosen = self._design(private.terms, workload)
         private.expect(chosen.queries.only([*chosen.one_way.first, *chosen.pairs]))
         measured = [

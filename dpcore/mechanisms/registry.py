@@ -11,9 +11,12 @@ from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.mechanisms.fem import Fem
+from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
+from dpcore.mechanisms.mst import Mst
 from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.sep_fem import SepFem
 
 MECHANISMS: Final[dict[str, type[Mechanism]]] = {
@@ -28,4 +31,8 @@ MECHANISMS: Final[dict[str, type[Mechanism]]] = {
     "sep_fem": SepFem,
     "clipped_gaussian": ClippedGaussian,
     "hdmm": Hdmm,
+    "mst": Mst,
+    "priv_bayes": PrivBayes,
+    "priv_bayes_pgm": PrivBayesPgm,
+    "gaussian_pgm": GaussianPgm,
 }

@@ -19,6 +19,7 @@ Vector = NDArray[np.float64]
 _STEPS: Final = 1 << 40
 _TRIED: Final = 8  # Candidates whose gain is computed in full, out of those that promise most.
 _REFINED: Final = 20
+_DEVIATIONS: Final = 1.0
 _LEAST_GAIN: Final = 1e-4  # Of the error that is left.
 
 
@@ -45,7 +46,7 @@ class NoisyDependence:
 
     candidates: Pairs and larger cliques, attributes in one order throughout.
     errors: float64 [candidates], noisy L1 distances of their tables to those of the model, in counts.
-    stddev: Of the noise in each error.
+    stddevs: float64 [candidates], of the noise in each error.
     targets, weights: The cliques whose errors count, and how much; float64 [targets].
     noise: Standard deviations, ascending, that measured cells may have.
     left: left(place) is the expected L1 error of a candidate that is measured with each of these, float64 [noise].
@@ -53,7 +54,7 @@ class NoisyDependence:
 
     candidates: tuple[Clique, ...]
     errors: Vector
-    stddev: float
+    stddevs: Vector
     targets: tuple[Clique, ...]
     weights: Vector
     noise: Vector
@@ -72,11 +73,11 @@ class NoisyDependence:
         Errors that point in unrelated directions of many cells add up in squares. The noise is taken off the squares,
         where it has a mean, and once more its deviation, so that noise alone is seldom taken for an interaction.
         """
-        squares = self.errors * np.abs(self.errors) - self.stddev**2
+        squares = self.errors * np.abs(self.errors) - self.stddevs**2
         found = np.zeros(len(squares))
         for place, inside in enumerate(self.parts):
             below = inside[:-1]
-            spread = 2 * self.stddev * np.sqrt(max(0.0, squares[place]) + np.maximum(squares[below], 0.0).sum())
+            spread = _DEVIATIONS * 2 * np.sqrt((np.maximum(squares[inside], 0.0) * self.stddevs[inside] ** 2).sum())
             found[place] = max(0.0, squares[place] - found[below].sum() - spread)
         return found
 
@@ -141,26 +142,32 @@ def choose_cliques(known: NoisyDependence, budget: OneShot, structure: Structure
     target's error is noise of clique i, and is brought up to date with each clique that is added.
     """
     now = _State.of(known, budget, np.empty(0, dtype=np.intp), np.empty(0))
-    open_to_all = np.ones(len(known.candidates), dtype=np.bool_)
-    while True:
-        best: _State | None = None
-        for place in _promising(known, budget, now, open_to_all):
-            if structure.cells_with(known.candidates[place]) > cells:
-                open_to_all[place] = False
-                continue
-            tried = now.plus(place).settled(2)
-            if best is None or tried.error < best.error:
-                best = tried
-        if best is None and _promising(known, budget, now, open_to_all):
-            continue  # None of the first few fits; look at the next.
-        if best is None or best.error > (1 - _LEAST_GAIN) * now.error:
-            break
-        now = best
-        structure = structure.with_clique(known.candidates[now.places[-1]])
+    orders = np.array([len(candidate) for candidate in known.candidates])
+    for order in sorted(set(orders.tolist())):
+        now, structure = _grown(now, structure, cells, orders <= order)
     now = _pruned(now.settled(_REFINED))
     order = np.argsort(now.places)
     exact = np.floor(now.shares / now.shares.sum() * (_STEPS - len(order))).astype(np.int64) if len(order) else order
     return tuple(Chosen(int(now.places[i]), Fraction(max(1, int(exact[i])), _STEPS)) for i in order.tolist())
+
+
+def _grown(
+    now: _State, structure: Structure, cells: float, allowed: NDArray[np.bool_]
+) -> tuple[_State, Structure]:
+    """With all the candidates that pay, best ones first, out of those allowed."""
+    known, allowed = now.known, allowed.copy()
+    while True:
+        promising = _promising(now, allowed)
+        fitting = [place for place in promising if structure.cells_with(known.candidates[place]) <= cells]
+        allowed[[place for place in promising if place not in fitting]] = False
+        if not promising:
+            return now, structure
+        if not fitting:
+            continue  # The next few.
+        best = min((now.plus(place).settled(2) for place in fitting), key=lambda tried: tried.error)
+        if best.error > (1 - _LEAST_GAIN) * now.error:
+            return now, structure
+        now, structure = best, structure.with_clique(known.candidates[best.places[-1]])
 
 
 @final
@@ -225,18 +232,19 @@ class _State:
         return state
 
 
-def _promising(known: NoisyDependence, budget: OneShot, now: _State, open_to_all: NDArray[np.bool_]) -> list[int]:
+def _promising(now: _State, allowed: NDArray[np.bool_]) -> list[int]:
     """Places of the candidates that promise most at a typical share, by first-order changes of the errors."""
     typical = 1 / (len(now.places) + 1)
-    gains = _gains(known, budget, now, float(budget.stddevs(np.array([typical]))[0]))
-    gains[~open_to_all] = 0.0
+    gains = _gains(now, float(now.budget.stddevs(np.array([typical]))[0]))
+    gains[~allowed] = 0.0
     gains[now.places] = 0.0
     order = np.argsort(-gains, kind="stable")[:_TRIED]
     return [place for place in order.tolist() if gains[place] > 0]
 
 
-def _gains(known: NoisyDependence, budget: OneShot, now: _State, stddev: float) -> Vector:
+def _gains(now: _State, stddev: float) -> Vector:
     """How much the error falls, to first order, when a candidate is added; with no noise but where it may pay."""
+    known = now.known
     gains = np.zeros(len(known.candidates))
     worth = now.slopes * np.where(now.held, 0.0, now.left) / 2
     for place, inside in enumerate(known.parts):

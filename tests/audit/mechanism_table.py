@@ -18,9 +18,12 @@ from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.mechanisms.fem import Fem
+from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
+from dpcore.mechanisms.mst import Mst
 from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.sep_fem import SepFem
 from tests.audit import score_cases, worst_cases
 from tests.audit.score_cases import Choice, Choosing, Erring
@@ -212,6 +215,23 @@ TABLES = (
     AuditRow(
         "hdmm", EVERY, _runs(lambda claim: worst_cases.one_marginal(Hdmm(), claim), 2_500),
         {Kind.MARGINALS: (Hdmm(), Hdmm(reconstruction="graphical"))}, {Kind.MARGINALS: {}},
+    ),
+    AuditRow(
+        "mst", EVERY, _runs(lambda claim: worst_cases.one_marginal(Mst(), claim), 2_500),
+        {Kind.MARGINALS: (Mst(), Mst(one_way_share=0.1, select_share=0.6))}, {Kind.MARGINALS: {}},
+    ),
+    AuditRow(
+        "priv_bayes", EVERY, _runs(lambda claim: worst_cases.one_marginal(PrivBayes(), claim), 2_500),
+        {Kind.MARGINALS: (PrivBayes(usefulness=1e-3), PrivBayes("mutual_information", usefulness=1e-3))},
+        {Kind.MARGINALS: {"usefulness": 0.001}},
+    ),
+    AuditRow(
+        "priv_bayes_pgm", EVERY, _runs(lambda claim: worst_cases.one_marginal(PrivBayesPgm(), claim), 2_500),
+        {Kind.MARGINALS: (PrivBayesPgm(usefulness=1e-3),)}, {Kind.MARGINALS: {"usefulness": 0.001}},
+    ),
+    AuditRow(
+        "gaussian_pgm", EVERY, _runs(lambda claim: worst_cases.one_marginal(GaussianPgm(), claim), 2_500),
+        {Kind.MARGINALS: (GaussianPgm(),)}, {Kind.MARGINALS: {}},
     ),
 )  # fmt: skip
 VERBS = (

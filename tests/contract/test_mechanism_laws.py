@@ -22,9 +22,12 @@ from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.mechanisms.fem import Fem
+from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
+from dpcore.mechanisms.mst import Mst
 from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.mechanisms.sep_fem import SepFem
 from dpcore.queries import Conjunctions
@@ -149,6 +152,18 @@ ROWS = [
     Row(Mwem(rounds=2, distribution="average", start="cells"), MARGINALS, BUDGETS, exact=True),
     Row(Hdmm(), MARGINALS + PRODUCTS, BUDGETS, exact=True),
     Row(Hdmm(reconstruction="graphical"), MARGINALS + PRODUCTS, BUDGETS, exact=True),
+    Row(Mst(), MARGINALS + PRODUCTS, BUDGETS, exact=True),
+    Row(Mst(max_model_mb=1e-4), MARGINALS + PRODUCTS, BUDGETS, exact=True),
+    Row(PrivBayes(usefulness=0.5), MARGINALS + PRODUCTS, BUDGETS, exact=True, rounds_follow_draws=True),
+    Row(PrivBayesPgm(), MARGINALS + PRODUCTS, BUDGETS, exact=True, rounds_follow_draws=True),
+    Row(
+        PrivBayesPgm(score="mutual_information"),
+        MARGINALS + PRODUCTS,
+        BUDGETS,
+        exact=True,
+        rounds_follow_draws=True,
+    ),
+    Row(GaussianPgm(), MARGINALS + PRODUCTS, BUDGETS, exact=True),
     Row(ClippedGaussian(), POSITIVE, BUDGETS, exact=True, scales_follow_answers=True),
     Row(ClippedGaussian(shrink_from=1), POSITIVE, BUDGETS, exact=True, scales_follow_answers=True),
 ]

@@ -46,6 +46,7 @@ class Fitting:
     """
 
     strength: float = 0.2
+    least: float = 0.03
     tolerance: float = 1e-2
     iterations: int = 500
     device: Literal["cpu", "gpu"] = "cpu"
@@ -112,7 +113,7 @@ def fit_model(
     start = np.concatenate([_start(known.get(key), term) for key, term in zip(keys, rows.terms, strict=True)])
     base = _base(domain, rows, total)
     expected = rows.applied(total * oracle.marginals(base))
-    strengths = fitting.strength / np.sqrt(np.maximum(expected, _LEAST_EXPECTED))
+    strengths = np.maximum(fitting.least, fitting.strength / np.sqrt(np.maximum(expected, _LEAST_EXPECTED)))
     estimator = MaximumEntropy(strengths, fitting.tolerance, fitting.iterations)
     found = estimator.estimate(oracle, rows, total, base, start)
     pieces = np.split(found.multipliers, rows.starts[1:-1])

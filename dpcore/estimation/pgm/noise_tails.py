@@ -14,11 +14,11 @@ place of 1 + erf: a mean of 1.18 standard deviations a cell instead of 0.80.
 
 From whole numbers to continuous noise. A discrete Laplace or Gaussian z can be drawn together with a continuous one, g,
 of the same scale, so that |z - g| <= 1, with z - g symmetric: take equal quantiles. That needs
-P(g >= m) <= P(z >= m) <= P(g >= m - 1) for whole m >= 1. Laplace, r = exp(-1/b): r^m / 2 <= r^m / (1 + r) <= r^(m-1) / 2.
-Gaussian, f(x) = exp(-x^2 / 2 sigma^2), Z = sum f(k) and c = sigma (2 pi)^(1/2) <= Z (Poisson): on the right, sum_{k >= m}
-f(k) <= the integral from m - 1. On the left, Z = c (1 + d) with d < 3 exp(-2 pi^2 sigma^2) for sigma >= 0.7, while the
-sum passes the integral from m by more than that part of it: with u = m / sigma^2, by u - 1 + exp(-u) of it or more. For
-sigma < 0.7, Z < 2 and P(g >= m) <= f(m) / 2.
+P(g >= m) <= P(z >= m) <= P(g >= m - 1) for whole m >= 1. Laplace, r = exp(-1/b): r^m / 2 <= r^m / (1 + r) <= r^(m-1) /
+2. Gaussian, f(x) = exp(-x^2 / 2 sigma^2), Z = sum f(k) and c = sigma (2 pi)^(1/2) <= Z (Poisson): on the right, sum_{k
+>= m} f(k) <= the integral from m - 1. On the left, Z = c (1 + d) with d < 3 exp(-2 pi^2 sigma^2) for sigma >= 0.7,
+while the sum passes the integral from m by more than that part of it: with u = m / sigma^2, by u - 1 + exp(-u) of it
+or more. For sigma < 0.7, Z < 2 and P(g >= m) <= f(m) / 2.
 """
 
 from __future__ import annotations
@@ -29,25 +29,28 @@ from functools import lru_cache
 from typing import Final
 
 from scipy.optimize import minimize_scalar
-from scipy.special import ndtri
 
 _SMALLEST: Final = 1e-7
 _LARGEST: Final = 1e4
+_USUAL: Final = 8.0
 
 
 @lru_cache(maxsize=1 << 14)
 def l1_of_gaussians(cells: int, tail: float) -> float:
-    """x with P(|g_1| + ... + |g_cells| >= x) <= tail for independent standard normals, or the largest of |g| for one."""
-    if cells == 1:
-        return -float(ndtri(tail / 2))
+    """x with P(|g_1| + ... + |g_cells| >= x) <= tail for independent standard normals."""
     return _chernoff(lambda t: t * t / 2 + math.log1p(math.erf(t / math.sqrt(2))), cells, tail, _LARGEST)
 
 
 @lru_cache(maxsize=1 << 14)
 def l1_of_laplaces(cells: int, summands: int, tail: float) -> float:
-    """The same for independent sums, each of ``summands`` continuous Laplaces of scale 1."""
+    """The same for independent sums, each of ``summands`` continuous Laplaces of scale 1.
+
+    The absolute value of one Laplace is exponential: E exp(t |y|) = 1 / (1 - t).
+    """
 
     def log_moment(t: float) -> float:
+        if summands == 1:
+            return -math.log1p(-t)
         mean = summands * t * t / (1 - t * t)
         return -summands * math.log1p(-t * t) + math.log1p(math.erf(math.sqrt(mean)))
 
@@ -66,7 +69,8 @@ def signed_gaussians(cells: int, tail: float) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def signed_laplaces(cells: int, scale: float, tail: float) -> float:
-    """The same for discrete Laplaces of scale b, from E exp(t z) = (1 - r)^2 / ((1 - r e^t) (1 - r e^-t)), in counts."""
+    """The same for discrete Laplaces of scale b, from E exp(t z) = (1 - r)^2 / ((1 - r e^t) (1 - r e^-t)), in
+    counts."""
 
     def log_moment(t: float) -> float:
         below, above = -math.expm1((t - 1) / scale), -math.expm1(-(t + 1) / scale)
@@ -82,13 +86,12 @@ def root_of_squares(cells: int, seen: float, scale: float, tail: float, whole: b
     at most that times 1 + 2 sum_{k >= 1} exp(-2 pi^2 s^2 k^2) with s^2 = sigma^2 / (1 + 2 t sigma^2): completing the
     square leaves a sum of a Gaussian function over shifted whole numbers, which is largest unshifted. By Markov's
     inequality, sum_j -ln E exp(-t (d_j + z_j)^2) <= t |d + z|_2^2 + ln(1 / tail) but for a chance of ``tail``. t is
-    fixed by cells, scale and tail, so that the bound is smallest about d = 0.
+    fixed by cells and scale, so that the bound is about the smallest for d = 0 and a tail of exp(-8).
     """
     limit = -math.log(tail)
-    twice = 2 * math.sqrt(limit / cells)  # 2 t sigma^2
-    theta = 0.0
-    if whole:
-        theta = math.log1p(2 / math.expm1(2 * (math.pi * scale) ** 2 / (1 + twice)))
+    twice = 2 * math.sqrt(_USUAL / cells)  # 2 t sigma^2
+    wave = math.exp(-2 * (math.pi * scale) ** 2 / (1 + twice)) if whole else 0.0
+    theta = math.log1p(2 * wave / (1 - wave))
     rest = limit + cells * (theta - math.log1p(twice) / 2)
     return math.sqrt(max(0.0, (1 + twice) * (seen + 2 * scale**2 / twice * rest)))
 

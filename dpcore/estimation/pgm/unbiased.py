@@ -1,18 +1,20 @@
 """Unbiased estimates of a marginal from noisy marginals that contain it, with bounds that hold for adaptive runs.
 
 Marginal r is *supported* where a measured clique r_j contains it. Summed down to r, measurement j gives M_r(D) plus
-noise of variance v_j = sigma_j^2 n_(r_j) / n_r a cell, and the average with weights w_j = 1 / v_j has the least variance,
-1 / W with W the sum of the weights (McKenna 2022, Theorem 14). The theorem takes the measured cliques as given. In an
-adaptive run later ones depend on earlier noise, and what is conditioned on them is not N(0, 1 / W). What holds:
+noise of variance v_j = sigma_j^2 n_(r_j) / n_r a cell, and the average with weights w_j = 1 / v_j has the least
+variance, 1 / W with W the sum of the weights (McKenna 2022, Theorem 14). The theorem takes the measured cliques as
+given. In an adaptive run later ones depend on earlier noise, and what is conditioned on them is not N(0, 1 / W). What
+holds:
 
-* w_j is settled before the noise of measurement j is drawn. So with Gaussian noise the weighted sums S_k of the noise of
-  the first k measurements that contain r are a Brownian motion in n_r dimensions seen at the times W_k, whatever is
+* w_j is settled before the noise of measurement j is drawn. So with Gaussian noise the weighted sums S_k of the noise
+  of the first k measurements that contain r are a Brownian motion in n_r dimensions seen at the times W_k, whatever is
   decided between: S_k = B(W_k), W_k a stopping time. By Doob's inequality for the submartingale exp(t |B|_1), what
   Chernoff's bound gives for B(b) holds for all times up to b at once; for one cell, the reflection principle.
-* The times are covered by the grid b_i = W_1 1.1^i, known before the first of those noises is drawn. Point i gets the
-  part 1 / ((i + 1) (i + 2)) of the tail, and the bound for W_k is that of the first point that is not below. All
-  averages then hold at once: one measurement alone pays half a tail, two like ones 5 % of a standard deviation at most.
-* Laplaces are not averaged. The k-th measurement that contains r has fresh noise, and gets the part 1 / (k (k + 1)).
+* The times are covered by the grid b_i = W_1 1.1^i, known before the first of those noises is drawn. Point i gets 3/4
+  of the tail for i = 0, 1 / (4 i (i + 1)) after it, and the bound for W_k is that of the first point that is not
+  below. All averages then hold at once: one measurement alone pays a quarter of the tail, two like ones 5 % of a
+  standard deviation at most.
+* Laplaces are not averaged. The k-th measurement that contains r has fresh noise, and gets the part of point k - 1.
 * What rounding to the grid of the noise adds is a sum of bounded symmetric errors (``noise_tails``), independent given
   what came before: its signed sums are a sub-Gaussian supermartingale, on a grid of its own.
 """
@@ -63,6 +65,8 @@ class Estimate:
 
     def l1_of_noise(self, tail: float) -> float:
         """x with P(|values - M_r(D)|_1 >= x) <= tail."""
+        if self.values.size == 1:
+            return self.half_width(tail)
         cells, own = self.values.size, tail * self.share * (1 - 2 * _PART)
         if self.noise is Noise.LAPLACE:
             noise = self.deviation * l1_of_laplaces(cells, self.summands, own)
@@ -132,9 +136,9 @@ class Estimates:
             return []
         cells = self._domain.size(clique)
         if any(part.noise is Noise.LAPLACE for part in covering):
-            best = min(range(len(covering)), key=lambda k: covering[k].scale**2 * covering[k].table.size)
-            return [_single(covering[k], clique, cells, 1 / ((k + 1) * (k + 2))) for k in sorted({0, best})]
-        first = _single(covering[0], clique, cells, 0.5)
+            best = min(range(len(covering)), key=lambda k: covering[k].scale ** 2 * covering[k].table.size)
+            return [_single(covering[k], clique, cells, _share(k)) for k in sorted({0, best})]
+        first = _single(covering[0], clique, cells, _share(0))
         return [first] if len(covering) == 1 else [first, _average(covering, clique, cells)]
 
     def sharpest(self, clique: Clique, tail: float) -> Estimate | None:
@@ -179,5 +183,10 @@ def _average(covering: Sequence[_Part], clique: Clique, cells: int) -> Estimate:
 
 def _grid_point(sums: NDArray[np.float64]) -> tuple[float, float]:
     """The first b_i = sums[0] * GROWTH^i not below the last sum, and its part of the tail."""
-    point = max(0, math.ceil(math.log(sums[-1] / sums[0]) / math.log(GROWTH) - 1e-9))
-    return float(max(sums[-1], sums[0] * GROWTH**point)), 1 / ((point + 1) * (point + 2))
+    point = max(0, math.ceil(math.log(sums[-1] / sums[0]) / math.log(GROWTH)))
+    return float(max(sums[-1], sums[0] * GROWTH**point)), _share(point)
+
+
+def _share(point: int) -> float:
+    """Parts of a tail, of sum 1."""
+    return 1 / (4 * point * (point + 1)) if point else 0.75

@@ -1,0 +1,124 @@
+"""Unbiased estimates of marginals: their values, and how often their bounds hold, adaptive runs included."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpcore.domain import BinaryView, Clique, Domain
+from dpcore.estimation.pgm.unbiased import GROWTH, Estimates
+from dpcore.measurement import Measurement, Noise, noise_stddev
+from dpcore.queries import Conjunctions, Marginals
+from tests.support.drawn_noise import drawn, measured
+
+DOMAIN = Domain.of({"a": 3, "b": 4, "c": 2})
+TAIL = 0.1
+DRAWS = 1500
+ALLOWED = TAIL + 4 * math.sqrt(TAIL / DRAWS)
+JOINT = np.random.default_rng(1).integers(0, 40, DOMAIN.sizes).astype(np.float64)
+
+
+def marginals(*cliques: str) -> Marginals:
+    return Marginals(DOMAIN, tuple(tuple(clique) for clique in cliques))
+
+
+def exact(clique: Clique) -> NDArray[np.float64]:
+    return np.asarray(
+        JOINT.sum(axis=tuple(axis for axis, name in enumerate(DOMAIN.names) if name not in clique))
+    ).ravel()
+
+
+def measurement(word: str, noise: Noise, scale: float, generator: np.random.Generator) -> Measurement:
+    return measured(marginals(word), exact(tuple(word)), noise, scale, generator)
+
+
+def test_the_average_is_weighted_by_what_is_left_of_each_measurement() -> None:
+    generator = np.random.default_rng(2)
+    found = [measurement(word, Noise.ROUNDED_GAUSSIAN, scale, generator) for word, scale in [("ab", 2.0), ("abc", 5.0)]]
+    first, average = Estimates(DOMAIN, found).of(("b",))
+    tables = [found[0].values.reshape(3, 4).sum(axis=0), found[1].values.reshape(3, 4, 2).sum(axis=(0, 2))]
+    weights = [1 / (4.0 * 3), 1 / (25.0 * 6)]
+    np.testing.assert_allclose(first.values, tables[0])
+    np.testing.assert_allclose(average.values, np.average(tables, axis=0, weights=weights))
+    least = sum(weights) ** -0.5
+    assert least <= average.deviation <= least * math.sqrt(GROWTH) * (1 + 1e-12)
+    assert first.deviation == pytest.approx(2 * math.sqrt(3))
+
+
+def test_unsupported_marginals_have_no_estimate_and_conjunctions_support_none() -> None:
+    one_hot = Conjunctions(BinaryView(9), np.array([[0, 4]]), np.array([[False, False]]))
+    other = Measurement(one_hot, np.array([5.0]), Noise.GAUSSIAN, 1.0)
+    found = Estimates(DOMAIN, [other, measurement("ab", Noise.GAUSSIAN, 2.0, np.random.default_rng(3))])
+    assert found.supports(("b", "a"))
+    assert not found.supports(("b", "c"))
+    assert found.of(("b", "c")) == []
+    assert found.sharpest(("c",), 0.1) is None
+    assert len(found.of(())) == 1
+
+
+def test_measurements_of_another_domain_are_refused() -> None:
+    other = Domain.of({"a": 3})
+    with pytest.raises(ValueError, match="another domain"):
+        Estimates(other, [measurement("ab", Noise.GAUSSIAN, 2.0, np.random.default_rng(3))])
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+@pytest.mark.parametrize("words", [("ab",), ("abc",), ("ab", "abc", "ab"), ("abc", "a", "ab", "ac")])
+@pytest.mark.parametrize("scale", [0.6, 6.0])
+def test_bounds_hold_as_often_as_asked(noise: Noise, words: tuple[str, ...], scale: float) -> None:
+    generator, missed, cell_missed = np.random.default_rng(4), 0, 0
+    truth, draws = exact(("a",)), DRAWS // 5
+    for _ in range(draws):
+        found = Estimates(DOMAIN, [measurement(word, noise, scale, generator) for word in words]).of(("a",))
+        missed += any(np.abs(one.values - truth).sum() > one.l1_of_noise(TAIL) for one in found)
+        cell_missed += any(abs(one.values[1] - truth[1]) > one.half_width(TAIL) for one in found)
+    allowed = draws * (TAIL + 4 * math.sqrt(TAIL / draws))
+    assert missed <= allowed
+    assert cell_missed <= allowed
+
+
+@pytest.mark.parametrize("noise", [Noise.GAUSSIAN, Noise.ROUNDED_GAUSSIAN])
+def test_stopping_when_the_average_looks_high_breaks_the_plain_interval_but_not_this_one(noise: Noise) -> None:
+    """The plain interval takes the number of measurements as given; here it depends on their noise."""
+    generator, longest, scale = np.random.default_rng(5), 30, 8.0
+    queries, truth = marginals("c"), exact(("c",))
+    plain = ours = ours_l1 = 0
+    draws = 400
+    for _ in range(draws):
+        z = drawn(noise, scale, (longest, 2), generator)
+        means = np.cumsum(z, axis=0) / np.arange(1, longest + 1)[:, None]
+        heights = means[:, 0] * np.sqrt(np.arange(1, longest + 1))
+        stop = int(np.argmax(heights > 1.645 * scale)) if (heights > 1.645 * scale).any() else longest - 1
+        kept = [Measurement(queries, truth + one, noise, scale) for one in z[: stop + 1]]
+        estimate = Estimates(DOMAIN, kept).of(("c",))[-1]
+        np.testing.assert_allclose(estimate.values, truth + means[stop])
+        plain += abs(means[stop, 0]) > 1.645 * scale / math.sqrt(stop + 1)
+        ours += abs(means[stop, 0]) > estimate.half_width(TAIL)
+        ours_l1 += np.abs(means[stop]).sum() > estimate.l1_of_noise(TAIL)
+    allowed = draws * (TAIL + 4 * math.sqrt(TAIL / draws))
+    assert plain > allowed  # So the test can tell.
+    assert ours <= allowed
+    assert ours_l1 <= allowed
+
+
+def test_bounds_grow_with_confidence_and_shrink_with_measurements() -> None:
+    generator = np.random.default_rng(6)
+    few = Estimates(DOMAIN, [measurement("ab", Noise.GAUSSIAN, 6.0, generator) for _ in range(1)])
+    many = Estimates(DOMAIN, [measurement("ab", Noise.GAUSSIAN, 6.0, generator) for _ in range(9)])
+    one, most = few.sharpest(("a",), TAIL), many.sharpest(("a",), TAIL)
+    assert one is not None
+    assert most is not None
+    for bound in ("half_width", "l1_of_noise"):
+        assert getattr(one, bound)(0.01) > getattr(one, bound)(0.1) > getattr(most, bound)(0.1)
+
+
+def test_the_narrowest_laplace_is_taken_without_averaging() -> None:
+    generator = np.random.default_rng(7)
+    found = [measurement(word, Noise.LAPLACE, 4.0, generator) for word in ("abc", "ab", "ac")]
+    estimates = Estimates(DOMAIN, found).of(("a",))
+    assert [one.summands for one in estimates] == [8, 2]
+    np.testing.assert_allclose(estimates[1].values, found[2].values.reshape(3, 2).sum(axis=1))
+    assert estimates[1].half_width(TAIL) > 1.645 * noise_stddev(Noise.LAPLACE, 4.0)

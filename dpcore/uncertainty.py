@@ -20,7 +20,8 @@ class Answers:
 
     values: float64 [size].
     stddev: float64 [size]; NaN where no error bar is known.
-    lower, upper: float64 [size], ends of the two-sided interval at CONFIDENCE for each answer alone; NaN likewise.
+    lower, upper: float64 [size], ends of the two-sided interval at CONFIDENCE for each answer alone; NaN where unknown.
+        A model's answer may have an interval and no stddev.
     measured: Whether the values are estimates from noisy exact answers (True) or those of a model (False). A value
         without a stddev was not measured itself, but predicted from others.
     """

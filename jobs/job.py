@@ -15,8 +15,10 @@ from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.aim import Aim
 from dpcore.mechanisms.api import Mechanism, Plan
 from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
+from dpcore.mechanisms.mst import Mst
 from dpcore.workload import Workload
 from jobs.config import Config, Dataset, Privacy, load_config
 from jobs.engines import check_engine
@@ -26,6 +28,8 @@ from jobs.public_files import PublicFiles, read_public_files
 from jobs.workloads import workload_of
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema, load_schema
+
+_MOSTLY_GAUSSIANS = (Aim, ClippedGaussian, Gaussian, GaussianPgm, Hdmm, Independent, Mst)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +109,7 @@ def currency_of(privacy: Privacy, mechanism: Mechanism) -> Currency:
     A mechanism that only adds Gaussian noise, or mostly, has up to a fifth less noise under Gaussian DP.
     """
     if privacy.accounting == "auto":
-        mostly_gaussians = isinstance(mechanism, Aim | Gaussian | Independent | ClippedGaussian | Hdmm)
+        mostly_gaussians = isinstance(mechanism, _MOSTLY_GAUSSIANS)
         return Currency.PURE if privacy.delta == 0 else Currency.GDP if mostly_gaussians else Currency.ZCDP
     return {"pure": Currency.PURE, "zcdp": Currency.ZCDP, "gdp": Currency.GDP}[privacy.accounting]
 

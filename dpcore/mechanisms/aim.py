@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -102,10 +103,10 @@ class Aim:
         private.expect(candidates.queries)
         measured, fit = self._start(private, workload, candidates)
         annealing = self._planned(candidates)
-        structure = Triangulation.of(candidates.domain, [])
+        structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
         while private.remaining_share > _CRUMB:
             annealing = annealing.limited(private.remaining_share)
-            allowed = self._allowed(candidates, structure, fit, 1 - private.remaining_share + annealing.round)
+            allowed = self._allowed(candidates, structure, 1 - private.remaining_share + annealing.round)
             estimate = fit.total * fit.calibrated.vector(allowed.cliques)
             left = self._penalties(private.terms, allowed, estimate, annealing)
             score = L1Error(estimate, allowed.weights, left)
@@ -116,7 +117,7 @@ class Aim:
             structure = structure.with_clique(clique)
             if _distance(before, fit, clique) <= self.patience * left[chosen]:
                 annealing = annealing.grown()
-            progress(int(_TICKS * (1 - private.remaining_share)), _TICKS)
+            progress(round(_TICKS * (1 - private.remaining_share)), _TICKS)
         fit = self._fitted(private.terms, candidates, measured, fit, polish=True)
         return Release(workload, of_model(fit.model.answer(workload.queries)), fit.model, tuple(measured))
 
@@ -130,9 +131,9 @@ class Aim:
         fit = self._fitted(private.terms, candidates, measured)
         error = _expected_error(fit, measured)
         more = min(most, first * Fraction(error / self.start_error) ** 2) - first
-        if more > 0:
+        if more > _CRUMB:
             measured += _bought(private, one_way, more)
-        elif self._is_cheap(private.terms, asked, fit, most - first):
+        elif most > first and self._is_cheap(private.terms, asked, fit, most - first):
             measured += _bought(private, asked, most - first)
         else:
             return measured, fit
@@ -157,11 +158,9 @@ class Aim:
     def _rounds(self, candidates: Candidates) -> int:
         return self.rounds_per_attribute * len(candidates.domain.names)
 
-    def _allowed(
-        self, candidates: Candidates, structure: Triangulation, fit: GraphicalFit, spent: Fraction
-    ) -> Candidates:
+    def _allowed(self, candidates: Candidates, structure: Triangulation, spent: Fraction) -> Candidates:
         """C_t: those that keep the junction tree below the part of its limit that this round may use."""
-        return candidates.within(structure, fit.tree, float(spent) * self.max_model_mb * _MIB / _BYTES)
+        return candidates.within(structure, float(spent) * self.max_model_mb * _MIB / _BYTES)
 
     def _penalties(
         self, terms: Terms, allowed: Candidates, estimate: NDArray[np.float64], annealing: Annealing
@@ -188,7 +187,7 @@ class Aim:
     ) -> GraphicalFit:
         total = public_total(terms)
         if total is None:
-            total = max(1.0, estimate_total(candidates.domain, measured)[0])
+            total = max(1.0, estimate_total(candidates.full, measured)[0])
         fitting = Fitting(self.strength, tolerance=1e-3 if polish else 1e-2, iterations=1000 if polish else 300)
         return fit_model(candidates.domain, measured, total, fitting, warm)
 

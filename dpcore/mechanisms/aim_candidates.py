@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
-from dpcore.estimation.pgm.junction_tree import JunctionTree
 from dpcore.estimation.pgm.triangulation import Triangulation
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, downward_closure
@@ -76,10 +75,10 @@ class Candidates:
     def one_way(self) -> Candidates:
         return self.only(np.array([len(clique) == 1 for clique in self.cliques]))
 
-    def within(self, structure: Triangulation, tree: JunctionTree, cells: float) -> Candidates:
-        """Those whose junction tree, added to the structure, has at most so many cells, and those that it has."""
-        kept = [tree.holds(clique) or structure.cells_with(clique) <= cells for clique in self.cliques]
-        return self.only(np.array(kept))
+    def within(self, structure: Triangulation, cells: float) -> Candidates:
+        """Those that, added to the structure, leave its junction tree at so many cells, or do not make it larger."""
+        most = max(cells, structure.cells)
+        return self.only(np.array([structure.cells_with(clique) <= most for clique in self.cliques]))
 
 
 def _marginals(workload: Workload) -> Marginals:

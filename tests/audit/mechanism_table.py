@@ -13,6 +13,7 @@ from typing import Any
 
 from dpcore.kernel.budget import Currency
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
+from dpcore.mechanisms.aim import Aim
 from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.dqrs import Dqrs
@@ -178,6 +179,15 @@ TABLES = (
             Mwem(rounds=2, start="uniform", size_penalty="none"),
         )},
         {Kind.MARGINALS: {"rounds": 3}},
+    ),
+    AuditRow(
+        "aim", EVERY, _runs(lambda claim: worst_cases.one_marginal(Aim(rounds_per_attribute=2), claim), 2_500),
+        {Kind.MARGINALS: (
+            Aim(rounds_per_attribute=3),
+            Aim(rounds_per_attribute=2, growth=4.0, patience=1.0, penalty="noise"),
+            Aim(rounds_per_attribute=2, max_model_mb=1e-4, select_share=0.5, workload_error=10.0),
+        )},
+        {Kind.MARGINALS: {"rounds_per_attribute": 3}},
     ),
     AuditRow(
         "dual_query", EVERY, _runs(lambda claim: worst_cases.dual_query(_one_round, claim), 2_500),

@@ -183,10 +183,12 @@ class Runs:
 
 
 def one_marginal(mechanism: Mechanism, claim: Claim) -> Trial:
-    """The marginal of ``one_cell``, measured in one piece."""
-    pair = one_cell(claim)
-    workload = explicit(ONE, {("x",): 1.0})
-    return Runs(mechanism, workload, pair, claim, lambda release: -_shift(release.measurements[0], claim, 0, ROWS))
+    """The marginal of ``one_cell``, measured in one piece or in many."""
+
+    def statistic(release: Release) -> float:
+        return -sum(_shift(measured, claim, 0, ROWS) * _telling(measured) for measured in release.measurements)
+
+    return Runs(mechanism, explicit(ONE, {("x",): 1.0}), one_cell(claim), claim, statistic)
 
 
 def mwem(mechanism: Mechanism, claim: Claim) -> Trial:
@@ -387,3 +389,8 @@ def _shift(measured: Measurement, claim: Claim, low: int, high: int) -> float:
     if measured.noise is Noise.LAPLACE:  # Beyond the two exact values a Laplace tells nothing more.
         first, second = (min(max(value, float(low)), float(high)) for value in (first, second))
     return float(first - second) if claim.replaced else float(first)
+
+
+def _telling(measured: Measurement) -> float:
+    """The scale of ``_shift``."""
+    return 1 / measured.stddev if measured.noise is Noise.LAPLACE else measured.stddev**-2

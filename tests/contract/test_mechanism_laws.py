@@ -17,6 +17,7 @@ from dpcore.kernel.conversion import budget_of, epsilon_of
 from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
+from dpcore.mechanisms.aim import Aim
 from dpcore.mechanisms.api import Mechanism, Plan, Release
 from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.dqrs import Dqrs
@@ -164,6 +165,15 @@ ROWS = [
         rounds_follow_draws=True,
     ),
     Row(GaussianPgm(), MARGINALS + PRODUCTS, BUDGETS, exact=True),
+    Row(Aim(), MARGINALS, BUDGETS, exact=True, rounds_follow_draws=True, scales_follow_answers=True),
+    Row(
+        Aim(max_model_mb=1e-4, growth=4.0, patience=1.0, penalty="noise", workload_error=1e-9),
+        MARGINALS,
+        BUDGETS,
+        exact=True,
+        rounds_follow_draws=True,
+        scales_follow_answers=True,
+    ),
     Row(ClippedGaussian(), POSITIVE, BUDGETS, exact=True, scales_follow_answers=True),
     Row(ClippedGaussian(shrink_from=1), POSITIVE, BUDGETS, exact=True, scales_follow_answers=True),
 ]

@@ -152,7 +152,7 @@ class _Reach:
 
     def moved(self, clique: Clique, table: NDArray[np.float64]) -> float:
         """|M_r(before) - M_r(model)|_1."""
-        return float(np.abs(self._before.answer(Marginals(self._domain, (clique,))) - table).sum())
+        return float(np.abs(self._before.answer(Marginals(self._before.domain, (clique,))) - table).sum())
 
 
 def _total(estimates: Estimates, tail: float, rows: int | None) -> tuple[float, float]:

@@ -25,6 +25,7 @@ from dpcore.measurement import Measurement
 
 Vector = NDArray[np.float64]
 _LEAST_EXPECTED: Final = 0.01
+_LEAST_PULL: Final = 0.2
 _FLOOR: Final = 0.1  # Of a standard deviation: no value of an attribute is excluded because its noisy count is low.
 _ORACLES: Final[dict[str, Callable[[JunctionTree, Sequence[Clique]], MarginalOracle]]] = {
     "cpu": Inference,
@@ -39,6 +40,7 @@ class Fitting:
 
     strength: Weight of the prior against the likelihood: an answer that independent attributes expect to be e has
         the prior variance e^1.5 / strength, between that of independent rows, e, and of relative deviations, e^2.
+    least: Least weight of the prior, for large counts too, unless it would pull an answer by more than a fifth.
     tolerance: How far from the optimum a fit may stop, in units a measured value.
     iterations: Most calls of the marginal oracle.
     device: Where the marginal oracle computes; "gpu" needs the extra marquee[gpu] and pays for nodes of 10^5 cells or
@@ -113,8 +115,7 @@ def fit_model(
     start = np.concatenate([_start(known.get(key), term) for key, term in zip(keys, rows.terms, strict=True)])
     base = _base(domain, rows, total)
     expected = rows.applied(total * oracle.marginals(base))
-    strengths = np.maximum(fitting.least, fitting.strength / np.sqrt(np.maximum(expected, _LEAST_EXPECTED)))
-    estimator = MaximumEntropy(strengths, fitting.tolerance, fitting.iterations)
+    estimator = MaximumEntropy(_strengths(fitting, expected, rows.precisions), fitting.tolerance, fitting.iterations)
     found = estimator.estimate(oracle, rows, total, base, start)
     pieces = np.split(found.multipliers, rows.starts[1:-1])
     return _fitted(tree, total, oracle, found, dict(zip(keys, pieces, strict=True)))
@@ -124,6 +125,13 @@ def _fitted(
     tree: JunctionTree, total: float, oracle: MarginalOracle, found: DualFit, multipliers: dict[str, Vector]
 ) -> GraphicalFit:
     return GraphicalFit(tree, total, found.loss, found.gap, found.evaluations, oracle, found.potentials, multipliers)
+
+
+def _strengths(fitting: Fitting, expected: Vector, precisions: Vector) -> Vector:
+    """kappa of each row: an expected answer e has the prior variance e / kappa."""
+    counts = np.maximum(expected, _LEAST_EXPECTED)
+    least = np.minimum(fitting.least, _LEAST_PULL * counts * precisions)
+    return np.asarray(np.maximum(least, fitting.strength / np.sqrt(counts)))
 
 
 def _key(term: LinearTerm) -> str:

@@ -48,10 +48,8 @@ def answers_with_intervals(
     """
     evidence = Evidence(model, measurements, rounds, _OF_DISTANCE * (1 - confidence), horizon, rows)
     values = model.answer(queries)
-    ends = [
-        _ends(evidence, clique, np.asarray(table, dtype=np.float64), 1 - confidence)
-        for clique, table in zip(queries.cliques, queries.split(values), strict=True)
-    ]
+    tables = zip(queries.cliques, queries.split(values), strict=True)
+    ends = [_ends(evidence, clique, np.asarray(table, dtype=np.float64), 1 - confidence) for clique, table in tables]
     lower, upper = (np.concatenate(side) for side in zip(*ends, strict=True))
     upper[np.isinf(upper)] = np.nan
     return Answers(

@@ -1,12 +1,13 @@
 """The model closest to a base among those that explain the measurements, by its dual: smooth, and with a certificate.
 
-Primal: minimise over distributions p  P(p) = 1/2 sum_j tau_j (A_j N p - y_j)^2 + kappa N KL(p || base).
-Its solution is p proportional to base * exp(A^T lambda) with lambda = -tau (A N p - y) / kappa, and lambda minimises
+Primal: minimise over distributions p   P(p) = N KL(p || base) + 1/2 sum_j (tau_j / kappa_j) (A_j N p - y_j)^2.
+Its solution is p proportional to base * exp(A^T lambda) with lambda_j = -tau_j (A_j N p - y_j) / kappa_j, and lambda
+minimises
 
-    f(lambda) = N log Z(A^T lambda) - y . lambda + kappa / 2 sum_j lambda_j^2 / tau_j
+    f(lambda) = N log Z(A^T lambda) - y . lambda + 1/2 sum_j kappa_j lambda_j^2 / tau_j
     grad f    = A N p - y + kappa lambda / tau.
 
-At any lambda  P(p_lambda) - min P <= P(p_lambda) + kappa f(lambda) = 1/2 sum_j tau_j (grad_j f)^2:  the gap is known.
+At any lambda   P(p_lambda) - min P <= P(p_lambda) + f(lambda) = 1/2 sum_j (tau_j / kappa_j) (grad_j f)^2:  it is known.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class DualFit:
 
     potentials: float64 [rows.queries.size], of base and multipliers together.
     loss: 1/2 sum tau (A mu - y)^2.
-    gap: The primal objective lies at most this far above its minimum.
+    gap: 1/2 sum tau (grad f)^2, in units of the noise: with one kappa, kappa times the distance of the primal from its
+        minimum at most.
     """
 
     multipliers: Vector

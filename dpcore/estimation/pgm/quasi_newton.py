@@ -13,6 +13,7 @@ Vector = NDArray[np.float64]
 _MEMORY: Final = 10
 _SUFFICIENT: Final = 1e-4
 _ROUNDING: Final = 1e-13
+_SHORTEST: Final = 1e-12  # Of a step: rounding hides all progress.
 
 
 def descend(
@@ -44,7 +45,7 @@ def descend(
             if after <= value + _SUFFICIENT * length * promised + _ROUNDING * abs(value):
                 break
             length /= 2
-            if evaluations >= most:
+            if evaluations >= most or length < _SHORTEST:
                 return point * scales, evaluations
         change, bend = tried - point, gradient_after * scales - slope
         if change @ bend > 1e-12 * np.sqrt((change @ change) * (bend @ bend)):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique
-from dpcore.estimation.model import Model
+from dpcore.estimation.pgm.model import GraphicalModel
 from dpcore.estimation.pgm.noise_tails import root_of_squares, signed_gaussians, signed_laplaces
 from dpcore.measurement import ERROR_STEPS, GRID_BITS, Measurement, Noise
 from dpcore.queries import Marginals
@@ -37,7 +37,7 @@ class SelectionRound:
     chosen: int
     weights: NDArray[np.float64]
     penalties: NDArray[np.float64]
-    before: Model
+    before: GraphicalModel
     select_scale: float
     measurement: Measurement
 
@@ -98,7 +98,7 @@ class SelectionRound:
     @cached_property
     def _seen(self) -> NDArray[np.float64]:
         """d + z."""
-        return self.before.answer(self.candidates.only([self.clique])) - self.measurement.values
+        return self.before.answer(Marginals(self.before.domain, (self.clique,))) - self.measurement.values
 
     def _by_signs(self, tail: float) -> float:
         cells, noise, scale = self._seen.size, self.measurement.noise, self.measurement.scale

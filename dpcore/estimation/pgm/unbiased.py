@@ -107,8 +107,10 @@ class _Part:
         return 2.0 ** -(GRID_BITS + 1) if self.noise is Noise.ROUNDED_GAUSSIAN else 1.0
 
     def summed(self, clique: Clique) -> NDArray[np.float64]:
+        """The sums over other attributes, in C order of ``clique``."""
         others = tuple(axis for axis, name in enumerate(self.clique) if name not in clique)
-        return np.asarray(self.table.sum(axis=others)).ravel()
+        kept = [name for name in self.clique if name in clique]
+        return np.asarray(self.table.sum(axis=others)).transpose([kept.index(name) for name in clique]).ravel()
 
 
 @final
@@ -151,9 +153,9 @@ def _parts(domain: Domain, measurements: Sequence[Measurement]) -> Iterator[_Par
         queries = measurement.queries
         if not isinstance(queries, Marginals):
             continue
-        if queries.domain != domain:
-            raise ValueError("a measurement has another domain; want that of the model")
         for clique, table in zip(queries.cliques, queries.split(measurement.values), strict=True):
+            if table.shape != domain.shape(clique):
+                raise ValueError(f"measured marginal {clique} has shape {table.shape}; want {domain.shape(clique)}")
             values = np.asarray(table, dtype=np.float64)
             yield _Part(frozenset(clique), clique, values, measurement.noise, measurement.scale)
 

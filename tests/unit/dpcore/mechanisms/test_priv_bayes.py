@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -131,9 +131,9 @@ def test_a_family_inside_another_one_is_read_off_its_table() -> None:
 def networks_of(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> list[list[Family]]:
     """Where the network of each later run will be."""
     networks: list[list[Family]] = []
-    made = kind._model
+    made: Callable[..., GraphicalModel] = kind._model
 
-    def watched(self: PrivBayes, domain: Domain, network: list[Family], *args: Any) -> GraphicalModel:
+    def watched(self: object, domain: Domain, network: list[Family], *args: Any) -> GraphicalModel:
         networks.append(list(network))
         return made(self, domain, network, *args)
 

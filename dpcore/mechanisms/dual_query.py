@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import final
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView
 from dpcore.errors import ConfigError, UnprovedError
@@ -21,6 +24,7 @@ from dpcore.mechanisms.dual_loop import (
     TOLERANCE,
     TYPICAL_UNITS,
     Free,
+    Opened,
     Opening,
     OracleName,
     Play,
@@ -47,6 +51,8 @@ from dpcore.oracles.game import game_of
 from dpcore.oracles.protocol import BestResponse, Oracle
 from dpcore.queries import CountingQueries
 from dpcore.workload import Workload
+
+Told = Callable[[Fraction, Tilt, NDArray[np.int64]], None]
 
 
 @final
@@ -114,6 +120,18 @@ class DualQuery:
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
+        play, opened = self.play(private, workload, generator, progress)
+        return release(workload, play.model(opened.total, 0.0 if self.alpha else self.burn_in), opened)
+
+    def play(
+        self,
+        private: PrivateStatistics,
+        workload: Workload,
+        generator: Generator,
+        progress: Progress = silent,
+        told: Told | None = None,
+    ) -> tuple[Play, Opened]:
+        """All rounds, without a release. told: Hears of the slope, the tilt and the draws of each; all are public."""
         queries = self._checked(private.terms, workload)
         private.expect(queries)
         game, prior = game_of(queries), log_weights(workload)
@@ -125,9 +143,11 @@ class DualQuery:
             tilt = Tilt(schedule.eta, play.hits, t - 1, prior)
             slope = slope_of_round(schedule.eta, t)
             drawn = private.sample(queries, slope, tilt, opened.total, schedule.size(t))  # SAMPLE
+            if told is not None:
+                told(slope, tilt, drawn)
             self._check_gap(play.respond(drawn), schedule, t)  # RESPOND
             progress(t, schedule.rounds)
-        return release(workload, play.model(opened.total, 0.0 if self.alpha else self.burn_in), opened)
+        return play, opened
 
     def best_response_oracle(self) -> Oracle:
         """The oracle that these settings ask for."""

@@ -181,7 +181,7 @@ TABLES = (
         {Kind.MARGINALS: {"rounds": 3}},
     ),
     AuditRow(
-        "aim", EVERY, _runs(lambda claim: worst_cases.one_marginal(Aim(rounds_per_attribute=2), claim), 2_500),
+        "aim", EVERY, _runs(lambda claim: worst_cases.one_marginal(Aim(rounds_per_attribute=2), claim), 1_000),
         {Kind.MARGINALS: (
             Aim(rounds_per_attribute=3),
             Aim(rounds_per_attribute=2, growth=4.0, patience=1.0, penalty="noise"),

@@ -65,6 +65,7 @@ def bounds(
     *,
     horizon: int | None = None,
     rows: int | None = None,
+    batch: tuple[int, int] | None = None,
 ) -> list[Bound]:
     """A bound for each clique, be it a candidate, measured or neither.
 
@@ -73,6 +74,8 @@ def bounds(
     horizon: Most rounds that the run could have made, a public number settled before it: each gets an equal part of the
         tail. None: ``rounds`` are all rounds, and the t-th gets 1 / (t (t + 1)).
     rows: The exact number of rows where it is public.
+    batch: Places of measurements whose cliques and scales were settled together, as of ``unbiased.Estimates``: all of
+        them for a mechanism that does not adapt.
 
     Formal guarantee: for each clique named without regard to the release, the bound holds with probability
     ``confidence`` over the noise of the run, for the dataset as it was bounded to its declared contribution. Those that
@@ -80,7 +83,7 @@ def bounds(
 
     Raises ValueError for more rounds than the horizon, or a confidence outside (0, 1).
     """
-    evidence = Evidence(model, measurements, rounds, 1 - confidence, horizon, rows)
+    evidence = Evidence(model, measurements, rounds, 1 - confidence, horizon, rows, batch)
     return [evidence.bound(clique) for clique in cliques]
 
 
@@ -97,6 +100,7 @@ class Evidence:
         tail: float,
         horizon: int | None = None,
         rows: int | None = None,
+        batch: tuple[int, int] | None = None,
     ) -> None:
         if not 0 < tail < 1:
             raise ValueError(f"confidence is {1 - tail}; want 0 < confidence < 1")
@@ -104,7 +108,7 @@ class Evidence:
             raise ValueError(f"{len(rounds)} rounds of a horizon of {horizon}; want no more than the horizon")
         self.model = model
         self.domain = model.domain
-        self.estimates = Estimates(model.domain, measurements)
+        self.estimates = Estimates(model.domain, measurements, batch)
         of_rounds = tail / 2 if rounds else 0.0
         self._noise_tail = 0.75 * (tail - of_rounds)
         self.low, self.high = _total(self.estimates, 0.25 * (tail - of_rounds), rows)

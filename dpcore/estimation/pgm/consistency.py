@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Final, TypeVar
+from typing import Final, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,59 @@ _EXACT: Final = 1e-9
 T = TypeVar("T")
 
 
+@final
+class LeastSquares:
+    """The least-squares estimates of the marginals of all measured cliques and of their parts.
+
+    Raises TypeError for measurements of anything but marginals; the methods raise ValueError for a clique that no
+    measured one contains.
+    """
+
+    def __init__(self, domain: Domain, measurements: Sequence[Measurement]) -> None:
+        self.domain = domain
+        terms = _whole(domain, measurements)
+        self._precisions = _precisions(domain, terms)
+        self._components = _components(domain, terms, self._precisions)
+
+    def holds(self, clique: Clique) -> bool:
+        """Whether a measured clique contains it."""
+        return all(name in self.domain for name in clique) and self.domain.canonical(clique) in self._precisions
+
+    def marginal(self, clique: Clique) -> NDArray[np.float64]:
+        """In counts, shape [attributes] in the order of the domain. Cells may be negative."""
+        clique = self.domain.canonical(clique)
+        table = np.zeros(self.domain.shape(clique))
+        for subset in _subsets(clique):
+            component = _of(self._components, subset, clique)
+            shape = [size if name in subset else 1 for name, size in zip(clique, table.shape, strict=True)]
+            table += component.reshape(shape) * (self.domain.size(subset) / table.size)
+        return table
+
+    def variance(self, clique: Clique) -> float:
+        """Of every cell of ``marginal``: within a clique all are alike.
+
+        sum over subsets s of  v_s / n_(r - s)^2 * product over i in s of (1 - 1 / n_i),  where 1 / v_s is the sum of
+        1 / (sigma^2 n_(r' - s)) over the measured r' that contain s.
+        """
+        clique = self.domain.canonical(clique)
+        variance = 0.0
+        for subset in _subsets(clique):
+            centred = math.prod(1 - 1 / size for size in self.domain.shape(subset))
+            spread = self.domain.size(clique) / self.domain.size(subset)
+            variance += centred / (_of(self._precisions, subset, clique) * spread**2)
+        return variance
+
+    def largest_variance(self, clique: Clique) -> float:
+        """An upper bound on the variance of a sum of cells with coefficients of squared sum 1, reached but for cliques
+        with attributes of one value.
+
+        The covariance is v_s / n_(r - s) on the subspace of each subset s, which is largest for s = r: a measured
+        clique that holds r holds s too, and 1 / (sigma^2 n_(r' - s)) times n_(r - s) is 1 / (sigma^2 n_(r' - r)).
+        """
+        clique = self.domain.canonical(clique)
+        return 1 / _of(self._precisions, clique, clique)
+
+
 def consistent_marginals(
     domain: Domain, measurements: Sequence[Measurement], cliques: Sequence[Clique]
 ) -> list[NDArray[np.float64]]:
@@ -45,34 +98,14 @@ def consistent_marginals(
 
     Raises ValueError for a clique that no measured one contains, TypeError for measurements of anything but marginals.
     """
-    components = _components(domain, _whole(domain, measurements))
-    found = []
-    for clique in map(domain.canonical, cliques):
-        table = np.zeros(domain.shape(clique))
-        for subset in _subsets(clique):
-            component = _of(components, subset, clique)
-            shape = [size if name in subset else 1 for name, size in zip(clique, table.shape, strict=True)]
-            table += component.reshape(shape) * (domain.size(subset) / table.size)
-        found.append(table)
-    return found
+    found = LeastSquares(domain, measurements)
+    return [found.marginal(clique) for clique in cliques]
 
 
 def cell_variances(domain: Domain, measurements: Sequence[Measurement], cliques: Sequence[Clique]) -> list[float]:
-    """The variance of every cell of ``consistent_marginals``: within a clique all are alike.
-
-    sum over subsets s of  v_s / n_(r - s)^2 * product over i in s of (1 - 1 / n_i),  where 1 / v_s is the sum of
-    1 / (sigma^2 n_(r' - s)) over the measured r' that contain s.
-    """
-    precisions = _precisions(domain, _whole(domain, measurements))
-    found = []
-    for clique in map(domain.canonical, cliques):
-        variance = 0.0
-        for subset in _subsets(clique):
-            centred = math.prod(1 - 1 / size for size in domain.shape(subset))
-            spread = domain.size(clique) / domain.size(subset)
-            variance += centred / (_of(precisions, subset, clique) * spread**2)
-        found.append(variance)
-    return found
+    """The variance of every cell of each of ``consistent_marginals``."""
+    found = LeastSquares(domain, measurements)
+    return [found.variance(clique) for clique in cliques]
 
 
 def estimate_total(domain: Domain, measurements: Sequence[Measurement]) -> tuple[float, float]:
@@ -123,9 +156,10 @@ def _rows_that_sum(term: LinearTerm) -> NDArray[np.float64] | None:
     return row
 
 
-def _components(domain: Domain, terms: Sequence[LinearTerm]) -> dict[Clique, NDArray[np.float64]]:
+def _components(
+    domain: Domain, terms: Sequence[LinearTerm], precisions: Mapping[Clique, float]
+) -> dict[Clique, NDArray[np.float64]]:
     """The least-squares estimate of w_s, shape [attributes of s], of every subset s of a measured clique."""
-    precisions = _precisions(domain, terms)
     found = {subset: np.zeros(domain.shape(subset)) for subset in precisions}
     for term in terms:
         for subset, component in _split(term.clique, term.values.reshape(domain.shape(term.clique))):

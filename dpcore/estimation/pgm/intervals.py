@@ -31,6 +31,7 @@ def answers_with_intervals(
     *,
     horizon: int | None = None,
     rows: int | None = None,
+    batch: tuple[int, int] | None = None,
 ) -> Answers:
     """The model's answers, each with an interval that covers the exact answer; arguments as of ``bounds.bounds``.
 
@@ -46,7 +47,7 @@ def answers_with_intervals(
 
     A standard deviation is not given (NaN): that of an unbiased estimate is not that of the model.
     """
-    evidence = Evidence(model, measurements, rounds, _OF_DISTANCE * (1 - confidence), horizon, rows)
+    evidence = Evidence(model, measurements, rounds, _OF_DISTANCE * (1 - confidence), horizon, rows, batch)
     values = model.answer(queries)
     tables = zip(queries.cliques, queries.split(values), strict=True)
     ends = [_ends(evidence, clique, np.asarray(table, dtype=np.float64), 1 - confidence) for clique, table in tables]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from dpcore.domain import Clique, Domain
 from dpcore.measurement import Measurement
 from dpcore.queries import Marginals, Products
 
+_LEAST_STDDEV: Final = 1e-9  # Laplace noise of a huge epsilon is exactly 0.
 Matrices = tuple[NDArray[np.float64], ...]
 
 
@@ -59,7 +61,7 @@ class LinearTerm:
 
 def linear_terms(measurement: Measurement) -> list[LinearTerm]:
     """The parts of a measurement, one a marginal. Raises TypeError for queries that no marginal answers."""
-    precision = measurement.stddev**-2
+    precision = max(measurement.stddev, _LEAST_STDDEV) ** -2
     match measurement.queries:
         case Marginals() as queries:
             tables = queries.split(measurement.values)

@@ -15,6 +15,12 @@ holds:
   below. All averages then hold at once: one measurement alone pays a quarter of the tail, two like ones 5 % of a
   standard deviation at most.
 * Laplaces are not averaged. The k-th measurement that contains r has fresh noise, and gets the part of point k - 1.
+* A *batch* is a run of measurements whose cliques and scales were all settled before the noise of the first was drawn:
+  those of a mechanism that does not adapt, or the first ones of one that does. Its least-squares estimate
+  (``consistency``) has Gaussian noise of a known covariance, whatever was measured before and after. Cells are then
+  correlated: the L1 norm of the noise has the mean n (2 / pi)^(1/2) times a cell's deviation, and as a Lipschitz
+  function of the Gaussians it is above it by x with the chance exp(-x^2 / (2 n v)) at most, v the largest variance of a
+  combination of cells with coefficients of squared sum 1.
 * What rounding to the grid of the noise adds is a sum of bounded symmetric errors (``noise_tails``), independent given
   what came before: its signed sums are a sub-Gaussian supermartingale, on a grid of its own.
 """
@@ -23,7 +29,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, final
 
 import numpy as np
@@ -31,6 +38,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpcore.domain import Clique, Domain
+from dpcore.estimation.pgm.consistency import LeastSquares
 from dpcore.estimation.pgm.noise_tails import l1_of_gaussians, l1_of_laplaces, l1_of_sub_gaussians, sum_of_laplaces
 from dpcore.measurement import GRID_BITS, Measurement, Noise
 from dpcore.queries import Marginals
@@ -48,10 +56,11 @@ class Estimate:
     values: float64 [cells].
     noise: Law of the measurements.
     deviation: Of the continuous noise in a cell: its standard deviation, or the scale of each Laplace summand.
-    summands: Measured cells in a cell, of a single measurement; 0 for an average.
+    summands: Measured cells in a cell, of a single measurement; 0 for an average or a batch.
     rounding: Root of the sum of squares of the largest rounding errors in a cell, weights and all.
     sum_of_rounding: Their sum.
     share, rounding_share: Parts of a tail that its bounds may use.
+    largest: Of a batch, the largest standard deviation of a combination of cells of squared sum 1; else 0.
     """
 
     values: NDArray[np.float64]
@@ -62,6 +71,7 @@ class Estimate:
     sum_of_rounding: float
     share: float
     rounding_share: float
+    largest: float = 0.0
 
     def l1_of_noise(self, tail: float) -> float:
         """x with P(|values - M_r(D)|_1 >= x) <= tail."""
@@ -70,12 +80,16 @@ class Estimate:
         cells, own = self.values.size, tail * self.share * (1 - 2 * _PART)
         if self.noise is Noise.LAPLACE:
             noise = self.deviation * l1_of_laplaces(cells, self.summands, own)
+        elif self.largest:
+            mean = cells * self.deviation * math.sqrt(2 / math.pi)
+            noise = mean + self.largest * math.sqrt(-2 * cells * math.log(own))
         else:
             noise = self.deviation * l1_of_gaussians(cells, own)
         added = self.rounding * l1_of_sub_gaussians(cells, tail * self.rounding_share * _PART)
         found = noise + min(added, cells * self.sum_of_rounding)
         if self.noise is Noise.GAUSSIAN:  # Sub-Gaussian with the scale of the continuous one.
-            found = min(found, self.deviation * l1_of_sub_gaussians(cells, tail * self.share * _PART))
+            deviation = max(self.deviation, self.largest)
+            found = min(found, deviation * l1_of_sub_gaussians(cells, tail * self.share * _PART))
         return found
 
     def half_width(self, tail: float) -> float:
@@ -86,15 +100,61 @@ class Estimate:
         if self.noise is Noise.LAPLACE:
             noise = self.deviation * sum_of_laplaces(self.summands, own)
         else:
-            noise = -self.deviation * float(ndtri(own / (2 if self.summands else 4)))
+            noise = -self.deviation * float(ndtri(own / (2 if self.summands or self.largest else 4)))
         added = self.rounding * math.sqrt(-2 * math.log(tail * self.rounding_share * _PART / 2))
         return noise + min(added, self.sum_of_rounding)
+
+    def with_part(self, part: float) -> Estimate:
+        """The same for a part of the tail."""
+        return replace(self, share=part * self.share, rounding_share=part * self.rounding_share)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """Measurements with their least-squares estimate. ratio: The largest rounding error, in units of the scale."""
+
+    measurements: Sequence[Measurement]
+    noise: Noise
+    ratio: float
+
+    @cached_property
+    def _least_squares(self) -> LeastSquares:
+        queries = self.measurements[0].queries
+        assert isinstance(queries, Marginals)
+        return LeastSquares(queries.domain, self.measurements)
+
+    def of(self, clique: Clique, share: float) -> list[Estimate]:
+        found = self._least_squares
+        if not found.holds(clique):
+            return []
+        order = found.domain.canonical(clique)
+        values = found.marginal(clique).transpose([order.index(name) for name in clique]).ravel()
+        deviation, largest = math.sqrt(found.variance(clique)), math.sqrt(found.largest_variance(clique))
+        rounding = self.ratio * largest
+        return [Estimate(values, self.noise, deviation, 0, rounding, math.inf, share, share, largest)]
+
+
+def _batch(measurements: Sequence[Measurement]) -> _Batch | None:
+    """None where there is nothing to gain, or a law for which there is no proof."""
+    gaussian = all(one.noise is not Noise.LAPLACE for one in measurements)
+    if not measurements or not gaussian or not all(isinstance(one.queries, Marginals) for one in measurements):
+        return None
+    noise = Noise.GAUSSIAN
+    if any(one.noise is Noise.ROUNDED_GAUSSIAN for one in measurements):
+        noise = Noise.ROUNDED_GAUSSIAN
+    return _Batch(measurements, noise, max(_step(one.noise) / one.scale for one in measurements))
+
+
+def _step(noise: Noise) -> float:
+    """The largest error of rounding continuous noise to its grid."""
+    return 2.0 ** -(GRID_BITS + 1) if noise is Noise.ROUNDED_GAUSSIAN else 1.0
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One measured marginal. step: The largest error of rounding continuous noise to its grid."""
+    """One measured marginal."""
 
     names: frozenset[str]
     clique: Clique
@@ -104,7 +164,7 @@ class _Part:
 
     @property
     def step(self) -> float:
-        return 2.0 ** -(GRID_BITS + 1) if self.noise is Noise.ROUNDED_GAUSSIAN else 1.0
+        return _step(self.noise)
 
     def summed(self, clique: Clique) -> NDArray[np.float64]:
         """The sums over other attributes, in C order of ``clique``."""
@@ -118,21 +178,33 @@ class Estimates:
     """Unbiased estimates of all marginals that measurements support.
 
     measurements: In the order in which they were drawn; those of anything but whole marginals are left out.
+    batch: Places of those whose cliques and scales were settled together, before the noise of the first was drawn:
+        (first, after the last). Where they are all measurements nothing else is used; Laplaces are not batched.
     """
 
-    def __init__(self, domain: Domain, measurements: Sequence[Measurement]) -> None:
+    def __init__(
+        self, domain: Domain, measurements: Sequence[Measurement], batch: tuple[int, int] | None = None
+    ) -> None:
         self._domain = domain
         self._parts = list(_parts(domain, measurements))
+        self._batch = _batch(measurements[slice(*batch)]) if batch else None
+        self._batch_alone = self._batch is not None and batch == (0, len(measurements))
 
     def supports(self, clique: Clique) -> bool:
         return any(frozenset(clique) <= part.names for part in self._parts)
 
     def of(self, clique: Clique) -> list[Estimate]:
-        """The first alone and the average of all, or the sharpest Laplace; none for an unsupported marginal.
+        """That of the batch, the first alone and the average of all, or the sharpest Laplace; none where unsupported.
 
         All may be used together: their bounds hold at once.
         """
         clique = self._domain.canonical(clique)
+        if self._batch is None:
+            return self._of_each(clique)
+        found = self._batch.of(clique, 1.0 if self._batch_alone else 0.5)
+        return found if self._batch_alone else found + [one.with_part(0.5) for one in self._of_each(clique)]
+
+    def _of_each(self, clique: Clique) -> list[Estimate]:
         covering = [part for part in self._parts if frozenset(clique) <= part.names]
         if not covering:
             return []

@@ -94,3 +94,8 @@ def mean_absolute_noise(noise: Noise, scale: float) -> float:
     if noise is not Noise.LAPLACE:
         return scale * math.sqrt(2.0 / math.pi)
     return 2.0 * math.exp(-1.0 / scale) / -math.expm1(-2.0 / scale)
+
+
+def mean_absolute_part(noise: Noise) -> float:
+    """Mean absolute value of wide noise, as a part of its standard deviation."""
+    return math.sqrt(0.5) if noise is Noise.LAPLACE else math.sqrt(2.0 / math.pi)

@@ -15,10 +15,12 @@ from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.aim import Aim
 from dpcore.mechanisms.api import Mechanism, Plan
 from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.clique_tree import CliqueTree
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mst import Mst
+from dpcore.mechanisms.mwem_pgm import MwemPgm
 from dpcore.workload import Workload
 from jobs.config import Config, Dataset, Privacy, load_config
 from jobs.engines import check_engine
@@ -29,7 +31,7 @@ from jobs.workloads import workload_of
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema, load_schema
 
-_MOSTLY_GAUSSIANS = (Aim, ClippedGaussian, Gaussian, GaussianPgm, Hdmm, Independent, Mst)
+_MOSTLY_GAUSSIANS = (Aim, CliqueTree, ClippedGaussian, Gaussian, GaussianPgm, Hdmm, Independent, Mst, MwemPgm)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpcore.domain import Clique
 from dpcore.errors import ConfigError
 from dpcore.estimation.pgm.consistency import estimate_total
 from dpcore.estimation.pgm.expected_error import expected_errors
@@ -21,11 +20,10 @@ from dpcore.estimation.pgm.junction_tree import JunctionTree
 from dpcore.estimation.pgm.linear_terms import measured_cliques
 from dpcore.estimation.pgm.triangulation import Triangulation
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.scores import L1Error
 from dpcore.kernel.terms import Terms
-from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
+from dpcore.measurement import Measurement, mean_absolute_part
 from dpcore.mechanisms.aim_budget import Annealing, split_by_size
-from dpcore.mechanisms.aim_candidates import Candidates
+from dpcore.mechanisms.aim_candidates import Candidates, candidates_of, one_way, parted, within
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.totals import public_total
 from dpcore.uncertainty import of_model
@@ -34,6 +32,7 @@ from dpcore.workload import Workload
 _BYTES: Final = 8
 _MIB: Final = 1 << 20
 _TICKS: Final = 1000
+_LARGEST_PENALTY: Final = 2.0**44  # Of a score.
 _CRUMB: Final = Fraction(1, 1 << 30)  # What is left of a budget that rounded shares have spent.
 
 
@@ -77,21 +76,19 @@ class Aim:
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         self._check()
-        candidates = Candidates.of(workload)
+        candidates = candidates_of(workload, terms)
         annealing = self._planned(candidates)
-        one_way = candidates.one_way()
-        starts = split_by_size(one_way.sizes, one_way.weights, Fraction(self.start_share))
-        scales = [
-            terms.measure_scale(one_way.marginal(clique), part)
-            for clique, part in zip(one_way.cliques, starts, strict=True)
-        ]
+        single = one_way(candidates)
+        starts = _split(single, Fraction(self.start_share))
+        noise = [float(_only(single, place).stddevs(terms, part).max()) for place, part in enumerate(starts)]
         rounds = self._rounds(candidates)
+        measured = float(candidates.stddevs(terms, annealing.measure).max())
         steps = (
-            Step("measure one-way marginals", self.start_share, len(starts), noise_stddev(terms.noise, max(scales))),
+            Step("measure one-way marginals", self.start_share, len(starts), max(noise)),
             Step("select", float(annealing.select * rounds), rounds),
-            Step("measure", float(annealing.measure * rounds), rounds, self._noise(terms, candidates, annealing)[0]),
+            Step("measure", float(annealing.measure * rounds), rounds, measured),
         )
-        memory = int(4 * self.max_model_mb * _MIB) + 5 * _BYTES * candidates.cells
+        memory = int(4 * self.max_model_mb * _MIB) + 5 * _BYTES * candidates.cells + 2 * _BYTES * workload.queries.size
         notes = ("fewer rounds than planned: a round's budget grows whenever measurements teach little",)
         return Plan(steps, rounds, memory, None, notes)
 
@@ -99,56 +96,49 @@ class Aim:
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
-        candidates = Candidates.of(workload)
+        candidates = candidates_of(workload, private.terms)
         private.expect(candidates.queries)
-        measured, fit = self._start(private, workload, candidates)
+        measured, fit = self._start(private, candidates)
         annealing = self._planned(candidates)
         structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
         while private.remaining_share > _CRUMB:
             annealing = annealing.limited(private.remaining_share)
             allowed = self._allowed(candidates, structure, 1 - private.remaining_share + annealing.round)
-            estimate = fit.total * fit.calibrated.vector(allowed.cliques)
+            estimate = allowed.answers(fit)
             left = self._penalties(private.terms, allowed, estimate, annealing)
-            score = L1Error(estimate, allowed.weights, left)
-            chosen = private.select(allowed.queries, score, annealing.select)  # SELECT
-            clique = allowed.cliques[chosen]
-            measured.append(private.measure(allowed.marginal(clique), annealing.measure))  # MEASURE
+            chosen = private.select(allowed.queries, allowed.score(estimate, left), annealing.select)  # SELECT
+            measured.append(private.measure(allowed.strategy(chosen), annealing.measure))  # MEASURE
             before, fit = fit, self._fitted(private.terms, candidates, measured, fit)  # ESTIMATE
-            structure = structure.with_clique(clique)
-            if _distance(before, fit, clique) <= self.patience * left[chosen]:
+            structure = structure.with_clique(allowed.cliques[chosen])
+            if _distance(before, fit, _only(allowed, chosen)) <= self.patience * left[chosen]:
                 annealing = annealing.grown()
             progress(round(_TICKS * (1 - private.remaining_share)), _TICKS)
         fit = self._fitted(private.terms, candidates, measured, fit, polish=True)
         return Release(workload, of_model(fit.model.answer(workload.queries)), fit.model, tuple(measured))
 
     def _start(
-        self, private: PrivateStatistics, workload: Workload, candidates: Candidates
+        self, private: PrivateStatistics, candidates: Candidates
     ) -> tuple[list[Measurement], GraphicalFit]:
         """One-way marginals (Algorithm 7), once more where rows are few; the whole workload where its cells are few."""
         first, most = Fraction(self.start_share), Fraction(self.most_start_share)
-        one_way, asked = candidates.one_way(), candidates.asked(workload)
-        measured = _bought(private, one_way, first)
+        single, asked = one_way(candidates), candidates.only(candidates.asked)
+        measured = _bought(private, single, first)
         fit = self._fitted(private.terms, candidates, measured)
-        error = _expected_error(fit, measured)
+        error = float(np.mean(_expected_errors(private.terms, single, fit, first)))
         more = min(most, first * Fraction(error / self.start_error) ** 2) - first
         if more > _CRUMB:
-            measured += _bought(private, one_way, more)
+            measured += _bought(private, single, more)
         elif most > first and self._is_cheap(private.terms, asked, fit, most - first):
             measured += _bought(private, asked, most - first)
         else:
             return measured, fit
-        return measured, self._fitted(private.terms, candidates, measured, fit)
+        return measured, self._fitted(private.terms, candidates, measured)
 
     def _is_cheap(self, terms: Terms, asked: Candidates, fit: GraphicalFit, share: Fraction) -> bool:
         """Whether the whole workload fits a model and can be measured at once with little noise for its rows."""
-        if 8 * JunctionTree.of(asked.domain, asked.cliques).cells > self.max_model_mb * _MIB:
+        if _BYTES * JunctionTree.of(asked.domain, asked.cliques).cells > self.max_model_mb * _MIB:
             return False
-        shares = split_by_size(asked.sizes, asked.weights, share)
-        noise = [
-            size * mean_absolute_noise(terms.noise, terms.measure_scale(asked.marginal(clique), part))
-            for clique, size, part in zip(asked.cliques, asked.sizes.tolist(), shares, strict=True)
-        ]
-        return float(np.mean(noise)) <= self.workload_error * fit.total
+        return float(np.mean(_noise(terms, asked, fit, share))) <= self.workload_error
 
     def _planned(self, candidates: Candidates) -> Annealing:
         share = 1 - Fraction(self.start_share)
@@ -160,22 +150,18 @@ class Aim:
 
     def _allowed(self, candidates: Candidates, structure: Triangulation, spent: Fraction) -> Candidates:
         """C_t: those that keep the junction tree below the part of its limit that this round may use."""
-        return candidates.within(structure, float(spent) * self.max_model_mb * _MIB / _BYTES)
+        return within(candidates, structure, float(spent) * self.max_model_mb * _MIB / _BYTES)
 
     def _penalties(
         self, terms: Terms, allowed: Candidates, estimate: NDArray[np.float64], annealing: Annealing
     ) -> NDArray[np.float64]:
-        """The error that each candidate's measurement is expected to leave, float64 [cliques], in counts."""
-        stddev, absolute = self._noise(terms, allowed, annealing)
+        """The error that each candidate's measurement is expected to leave, float64 [candidates], in counts."""
+        stddevs = allowed.stddevs(terms, annealing.measure)
         if self.penalty == "noise":
-            return np.asarray(absolute * allowed.sizes, dtype=np.float64)
-        starts = np.concatenate([[0], np.cumsum(allowed.sizes)[:-1]])
-        return np.asarray(np.add.reduceat(expected_errors(estimate, stddev), starts), dtype=np.float64)
-
-    def _noise(self, terms: Terms, candidates: Candidates, annealing: Annealing) -> tuple[float, float]:
-        """Standard deviation and mean absolute value of a measured cell's noise."""
-        scale = terms.measure_scale(candidates.marginal(candidates.cliques[0]), annealing.measure)
-        return noise_stddev(terms.noise, scale), mean_absolute_noise(terms.noise, scale)
+            errors = np.broadcast_to(mean_absolute_part(terms.noise) * stddevs, estimate.shape)
+        else:
+            errors = expected_errors(estimate, stddevs)
+        return np.minimum(parted(allowed, errors), _LARGEST_PENALTY)
 
     def _fitted(
         self,
@@ -206,23 +192,42 @@ class Aim:
             raise ConfigError(f"{asked}, start_error {self.start_error}; want 0 < start <= most < 1 and an error > 0")
 
 
+def _split(candidates: Candidates, share: Fraction) -> tuple[Fraction, ...]:
+    """Parts of a share for measuring each candidate once."""
+    return split_by_size(candidates.noisiness, candidates.weights, share)
+
+
+def _only(candidates: Candidates, place: int) -> Candidates:
+    return candidates.only(np.arange(len(candidates.cliques)) == place)
+
+
 def _bought(private: PrivateStatistics, wanted: Candidates, share: Fraction) -> list[Measurement]:
-    """Each of the cliques measured once."""
-    shares = split_by_size(wanted.sizes, wanted.weights, share)
-    return [private.measure(wanted.marginal(c), part) for c, part in zip(wanted.cliques, shares, strict=True)]
+    """Each of the candidates measured once."""
+    return [private.measure(wanted.strategy(place), part) for place, part in enumerate(_split(wanted, share))]
 
 
-def _expected_error(fit: GraphicalFit, measured: Sequence[Measurement]) -> float:
-    """Mean expected absolute error of marginals that were measured once, as a fraction of the rows."""
-    errors = [
-        expected_errors(fit.total * fit.calibrated.vector([clique]), measurement.stddev).sum()
-        for measurement in measured
-        for clique in measured_cliques(measurement)
-    ]
-    return float(np.mean(errors)) / fit.total
+def _expected_errors(terms: Terms, measured: Candidates, fit: GraphicalFit, share: Fraction) -> list[float]:
+    """Expected L1 error of each candidate, measured once with the others for a share, as a part of its answers."""
+    found = []
+    for place, part in enumerate(_split(measured, share)):
+        one = _only(measured, place)
+        answers = one.answers(fit)
+        left = expected_errors(answers, one.stddevs(terms, part)).sum()
+        found.append(float(left / max(fit.total, answers.sum())))
+    return found
 
 
-def _distance(one: GraphicalFit, other: GraphicalFit, clique: Clique) -> float:
-    """L1 distance of two models' marginals, in counts."""
-    tables = [fit.total * fit.calibrated.vector([clique]) for fit in (one, other)]
-    return float(np.abs(tables[0] - tables[1]).sum())
+def _noise(terms: Terms, wanted: Candidates, fit: GraphicalFit, share: Fraction) -> list[float]:
+    """The noise alone, likewise."""
+    found = []
+    for place, part in enumerate(_split(wanted, share)):
+        one = _only(wanted, place)
+        answers = one.answers(fit)
+        noise = np.broadcast_to(mean_absolute_part(terms.noise) * one.stddevs(terms, part), answers.shape).sum()
+        found.append(float(noise / max(fit.total, answers.sum())))
+    return found
+
+
+def _distance(one: GraphicalFit, other: GraphicalFit, candidate: Candidates) -> float:
+    """L1 distance of two models' answers, in counts."""
+    return float(np.abs(candidate.answers(one) - candidate.answers(other)).sum())

@@ -47,8 +47,12 @@ class Annealing:
         return replace(self, select=select, measure=remaining - select)
 
 
-def split_by_size(cells: NDArray[np.int64], weights: NDArray[np.float64], share: Fraction) -> tuple[Fraction, ...]:
+def split_by_size(
+    cells: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.float64], share: Fraction
+) -> tuple[Fraction, ...]:
     """Parts of a share for marginals that are measured once each, sums to at most ``share``.
+
+    cells: Of each marginal; or what multiplies its noise otherwise, up to a common factor.
 
     Under Gaussian noise sum of weight * cells * sigma, their expected L1 error, is least where 1 / sigma^2 is
     proportional to (weight * cells)^(2/3).

@@ -1,87 +1,105 @@
-"""What AIM may measure: the downward closure of a workload, with weights; public."""
+"""What AIM may measure: linear functions of marginals, those of a workload and of what lies below it; public."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, final
+from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
+from dpcore.estimation.pgm.fit import GraphicalFit
 from dpcore.estimation.pgm.triangulation import Triangulation
-from dpcore.queries import Marginals
-from dpcore.workload import Workload, downward_closure
+from dpcore.kernel.scores import L1Error, LinearL1Error
+from dpcore.kernel.terms import Terms
+from dpcore.mechanisms.aim_marginals import MarginalCandidates
+from dpcore.mechanisms.aim_products import ProductCandidates
+from dpcore.queries import Marginals, Products
+from dpcore.workload import Workload
 
-LARGEST_CELLS: Final = 1 << 26  # Of all candidates together: half a gibibyte for each vector over them.
 
+class Candidates(Protocol):
+    """Parts of marginals or products, each a candidate.
 
-@final
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Cliques over the attributes of a workload.
-
-    domain: Those attributes.
-    weights: w_r = sum over workload cliques s of c_s |r intersected with s| (Algorithm 6, line 8); float64 [cliques].
-    sizes: Cells of each clique, int64 [cliques].
+    full: The domain of the workload. domain: The attributes that it names.
+    cliques: The marginal that each candidate is about.
+    sizes: Answers of each, int64 [candidates].
+    weights: How much an error of each matters to the workload, float64 [candidates]; only ratios matter.
+    asked: Which the workload asks itself, bool [candidates].
+    noisiness: Sum of the standard deviations of each one's answers where it is measured for a common share, float64
+        [candidates]; only ratios matter.
+    cells: Of all vectors over candidates that a round holds.
     """
 
-    domain: Domain
-    full: Domain
-    cliques: tuple[Clique, ...]
-    weights: NDArray[np.float64]
-    sizes: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, workload: Workload) -> Candidates:
-        """The downward closure W_+; the largest cliques are left out where all of them would not fit in memory."""
-        queries = _marginals(workload)
-        of_attribute = dict.fromkeys(queries.domain.names, 0.0)
-        for clique, weight in zip(queries.cliques, workload.weights.tolist(), strict=True):
-            for name in clique:
-                of_attribute[name] += weight
-        closure = [queries.domain.canonical(clique) for clique in downward_closure(queries.cliques)]
-        if not closure:
-            raise ConfigError("mechanism aim needs a workload that names an attribute; want one clique or more")
-        sizes = np.array([min(queries.domain.size(clique), 2 * LARGEST_CELLS) for clique in closure], dtype=np.int64)
-        order = np.argsort(sizes, kind="stable")
-        fits = np.zeros(len(closure), dtype=np.bool_)
-        fits[order] = np.cumsum(sizes[order]) <= LARGEST_CELLS
-        weights = np.array([sum(of_attribute[name] for name in clique) for clique in closure])
-        used = queries.domain.project(name for name in queries.domain.names if of_attribute[name] > 0)
-        return cls(used, queries.domain, tuple(closure), weights, sizes).only(fits)
-
-    def only(self, kept: NDArray[np.bool_]) -> Candidates:
-        cliques = tuple(clique for clique, keep in zip(self.cliques, kept.tolist(), strict=True) if keep)
-        return Candidates(self.domain, self.full, cliques, self.weights[kept], self.sizes[kept])
+    @property
+    def domain(self) -> Domain: ...
+    @property
+    def full(self) -> Domain: ...
+    @property
+    def cliques(self) -> tuple[Clique, ...]: ...
+    @property
+    def sizes(self) -> NDArray[np.int64]: ...
+    @property
+    def weights(self) -> NDArray[np.float64]: ...
+    @property
+    def asked(self) -> NDArray[np.bool_]: ...
+    @property
+    def noisiness(self) -> NDArray[np.float64]: ...
+    @property
+    def cells(self) -> int: ...
 
     @property
-    def queries(self) -> Marginals:
-        return Marginals(self.full, self.cliques)
+    def queries(self) -> Marginals | Products:
+        """All candidates, for the kernel to select from."""
+        ...
 
-    def marginal(self, clique: Clique) -> Marginals:
-        return Marginals(self.full, (clique,))
+    def only(self, kept: NDArray[np.bool_]) -> Candidates: ...
 
-    @property
-    def cells(self) -> int:
-        return int(self.sizes.sum())
+    def answers(self, fit: GraphicalFit) -> NDArray[np.float64]:
+        """What the model answers, float64 [queries.size], in counts."""
+        ...
 
-    def asked(self, workload: Workload) -> Candidates:
-        """Those that the workload asks itself."""
-        asked = set(_marginals(workload).cliques)
-        return self.only(np.array([clique in asked for clique in self.cliques]))
+    def score(
+        self, estimate: NDArray[np.float64], penalties: NDArray[np.float64]
+    ) -> L1Error | LinearL1Error:
+        """weight * (L1 distance of exact answers to ``estimate`` - penalty)."""
+        ...
 
-    def one_way(self) -> Candidates:
-        return self.only(np.array([len(clique) == 1 for clique in self.cliques]))
+    def strategy(self, place: int) -> Marginals | Products:
+        """What is measured for a candidate."""
+        ...
 
-    def within(self, structure: Triangulation, cells: float) -> Candidates:
-        """Those that, added to the structure, leave its junction tree at so many cells, or do not make it larger."""
-        most = max(cells, structure.cells)
-        return self.only(np.array([structure.cells_with(clique) <= most for clique in self.cliques]))
+    def stddevs(self, terms: Terms, share: Fraction) -> NDArray[np.float64]:
+        """Of each answer, read off its measured strategy, each candidate for this share: [queries.size], or one."""
+        ...
 
 
-def _marginals(workload: Workload) -> Marginals:
-    if not isinstance(workload.queries, Marginals):
-        raise ConfigError("mechanism aim answers marginals of a table; want workload.marginals")
-    return workload.queries
+def candidates_of(workload: Workload, terms: Terms) -> Candidates:
+    """Raises ConfigError for queries other than marginals and products."""
+    if isinstance(workload.queries, Marginals):
+        return MarginalCandidates.of(workload)
+    if isinstance(workload.queries, Products):
+        return ProductCandidates.of(workload, terms)
+    raise ConfigError(
+        "mechanism aim answers marginals, prefixes and ranges of a table; want workload.marginals, or mechanism "
+        "dual_query for conjunctions and parities"
+    )
+
+
+def one_way(candidates: Candidates) -> Candidates:
+    """Those about one attribute."""
+    return candidates.only(np.array([len(clique) == 1 for clique in candidates.cliques]))
+
+
+def within(candidates: Candidates, structure: Triangulation, cells: float) -> Candidates:
+    """Those that, added to the structure, leave its junction tree at so many cells, or do not make it larger."""
+    most = max(cells, structure.cells)
+    return candidates.only(np.array([structure.cells_with(clique) <= most for clique in candidates.cliques]))
+
+
+def parted(candidates: Candidates, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums of a value for each answer over each candidate, float64 [candidates]."""
+    starts = np.concatenate([[0], np.cumsum(candidates.sizes)[:-1]])
+    return np.asarray(np.add.reduceat(values, starts), dtype=np.float64)

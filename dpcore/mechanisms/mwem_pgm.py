@@ -60,7 +60,7 @@ class MwemPgm:
     """
 
     rounds: int | None = None
-    start: Literal["uniform", "one_way"] = "uniform"
+    start: Literal["uniform", "one_way"] = "one_way"
     start_share: float = 0.1
     total_share: float = 0.02
     select_share: float = 0.5

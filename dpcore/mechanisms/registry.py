@@ -8,14 +8,17 @@ from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.aim import Aim
 from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.clique_tree import CliqueTree
 from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.fem import Fem
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mst import Mst
 from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.mwem_pgm import MwemPgm
 from dpcore.mechanisms.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.sep_fem import SepFem
 
@@ -35,4 +38,7 @@ MECHANISMS: Final[dict[str, type[Mechanism]]] = {
     "priv_bayes": PrivBayes,
     "priv_bayes_pgm": PrivBayesPgm,
     "gaussian_pgm": GaussianPgm,
+    "mwem_pgm": MwemPgm,
+    "dual_query_pgm": DualQueryPgm,
+    "clique_tree": CliqueTree,
 }

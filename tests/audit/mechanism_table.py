@@ -16,14 +16,17 @@ from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.aim import Aim
 from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.clique_tree import CliqueTree
 from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.fem import Fem
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mst import Mst
 from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.mwem_pgm import MwemPgm
 from dpcore.mechanisms.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.sep_fem import SepFem
 from tests.audit import score_cases, worst_cases
@@ -104,6 +107,10 @@ def _one_round(eta: float) -> Mechanism:
     return DualQuery(eta=eta, samples=1, rounds=2, oracle="enumerate", free="uniform")
 
 
+def _one_fitted_round(eta: float) -> Mechanism:
+    return DualQueryPgm(eta=eta, samples=1, rounds=2, oracle="enumerate", free="uniform", iterations=20)
+
+
 def _one_bit(eta: float) -> Mechanism:
     """A step of which the budget pays for the bit and for a fresh draw after it."""
     return Dqrs(eta=0.49 * eta, samples=1, rounds=2, oracle="enumerate", free="uniform")
@@ -157,6 +164,7 @@ def _answers(claim: Claim) -> int:
 
 
 _MWEM = Mwem(rounds=1, start="uniform", polish=0, passes=1)
+_MWEM_PGM = MwemPgm(rounds=1, start="uniform")
 _EACH = (Kind.MARGINALS, Kind.CONJUNCTIONS, Kind.BASKETS)
 TABLES = (
     AuditRow(
@@ -242,6 +250,25 @@ TABLES = (
     AuditRow(
         "gaussian_pgm", EVERY, _runs(lambda claim: worst_cases.one_marginal(GaussianPgm(), claim), 2_500),
         {Kind.MARGINALS: (GaussianPgm(),)}, {Kind.MARGINALS: {}},
+    ),
+    AuditRow(
+        "mwem_pgm", EVERY, _runs(lambda claim: worst_cases.mwem(_MWEM_PGM, claim), 2_500),
+        {Kind.MARGINALS: (
+            MwemPgm(rounds=3), MwemPgm(rounds=2, start="uniform", size_penalty="noise", select_share=0.2),
+        )},
+        {Kind.MARGINALS: {"rounds": 3}},
+    ),
+    AuditRow(
+        "dual_query_pgm", EVERY, _runs(lambda claim: worst_cases.drawn_marginal(_one_fitted_round, claim), 2_500),
+        {Kind.MARGINALS: (
+            DualQueryPgm(oracle="enumerate", rounds=4), DualQueryPgm(eta=0.5, rounds=3, free="uniform", iterations=20),
+        )},
+        {Kind.MARGINALS: {"rounds": 6, "iterations": 20}}, one_row=True,
+    ),
+    AuditRow(
+        "clique_tree", EVERY, _runs(lambda claim: worst_cases.one_marginal(CliqueTree(), claim), 1_000),
+        {Kind.MARGINALS: (CliqueTree(), CliqueTree(order=2, start_share=0.01, errors_share=0.5))},
+        {Kind.MARGINALS: {}},
     ),
 )  # fmt: skip
 VERBS = (

@@ -214,6 +214,15 @@ def dual_query(make: Callable[[float], Mechanism], claim: Claim) -> Trial:
     return Runs(mechanism, conjunctive(FIRST_COLUMN), lone_row(claim), claim, statistic)
 
 
+def drawn_marginal(make: Callable[[float], Mechanism], claim: Claim) -> Trial:
+    """As ``dual_query``, with both cells of a marginal as queries; what was drawn shows in the fitted answer."""
+
+    def statistic(release: Release) -> float:
+        return float(release.answers.values[0])
+
+    return Runs(make(_slope(claim)), explicit(ONE, {("x",): 1.0}), lone_row(claim), claim, statistic)
+
+
 def clipped_answer(mechanism: Mechanism, claim: Claim) -> Trial:
     """A lone row that satisfies the one query in full; nearly all of the budget buys the clipped sum."""
 

@@ -20,14 +20,17 @@ from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.aim import Aim
 from dpcore.mechanisms.api import Mechanism, Plan, Release
 from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.clique_tree import CliqueTree
 from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.fem import Fem
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mst import Mst
 from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.mwem_pgm import MwemPgm
 from dpcore.mechanisms.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.mechanisms.sep_fem import SepFem
@@ -165,6 +168,38 @@ ROWS = [
         rounds_follow_draws=True,
     ),
     Row(GaussianPgm(), MARGINALS + PRODUCTS, BUDGETS, exact=True),
+    Row(MwemPgm(rounds=3), MARGINALS + PRODUCTS, BUDGETS, exact=True),
+    Row(MwemPgm(rounds=2, start="uniform", size_penalty="noise"), MARGINALS + PRODUCTS, BUDGETS, exact=True),
+    Row(
+        DualQueryPgm(oracle="enumerate", rounds=8),
+        ("marginals", "weighted marginals"),
+        BUDGETS,
+        exact=False,
+        rounds_follow_units=True,
+    ),
+    Row(
+        DualQueryPgm(eta=0.4, rounds=4, free="uniform", strength=1e-3, iterations=20),
+        ("marginals", "weighted marginals"),
+        BUDGETS,
+        exact=False,
+        rounds_follow_units=True,
+    ),
+    Row(
+        CliqueTree(),
+        MARGINALS + PRODUCTS,
+        BUDGETS,
+        exact=True,
+        rounds_follow_draws=True,
+        scales_follow_answers=True,
+    ),
+    Row(
+        CliqueTree(order=2, max_model_mb=1e-4, start_share=0.01, errors_share=0.5),
+        MARGINALS + PRODUCTS,
+        BUDGETS,
+        exact=True,
+        rounds_follow_draws=True,
+        scales_follow_answers=True,
+    ),
     Row(Aim(), MARGINALS, BUDGETS, exact=True, rounds_follow_draws=True, scales_follow_answers=True),
     Row(
         Aim(max_model_mb=1e-4, growth=4.0, patience=1.0, penalty="noise", workload_error=1e-9),

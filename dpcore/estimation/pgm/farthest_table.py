@@ -46,7 +46,8 @@ def largest_distance(
 
     if math.isinf(high):
         return max(0.0, cut(1.0, 0.0)[0])
-    best, planes = math.inf, []
+    best = math.inf
+    planes: list[tuple[list[float], float]] = []
     pairs = list(_STARTS)
     while len(planes) < _CUTS:
         along, down = pairs[len(planes)]

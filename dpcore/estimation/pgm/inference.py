@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, final
+from typing import Final, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
-from dpcore.domain import Clique, Domain
+from dpcore.domain import Clique
 from dpcore.estimation.pgm.junction_tree import JunctionTree
-from dpcore.estimation.pgm.layout import Parts, add_part, parts, row_sum, sum_part
-from dpcore.estimation.pgm.sharing import Step, shared_steps
-from dpcore.estimation.pgm.vector_exp import exp_in_place
+from dpcore.estimation.pgm.layout import (
+    Parts,
+    add_block,
+    add_part,
+    block_cells,
+    clear_part,
+    parts,
+    row_sum,
+    sum_block,
+    sum_part,
+)
+from dpcore.estimation.pgm.sharing import shared_steps
+from dpcore.estimation.pgm.vector_exp import exp_of
 from dpcore.queries import Marginals
+
+_FADED: Final = 1e-100  # A row that sums to less, where the largest cell beside it is 1, is taken by itself.
 
 
 class MarginalOracle(Protocol):
@@ -40,20 +52,22 @@ class Schedule(NamedTuple):
     potentials of the cliques, then a message for each node, then intermediate cliques.
 
     starts: Where each node's table begins, and the end of the last.
+    blocks: Cells of a block of each node's table.
     rows: Cells of each node's separator.
     parents: Parent of each node, -1 for roots.
     sent: Where each node's message begins in the slots.
     steps: Where the steps of each node begin, and the end of the last.
-    inside: Steps whose table is a slot as well.
+    inside: Where the steps of each node begin whose table is a slot as well.
     plan: The steps, from the node down.
     """
 
     starts: NDArray[np.int64]
+    blocks: NDArray[np.int64]
     rows: NDArray[np.int64]
     parents: NDArray[np.int64]
     sent: NDArray[np.int64]
     steps: NDArray[np.int64]
-    inside: NDArray[np.bool_]
+    inside: NDArray[np.int64]
     plan: Parts
 
 
@@ -75,10 +89,12 @@ class Inference:
     def __init__(self, tree: JunctionTree, cliques: Sequence[Clique]) -> None:
         self.tree = tree
         self.queries = Marginals(tree.domain, tuple(cliques) or ((),))
-        self._orders = [_loop_order(tree.domain, tree, node) for node in range(len(tree.nodes))]
+        self._size = self.queries.size
+        self._orders = _loop_orders(tree)
         self._schedule, slots = _schedule(tree, self._orders, self.queries)
         self._tables = np.zeros(self._schedule.starts[-1])
         self._slots = np.zeros(slots)
+        self._scales = np.zeros(self._schedule.rows.sum())
         self.log_partition = 0.0
 
     def marginals(self, potentials: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -88,9 +104,9 @@ class Inference:
         """
         self._collect(potentials)
         if self.log_partition == -np.inf:
-            return np.zeros(self.queries.size)
-        _distribute(self._schedule, self._tables, self._slots)
-        return self._slots[: self.queries.size].copy()
+            return np.zeros(self._size)
+        _distribute(self._schedule, self._tables, self._slots, self._scales)
+        return self._slots[: self._size].copy()
 
     def conditionals(self, potentials: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """p(residual | separator) of every node, float64 [cells of its separator, cells of its residual].
@@ -98,134 +114,180 @@ class Inference:
         A row is zero where the potentials exclude its cell of the separator by this node or those below it.
         """
         self._collect(potentials)
-        pieces = np.split(self._tables, self._schedule.starts[1:-1])
-        return tuple(self._in_tree_order(node, piece) for node, piece in enumerate(pieces))
+        tables = np.split(self._tables, self._schedule.starts[1:-1])
+        scales = np.split(self._scales, np.cumsum(self._schedule.rows)[:-1])
+        scaled = (table.reshape(rows.size, -1) * rows[:, None] for table, rows in zip(tables, scales, strict=True))
+        return tuple(self._in_tree_order(node, table) for node, table in enumerate(scaled))
 
     def _collect(self, potentials: NDArray[np.float64]) -> None:
-        if potentials.shape != (self.queries.size,):
-            raise ValueError(f"potentials have shape {potentials.shape}; want ({self.queries.size},)")
-        self._slots[: self.queries.size] = potentials
-        self._slots[self.queries.size :] = 0.0
-        self.log_partition = _collect(self._schedule, self._tables, self._slots)
+        if potentials.shape != (self._size,):
+            raise ValueError(f"potentials have shape {potentials.shape}; want ({self._size},)")
+        self._slots[: self._size] = potentials
+        self._slots[self._size :] = 0.0
+        self.log_partition = _collect(self._schedule, self._tables, self._slots, self._scales)
 
     def _in_tree_order(self, node: int, table: NDArray[np.float64]) -> NDArray[np.float64]:
         """A node's table with its attributes in the order of the tree, float64 [separator, residual]."""
         domain, order, wanted = self.tree.domain, self._orders[node], self.tree.nodes[node]
+        if order == wanted:
+            return table
         cells = table.reshape(domain.shape(order)).transpose([order.index(name) for name in wanted])
-        return np.array(cells, order="C").reshape(self._schedule.rows[node], -1)
+        return np.array(cells, order="C").reshape(table.shape)
 
 
-def _loop_order(domain: Domain, tree: JunctionTree, node: int) -> Clique:
-    """The attributes of a node as its table is laid out: the separator, then the others, each with the largest last."""
-    separator = tree.separators[node]
-    residual = [name for name in tree.nodes[node] if name not in separator]
-    size = dict(zip(domain.names, domain.sizes, strict=True))
-    return (*sorted(separator, key=size.__getitem__), *sorted(residual, key=size.__getitem__))
+def _loop_orders(tree: JunctionTree) -> list[Clique]:
+    """The attributes of nodes as tables are laid out: the separator, then the others, each with the largest last."""
+    size = dict(zip(tree.domain.names, tree.domain.sizes, strict=True)).__getitem__
+    pairs = zip(tree.separators, tree.residuals, strict=True)
+    return [(*sorted(separator, key=size), *sorted(residual, key=size)) for separator, residual in pairs]
 
 
 def _schedule(tree: JunctionTree, orders: list[Clique], queries: Marginals) -> tuple[Schedule, int]:
     """The schedule of a tree whose tables have these orders, and the length of its slots."""
-    domain, nodes = tree.domain, range(len(tree.nodes))
-    separators = [_separator(orders[node], tree.separators[node]) for node in nodes]
+    domain = tree.domain
+    separators = [order[: len(separator)] for order, separator in zip(orders, tree.separators, strict=True)]
     slots = [*queries.cliques, *separators]
     begins = np.cumsum([0, *map(domain.size, slots)]).tolist()
-    starts = np.cumsum([0, *map(domain.size, orders)]).tolist()
-    held: list[list[int]] = [[] for _ in nodes]
-    for index, clique in enumerate(queries.cliques):
-        held[tree.node_of(clique)].append(index)
-    for node in nodes:
-        if tree.parents[node] >= 0:
-            held[tree.parents[node]].append(len(queries.cliques) + node)
+    starts = np.cumsum([0, *tree.sizes]).tolist()
+    sent = begins[len(queries.cliques) : -1]
     pairs: list[tuple[Clique, int, Clique, int]] = []
-    inside: list[bool] = []
-    firsts = [0]
-    for node in nodes:
-        made, steps = shared_steps(domain, orders[node], [slots[index] for index in held[node]])
-        here = [*held[node], *range(len(slots), len(slots) + len(made))]
+    firsts, inside = [0], []
+    for node, held in enumerate(_held(tree, queries.cliques)):
+        made, steps = shared_steps(domain, orders[node], [slots[index] for index in held])
+        here = [*held, *range(len(slots), len(slots) + len(made))]
         slots += made
         for clique in made:
             begins.append(begins[-1] + domain.size(clique))
-        pairs += [_pair(step, here, slots, begins, orders[node], starts[node]) for step in steps]
-        inside += [step.table >= 0 for step in steps]
+        places = [(slots[index], begins[index]) for index in here]
+        places.append((orders[node], starts[node]))  # The last, which steps call -1.
+        pairs += [(*places[step.table], *places[step.part]) for step in steps]
+        inside.append(firsts[-1] + sum(step.table < 0 for step in steps))
         firsts.append(len(pairs))
-    rows = [domain.size(separator) for separator in separators]
-    sent = begins[len(queries.cliques) : len(queries.cliques) + len(separators)]
-    schedule = Schedule(
-        starts=np.array(starts, dtype=np.int64),
-        rows=np.array(rows, dtype=np.int64),
-        parents=np.array(tree.parents, dtype=np.int64),
-        sent=np.array(sent, dtype=np.int64),
-        steps=np.array(firsts, dtype=np.int64),
-        inside=np.array(inside, dtype=np.bool_),
-        plan=parts(domain, pairs),
-    )
-    return schedule, begins[-1]
+    arrays = {
+        "starts": starts, "blocks": [block_cells(domain.shape(order)) for order in orders],
+        "rows": [domain.size(separator) for separator in separators], "parents": tree.parents, "sent": sent,
+        "steps": firsts, "inside": inside,
+    }  # fmt: skip
+    integers = {name: np.array(values, dtype=np.int64) for name, values in arrays.items()}
+    return Schedule(**integers, plan=parts(domain, pairs)), begins[-1]
 
 
-def _pair(
-    step: Step, here: list[int], slots: list[Clique], begins: list[int], node: Clique, start: int
-) -> tuple[Clique, int, Clique, int]:
-    part = here[step.part]
-    if step.table < 0:
-        return node, start, slots[part], begins[part]
-    table = here[step.table]
-    return slots[table], begins[table], slots[part], begins[part]
-
-
-def _separator(order: Clique, separator: Clique) -> Clique:
-    return order[: len(separator)]
+def _held(tree: JunctionTree, cliques: Sequence[Clique]) -> list[list[int]]:
+    """What each node sums to: indices of cliques, and of the separators of its children, which come after them."""
+    held: list[list[int]] = [[] for _ in tree.nodes]
+    for index, clique in enumerate(cliques):
+        held[tree.node_of(clique)].append(index)
+    for node, parent in enumerate(tree.parents):
+        if parent >= 0:
+            held[parent].append(len(cliques) + node)
+    return held
 
 
 @compiled
-def _collect(schedule: Schedule, tables: NDArray[np.float64], slots: NDArray[np.float64]) -> float:
-    """Leaves to roots: p(residual | separator) into every table; returns the log-partition."""
+def _collect(
+    schedule: Schedule, tables: NDArray[np.float64], slots: NDArray[np.float64], scales: NDArray[np.float64]
+) -> float:
+    """Leaves to roots: p(residual | separator) into every table, but for a scale a row; returns the log-partition."""
     log_partition = 0.0
-    tables[:] = 0.0
+    buffer = np.empty(schedule.blocks.max())
     for node in range(schedule.parents.size - 1, -1, -1):
-        for step in range(schedule.steps[node + 1] - 1, schedule.steps[node] - 1, -1):
-            add_part(schedule.plan, step, slots if schedule.inside[step] else tables, slots)
-        sent = slots[schedule.sent[node] : schedule.sent[node] + schedule.rows[node]]
-        _normalise(tables[schedule.starts[node] : schedule.starts[node + 1]], sent)
+        own, inside = schedule.steps[node], schedule.inside[node]
+        for step in range(schedule.steps[node + 1] - 1, inside - 1, -1):
+            add_part(schedule.plan, step, slots, slots)
+        start, end, block = schedule.starts[node], schedule.starts[node + 1], schedule.blocks[node]
+        width = (end - start) // schedule.rows[node]
+        piece = max(width, block)  # Whole rows, and whole blocks.
+        for first in range(start, end, piece):
+            for begin in range(first, first + piece, block):
+                cells = tables[begin : begin + block]
+                for place in range(block):
+                    cells[place] = 0.0
+                for step in range(own, inside):
+                    add_block(schedule.plan, step, (begin - start) // block, cells, slots)
+            sent, rows = schedule.sent[node] + (first - start) // width, piece // width
+            scale = sent - schedule.sent[0]
+            _exponentials(
+                tables[first : first + piece], buffer, slots[sent : sent + rows], scales[scale : scale + rows]
+            )
         if schedule.parents[node] < 0:
-            log_partition += sent[0]
+            log_partition += slots[schedule.sent[node]]
     return log_partition
 
 
 @compiled
-def _normalise(table: NDArray[np.float64], message: NDArray[np.float64]) -> None:
-    """Log-potentials, a row for each cell of the separator: to rows that sum to 1, and the logarithms of their sums."""
+def _exponentials(
+    table: NDArray[np.float64], buffer: NDArray[np.float64], message: NDArray[np.float64], scales: NDArray[np.float64]
+) -> None:
+    """Log-potentials: to exponentials, a scale for each row with which it sums to 1, and the logarithms of the sums.
+
+    table: One row; or some, no more than the buffer holds.
+    """
     width = table.size // message.size
+    common = _largest(table)
+    for begin in range(0, table.size, buffer.size):
+        cells = table[begin : begin + buffer.size]
+        for place in range(cells.size):
+            buffer[place] = cells[place]
+        exp_of(buffer[: cells.size], common if common > -np.inf else 0.0, cells)
     for row in range(message.size):
-        cells = table[row * width : (row + 1) * width]
-        largest = cells[0]
-        for cell in range(width):
-            largest = max(largest, cells[cell])
-        message[row] = largest
-        if largest > -np.inf:
-            for cell in range(width):
-                cells[cell] -= largest
-    exp_in_place(table)
-    for row in range(message.size):
-        if message[row] == -np.inf:
-            continue
-        total = row_sum(table, row * width, width)
-        message[row] += np.log(total)
-        scale, cells = 1.0 / total, table[row * width : (row + 1) * width]
-        for cell in range(width):
-            cells[cell] *= scale
+        shift, total = common, row_sum(table, row * width, width)
+        if total < _FADED:  # Not where one row is all: its largest cell is 1, or it is empty.
+            logs = buffer[row * width : (row + 1) * width]
+            shift = _largest(logs)
+            if shift == -np.inf:
+                message[row], scales[row] = -np.inf, 0.0
+                continue
+            exp_of(logs, shift, table[row * width : (row + 1) * width])
+            total = row_sum(table, row * width, width)
+        message[row], scales[row] = shift + np.log(total), 1.0 / total
 
 
 @compiled
-def _distribute(schedule: Schedule, tables: NDArray[np.float64], slots: NDArray[np.float64]) -> None:
+def _largest(values: NDArray[np.float64]) -> float:
+    """The largest of all values, of four interleaved ones that a processor finds side by side."""
+    whole = values.size - values.size % 4
+    a, b, c, d = -np.inf, -np.inf, -np.inf, -np.inf
+    for place in range(0, whole, 4):
+        a = max(a, values[place])
+        b = max(b, values[place + 1])
+        c = max(c, values[place + 2])
+        d = max(d, values[place + 3])
+    for place in range(whole, values.size):
+        a = max(a, values[place])
+    return max(max(a, b), max(c, d))
+
+
+@compiled
+def _distribute(
+    schedule: Schedule, tables: NDArray[np.float64], slots: NDArray[np.float64], scales: NDArray[np.float64]
+) -> None:
     """Roots to leaves: every table becomes the marginal of its node, every slot that of its clique."""
     for node in range(schedule.parents.size):
+        above, below, last = schedule.steps[node], schedule.inside[node], schedule.steps[node + 1]
+        for step in range(above, below):
+            clear_part(schedule.plan, step, slots)
+        start, end = schedule.starts[node], schedule.starts[node + 1]
+        count, block = schedule.rows[node], schedule.blocks[node]
+        width = (end - start) // count
+        sent = schedule.sent[node]
+        factors = scales[sent - schedule.sent[0] :][:count]
         if schedule.parents[node] >= 0:
-            sent = slots[schedule.sent[node] : schedule.sent[node] + schedule.rows[node]]
-            width = (schedule.starts[node + 1] - schedule.starts[node]) // sent.size
-            for row in range(sent.size):
-                first = schedule.starts[node] + row * width
-                cells = tables[first : first + width]
-                for cell in range(width):
-                    cells[cell] *= sent[row]
-        for step in range(schedule.steps[node], schedule.steps[node + 1]):
-            sum_part(schedule.plan, step, slots if schedule.inside[step] else tables, slots)
+            for row in range(count):
+                factors[row] *= slots[sent + row]
+        for first in range(start, end, block):
+            cells = tables[first : first + block]
+            _scale_rows(cells, factors, first - start, width)
+            for step in range(above, below):
+                sum_block(schedule.plan, step, (first - start) // block, cells, slots)
+        for step in range(below, last):
+            sum_part(schedule.plan, step, slots, slots)
+
+
+@compiled
+def _scale_rows(cells: NDArray[np.float64], factors: NDArray[np.float64], first: int, width: int) -> None:
+    """Multiplies cells, the ``first`` of a table and what follows it, by the factors of their rows."""
+    run = min(width, cells.size)
+    for begin in range(0, cells.size, run):
+        factor, part = factors[(first + begin) // width], cells[begin : begin + run]
+        for place in range(run):
+            part[place] *= factor

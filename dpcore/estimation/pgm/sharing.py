@@ -32,7 +32,7 @@ def shared_steps(domain: Domain, node: Clique, cliques: Sequence[Clique]) -> tup
 @final
 class _Plan:
     def __init__(self, domain: Domain, node: Clique, cliques: Sequence[Clique]) -> None:
-        self._sizes = dict(zip(domain.names, domain.sizes, strict=True))
+        self._sizes = dict(zip(node, domain.shape(node), strict=True))
         self._node = node
         self._parts = len(cliques)
         self._names = [frozenset(clique) for clique in cliques]

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 
-_CHUNK: Final = 512
-_SMALLEST: Final = -708.0  # exp of less is called 0.
+_SMALLEST: Final = -709.0  # Here k = -1023, and 2^k becomes 0.
 _LOG2_E: Final = 1.4426950408889634
 _LN2_HIGH: Final = 6.93147180369123816490e-01
 _LN2_LOW: Final = 1.90821492927058770002e-10
@@ -18,35 +17,33 @@ _WHOLE: Final = 6755399441055744.0  # 3 * 2^51: adding it leaves the nearest who
 
 
 @compiled
-def exp_in_place(values: NDArray[np.float64]) -> None:
-    """Replaces every value, at most 0 and possibly -inf, by its exponential; relative error below 4 units of 2^-53.
+def exp_of(values: NDArray[np.float64], shift: float, found: NDArray[np.float64]) -> None:
+    """Sets ``found`` to exp(value - shift) of every value; relative error of exp below 4 units of 2^-53.
 
-    exp(x) = 2^k exp(r) with |r| <= ln 2 / 2; exp(r) is its Taylor polynomial of degree 12, 2^k is made from its bits.
+    values: At most the shift, possibly -inf. What lies more than 708.7 below the shift has the exponential 0.
+    shift: Finite.
+    found: As long as the values; slow if it shares memory with them.
+
+    exp(x) = 2^k exp(r) with |r| <= ln 2 / 2. exp(r) is its Taylor polynomial of degree 12, its odd and even terms side
+    by side; 2^k is made from its bits.
     """
-    powers = np.empty(_CHUNK)
-    bits = powers.view(np.int64)
-    for begin in range(0, values.size, _CHUNK):
-        chunk = values[begin : begin + _CHUNK]
-        for i in range(chunk.size):
-            x = max(chunk[i], _SMALLEST)
-            k = (x * _LOG2_E + _WHOLE) - _WHOLE
-            r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-            p = 1.0 / 479001600.0
-            p = p * r + 1.0 / 39916800.0
-            p = p * r + 1.0 / 3628800.0
-            p = p * r + 1.0 / 362880.0
-            p = p * r + 1.0 / 40320.0
-            p = p * r + 1.0 / 5040.0
-            p = p * r + 1.0 / 720.0
-            p = p * r + 1.0 / 120.0
-            p = p * r + 1.0 / 24.0
-            p = p * r + 1.0 / 6.0
-            p = p * r + 0.5
-            p = p * r + 1.0
-            # The bits of 2^k are k + 1023 in the exponent; 0 there is the double 0.
-            powers[i] = _WHOLE + (k + 1023.0 if x > _SMALLEST else 0.0)
-            chunk[i] = p * r + 1.0
-        for i in range(chunk.size):
-            bits[i] = bits[i] << 52
-        for i in range(chunk.size):
-            chunk[i] *= powers[i]
+    power = np.empty(1)
+    bits = power.view(np.int64)
+    for i in range(values.size):
+        x = max(values[i] - shift, _SMALLEST)
+        shifted = x * _LOG2_E + _WHOLE
+        k = shifted - _WHOLE
+        r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+        s = r * r
+        even = s * (1 / 479001600) + 1 / 3628800
+        even = even * s + 1 / 40320
+        even = even * s + 1 / 720
+        even = even * s + 1 / 24
+        even = even * s + 1 / 2
+        odd = s * (1 / 39916800) + 1 / 362880
+        odd = odd * s + 1 / 5040
+        odd = odd * s + 1 / 120
+        odd = odd * s + 1 / 6
+        power[0] = shifted + 1023.0
+        bits[0] = bits[0] << 52  # The last bits, k + 1023, are the exponent of 2^k; 0 there is the double 0.
+        found[i] = power[0] * (((odd * r + even) * s + r) + 1.0)

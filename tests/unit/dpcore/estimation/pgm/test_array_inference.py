@@ -23,25 +23,18 @@ DOMAIN = Domain.of({"a": 40, "b": 3, "c": 30, "d": 5, "e": 7})
 CLIQUES = (("a", "b", "c"), ("c", "d"), ("a", "c", "e"), ("e",), ("a",), ("b", "c"), ("a", "e"))
 
 
-def no_cupy(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(sys.modules, "cupy", None)
-
-
-def cupy_without_a_gpu(patch: pytest.MonkeyPatch, count: int | None) -> None:
-    """count: GPUs that it says it finds; None where CUDA itself is missing."""
-
-    class CUDARuntimeError(RuntimeError):
-        pass
+def cupy_that_finds(count: int | None) -> ModuleType:
+    """numpy in the place of cupy. count: GPUs that CUDA finds; None where CUDA itself is missing."""
 
     def device_count() -> int:
         if count is None:
-            raise CUDARuntimeError("no driver")
+            raise OSError("no driver")
         return count
 
     cupy = ModuleType("cupy")
-    runtime = SimpleNamespace(getDeviceCount=device_count, CUDARuntimeError=CUDARuntimeError)
-    cupy.cuda = SimpleNamespace(runtime=runtime)  # type: ignore[attr-defined]
-    patch.setitem(sys.modules, "cupy", cupy)
+    runtime = SimpleNamespace(getDeviceCount=device_count, CUDARuntimeError=OSError)
+    vars(cupy).update(vars(np) | {"cuda": SimpleNamespace(runtime=runtime)})
+    return cupy
 
 
 def gpu(tree: JunctionTree, cliques: Sequence[tuple[str, ...]]) -> ArrayInference:
@@ -114,13 +107,10 @@ def test_every_array_is_made_and_moved_by_the_namespace() -> None:
 def test_a_fit_on_the_gpu_takes_its_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever computes: the oracle of `gpu_inference` is asked, and the model is the same."""
     wanted = fitted("cpu")
-    no_cupy(monkeypatch)
+    monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ConfigError, match=r"needs cupy; install marquee\[gpu\]"):
         fitted("gpu")
-    monkeypatch.setitem(sys.modules, "cupy", np)
-    monkeypatch.setattr(np, "cuda", SimpleNamespace(runtime=SimpleNamespace(
-        getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError,
-    )), raising=False)  # fmt: skip
+    monkeypatch.setitem(sys.modules, "cupy", cupy_that_finds(1))
     found = fitted("gpu")
     assert isinstance(found.oracle, ArrayInference)
     assert isinstance(wanted.oracle, Inference)
@@ -130,7 +120,7 @@ def test_a_fit_on_the_gpu_takes_its_oracle(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("count", [0, None])
 def test_without_a_gpu(count: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    cupy_without_a_gpu(monkeypatch, count)
+    monkeypatch.setitem(sys.modules, "cupy", cupy_that_finds(count))
     with pytest.raises(ConfigError, match="want one, or device cpu"):
         gpu_inference(JunctionTree.of(DOMAIN, CLIQUES), CLIQUES)
 

@@ -44,6 +44,47 @@ def test_large_tables(seed: int) -> None:
     assert oracle.log_partition == pytest.approx(slow.log_partition, rel=1e-12)
 
 
+WIDE = Domain.of({"a": 6, "b": 5, "c": 30, "d": 40})
+
+
+@pytest.mark.parametrize(
+    ("separator", "residual"),
+    [("", "abcd"), ("", "a"), ("a", "bcd"), ("ab", "cd"), ("abc", "d"), ("bcd", "a"), ("cd", "b")],
+)
+@pytest.mark.parametrize("spread", [1.0, 60.0, 400.0])
+def test_rows_of_many_blocks_and_blocks_of_many_rows(separator: str, residual: str, spread: float) -> None:
+    """A node below another: rows that lie far from each other until the other makes up for it, or are all -inf."""
+    domain = WIDE.project([*separator, *residual])
+    node = domain.canonical((*separator, *residual))
+    shared = domain.canonical(tuple(separator))
+    whole = Domain((*domain.names, "z"), (*domain.sizes, 2))
+    cliques = [node, (*shared, "z")]
+    below = (*shared, *domain.canonical(tuple(residual)))
+    tree = JunctionTree(whole, ((*shared, "z"), below), (-1, 0 if shared else -1), ((), shared))
+    oracle = Inference(tree, cliques)
+    generator = np.random.default_rng(7)
+    potentials = generator.normal(size=oracle.queries.size)
+    table, other = oracle.queries.split(potentials)
+    between = [size if name in shared else 1 for name, size in zip(node, domain.shape(node), strict=True)]
+    far = spread * generator.normal(size=between)
+    table += far
+    other -= far.reshape(*domain.shape(shared), 1)
+    table[np.broadcast_to(generator.random(between) < 0.2, table.shape)] = -np.inf
+    table[(0,) * table.ndim] = 3.0
+    joint = table.reshape(*table.shape, 1) + other.reshape(*between, 2)
+    logs = joint - joint.max()
+    chances = np.exp(logs) / np.exp(logs).sum()
+    found, beside = oracle.queries.split(oracle.marginals(potentials))
+    np.testing.assert_allclose(found, chances.sum(axis=-1), rtol=1e-11, atol=1e-300)
+    lacking = tuple(axis for axis, name in enumerate(node) if name not in shared)
+    np.testing.assert_allclose(beside, chances.sum(axis=lacking), rtol=1e-11, atol=1e-300)
+    assert oracle.log_partition == pytest.approx(joint.max() + np.log(np.exp(logs).sum()), rel=1e-13)
+    for node_table in oracle.conditionals(potentials):
+        sums = node_table.sum(axis=1)
+        np.testing.assert_allclose(sums, np.round(sums), rtol=0, atol=1e-12)
+        assert set(np.round(sums)) <= {0.0, 1.0}
+
+
 def test_a_long_chain_against_matrix_products() -> None:
     """200 attributes: the marginals of a Markov chain, forwards and backwards."""
     shape = long_chain(200, 4, width=2)

@@ -9,7 +9,16 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.layout import add_part, parts, row_sum, sum_part
+from dpcore.estimation.pgm.layout import (
+    add_block,
+    add_part,
+    block_cells,
+    clear_part,
+    parts,
+    row_sum,
+    sum_block,
+    sum_part,
+)
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4, "d": 1, "e": 5})
 TABLES = [("a", "b", "c", "d", "e"), ("e", "c", "a"), ("d",), ("b", "d", "a", "e"), ()]
@@ -59,7 +68,7 @@ def test_a_part_is_added_to_every_cell_above_it(table: Clique, part: Clique) -> 
 
 
 @pytest.mark.parametrize("part", [("a", "c"), ("b",), ("d",), ("b", "d"), ("d", "b"), (), ("a", "b", "c", "d")])
-def test_tables_with_an_outer_and_a_middle_part(part: Clique) -> None:
+def test_tables_of_several_blocks(part: Clique) -> None:
     tables = np.random.default_rng(3).normal(size=LARGE.size())
     plan = parts(LARGE, [(LARGE.names, 0, part, 0)])
     values = np.zeros(LARGE.size(part))
@@ -71,6 +80,35 @@ def test_tables_with_an_outer_and_a_middle_part(part: Clique) -> None:
     below = cells[list(LARGE.axes(part))]
     at = np.ravel_multi_index(tuple(below), LARGE.shape(part)) if part else np.zeros(LARGE.size(), dtype=int)
     np.testing.assert_array_equal(back, values[at])
+
+
+@pytest.mark.parametrize("part", [("a", "c"), ("b",), ("d",), ("d", "b"), (), ("a", "b", "c", "d")])
+def test_blocks_one_by_one_are_the_whole(part: Clique) -> None:
+    generator = np.random.default_rng(5)
+    tables, below = generator.normal(size=LARGE.size()), generator.normal(size=LARGE.size(part))
+    plan, cells = parts(LARGE, [(LARGE.names, 0, part, 0)]), block_cells(LARGE.sizes)
+    whole, piecewise = tables.copy(), tables.copy()
+    add_part(plan, 0, whole, below)
+    blocks = piecewise.reshape(-1, cells)
+    assert len(blocks) == plan.outer_length[0] > 1
+    for block in reversed(range(len(blocks))):
+        add_block(plan, 0, block, blocks[block], below)
+    np.testing.assert_array_equal(piecewise, whole)
+    found = np.full(LARGE.size(part) + 2, 7.0)
+    clear_part(plan, 0, found[:-2])
+    for block in range(len(blocks)):
+        sum_block(plan, 0, block, blocks[block], found)
+    np.testing.assert_allclose(found[:-2], summed(LARGE, LARGE.names, whole, part).ravel(), rtol=1e-9, atol=1e-9)
+    assert found[-2:].tolist() == [7, 7]
+
+
+def test_a_block_is_the_last_axes_that_fit() -> None:
+    assert block_cells((3, 70, 5, 90)) == 450
+    assert block_cells((3, 64, 64)) == 4096
+    assert block_cells((3, 9_000)) == 9_000
+    assert block_cells((3, 9_000, 1)) == 9_000
+    assert block_cells((5, 1, 2)) == 10
+    assert block_cells(()) == 1
 
 
 def test_many_pairs_share_a_plan() -> None:

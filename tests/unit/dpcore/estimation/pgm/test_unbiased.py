@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Clique, Domain
+from dpcore.estimation.pgm.consistency import cell_variances, consistent_marginals
 from dpcore.estimation.pgm.unbiased import GROWTH, Estimates
 from dpcore.measurement import Measurement, Noise, noise_stddev
 from dpcore.queries import Conjunctions, Marginals
@@ -128,3 +129,47 @@ def test_the_narrowest_laplace_is_taken_without_averaging() -> None:
     assert [one.summands for one in estimates] == [8, 2]
     np.testing.assert_allclose(estimates[1].values, found[2].values.reshape(3, 2).sum(axis=1))
     assert estimates[1].half_width(TAIL) > 1.645 * noise_stddev(Noise.LAPLACE, 4.0)
+
+
+@pytest.mark.parametrize("noise", [Noise.GAUSSIAN, Noise.ROUNDED_GAUSSIAN])
+@pytest.mark.parametrize("scale", [0.6, 6.0])
+def test_bounds_of_a_batch_hold_as_often_as_asked(noise: Noise, scale: float) -> None:
+    """Of a batch alone, and of one between other measurements."""
+    generator, draws, missed = np.random.default_rng(8), 200, np.zeros((2, 2))
+    words, truth = ("ab", "ac", "bc", "abc"), exact(("a", "b"))
+    for _ in range(draws):
+        found = [measurement(word, noise, scale, generator) for word in words]
+        later = [measurement("ab", noise, scale, generator)]
+        for place, estimates in enumerate(
+            (Estimates(DOMAIN, found, (0, 4)), Estimates(DOMAIN, [*later, *found, *later], (1, 5)))
+        ):
+            noise_of = [one.values - truth for one in estimates.of(("a", "b"))]
+            missed[place, 0] += any(
+                np.abs(z).sum() > one.l1_of_noise(TAIL)
+                for z, one in zip(noise_of, estimates.of(("a", "b")), strict=True)
+            )
+            missed[place, 1] += any(
+                abs(z[5]) > one.half_width(TAIL) for z, one in zip(noise_of, estimates.of(("a", "b")), strict=True)
+            )
+    assert (missed <= draws * (TAIL + 4 * math.sqrt(TAIL / draws))).all()
+
+
+def test_a_batch_is_the_least_squares_estimate_and_sharper_than_its_parts() -> None:
+    generator = np.random.default_rng(9)
+    found = [measurement(word, Noise.ROUNDED_GAUSSIAN, 5.0, generator) for word in ("ab", "ac", "bc") * 4]
+    (batch,) = Estimates(DOMAIN, found, (0, 12)).of(("b", "a"))
+    (table,) = consistent_marginals(DOMAIN, found, [("a", "b")])
+    np.testing.assert_allclose(batch.values, table.ravel())
+    assert batch.deviation**2 == pytest.approx(cell_variances(DOMAIN, found, [("a", "b")])[0])
+    apart = Estimates(DOMAIN, found).sharpest(("a", "b"), TAIL)
+    assert apart is not None
+    assert batch.half_width(TAIL) < 0.9 * apart.half_width(TAIL)
+    half = Estimates(DOMAIN, [*found, *found], (0, 12)).of(("b", "a"))
+    assert [one.share for one in half][:2] == [0.5, 0.375]
+    assert half[0].half_width(TAIL) > batch.half_width(TAIL)
+
+
+def test_laplaces_and_products_are_not_batched() -> None:
+    found = [measurement(word, Noise.LAPLACE, 4.0, np.random.default_rng(7)) for word in ("ab", "ac")]
+    assert [one.share for one in Estimates(DOMAIN, found, (0, 2)).of(("a",))] == [0.75, 0.125]
+    assert Estimates(DOMAIN, found, (0, 0)).supports(("a",))

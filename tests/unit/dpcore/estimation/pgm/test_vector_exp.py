@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpcore.estimation.pgm.vector_exp import exp_in_place
+from dpcore.estimation.pgm.vector_exp import exp_of
 
 ULP = 2.0**-53
 
 
 def exponentials(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    found = values.copy()
-    exp_in_place(found)
+    found = np.full(values.size, 7.0)
+    exp_of(values, 0.0, found)
     return found
 
 
@@ -44,18 +44,26 @@ def test_zero_is_exactly_one_and_minus_infinity_exactly_zero() -> None:
 
 
 def test_what_is_called_zero() -> None:
-    assert exponentials(np.array([-708.5, -745.0, -1e9, -1e300])).tolist() == [0, 0, 0, 0]
-    assert exponentials(np.array([-707.99]))[0] > 0
+    assert exponentials(np.array([-708.8, -745.0, -1e9, -1e300])).tolist() == [0, 0, 0, 0]
+    assert exponentials(np.array([-708.6]))[0] == pytest.approx(math.exp(-708.6), rel=1e-14)
 
 
-@pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 1024, 1500])
+@pytest.mark.parametrize("shift", [700.0, -3.5, 0.25])
+def test_a_shift(shift: float) -> None:
+    values = np.array([shift, shift - 1.5, -np.inf])
+    found = np.empty(3)
+    exp_of(values, shift, found)
+    np.testing.assert_allclose(found, [1, math.exp(-1.5), 0], rtol=1e-15)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 15, 16, 17, 1500])
 def test_every_length(size: int) -> None:
     values = -np.linspace(0, 30, size)
     assert np.allclose(exponentials(values), np.exp(values), rtol=1e-14, atol=0)
 
 
-def test_a_view_leaves_its_neighbours() -> None:
+def test_views_leave_their_neighbours_and_one_array_may_be_both() -> None:
     values = np.array([-1.0, -2.0, -3.0])
-    exp_in_place(values[1:2])
+    exp_of(values[1:2], 0.0, values[1:2])
     assert values[[0, 2]].tolist() == [-1, -3]
     assert values[1] == pytest.approx(math.exp(-2), rel=1e-15)

@@ -18,15 +18,16 @@ from dpcore.estimation.pgm.expected_error import expected_errors
 from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
 from dpcore.estimation.pgm.junction_tree import JunctionTree
 from dpcore.estimation.pgm.linear_terms import measured_cliques
+from dpcore.estimation.pgm.prior import LARGEST_SPREAD
 from dpcore.estimation.pgm.triangulation import Triangulation
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_part
 from dpcore.mechanisms.aim_budget import Annealing, split_by_size
 from dpcore.mechanisms.aim_candidates import Candidates, candidates_of, one_way, parted, within
+from dpcore.mechanisms.aim_rounds import Rounds
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.totals import public_total
-from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
 _BYTES: Final = 8
@@ -56,7 +57,6 @@ class Aim:
         rows, they are measured for that share before the rounds.
     penalty: What a measurement is expected to leave of a marginal's error: "expected", by the fit, or all the "noise",
         as printed.
-    strength: How far fits lean towards independent attributes (``Fitting``).
 
     Source: McKenna (2022), Algorithms 6 to 8. Where this differs, DECISIONS has the measurements: penalised fits, the
     penalty, and one-way marginals that share their budget by size and get more of it where rows are few.
@@ -72,7 +72,6 @@ class Aim:
     most_start_share: float = 0.5
     workload_error: float = 0.1
     penalty: Literal["expected", "noise"] = "expected"
-    strength: float = 0.2
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         self._check()
@@ -80,9 +79,9 @@ class Aim:
         annealing = self._planned(candidates)
         single = one_way(candidates)
         starts = _split(single, Fraction(self.start_share))
-        noise = [float(_only(single, place).stddevs(terms, part).max()) for place, part in enumerate(starts)]
+        noise = [_only(single, place).value_stddev(terms, part) or 0.0 for place, part in enumerate(starts)]
         rounds = self._rounds(candidates)
-        measured = float(candidates.stddevs(terms, annealing.measure).max())
+        measured = candidates.value_stddev(terms, annealing.measure)
         steps = (
             Step("measure one-way marginals", self.start_share, len(starts), max(noise)),
             Step("select", float(annealing.select * rounds), rounds),
@@ -101,24 +100,25 @@ class Aim:
         measured, fit = self._start(private, candidates)
         annealing = self._planned(candidates)
         structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
-        while private.remaining_share > _CRUMB:
+        rounds = Rounds(private.terms, candidates, measured, self._rounds(candidates) + 1)
+        while private.remaining_share > _CRUMB and not rounds.are_over:
             annealing = annealing.limited(private.remaining_share)
             allowed = self._allowed(candidates, structure, 1 - private.remaining_share + annealing.round)
             estimate = allowed.answers(fit)
             left = self._penalties(private.terms, allowed, estimate, annealing)
-            chosen = private.select(allowed.queries, allowed.score(estimate, left), annealing.select)  # SELECT
+            score = allowed.score(estimate, left)
+            chosen = private.select(allowed.queries, score, annealing.select)  # SELECT
             measured.append(private.measure(allowed.strategy(chosen), annealing.measure))  # MEASURE
+            rounds.add(allowed, score, annealing.select, chosen, measured[-1], fit)
             before, fit = fit, self._fitted(private.terms, candidates, measured, fit)  # ESTIMATE
             structure = structure.with_clique(allowed.cliques[chosen])
             if _distance(before, fit, _only(allowed, chosen)) <= self.patience * left[chosen]:
                 annealing = annealing.grown()
             progress(round(_TICKS * (1 - private.remaining_share)), _TICKS)
         fit = self._fitted(private.terms, candidates, measured, fit, polish=True)
-        return Release(workload, of_model(fit.model.answer(workload.queries)), fit.model, tuple(measured))
+        return rounds.release(workload, fit.model, measured)
 
-    def _start(
-        self, private: PrivateStatistics, candidates: Candidates
-    ) -> tuple[list[Measurement], GraphicalFit]:
+    def _start(self, private: PrivateStatistics, candidates: Candidates) -> tuple[list[Measurement], GraphicalFit]:
         """One-way marginals (Algorithm 7), once more where rows are few; the whole workload where its cells are few."""
         first, most = Fraction(self.start_share), Fraction(self.most_start_share)
         single, asked = one_way(candidates), candidates.only(candidates.asked)
@@ -128,11 +128,11 @@ class Aim:
         more = min(most, first * Fraction(error / self.start_error) ** 2) - first
         if more > _CRUMB:
             measured += _bought(private, single, more)
-        elif most > first and self._is_cheap(private.terms, asked, fit, most - first):
+            return measured, self._fitted(private.terms, candidates, measured)
+        if most > first and self._is_cheap(private.terms, asked, fit, most - first):
             measured += _bought(private, asked, most - first)
-        else:
-            return measured, fit
-        return measured, self._fitted(private.terms, candidates, measured)
+            return measured, self._fitted(private.terms, candidates, measured, learns=True)
+        return measured, fit
 
     def _is_cheap(self, terms: Terms, asked: Candidates, fit: GraphicalFit, share: Fraction) -> bool:
         """Whether the whole workload fits a model and can be measured at once with little noise for its rows."""
@@ -170,21 +170,26 @@ class Aim:
         measured: Sequence[Measurement],
         warm: GraphicalFit | None = None,
         polish: bool = False,
+        learns: bool = False,
     ) -> GraphicalFit:
+        """A fit; where the whole workload was measured at once, no matter how it looks, the prior is learnt from it."""
         total = public_total(terms)
         if total is None:
             total = max(1.0, estimate_total(candidates.full, measured)[0])
-        fitting = Fitting(self.strength, tolerance=1e-3 if polish else 1e-2, iterations=1000 if polish else 300)
+        spread = None if learns or (warm is not None and warm.learns) else LARGEST_SPREAD
+        fitting = Fitting(spread, tolerance=1e-3 if polish else 1e-2, iterations=1000 if polish else 300)
         return fit_model(candidates.domain, measured, total, fitting, warm)
 
     def _check(self) -> None:
-        if not (self.max_model_mb > 0 and self.rounds_per_attribute >= 1 and self.strength > 0):
-            asked = f"mechanism.max_model_mb {self.max_model_mb}, strength {self.strength}"
+        if not (self.max_model_mb > 0 and self.rounds_per_attribute >= 1):
+            asked = f"mechanism.max_model_mb {self.max_model_mb}"
             raise ConfigError(f"{asked}, rounds_per_attribute {self.rounds_per_attribute}; want all above 0")
         if not (self.growth > 1 and self.patience > 0):
             raise ConfigError(
                 f"mechanism.growth {self.growth}, patience {self.patience}; want growth > 1, patience > 0"
             )
+        if not self.workload_error >= 0:
+            raise ConfigError(f"mechanism.workload_error is {self.workload_error}; want >= 0")
         if not 0 < self.select_share < 1:
             raise ConfigError(f"mechanism.select_share is {self.select_share}; want 0 < select_share < 1")
         if not (0 < self.start_share <= self.most_start_share < 1 and self.start_error > 0):

@@ -61,9 +61,7 @@ class Candidates(Protocol):
         """What the model answers, float64 [queries.size], in counts."""
         ...
 
-    def score(
-        self, estimate: NDArray[np.float64], penalties: NDArray[np.float64]
-    ) -> L1Error | LinearL1Error:
+    def score(self, estimate: NDArray[np.float64], penalties: NDArray[np.float64]) -> L1Error | LinearL1Error:
         """weight * (L1 distance of exact answers to ``estimate`` - penalty)."""
         ...
 
@@ -73,6 +71,10 @@ class Candidates(Protocol):
 
     def stddevs(self, terms: Terms, share: Fraction) -> NDArray[np.float64]:
         """Of each answer, read off its measured strategy, each candidate for this share: [queries.size], or one."""
+        ...
+
+    def value_stddev(self, terms: Terms, share: Fraction) -> float | None:
+        """Of each measured value, any candidate for this share; None where it depends on the candidate."""
         ...
 
 

@@ -86,7 +86,10 @@ class MarginalCandidates:
         return Marginals(self.full, (self.cliques[place],))
 
     def stddevs(self, terms: Terms, share: Fraction) -> NDArray[np.float64]:
-        return np.array(noise_stddev(terms.noise, terms.measure_scale(self.strategy(0), share)))
+        return np.array(self.value_stddev(terms, share))
+
+    def value_stddev(self, terms: Terms, share: Fraction) -> float:
+        return noise_stddev(terms.noise, terms.measure_scale(self.strategy(0), share))
 
 
 def sizes_that_fit(sizes: Sequence[int], cliques: Sequence[Clique]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

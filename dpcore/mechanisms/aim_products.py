@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -24,16 +26,20 @@ from dpcore.mechanisms.aim_marginals import relative, sizes_that_fit, used_domai
 from dpcore.mechanisms.totals import public_total
 from dpcore.queries import Marginals, Product, Products
 from dpcore.strategies.union_of_products import TermStrategy, union_of_products
-from dpcore.workload import Workload
+from dpcore.workload import LARGEST_CLOSURE, Workload
 
 
-@final
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """One term, what is measured for it, and standard deviations of its answers where that has noise of 1."""
+    """One term and what is measured for it.
+
+    stddevs: float64 [term.size], of each answer as it is read off what was measured for the whole budget.
+    asked: Whether the workload asks it itself.
+    """
 
     term: Product
-    strategy: TermStrategy
+    strategy: Marginals | Products
+    stddevs: NDArray[np.float64]
     weight: float
     asked: bool
 
@@ -76,9 +82,10 @@ class ProductCandidates:
             strategies = union_of_products(Products(queries.domain, tuple(term for term, _ in kept)), terms.noise)
         except ValueError as error:
             raise ConfigError(f"mechanism aim: {error}") from error
+        weights = _weights(workload, [term for term, _ in kept])
         parts = tuple(
-            _Candidate(term, strategy, weight, asked)
-            for (term, asked), strategy, weight in zip(kept, strategies, _weights(workload, kept), strict=True)
+            _Candidate(term, strategy.queries, _stddevs(terms, strategy), weight, asked)
+            for (term, asked), strategy, weight in zip(kept, strategies, weights, strict=True)
         )
         _check_total(terms, parts)
         return cls(used_domain(queries.domain, cliques), queries.domain, parts)
@@ -109,4 +116,83 @@ class ProductCandidates:
 
     @property
     def noisiness(self) -> NDArray[np.float64]:
-        return self._noisiness
+        return np.array([float(part.stddevs.sum()) for part in self.parts])
+
+    @property
+    def cells(self) -> int:
+        return int(self.sizes.sum()) + sum(map(self.full.size, set(self.cliques)))
+
+    def answers(self, fit: GraphicalFit) -> NDArray[np.float64]:
+        return answers_of_products(self.queries, lambda asked: fit.total * fit.calibrated.vector(asked.cliques))
+
+    def score(self, estimate: NDArray[np.float64], penalties: NDArray[np.float64]) -> LinearL1Error:
+        return LinearL1Error(estimate, self.weights, penalties)
+
+    def strategy(self, place: int) -> Marginals | Products:
+        return self.parts[place].strategy
+
+    def stddevs(self, terms: Terms, share: Fraction) -> NDArray[np.float64]:
+        one = Marginals(self.full, self.cliques[:1])  # Noise of other queries follows the share as that of a marginal.
+        more = terms.measure_scale(one, share) / terms.measure_scale(one, Fraction(1))
+        return np.asarray(more * np.concatenate([part.stddevs for part in self.parts]))
+
+    def value_stddev(self, terms: Terms, share: Fraction) -> float | None:
+        found = {_value_stddev(terms, part.strategy, share) for part in self.parts}
+        return found.pop() if len(found) == 1 else None
+
+
+def _closure(queries: Products) -> Iterator[tuple[Product, bool]]:
+    """Every term and its restrictions to some attributes, small ones first, each once; whether it is a term itself."""
+    asked = {_key(term) for term in queries.terms}
+    found: dict[tuple[object, ...], Product] = {}
+    for term in queries.terms:
+        pairs = list(zip(term.clique, term.matrices, strict=True))
+        for size in range(1, len(pairs) + 1):
+            for chosen in combinations(pairs, size):
+                part = Product(tuple(name for name, _ in chosen), tuple(matrix for _, matrix in chosen))
+                found.setdefault(_key(part), part)
+        if len(found) > LARGEST_CLOSURE:
+            raise ConfigError(f"the workload has more than {LARGEST_CLOSURE:,} parts of terms; want a lower order")
+    order = sorted(found, key=lambda key: (len(found[key].clique), found[key].clique))
+    return ((found[key], key in asked) for key in order)
+
+
+def _key(term: Product) -> tuple[object, ...]:
+    return (term.clique, *(hashlib.sha256(matrix.tobytes()).digest() for matrix in term.matrices))
+
+
+def _weights(workload: Workload, candidates: Sequence[Product]) -> list[float]:
+    """w_r as parts of the largest."""
+    assert isinstance(workload.queries, Products)
+    of_attribute = dict.fromkeys(workload.queries.domain.names, 0.0)
+    for term, weight in zip(workload.queries.terms, relative(workload.weights).tolist(), strict=True):
+        for name in term.clique:
+            of_attribute[name] += weight * _answers_a_row(term)
+    weights = [sum(of_attribute[name] for name in term.clique) / _answers_a_row(term) for term in candidates]
+    return list(relative(np.array(weights)).tolist())
+
+
+def _answers_a_row(term: Product) -> float:
+    """a_s: how many answers a row of a uniform table counts in."""
+    return math.prod(float(np.abs(matrix).sum(axis=0).mean()) for matrix in term.matrices)
+
+
+def _stddevs(terms: Terms, strategy: TermStrategy) -> NDArray[np.float64]:
+    norms = [np.sqrt((factor**2).sum(axis=1)) for factor in strategy.reconstruction]
+    of_one = _value_stddev(terms, strategy.queries, Fraction(1))
+    return np.asarray(of_one * reduce(np.multiply.outer, norms, np.ones(())).ravel())
+
+
+def _value_stddev(terms: Terms, queries: Marginals | Products, share: Fraction) -> float:
+    steps = queries.denominator if isinstance(queries, Products) else 1
+    return noise_stddev(terms.noise, terms.measure_scale(queries, share)) / steps
+
+
+def _check_total(terms: Terms, parts: Sequence[_Candidate]) -> None:
+    """The start measures all candidates of one attribute."""
+    single = [part.strategy for part in parts if len(part.term.clique) == 1]
+    if public_total(terms) is None and all(total_factors(queries) is None for queries in single):
+        raise ConfigError(
+            "mechanism aim cannot tell the number of rows from these ranges; want one of all values among them, or "
+            "privacy.units: N"
+        )

@@ -9,6 +9,7 @@ from typing import Protocol
 from numpy.random import Generator
 
 from dpcore.estimation.model import Model
+from dpcore.estimation.pgm.selection_rounds import SelectionRound
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
 from dpcore.kernel.terms import Terms
@@ -61,12 +62,28 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """Everything a mechanism gives; public."""
+    """Everything a mechanism gives; public.
+
+    measurements: In the order in which they were drawn.
+    rounds: Of a mechanism whose rounds prove bounds on the errors of its model, those that it kept; else empty.
+    horizon, batch: What goes with them. Any marginal, asked of the workload or not, then has a bound on its error:
+
+            bounds(release.model, release.measurements, release.rounds, cliques, confidence,
+                   horizon=release.horizon, batch=release.batch)
+
+        of ``dpcore.estimation.pgm.bounds``, and cells have intervals by ``answers_with_intervals`` of
+        ``dpcore.estimation.pgm.intervals``, called alike; add ``rows`` where their number is public. A published folder
+        holds answers with intervals, and the model, but no rounds: to ask for more, run the mechanism in Python, or
+        name the marginals in the workload.
+    """
 
     workload: Workload
     answers: Answers
     model: Model | None
     measurements: tuple[Measurement, ...]
+    rounds: tuple[SelectionRound, ...] = ()
+    horizon: int | None = None
+    batch: tuple[int, int] | None = None
 
 
 class Mechanism(Protocol):

@@ -163,7 +163,7 @@ class CliqueTree:
         self, terms: Terms, design: _Design, measured: Sequence[Measurement], polish: bool = False
     ) -> GraphicalFit:
         tolerance, iterations = (1e-3, 1000) if polish else (1e-2, 300)
-        fitting = Fitting(strength=self.strength, tolerance=tolerance, iterations=iterations)
+        fitting = Fitting(spread=1 / self.strength, tolerance=tolerance, iterations=iterations)
         domain = design.queries.domain
         return fit_model(domain, measured, rows_of(terms, domain, measured), fitting)
 

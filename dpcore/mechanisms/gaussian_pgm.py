@@ -54,7 +54,6 @@ class GaussianPgm:
     """
 
     max_model_mb: float = 80.0
-    strength: float = 1.0
     tolerance: float = 1e-3
     iterations: int = 1000
 
@@ -86,7 +85,7 @@ class GaussianPgm:
         for part, share in parts:
             measured.append(private.measure(part, share))  # MEASURE
             progress(len(measured), len(parts) + 1)
-        fitting = Fitting(self.strength, tolerance=self.tolerance, iterations=self.iterations)
+        fitting = Fitting(spread=None, tolerance=self.tolerance, iterations=self.iterations)
         rows = rows_of(private.terms, queries.domain, measured)
         model = fit_model(queries.domain, measured, rows, fitting).model  # ESTIMATE
         progress(len(parts) + 1, len(parts) + 1)

@@ -137,7 +137,7 @@ class MwemPgm:
         last: bool = False,
     ) -> GraphicalFit:
         tolerance, iterations = (1e-3, 1000) if last else (1e-2, 300)
-        fitting = Fitting(strength=self.strength, tolerance=tolerance, iterations=iterations)
+        fitting = Fitting(spread=1 / self.strength, tolerance=tolerance, iterations=iterations)
         return fit_model(queries.domain, measured, total, fitting, warm)
 
     def _shares(self, terms: Terms, workload: Workload) -> _Shares:

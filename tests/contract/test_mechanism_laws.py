@@ -200,10 +200,10 @@ ROWS = [
         rounds_follow_draws=True,
         scales_follow_answers=True,
     ),
-    Row(Aim(), MARGINALS, BUDGETS, exact=True, rounds_follow_draws=True, scales_follow_answers=True),
+    Row(Aim(), MARGINALS + PRODUCTS, BUDGETS, exact=True, rounds_follow_draws=True, scales_follow_answers=True),
     Row(
         Aim(max_model_mb=1e-4, growth=4.0, patience=1.0, penalty="noise", workload_error=1e-9),
-        MARGINALS,
+        MARGINALS + PRODUCTS,
         BUDGETS,
         exact=True,
         rounds_follow_draws=True,

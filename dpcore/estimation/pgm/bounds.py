@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -83,8 +83,7 @@ def bounds(
 
     Raises ValueError for more rounds than the horizon, or a confidence outside (0, 1).
     """
-    evidence = Evidence(model, measurements, rounds, 1 - confidence, horizon, rows, batch)
-    return [evidence.bound(clique) for clique in cliques]
+    return Evidence(model, measurements, rounds, 1 - confidence, horizon, rows, batch).bounds(cliques)
 
 
 @final
@@ -117,23 +116,27 @@ class Evidence:
             for number, one in enumerate(rounds)
         ]
 
-    def bound(self, clique: Clique) -> Bound:
-        clique = self.domain.canonical(clique)
-        table = self.model.answer(Marginals(self.domain, (clique,)))
+    def bounds(self, cliques: Iterable[Clique]) -> list[Bound]:
+        """What holds for each clique; models answer all of them at once."""
+        asked = [self.domain.canonical(clique) for clique in cliques]
+        tables = _tables(self.model, asked)
+        found = [self._without_rounds(clique, table) for clique, table in zip(asked, tables, strict=True)]
+        for one in self._rounds:
+            errors = [one.before(clique) for clique in asked]
+            told = [place for place, bound in enumerate(found) if errors[place] < bound.l1]
+            moved = one.moved([asked[place] for place in told], [tables[place] for place in told])
+            for place, distance in zip(told, moved, strict=True):
+                if errors[place] + distance < found[place].l1:
+                    found[place] = replace(found[place], l1=errors[place] + distance, round=one.number)
+        return found
+
+    def _without_rounds(self, clique: Clique, table: NDArray[np.float64]) -> Bound:
         best = float(table.sum()) + self.high
-        origin: int | None = None
         estimates = self.estimates.of(clique)
         for one in estimates:
             noise = one.l1_of_noise(self._noise_tail)
             best = min(best, largest_distance(table, one.values, noise, self.low, self.high))
-        reaches = [(reach.before(clique), reach) for reach in self._rounds]
-        for error, reach in sorted(reaches, key=lambda pair: pair[0]):
-            if error >= best:
-                break
-            error += reach.moved(clique, table)
-            if error < best:
-                best, origin = error, reach.number
-        return Bound(clique, best, bool(estimates), origin)
+        return Bound(clique, best, bool(estimates), None)
 
 
 @final
@@ -154,9 +157,18 @@ class _Reach:
         holding = self._holds[:, list(self._domain.axes(clique))].all(axis=1)
         return float(self._errors[holding].min(initial=math.inf))
 
-    def moved(self, clique: Clique, table: NDArray[np.float64]) -> float:
-        """|M_r(before) - M_r(model)|_1."""
-        return float(np.abs(self._before.answer(Marginals(self._before.domain, (clique,))) - table).sum())
+    def moved(self, cliques: Sequence[Clique], tables: Sequence[NDArray[np.float64]]) -> list[float]:
+        """|M_r(before) - M_r(model)|_1 for each."""
+        pairs = zip(_tables(self._before, cliques), tables, strict=True)
+        return [float(np.abs(before - table).sum()) for before, table in pairs]
+
+
+def _tables(model: GraphicalModel, cliques: Sequence[Clique]) -> list[NDArray[np.float64]]:
+    """One flat table a clique, in counts."""
+    if not cliques:
+        return []
+    sizes = [model.domain.size(clique) for clique in cliques]
+    return np.split(model.answer(Marginals(model.domain, tuple(cliques))), np.cumsum(sizes)[:-1])
 
 
 def _total(estimates: Estimates, tail: float, rows: int | None) -> tuple[float, float]:

@@ -162,7 +162,7 @@ def _components(
     """The least-squares estimate of w_s, shape [attributes of s], of every subset s of a measured clique."""
     found = {subset: np.zeros(domain.shape(subset)) for subset in precisions}
     for term in terms:
-        for subset, component in _split(term.clique, term.values.reshape(domain.shape(term.clique))):
+        for subset, component in split(term.clique, term.values.reshape(domain.shape(term.clique))):
             found[subset] += component * (_precision(domain, term, subset) / precisions[subset])
     return found
 
@@ -181,7 +181,7 @@ def _precision(domain: Domain, term: LinearTerm, subset: Clique) -> float:
     return term.precision * domain.size(subset) / domain.size(term.clique)
 
 
-def _split(clique: Clique, table: NDArray[np.float64]) -> list[tuple[Clique, NDArray[np.float64]]]:
+def split(clique: Clique, table: NDArray[np.float64]) -> list[tuple[Clique, NDArray[np.float64]]]:
     """w_s of a table for every subset s of its clique: each attribute is summed out, or centred."""
     parts: list[tuple[Clique, NDArray[np.float64]]] = [((), table)]
     for name in clique:

@@ -15,17 +15,21 @@ from dpcore.domain import Clique, Domain
 from dpcore.estimation.independent import to_simplex
 from dpcore.estimation.pgm.array_inference import gpu_inference
 from dpcore.estimation.pgm.calibrated import Calibrated
+from dpcore.estimation.pgm.components import component_terms
 from dpcore.estimation.pgm.inference import Inference, MarginalOracle
 from dpcore.estimation.pgm.junction_tree import JunctionTree
-from dpcore.estimation.pgm.linear_terms import LinearTerm, linear_terms
+from dpcore.estimation.pgm.linear_terms import LinearTerm, linear_terms, merged
 from dpcore.estimation.pgm.maximum_entropy import DualFit, MaximumEntropy
 from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.estimation.pgm.prior import LARGEST_SPREAD, LEAST_EXPECTED, learnt_spread, prior_variances
 from dpcore.estimation.pgm.rows import Rows
 from dpcore.measurement import Measurement
+from dpcore.queries import Marginals
 
 Vector = NDArray[np.float64]
-_LEAST_EXPECTED: Final = 0.01
-_LEAST_PULL: Final = 0.2
+_LEARN_AGAIN: Final = 1.2
+_ROUGH: Final = 1e-2  # Tolerance of the fits that a prior is learnt from.
+_HELD: Final = 1e9  # Weight of a prior that leaves no room.
 _FLOOR: Final = 0.1  # Of a standard deviation: no value of an attribute is excluded because its noisy count is low.
 _ORACLES: Final[dict[str, Callable[[JunctionTree, Sequence[Clique]], MarginalOracle]]] = {
     "cpu": Inference,
@@ -38,17 +42,16 @@ _ORACLES: Final[dict[str, Callable[[JunctionTree, Sequence[Clique]], MarginalOra
 class Fitting:
     """How measurements become a model.
 
-    strength: Weight of the prior against the likelihood: an answer that independent attributes expect to be e has
-        the prior variance e^1.5 / strength, between that of independent rows, e, and of relative deviations, e^2.
-    least: Least weight of the prior, for large counts too, unless it would pull an answer by more than a fifth.
+    spread: An answer that independent attributes expect to be e has the prior variance spread e^1.5. None learns it
+        from the noisy values, order by order: for pairs from how far they lie from independent attributes, for triples
+        from how far they lie from what the pairs tell. That is for marginals that nobody selected: one that was chosen
+        because it lies far from a model says nothing about the others.
     tolerance: How far from the optimum a fit may stop, in units a measured value.
-    iterations: Most calls of the marginal oracle.
-    device: Where the marginal oracle computes; "gpu" needs the extra marquee[gpu] and pays for nodes of 10^5 cells or
-        more.
+    iterations: Most calls of the marginal oracle for one order.
+    device: Where the marginal oracle computes; "gpu" needs the extra marquee[gpu].
     """
 
-    strength: float = 0.2
-    least: float = 0.03
+    spread: float | None = LARGEST_SPREAD
     tolerance: float = 1e-2
     iterations: int = 500
     device: Literal["cpu", "gpu"] = "cpu"
@@ -62,7 +65,10 @@ class GraphicalFit:
     tree: Its structure.
     total: Number of rows that it stands for.
     loss: 1/2 sum of squared residuals, in units of the noise.
-    gap: How far the penalised loss is above its minimum, at most.
+    gap: How far the penalised loss is above its minimum, in units of the noise.
+    factors: Of the prior variances, for each order of a component.
+    learns: Whether the factors were learnt, and
+    learnt_from: how many terms there were then.
     """
 
     tree: JunctionTree
@@ -70,6 +76,9 @@ class GraphicalFit:
     loss: float
     gap: float
     evaluations: int
+    factors: dict[int, float]
+    learns: bool
+    learnt_from: int
     oracle: MarginalOracle = field(repr=False)
     potentials: Vector = field(repr=False)
     multipliers: dict[str, Vector] = field(repr=False)
@@ -101,63 +110,136 @@ def fit_model(
     domain: Attributes of the model; what no measurement names is uniform.
     measurements: Of marginals, or products on marginals.
     total: Rows of the model.
-    warm: An earlier fit: what was measured then starts from its multipliers.
+    warm: An earlier fit: what was measured then starts from its multipliers, and what it learnt about the prior is kept
+        until there are a fifth more terms.
     cliques: Further cliques that the structure shall hold.
 
-    Source: McKenna (2022), sections 4.2 and 4.3; the objective is that of ``MaximumEntropy``.
+    Source: McKenna (2022), sections 4.2 and 4.3; the objective is that of ``MaximumEntropy``, the prior is ours.
     """
     fitting = fitting or Fitting()
-    rows = Rows(domain, [term for measurement in measurements for term in linear_terms(measurement)])
-    tree = JunctionTree.of(domain, [*rows.queries.cliques, *cliques])
-    oracle = _ORACLES[fitting.device](tree, rows.queries.cliques)
-    keys = [_key(term) for term in rows.terms]
-    known = {} if warm is None else warm.multipliers
-    start = np.concatenate([_start(known.get(key), term) for key, term in zip(keys, rows.terms, strict=True)])
-    base = _base(domain, rows, total)
-    expected = rows.applied(total * oracle.marginals(base))
-    estimator = MaximumEntropy(_strengths(fitting, expected, rows.precisions), fitting.tolerance, fitting.iterations)
-    found = estimator.estimate(oracle, rows, total, base, start)
-    pieces = np.split(found.multipliers, rows.starts[1:-1])
-    return _fitted(tree, total, oracle, found, dict(zip(keys, pieces, strict=True)))
+    problem = _Problem(domain, measurements, total, fitting, cliques)
+    start = problem.start({} if warm is None else warm.multipliers)
+    if fitting.spread is not None:
+        factors = dict.fromkeys(problem.orders, fitting.spread)
+        learnt = problem.terms
+    elif (
+        warm is not None
+        and problem.terms < _LEARN_AGAIN * warm.learnt_from
+        and set(problem.orders) <= set(warm.factors)
+    ):
+        factors, learnt = warm.factors, warm.learnt_from
+    else:
+        factors, learnt = problem.learnt(start), problem.terms
+    found = problem.fitted(factors, start, fitting.tolerance)
+    pieces = np.split(found.multipliers, problem.rows.starts[1:-1])
+    multipliers = dict(zip(problem.keys, pieces, strict=True))
+    return GraphicalFit(
+        problem.tree,
+        total,
+        found.loss,
+        found.gap,
+        found.evaluations,
+        factors,
+        fitting.spread is None,
+        learnt,
+        problem.oracle,
+        found.potentials,
+        multipliers,
+    )
 
 
-def _fitted(
-    tree: JunctionTree, total: float, oracle: MarginalOracle, found: DualFit, multipliers: dict[str, Vector]
-) -> GraphicalFit:
-    return GraphicalFit(tree, total, found.loss, found.gap, found.evaluations, oracle, found.potentials, multipliers)
+@final
+class _Problem:
+    """What a fit minimises: rows, structure, base and prior.
 
+    terms: Number of terms. orders: Of the terms' cliques, ascending.
+    """
 
-def _strengths(fitting: Fitting, expected: Vector, precisions: Vector) -> Vector:
-    """kappa of each row: an expected answer e has the prior variance e / kappa."""
-    counts = np.maximum(expected, _LEAST_EXPECTED)
-    least = np.minimum(fitting.least, _LEAST_PULL * counts * precisions)
-    return np.asarray(np.maximum(least, fitting.strength / np.sqrt(counts)))
+    def __init__(
+        self,
+        domain: Domain,
+        measurements: Sequence[Measurement],
+        total: float,
+        fitting: Fitting,
+        cliques: Sequence[Clique],
+    ) -> None:
+        terms = merged(term for measurement in measurements for term in linear_terms(measurement))
+        self.rows = Rows(domain, component_terms(domain, terms), merge=False)
+        self.tree = JunctionTree.of(domain, [*self.rows.queries.cliques, *cliques])
+        self.oracle = _ORACLES[fitting.device](self.tree, self.rows.queries.cliques)
+        self.keys = [_key(term) for term in self.rows.terms]
+        self.terms = len(self.rows.terms)
+        self._domain, self._total, self._iterations = domain, total, fitting.iterations
+        self._base = _base(self.rows.queries, terms, total)
+        self._counts = self.rows.expected(total * self.oracle.marginals(self._base))
+        sizes = np.diff(self.rows.starts)
+        self._order = np.repeat([len(term.clique) for term in self.rows.terms], sizes)
+        self.orders = sorted(set(self._order.tolist()))
+
+    def start(self, known: dict[str, Vector]) -> Vector:
+        """Multipliers to start from: those of an earlier fit, else 0."""
+        pairs = zip(self.keys, self.rows.terms, strict=True)
+        return np.concatenate([known.get(key, np.zeros(term.values.size)) for key, term in pairs])
+
+    def learnt(self, start: Vector) -> dict[int, float]:
+        """The factor of the prior of each order, each from models of the orders below it."""
+        factors = dict.fromkeys(self.orders, LARGEST_SPREAD)
+        for order in self.orders:
+            if order > 1:
+                below = self._order < order
+                held = (
+                    self.fitted(factors, np.where(below, start, 0.0), _ROUGH, below).potentials
+                    if below.any()
+                    else self._base
+                )
+                factors[order] = self._factor(order, self._total * self.oracle.marginals(held))
+        return factors
+
+    def _factor(self, order: int, marginals: Vector) -> float:
+        split = self.rows.starts[1:-1]
+        away = np.split(self.rows.values - self.rows.applied(marginals), split)
+        counts = np.split(self._counts, split)
+        chosen = [k for k, term in enumerate(self.rows.terms) if term.centred and len(term.clique) == order]
+        return learnt_spread(
+            self._domain,
+            [self.rows.terms[k] for k in chosen],
+            [away[k] for k in chosen],
+            [counts[k] for k in chosen],
+        )
+
+    def fitted(
+        self, factors: dict[int, float], start: Vector, tolerance: float, free: NDArray[np.bool_] | None = None
+    ) -> DualFit:
+        """The fit with these priors; rows that are not ``free`` hardly count."""
+        spread = np.array([factors[order] for order in self._order.tolist()])
+        strengths = np.maximum(self._counts, LEAST_EXPECTED) / prior_variances(self._counts, spread)
+        if free is not None:
+            strengths = np.where(free, strengths, _HELD)
+        estimator = MaximumEntropy(strengths, tolerance, self._iterations)
+        return estimator.estimate(self.oracle, self.rows, self._total, self._base, start)
 
 
 def _key(term: LinearTerm) -> str:
     """What a term measures, by name."""
     if term.matrices is None:
-        return " ".join(term.clique)
+        return " ".join(("centred", *term.clique) if term.centred else term.clique)
     content = hashlib.sha256(" ".join(term.clique).encode())
     for matrix in term.matrices:
         content.update(matrix.tobytes())
     return content.hexdigest()
 
 
-def _start(known: Vector | None, term: LinearTerm) -> Vector:
-    return np.zeros(term.values.size) if known is None else known
-
-
-def _base(domain: Domain, rows: Rows, total: float) -> Vector:
-    """Log-potentials of independent attributes with one-way marginals as measured, float64 [rows.queries.size]."""
+def _base(queries: Marginals, terms: Sequence[LinearTerm], total: float) -> Vector:
+    """Log-potentials of independent attributes with one-way marginals as measured, float64 [queries.size]."""
     parts: list[Vector] = []
     seen: set[str] = set()
-    for clique in rows.queries.cliques:
+    domain = queries.domain
+    for clique in queries.cliques:
         table = np.zeros(domain.shape(clique))
         for axis, name in enumerate(clique):
             if name not in seen:
                 along = [-1 if other == axis else 1 for other in range(len(clique))]
-                table += _log_one_way(domain, name, rows.terms, total).reshape(along)
+                table += _log_one_way(domain, name, terms, total).reshape(along)
         seen.update(clique)
         parts.append(table.ravel())
     return np.concatenate(parts)

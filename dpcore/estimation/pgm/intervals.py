@@ -49,8 +49,13 @@ def answers_with_intervals(
     """
     evidence = Evidence(model, measurements, rounds, _OF_DISTANCE * (1 - confidence), horizon, rows, batch)
     values = model.answer(queries)
-    tables = zip(queries.cliques, queries.split(values), strict=True)
-    ends = [_ends(evidence, clique, np.asarray(table, dtype=np.float64), 1 - confidence) for clique, table in tables]
+    supported = [evidence.estimates.supports(clique) for clique in queries.cliques]
+    others = evidence.bounds(clique for clique, known in zip(queries.cliques, supported, strict=True) if not known)
+    distances = iter(bound.l1 for bound in others)
+    ends = []
+    for clique, table, known in zip(queries.cliques, queries.split(values), supported, strict=True):
+        own = np.asarray(table, dtype=np.float64)
+        ends.append(_ends(evidence, clique, own, 0.0 if known else next(distances), 1 - confidence))
     lower, upper = (np.concatenate(side) for side in zip(*ends, strict=True))
     upper[np.isinf(upper)] = np.nan
     return Answers(
@@ -58,13 +63,13 @@ def answers_with_intervals(
     )
 
 
-def _ends(evidence: Evidence, clique: Clique, table: NDArray[np.float64], tail: float) -> _Ends:
-    """Lower and upper ends, float64 [cells] each."""
+def _ends(evidence: Evidence, clique: Clique, table: NDArray[np.float64], distance: float, tail: float) -> _Ends:
+    """Lower and upper ends, float64 [cells] each. distance: Of a marginal that is not supported."""
     estimate = evidence.estimates.sharpest(clique, _OF_SUPPORTED * tail)
     if estimate is not None:
         width = estimate.half_width(_OF_SUPPORTED * tail)
         return np.maximum(0.0, estimate.values - width), np.maximum(0.0, estimate.values + width)
-    distance, total = evidence.bound(clique).l1, float(table.sum())
+    total = float(table.sum())
     above, below = (distance + evidence.high - total) / 2, (distance - evidence.low + total) / 2
     upper = np.minimum(table + max(0.0, above), evidence.high)
     for sums in _upper_ends_of_parts(evidence, clique, _OF_SUMS * tail):

@@ -27,6 +27,8 @@ class LinearTerm:
     precision: 1 / sigma^2 of every value.
     matrices: The factors of the function, one an attribute; None for the marginal itself.
     constant: Part of the squared loss that no marginal changes.
+    centred: Whether the function is the marginal less all that smaller ones tell: its mean along every attribute is
+        taken off (``components``).
     """
 
     clique: Clique
@@ -34,6 +36,7 @@ class LinearTerm:
     precision: float
     matrices: Matrices | None = None
     constant: float = 0.0
+    centred: bool = False
 
     def applied(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
         """The function of a table, float64 [rows]."""

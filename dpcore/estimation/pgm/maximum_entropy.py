@@ -74,8 +74,9 @@ class MaximumEntropy:
             return 0.5 * float((rows.precisions * gradient) @ gradient)
 
         enough = self.tolerance * rows.values.size
-        # The curvature along a row of a marginal is its expected count; noisy counts stand for it.
-        scales = 1 / np.sqrt(np.maximum(np.maximum(rows.values, rows.precisions**-0.5), _LEAST_COUNT) + kappa)
+        # The curvature along a row of a marginal is its expected count; that under the base stands for it.
+        counts = rows.expected(total * oracle.marginals(base))
+        scales = 1 / np.sqrt(np.maximum(counts, _LEAST_COUNT) + kappa)
         found, evaluations = descend(dual, start, scales, lambda _, slope: gap(slope) <= enough, self.iterations)
         _, gradient = dual(found)
         residual = gradient - kappa * found

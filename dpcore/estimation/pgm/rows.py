@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +39,22 @@ class Rows:
         self._cells = np.cumsum([0, *(domain.size(term.clique) for term in self.terms)])
         self._whole = all(term.matrices is None for term in self.terms)
         self._plan = self._parts(domain)
+        self._axes = _Axes.of(domain, self.terms)
 
     def applied(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
         """A mu, float64 [rows]."""
         tables = np.empty(self._cells[-1])
         _sum_parts(self._plan, marginals, tables)
+        _centre(self._axes, tables)
         if self._whole:
             return tables
+        pieces = np.split(tables, self._cells[1:-1])
+        return np.concatenate([term.applied(piece) for term, piece in zip(self.terms, pieces, strict=True)])
+
+    def expected(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A mu, but the marginal itself for the rows of a centred term, float64 [rows]."""
+        tables = np.empty(self._cells[-1])
+        _sum_parts(self._plan, marginals, tables)
         pieces = np.split(tables, self._cells[1:-1])
         return np.concatenate([term.applied(piece) for term, piece in zip(self.terms, pieces, strict=True)])
 
@@ -54,8 +63,9 @@ class Rows:
         if not self._whole:
             pieces = np.split(rows, self.starts[1:-1])
             rows = np.concatenate([term.transposed(piece) for term, piece in zip(self.terms, pieces, strict=True)])
-        found = np.zeros(self.queries.size)
-        _add_parts(self._plan, found, np.ascontiguousarray(rows))
+        found, values = np.zeros(self.queries.size), np.array(rows, dtype=np.float64)
+        _centre(self._axes, values)
+        _add_parts(self._plan, found, values)
         return found
 
     def _parts(self, domain: Domain) -> Parts:
@@ -66,6 +76,48 @@ class Rows:
             above = home(term.clique, self.queries.cliques, domain)
             pairs.append((self.queries.cliques[above], begins[above], term.clique, begin))
         return parts(domain, pairs)
+
+
+class _Axes(NamedTuple):
+    """The axes along which centred terms lose their mean, in order.
+
+    begin, cells: The cells of the term. size, inner: Length of the axis, and cells from one of its values to the next.
+    """
+
+    begin: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    size: NDArray[np.int64]
+    inner: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, domain: Domain, terms: Sequence[LinearTerm]) -> _Axes:
+        rows: list[tuple[int, int, int, int]] = []
+        begin = 0
+        for term in terms:
+            inner = cells = domain.size(term.clique)
+            for size in domain.shape(term.clique):
+                inner //= size
+                if term.centred:
+                    rows.append((begin, cells, size, inner))
+            begin += cells
+        begins, cells_of, sizes, inners = np.array(rows, dtype=np.int64).reshape(-1, 4).T.copy()
+        return cls(begins, cells_of, sizes, inners)
+
+
+@compiled
+def _centre(axes: _Axes, values: NDArray[np.float64]) -> None:
+    """Takes the mean along each axis off, in place."""
+    for axis in range(axes.begin.size):
+        size, inner = axes.size[axis], axes.inner[axis]
+        for outer in range(axes.cells[axis] // (size * inner)):
+            first = axes.begin[axis] + outer * size * inner
+            for place in range(first, first + inner):
+                mean = 0.0
+                for step in range(size):
+                    mean += values[place + step * inner]
+                mean /= size
+                for step in range(size):
+                    values[place + step * inner] -= mean
 
 
 @compiled

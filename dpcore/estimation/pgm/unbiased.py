@@ -179,7 +179,9 @@ class Estimates:
 
     measurements: In the order in which they were drawn; those of anything but whole marginals are left out.
     batch: Places of those whose cliques and scales were settled together, before the noise of the first was drawn:
-        (first, after the last). Where they are all measurements nothing else is used; Laplaces are not batched.
+        (first, after the last). Where they are all measurements nothing else is used; Laplaces are not batched. Else
+        earlier noise may have decided which of two runs of measurements is the batch: it gets a quarter of a tail, so
+        that both would hold at once.
     """
 
     def __init__(
@@ -201,7 +203,7 @@ class Estimates:
         clique = self._domain.canonical(clique)
         if self._batch is None:
             return self._of_each(clique)
-        found = self._batch.of(clique, 1.0 if self._batch_alone else 0.5)
+        found = self._batch.of(clique, 1.0 if self._batch_alone else 0.25)
         return found if self._batch_alone else found + [one.with_part(0.5) for one in self._of_each(clique)]
 
     def _of_each(self, clique: Clique) -> list[Estimate]:

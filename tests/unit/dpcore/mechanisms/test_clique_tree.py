@@ -1,0 +1,125 @@
+"""The one-shot mechanism on data whose dependence is known: what it asks, measures, and leaves alone."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.errors import ConfigError
+from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.exact_statistics import QueryAnswers
+from dpcore.kernel.budget import Budget
+from dpcore.mechanisms.api import Release
+from dpcore.mechanisms.clique_tree import CliqueTree
+from dpcore.mechanisms.independent import Independent
+from dpcore.queries import Conjunctions, Marginals
+from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.workload import Workload, all_k_way, conjunctive, linear
+from tests.support.private import NoStatistics, private_statistics
+from tests.support.tiny_statistics import TinyTable
+
+DOMAIN = Domain.of({"a": 3, "b": 3, "c": 2, "d": 3, "e": 2, "f": 2})
+RANDOM = np.random.default_rng(5)
+ROWS = 3000
+CODES = RANDOM.integers(0, DOMAIN.sizes, (ROWS, 6))
+CODES[:, 1] = np.where(RANDOM.random(ROWS) < 0.7, CODES[:, 0], CODES[:, 1])  # b follows a;
+CODES[:, 5] = np.where(
+    RANDOM.random(ROWS) < 0.9, CODES[:, 2] ^ CODES[:, 4], CODES[:, 5]
+)  # f is c + e, pairs tell nothing.
+TABLE = TinyTable(DOMAIN, CODES)
+WORKLOAD = all_k_way(DOMAIN, 3)
+BUDGET = Budget.gdp(1)
+
+
+def run(mechanism: CliqueTree | Independent, budget: Budget = BUDGET, workload: Workload = WORKLOAD) -> Release:
+    return mechanism.run(private_statistics(TABLE, budget), workload, generator=np.random.default_rng(0))
+
+
+def error(release: Release) -> float:
+    exact = TABLE.aggregate(QueryAnswers(release.workload.queries))
+    return float(np.abs(release.answers.values - exact).sum())
+
+
+def measured(release: Release) -> list[tuple[str, ...]]:
+    return [m.queries.cliques[0] for m in release.measurements if isinstance(m.queries, Marginals)]
+
+
+def test_it_measures_the_pair_and_the_triple_that_depend() -> None:
+    release = run(CliqueTree())
+    for dependent in (("a", "b"), ("c", "e", "f")):
+        assert any(set(dependent) <= set(clique) for clique in measured(release))
+    assert error(release) < 0.4 * error(run(Independent()))
+
+
+def test_without_triples_their_dependence_stays_unseen() -> None:
+    release = run(CliqueTree(order=2))
+    assert max(map(len, measured(release))) == 2
+    assert error(release) > 1.5 * error(run(CliqueTree()))
+
+
+def test_it_asks_for_errors_once_an_order_and_spends_the_rest_at_once() -> None:
+    private = private_statistics(TABLE, BUDGET)
+    CliqueTree().run(private, WORKLOAD, generator=np.random.default_rng(0))
+    labels = [charge.label for charge in private.charges]
+    errors = [place for place, label in enumerate(labels) if label.startswith("measure errors")]
+    assert len(errors) == 2
+    assert errors[1] == errors[0] + 1
+    assert float(sum(private.charges[place].amount for place in errors)) == pytest.approx(0.1, rel=1e-6)
+
+
+def test_with_little_budget_it_measures_single_attributes_alone() -> None:
+    private = private_statistics(TABLE, Budget.zcdp(Fraction(1, 10**7)))
+    release = CliqueTree().run(private, WORKLOAD, generator=np.random.default_rng(0))
+    assert {len(clique) for clique in measured(release)} == {1}
+    assert not [charge for charge in private.charges if "errors" in charge.label]
+
+
+def test_the_model_stays_within_its_size() -> None:
+    codes = RANDOM.integers(0, 2, (500, 1)).repeat(6, axis=1) % np.array(DOMAIN.sizes)  # Every pair depends.
+    private = private_statistics(TinyTable(DOMAIN, codes), Budget.gdp(100))
+    release = CliqueTree(max_model_mb=30 / 2**17).run(private, WORKLOAD, generator=np.random.default_rng(0))
+    assert isinstance(release.model, GraphicalModel)
+    assert 6 < release.model.tree.cells <= 30
+
+
+def test_products_are_answered_from_their_marginals() -> None:
+    queries = range_marginals(DOMAIN, [("a", "b"), ("b", "d")], {"b": prefix(3)})
+    release = run(CliqueTree(), Budget.gdp(10**6), linear(queries))
+    tables = TABLE.aggregate(QueryAnswers(queries.marginals))
+    exact = queries.of_tables(np.split(tables, [9]), 1 << 20) / queries.denominator
+    assert np.abs(release.answers.values - exact).max() < 0.05 * ROWS
+    assert set(measured(release)) <= {("a",), ("b",), ("d",), ("a", "b"), ("b", "d")}
+
+
+def test_candidates_are_the_pairs_and_triples_of_the_workload() -> None:
+    private = private_statistics(TABLE, Budget.gdp(100))
+    release = CliqueTree().run(private, all_k_way(DOMAIN, 2, ["a", "b", "d"]), generator=np.random.default_rng(0))
+    assert set(measured(release)) <= {("a",), ("b",), ("d",), *combinations(("a", "b", "d"), 2)}
+    assert sum("errors" in charge.label for charge in private.charges) == 1
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        CliqueTree(start_share=0.0),
+        CliqueTree(start_share=0.5, most_start_share=0.4),
+        CliqueTree(most_start_share=0.9, errors_share=0.1),
+        CliqueTree(order=4),  # type: ignore[arg-type]
+        CliqueTree(max_model_mb=-1.0),
+        CliqueTree(strength=0.0),
+    ],
+)
+def test_settings_without_a_meaning_are_refused(mechanism: CliqueTree) -> None:
+    private = private_statistics(NoStatistics(TABLE.contribution), BUDGET)
+    with pytest.raises(ConfigError, match="want"):
+        mechanism.run(private, WORKLOAD, generator=np.random.default_rng(0))
+
+
+def test_conjunctions_are_refused() -> None:
+    queries = conjunctive(Conjunctions(BinaryView.one_hot(DOMAIN), np.array([[0]]), np.array([[False]])))
+    with pytest.raises(ConfigError, match="clique_tree answers marginals"):
+        CliqueTree().plan(private_statistics(TABLE, BUDGET).terms, queries)

@@ -1,0 +1,154 @@
+"""The choice of cliques against the sum of errors written out, and the split against its closed form."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpcore.domain import Clique, Domain
+from dpcore.estimation.pgm.triangulation import Triangulation
+from dpcore.strategies.clique_selection import NoisyDependence, Purse, choose_cliques
+
+DOMAIN = Domain.of({"a": 4, "b": 4, "c": 4, "d": 4, "e": 4})
+PAIRS = tuple(combinations(DOMAIN.names, 2))
+TRIPLES = tuple(combinations(DOMAIN.names, 3))
+ABSOLUTE = math.sqrt(2 / math.pi)
+
+
+@dataclass(frozen=True)
+class Free:
+    """A structure that weighs nothing."""
+
+    def cells_with(self, clique: Clique) -> int:
+        return 0
+
+    def with_clique(self, clique: Clique) -> Free:
+        return self
+
+
+def purse(unit: float, candidates: tuple[Clique, ...], power: float = 0.5, before: float = 0.0) -> Purse:
+    """Noise that no prior shrinks: n sigma sqrt(2 / pi)."""
+    sizes = np.array([DOMAIN.size(clique) for clique in candidates])
+
+    def left(place: int, stddevs: NDArray[np.float64]) -> NDArray[np.float64]:
+        return ABSOLUTE * sizes[place] * stddevs
+
+    return Purse(unit, power, sizes, np.full(len(sizes), before), left)
+
+
+def known(
+    errors: dict[Clique, float],
+    targets: tuple[Clique, ...],
+    candidates: tuple[Clique, ...] = PAIRS,
+    stddev: float = 0.0,
+    weights: dict[Clique, float] | None = None,
+) -> NoisyDependence:
+    return NoisyDependence(
+        candidates,
+        np.array([errors.get(clique, 0.0) for clique in candidates]),
+        np.full(len(candidates), stddev),
+        targets,
+        np.array([(weights or {}).get(clique, 1.0) for clique in targets]),
+    )
+
+
+def chosen(found: NoisyDependence, of: Purse, cells: float = 1e9) -> dict[Clique, float]:
+    structure = Triangulation.of(DOMAIN, [])
+    return {found.candidates[one.place]: float(one.share) for one in choose_cliques(found, of, structure, cells)}
+
+
+@pytest.mark.parametrize(("power", "exponent"), [(0.5, 2 / 3), (1.0, 1 / 2)])
+def test_the_split_is_the_closed_form(power: float, exponent: float) -> None:
+    """Each target is a clique that is measured: shares are proportional to (w n)^(2/3), or (w n)^(1/2)."""
+    domain_sizes = {("a", "b"): 1.0, ("c", "d"): 8.0, ("a", "e"): 27.0}
+    errors = dict.fromkeys(domain_sizes, 1e6)
+    found = chosen(known(errors, tuple(domain_sizes), weights=domain_sizes), purse(1.0, PAIRS, power))
+    wanted = np.array([weight**exponent for weight in domain_sizes.values()])
+    shares = np.array([found[clique] for clique in domain_sizes])
+    assert set(found) == set(domain_sizes)
+    assert np.allclose(shares, wanted / wanted.sum(), rtol=1e-6)
+    assert 1 - 1e-9 < shares.sum() <= 1
+
+
+def total_error(errors: dict[Clique, float], split: dict[Clique, float], unit: float) -> float:
+    """Of all triples: what is left of the pairs inside them, in squares."""
+    left = {pair: errors.get(pair, 0.0) for pair in PAIRS}
+    for pair, share in split.items():
+        left[pair] = ABSOLUTE * DOMAIN.size(pair) * unit / math.sqrt(share)
+    return sum(math.sqrt(sum(left[pair] ** 2 for pair in combinations(triple, 2))) for triple in TRIPLES)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_other_set_of_pairs_does_much_better(seed: int) -> None:
+    """Against all 1,023 sets of pairs with equal shares, and against its own set with shares moved about."""
+    random = np.random.default_rng(seed)
+    errors = dict(zip(PAIRS, random.exponential(400.0, len(PAIRS)).tolist(), strict=True))
+    unit = 5.0
+    found = chosen(known(errors, TRIPLES), purse(unit, PAIRS))
+    reached = total_error(errors, found, unit)
+    others = [
+        total_error(errors, dict.fromkeys(some, 1 / count), unit)
+        for count in range(1, len(PAIRS) + 1)
+        for some in combinations(PAIRS, count)
+    ]
+    assert reached < 1.01 * min(others)
+    for _ in range(50):
+        moved = np.array(list(found.values())) * np.exp(random.normal(0, 0.2, len(found)))
+        assert reached < (1 + 1e-6) * total_error(errors, dict(zip(found, moved / moved.sum(), strict=True)), unit)
+
+
+def test_noise_alone_is_not_taken_for_dependence() -> None:
+    random = np.random.default_rng(0)
+    errors = dict(zip(PAIRS, np.abs(random.normal(0, 100.0, len(PAIRS))).tolist(), strict=True))
+    errors["a", "b"] = 3000.0
+    assert set(chosen(known(errors, TRIPLES, stddev=100.0), purse(1.0, PAIRS))) == {("a", "b")}
+
+
+def test_energies_are_what_a_clique_adds_to_its_parts() -> None:
+    errors = {("a", "b"): 3.0, ("b", "c"): 4.0, ("a", "c"): 0.0, ("a", "b", "c"): 13.0, ("a", "b", "d"): 2.0}
+    found = known(errors, TRIPLES, PAIRS + TRIPLES)
+    energies = dict(zip(found.candidates, found.energies.tolist(), strict=True))
+    assert energies["a", "b"] == pytest.approx(9.0)
+    assert energies["a", "b", "c"] == pytest.approx(169.0 - 25.0)
+    assert energies["a", "b", "d"] == 0.0  # Less than its parts alone.
+
+
+def test_a_triple_covers_its_pairs() -> None:
+    pairs = {("a", "b"): 300.0, ("b", "c"): 300.0, ("a", "c"): 300.0}
+    errors = pairs | {("a", "b", "c"): 4000.0}
+    found = chosen(known(errors, TRIPLES, PAIRS + TRIPLES), purse(1.0, PAIRS + TRIPLES))
+    assert ("a", "b", "c") in found
+    alone = chosen(
+        known(pairs | {("a", "b", "c"): math.sqrt(3) * 300.0}, TRIPLES, PAIRS + TRIPLES), purse(1.0, PAIRS + TRIPLES)
+    )
+    assert set(alone) == set(pairs)
+
+
+def test_the_structure_stays_within_its_cells() -> None:
+    errors = dict.fromkeys(PAIRS, 1000.0)
+    found = chosen(known(errors, TRIPLES), purse(1.0, PAIRS), cells=4 * 16)
+    assert 0 < Triangulation.of(DOMAIN, found).cells <= 4 * 16
+    assert len(found) == 4  # A tree.
+    assert len(chosen(known(errors, TRIPLES), purse(1.0, PAIRS))) == len(PAIRS)
+
+
+def test_what_was_measured_before_is_measured_less() -> None:
+    """Single attributes with little to gain get little, those with much to gain most."""
+    ones = tuple((name,) for name in DOMAIN.names)
+    errors = {("a", "b"): 5000.0} | dict.fromkeys(ones, ABSOLUTE * 4 * 0.1)
+    found = chosen(known(errors, TRIPLES, ones + PAIRS), purse(1.0, ones + PAIRS, before=100.0))
+    assert ("a", "b") in found
+    assert sum(found.values()) - found["a", "b"] < 0.5
+    wide = {("a", "b"): 5000.0} | dict.fromkeys(ones, ABSOLUTE * 4 * 40.0)
+    more = chosen(known(wide, TRIPLES, ones + PAIRS), purse(1.0, ones + PAIRS, before=40.0**-2))
+    assert {name for clique in more for name in clique} == set(DOMAIN.names)
+    assert sum(more.values()) - more["a", "b"] > 0.5
+
+
+def test_nothing_is_chosen_where_nothing_helps() -> None:
+    assert chosen(known({}, TRIPLES, stddev=10.0), purse(1e6, PAIRS)) == {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from itertools import combinations
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,14 @@ from dpcore.queries import Marginals, Product, Products
 from dpcore.strategies.union_of_products import TermStrategy, union_of_products
 from dpcore.workload import LARGEST_CLOSURE, Workload
 
+_WIDE: Final = Fraction(1, 1 << 10)  # Discrete noise is then wide enough to follow the share.
+
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
     """One term and what is measured for it.
 
-    stddevs: float64 [term.size], of each answer as it is read off what was measured for the whole budget.
+    stddevs: float64 [term.size], of each answer as it is read off what was measured for the share _WIDE.
     asked: Whether the workload asks it itself.
     """
 
@@ -133,7 +135,7 @@ class ProductCandidates:
 
     def stddevs(self, terms: Terms, share: Fraction) -> NDArray[np.float64]:
         one = Marginals(self.full, self.cliques[:1])  # Noise of other queries follows the share as that of a marginal.
-        more = terms.measure_scale(one, share) / terms.measure_scale(one, Fraction(1))
+        more = terms.measure_scale(one, share) / terms.measure_scale(one, _WIDE)
         return np.asarray(more * np.concatenate([part.stddevs for part in self.parts]))
 
     def value_stddev(self, terms: Terms, share: Fraction) -> float | None:
@@ -179,7 +181,7 @@ def _answers_a_row(term: Product) -> float:
 
 def _stddevs(terms: Terms, strategy: TermStrategy) -> NDArray[np.float64]:
     norms = [np.sqrt((factor**2).sum(axis=1)) for factor in strategy.reconstruction]
-    of_one = _value_stddev(terms, strategy.queries, Fraction(1))
+    of_one = _value_stddev(terms, strategy.queries, _WIDE)
     return np.asarray(of_one * reduce(np.multiply.outer, norms, np.ones(())).ravel())
 
 

@@ -24,7 +24,7 @@ from dpcore.queries import Marginals
 from dpcore.uncertainty import CONFIDENCE, of_model
 from dpcore.workload import Workload
 
-KEPT_CELLS: Final = 1 << 22  # Of the models of all kept rounds: 32 MiB.
+KEPT_CELLS: Final = 1 << 21  # Of the models of all kept rounds: 16 MiB.
 
 
 @final

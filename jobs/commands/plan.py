@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from dpcore.kernel.budget import Currency
+from dpcore.kernel.terms import Terms
+from dpcore.mechanisms.recommendation import Recommendation, recommended
 from jobs.certificate import numerical_bound, promise
 from jobs.config import Config
 from jobs.job import Job, load_job
@@ -57,19 +59,21 @@ def _facts(job: Job) -> dict[str, object]:
         "popularity_amount": float(job.popularity.amount) if job.popularity else 0.0,
         "answers": job.stand_in.queries.size,
         "mechanism": job.config.mechanism.name,
+        "recommended": dataclasses.asdict(_recommended(job)),
         "numerical_bound": numerical_bound(job),
         **{name: value for name, value in dataclasses.asdict(job.plan).items() if name != "events"},
     }
 
 
 def _lines(job: Job) -> list[str]:
-    plan, currency = job.plan, job.budget.currency.value
+    plan, currency, advice = job.plan, job.budget.currency.value, _recommended(job)
     lines = [
         f"release    {job.release_id}",
         f"promise    {promise(job)}",
         f"cost       {currency} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}",
         f"accounting {_ACCOUNTING[job.budget.currency]}",
         f"answers    {job.stand_in.queries.size:,} by mechanism {job.config.mechanism.name}",
+        f"recommended {advice.name}: {advice.why}",
         f"rounds     {plan.rounds}",
         f"memory     about {plan.memory_bytes / 2**20:,.0f} MiB on the driver",
         f"error      {_error(job)}",
@@ -88,6 +92,12 @@ def _lines(job: Job) -> list[str]:
         )
     lines += [f"note       {note}" for note in plan.notes]
     return [*lines, "Nothing was spent and no data were read."]
+
+
+def _recommended(job: Job) -> Recommendation:
+    """What to consider, whatever the config names: for the same terms, and with rows where it asks for them."""
+    rows = job.config.output.synthetic_rows
+    return recommended(Terms(job.unit, job.rest), job.stand_in, rows=isinstance(rows, int) and rows > 0)
 
 
 def _error(job: Job) -> str:

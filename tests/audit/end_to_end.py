@@ -12,7 +12,7 @@ from dpcore.kernel.sensitivity import Neighbours
 from tests.audit.lower_bounds import Loss, approximate_loss, choose_event, epsilon_loss, mu_loss, rho_loss
 from tests.audit.mechanism_table import TABLES, VERBS, Audited, AuditRow
 from tests.audit.section import Row, Size
-from tests.audit.worst_cases import Claim
+from tests.audit.worst_pairs import Claim
 
 FAMILY_ERROR = 1e-3  # Chance that any bound of the table lies above the true loss.
 EPSILONS = {Size.FAST: (1.0, 4.0), Size.FULL: (0.1, 1.0, 4.0)}

@@ -32,7 +32,8 @@ from dpcore.mechanisms.sep_fem import SepFem
 from tests.audit import score_cases, worst_cases
 from tests.audit.score_cases import Choice, Choosing, Erring
 from tests.audit.verb_calls import VerbCalls
-from tests.audit.worst_cases import Claim, Clipping, Copies, Measuring, Retaining, Sampling, Selecting, Trial
+from tests.audit.worst_cases import Clipping, Copies, Measuring, Retaining, Sampling, Selecting, Trial
+from tests.audit.worst_pairs import Claim
 
 PURE = (Currency.PURE,)
 GAUSSIAN = tuple(currency for currency in Currency if currency is not Currency.PURE)

@@ -28,7 +28,7 @@ from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema
 from pipelines.source import open_source
 from tests.audit.mechanism_table import Kind
-from tests.audit.worst_cases import Cells
+from tests.audit.worst_pairs import Cells
 from tests.support.engine_cases import SALT, SCHEMA, write_parts
 from tests.support.private import REPLACE
 from tests.support.tiny_statistics import TinyBaskets

@@ -13,7 +13,8 @@ from dpcore.kernel.scores import Candidates, Generalised, L1Error, LinearL1Error
 from dpcore.measurement import Noise
 from dpcore.queries import Marginals, Product, Products
 from tests.audit.lower_bounds import Sample
-from tests.audit.worst_cases import ROWS, TWO, Claim, Pair, X, one_cell, table
+from tests.audit.worst_cases import X
+from tests.audit.worst_pairs import ROWS, TWO, Claim, Pair, one_cell, table
 
 _ROWS_BESIDE = 40
 

@@ -1,155 +1,38 @@
-"""Neighbours that are hardest to keep apart from one another, and the statistic that tells them apart best.
+"""Runs on neighbours that are hardest to keep apart (``worst_pairs``), and the statistic that tells them apart best.
 
-Every pair makes what a call of the kernel sees differ by all that it is charged for, in the direction where its noise
-hides least. A statistic is a number for each run, large where the neighbour is likelier than the first dataset.
+A statistic is a number for each run, large where the neighbour is likelier than the first dataset.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtr
 
-from dpcore.domain import BinaryView, Domain
+from dpcore.domain import BinaryView
 from dpcore.estimation.record_model import RecordModel
-from dpcore.exact_statistics import Contribution, Request, Shape
 from dpcore.kernel import noise
-from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.budget import Currency
 from dpcore.kernel.scores import L1Error
-from dpcore.kernel.sensitivity import Neighbours
 from dpcore.kernel.tilt import Tilt
 from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.api import Mechanism, Release
-from dpcore.queries import ClippedSums, Conjunctions, Marginals, SatisfactionHistogram, UnitCount
+from dpcore.queries import ClippedSums, Conjunctions, Marginals
 from dpcore.workload import Workload, conjunctive, explicit
 from tests.audit.lower_bounds import Sample
+from tests.audit.worst_pairs import ONE, ROWS, TWO, Claim, Pair, lone_row, one_cell, opposite_errors, table
 from tests.support.candidates import tables_from
-from tests.support.private import REPLACE, private_statistics
 from tests.support.tilts import flat
-from tests.support.tiny_statistics import clipped, one_hot_matrix
 
-ROWS = 64  # Rows a unit: noise is then wide, and the discrete laws nearly those of real numbers.
-ONE = Domain.of({"x": 2})
-TWO = Domain.of({"x": 2, "y": 2})
 X, X_AND_Y = Marginals(ONE, (("x",),)), Marginals(TWO, (("x",), ("y",)))
 CLIPPED_UNIT = 1 << 16  # What the lone row adds to each clipped sum, in its steps.
 FIRST_COLUMN = Conjunctions(BinaryView.one_hot(ONE), np.array([[0]]), np.array([[False]]))
 _MOST_AT_ONCE = 1_000_000  # Answers or draws of one call: more would take gigabytes.
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What is claimed: a budget, that of (epsilon, delta), for one kind of neighbours."""
-
-    budget: Budget
-    epsilon: float
-    delta: float
-    neighbours: Neighbours
-
-    @property
-    def replaced(self) -> bool:
-        return self.neighbours is REPLACE
-
-    @property
-    def width(self) -> float:
-        """The bounded range of one selection or draw that costs the whole budget."""
-        amount = float(self.budget.amount)
-        if self.budget.currency is Currency.PURE:
-            return amount
-        if self.budget.currency is Currency.ZCDP:
-            return math.sqrt(8 * amount)
-        chance = float(ndtr(math.sqrt(amount) / 2))
-        return 2 * math.log(chance / (1 - chance))
-
-    def times(self, copies: int) -> Budget:
-        return Budget(self.budget.currency, copies * self.budget.amount)
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Exact statistics of a table given by its cells. counts: Shape of the domain; rows in each cell."""
-
-    domain: Domain
-    counts: NDArray[np.int64]
-    units: int
-    bound: int = 1
-
-    @property
-    def contribution(self) -> Contribution:
-        return Contribution(Shape.TABLE, self.bound)
-
-    def aggregate(self, request: Request) -> NDArray[np.int64]:
-        if isinstance(request, UnitCount):
-            return np.array([self.units], dtype=np.int64)
-        if isinstance(request, SatisfactionHistogram | ClippedSums):
-            return clipped(request, np.repeat(self._records, self.counts.ravel(), axis=0))
-        if isinstance(request.queries, Marginals):
-            return np.concatenate([self._table(clique) for clique in request.queries.cliques])
-        return self._conjunctions(request.queries)
-
-    def _table(self, clique: tuple[str, ...]) -> NDArray[np.int64]:
-        others = tuple(axis for axis, name in enumerate(self.domain.names) if name not in clique)
-        return np.asarray(self.counts.sum(axis=others)).ravel()
-
-    def _conjunctions(self, queries: Conjunctions) -> NDArray[np.int64]:
-        """Copies of a query are counted once."""
-        literals, place = np.unique(queries.columns * 2 + queries.negated, axis=0, return_inverse=True)
-        satisfied = (self._records[:, literals // 2] != (literals % 2).astype(bool)).all(axis=2)
-        return np.asarray(self.counts.ravel() @ satisfied)[place.ravel()]
-
-    @cached_property
-    def _records(self) -> NDArray[np.bool_]:
-        return one_hot_matrix(self.domain, np.indices(self.domain.sizes).reshape(len(self.domain.sizes), -1).T)
-
-
-def table(domain: Domain, rows: Sequence[tuple[int, ...]], bound: int = 1) -> Cells:
-    """Rows of whole units: each holds ``bound`` of them."""
-    counts = np.zeros(domain.sizes, dtype=np.int64)
-    for row in rows:
-        counts[row] += 1
-    return Cells(domain, counts, len(rows) // bound, bound)
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """Two neighbours. units: Their number where it is declared public."""
-
-    first: Cells
-    neighbour: Cells
-    units: int | None
-
-    def private(self, neighbour: bool, budget: Budget, kind: Neighbours) -> PrivateStatistics:
-        data = self.neighbour if neighbour else self.first
-        return private_statistics(data, budget, neighbours=kind, units=self.units)
-
-
-def one_cell(claim: Claim) -> Pair:
-    """A unit's rows lie in one cell of two, or in the other one; or there is no unit."""
-    rows = table(ONE, [(0,)] * ROWS, ROWS)
-    if claim.replaced:
-        return Pair(rows, table(ONE, [(1,)] * ROWS, ROWS), 1)
-    return Pair(rows, table(ONE, [], ROWS), None)
-
-
-def opposite_errors(claim: Claim) -> Pair:
-    """Against a uniform estimate for four rows the error of one marginal grows and that of the other one falls."""
-    rows = [(0, 0), (0, 1), (1, 1), (1, 1)]
-    other = [*rows[:-1], (0, 0)] if claim.replaced else [*rows, (0, 0)]
-    return Pair(table(TWO, rows), table(TWO, other), 4)
-
-
-def lone_row(claim: Claim) -> Pair:
-    """One row in the cell of the query, against one in the other cell or none."""
-    return Pair(table(ONE, [(1,)] if claim.replaced else []), table(ONE, [(0,)]), 1)
 
 
 class Trial(Protocol):

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.exact_answers import ExactAnswers
 from dpcore.kernel.sensitivity import squared_l2_sensitivity
@@ -52,6 +53,24 @@ def test_a_release_is_published_whole(table: World) -> None:
     assert (table.state(), table.charges()) == (State.PUBLISHED, 1)
     code, out, _ = table.marquee("status", "release.yaml", "--json")
     assert (code, json.loads(out)["state"]) == (0, "published")
+
+
+def test_an_adaptive_release_has_intervals_for_what_was_measured_and_for_what_was_not(table: World) -> None:
+    table.set("mechanism", {"name": "aim", "rounds_per_attribute": 2, "max_model_mb": 5e-4, "workload_error": 0.0})
+    code, _, err = table.run()
+    assert code == 0, err
+    answers = pq.read_table(table.folder / "out/people/answers.parquet")
+    columns = {name: answers.column(name) for name in ("answer", "stddev", "lower", "upper", "measured")}
+    assert columns["stddev"].null_count == answers.num_rows
+    assert columns["lower"].null_count == columns["upper"].null_count == 0
+    lower, answer, upper = (columns[name].to_numpy() for name in ("lower", "answer", "upper"))
+    assert (lower <= answer).all()
+    assert (answer <= upper).all()
+    assert (upper - lower > 1).any()
+    assert not any(columns["measured"].to_pylist())
+    queries = build_workload(table.job()).queries
+    exact = exact_answers(open_statistics(table.job()), queries)
+    assert ((lower <= exact) & (exact <= upper)).mean() > 0.8
 
 
 def test_the_same_config_twice_gives_the_same_bytes_and_one_charge(table: World) -> None:

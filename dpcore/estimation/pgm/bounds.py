@@ -116,10 +116,13 @@ class Evidence:
             for number, one in enumerate(rounds)
         ]
 
-    def bounds(self, cliques: Iterable[Clique]) -> list[Bound]:
-        """What holds for each clique; models answer all of them at once."""
+    def bounds(self, cliques: Iterable[Clique], tables: Sequence[NDArray[np.float64]] | None = None) -> list[Bound]:
+        """What holds for each clique; models answer all of them at once.
+
+        tables: The model's, flat and in counts, where they are known already.
+        """
         asked = [self.domain.canonical(clique) for clique in cliques]
-        tables = _tables(self.model, asked)
+        tables = _tables(self.model, asked) if tables is None else tables
         found = [self._without_rounds(clique, table) for clique, table in zip(asked, tables, strict=True)]
         for one in self._rounds:
             errors = [one.before(clique) for clique in asked]

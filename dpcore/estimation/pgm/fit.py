@@ -22,6 +22,7 @@ from dpcore.estimation.pgm.linear_terms import LinearTerm, linear_terms, merged
 from dpcore.estimation.pgm.maximum_entropy import DualFit, MaximumEntropy
 from dpcore.estimation.pgm.model import GraphicalModel
 from dpcore.estimation.pgm.prior import LARGEST_SPREAD, LEAST_EXPECTED, learnt_spread, prior_variances
+from dpcore.estimation.pgm.read_off import one_way_of
 from dpcore.estimation.pgm.rows import Rows
 from dpcore.measurement import Measurement
 from dpcore.queries import Marginals
@@ -124,6 +125,7 @@ def fit_model(
         learnt = problem.terms
     elif (
         warm is not None
+        and warm.learns
         and problem.terms < _LEARN_AGAIN * warm.learnt_from
         and set(problem.orders) <= set(warm.factors)
     ):
@@ -221,10 +223,12 @@ class _Problem:
 
 def _key(term: LinearTerm) -> str:
     """What a term measures, by name."""
+    name = repr((term.clique, term.centred))
     if term.matrices is None:
-        return " ".join(("centred", *term.clique) if term.centred else term.clique)
-    content = hashlib.sha256(" ".join(term.clique).encode())
+        return name
+    content = hashlib.sha256(name.encode())
     for matrix in term.matrices:
+        content.update(repr(matrix.shape).encode())
         content.update(matrix.tobytes())
     return content.hexdigest()
 
@@ -246,7 +250,7 @@ def _base(queries: Marginals, terms: Sequence[LinearTerm], total: float) -> Vect
 
 
 def _log_one_way(domain: Domain, name: str, terms: Sequence[LinearTerm], total: float) -> Vector:
-    """Logarithms of the marginal of one attribute, from all whole marginals that tell it; zeros where none does."""
+    """Logarithms of the marginal of one attribute, from all measurements that tell it; zeros where none does."""
     size = domain.size((name,))
     values, precision = np.zeros(size), 0.0
     for term in terms:
@@ -255,6 +259,9 @@ def _log_one_way(domain: Domain, name: str, terms: Sequence[LinearTerm], total: 
             weight = term.precision * size / term.values.size
             values += weight * term.values.reshape(domain.shape(term.clique)).sum(axis=others)
             precision += weight
+        elif (found := one_way_of(term, name)) is not None:
+            values += found[1] * found[0]
+            precision += found[1]
     if precision == 0.0:
         return values
     chances = to_simplex(values / (precision * total))

@@ -49,24 +49,29 @@ def answers_with_intervals(
     """
     evidence = Evidence(model, measurements, rounds, _OF_DISTANCE * (1 - confidence), horizon, rows, batch)
     values = model.answer(queries)
-    supported = [evidence.estimates.supports(clique) for clique in queries.cliques]
-    others = evidence.bounds(clique for clique, known in zip(queries.cliques, supported, strict=True) if not known)
-    distances = iter(bound.l1 for bound in others)
-    ends = []
-    for clique, table, known in zip(queries.cliques, queries.split(values), supported, strict=True):
-        own = np.asarray(table, dtype=np.float64)
-        ends.append(_ends(evidence, clique, own, 0.0 if known else next(distances), 1 - confidence))
-    lower, upper = (np.concatenate(side) for side in zip(*ends, strict=True))
+    tables = [np.asarray(table, dtype=np.float64) for table in queries.split(values)]
+    others = [place for place, clique in enumerate(queries.cliques) if not evidence.estimates.supports(clique)]
+    found = evidence.bounds([queries.cliques[place] for place in others], [tables[place].ravel() for place in others])
+    distances = {place: bound.l1 for place, bound in zip(others, found, strict=True)}
+    lower, upper = np.empty(values.size), np.empty(values.size)
+    end = 0
+    for place, (clique, table) in enumerate(zip(queries.cliques, tables, strict=True)):
+        start, end = end, end + table.size
+        lower[start:end], upper[start:end] = _ends(evidence, clique, table, distances.get(place), 1 - confidence)
+    np.minimum(lower, values, out=lower)
+    np.maximum(upper, values, out=upper)
     upper[np.isinf(upper)] = np.nan
-    return Answers(
-        values, np.full(values.size, np.nan), np.minimum(lower, values), np.maximum(upper, values), measured=False
-    )
+    return Answers(values, np.full(values.size, np.nan), lower, upper, measured=False)
 
 
-def _ends(evidence: Evidence, clique: Clique, table: NDArray[np.float64], distance: float, tail: float) -> _Ends:
-    """Lower and upper ends, float64 [cells] each. distance: Of a marginal that is not supported."""
-    estimate = evidence.estimates.sharpest(clique, _OF_SUPPORTED * tail)
-    if estimate is not None:
+def _ends(evidence: Evidence, clique: Clique, table: NDArray[np.float64], distance: float | None, tail: float) -> _Ends:
+    """Lower and upper ends, float64 [cells] each.
+
+    distance: Bound on that of the model; None for a supported marginal, which needs none.
+    """
+    if distance is None:
+        estimate = evidence.estimates.sharpest(clique, _OF_SUPPORTED * tail)
+        assert estimate is not None
         width = estimate.half_width(_OF_SUPPORTED * tail)
         return np.maximum(0.0, estimate.values - width), np.maximum(0.0, estimate.values + width)
     total = float(table.sum())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -88,25 +88,24 @@ def measured_cliques(measurement: Measurement) -> tuple[Clique, ...]:
 
 
 def merged(terms: Iterable[LinearTerm]) -> list[LinearTerm]:
-    """The same squared loss with one term for each marginal that was measured whole; others as they are.
+    """The same squared loss with one term for each function that was measured; whole marginals first.
 
-    sum_j p_j |mu - y_j|^2 = p |mu - y|^2 + constant with p = sum_j p_j and y = sum_j p_j y_j / p.
+    sum_j p_j |A mu - y_j|^2 = p |A mu - y|^2 + constant with p = sum_j p_j and y = sum_j p_j y_j / p. Repeated terms
+    would give a fit directions that no marginal moves along.
     """
-    whole: dict[Clique, LinearTerm] = {}
-    others: list[LinearTerm] = []
+    found: dict[tuple[object, ...], LinearTerm] = {}
     for term in terms:
-        before = whole.get(term.clique)
-        if term.matrices is not None:
-            others.append(term)
-        elif before is None:
-            whole[term.clique] = term
-        else:
-            precision = before.precision + term.precision
-            values = (before.precision * before.values + term.precision * term.values) / precision
-            spread = ((before.values - term.values) ** 2).sum() * before.precision * term.precision / precision
-            constant = before.constant + term.constant + spread / 2
-            whole[term.clique] = LinearTerm(term.clique, values, precision, None, constant)
-    return [*whole.values(), *others]
+        key = (term.clique, term.centred, *(matrix.tobytes() for matrix in term.matrices or ()))
+        before = found.get(key)
+        found[key] = term if before is None else _average(before, term)
+    return sorted(found.values(), key=lambda term: term.matrices is not None)
+
+
+def _average(one: LinearTerm, other: LinearTerm) -> LinearTerm:
+    precision = one.precision + other.precision
+    values = (one.precision * one.values + other.precision * other.values) / precision
+    spread = ((one.values - other.values) ** 2).sum() * one.precision * other.precision / precision
+    return replace(one, values=values, precision=precision, constant=one.constant + other.constant + spread / 2)
 
 
 def maximal(domain: Domain, cliques: Iterable[Clique]) -> tuple[Clique, ...]:

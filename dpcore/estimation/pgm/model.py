@@ -83,7 +83,7 @@ class GraphicalModel:
             yield TableRows(self.domain, codes)
 
     def _check_named(self, queries: Marginals) -> None:
-        """The model may lack attributes that no clique names."""
+        """The queries' domain may have attributes that no clique names, and that the model lacks."""
         sizes = dict(zip(queries.domain.names, queries.domain.sizes, strict=True))
         own = dict(zip(self.domain.names, self.domain.sizes, strict=True))
         for name in {name for clique in queries.cliques for name in clique}:
@@ -91,6 +91,9 @@ class GraphicalModel:
                 raise ConfigError(
                     f"attribute {name!r} is not the model's; want those of {list(own)}, of the same sizes"
                 )
+        for clique in queries.cliques:
+            if self.domain.canonical(clique) != clique:
+                raise ConfigError(f"marginal on {clique}; want its attributes in the order of the model, {list(own)}")
 
     @cached_property
     def _calibrated(self) -> Calibrated:

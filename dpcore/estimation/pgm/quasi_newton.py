@@ -13,7 +13,8 @@ Vector = NDArray[np.float64]
 _MEMORY: Final = 10
 _SUFFICIENT: Final = 1e-4
 _ROUNDING: Final = 1e-13
-_SHORTEST: Final = 1e-12  # Of a step: rounding hides all progress.
+_SHORTEST: Final = 1e-12  # A step, of 1 or of the point where that is larger: rounding hides all progress.
+_LONGER: Final = 100.0  # Than the last step, and than 1: the curvature of a nearly straight function tells nothing.
 
 
 def descend(
@@ -29,15 +30,19 @@ def descend(
 
     Returns the point and how often the function was evaluated.
 
-    Source: Nocedal and Wright (2006), Algorithm 7.4, with halved steps until sufficient decrease.
+    Source: Nocedal and Wright (2006), Algorithm 7.4, with halved steps until sufficient decrease, and doubled ones as
+    long as the function shows no curvature at all.
     """
     point = start / scales
     value, gradient = function(start)
     slope, evaluations = gradient * scales, 1
     pairs: deque[tuple[Vector, Vector]] = deque(maxlen=_MEMORY)
+    stride = last = 1.0
     while evaluations < most and not stop(value, gradient):
-        direction = -_inverse_hessian(slope, pairs)
+        direction = -_inverse_hessian(slope, pairs) if pairs else -stride * slope / max(1.0, _largest(slope))
+        direction *= min(1.0, _LONGER * max(1.0, last) / max(1.0, _largest(direction)))
         promised, length = float(slope @ direction), 1.0
+        shortest = _SHORTEST * max(1.0, _largest(point))
         while True:
             tried = point + length * direction
             after, gradient_after = function(tried * scales)
@@ -45,11 +50,12 @@ def descend(
             if after <= value + _SUFFICIENT * length * promised + _ROUNDING * abs(value):
                 break
             length /= 2
-            if evaluations >= most or length < _SHORTEST:
+            if evaluations >= most or length * _largest(direction) < shortest:
                 return point * scales, evaluations
         change, bend = tried - point, gradient_after * scales - slope
         if change @ bend > 1e-12 * np.sqrt((change @ change) * (bend @ bend)):
             pairs.append((change, bend))
+        stride, last = (2 * stride if length == 1.0 else 1.0), _largest(change)
         point, value, gradient, slope = tried, after, gradient_after, gradient_after * scales
     return point * scales, evaluations
 
@@ -57,8 +63,6 @@ def descend(
 def _inverse_hessian(slope: Vector, pairs: deque[tuple[Vector, Vector]]) -> Vector:
     """An estimate of the inverse Hessian, from the last steps, applied to a slope: the two-loop recursion."""
     found = slope.copy()
-    if not pairs:
-        return found / max(1.0, float(np.abs(found).max()))
     kept: list[tuple[float, float]] = []
     for change, bend in reversed(pairs):
         inverse = 1 / float(change @ bend)
@@ -70,3 +74,7 @@ def _inverse_hessian(slope: Vector, pairs: deque[tuple[Vector, Vector]]) -> Vect
     for (change, bend), (inverse, share) in zip(pairs, reversed(kept), strict=True):
         found += (share - inverse * float(bend @ found)) * change
     return found
+
+
+def _largest(vector: Vector) -> float:
+    return float(np.abs(vector).max())

@@ -191,6 +191,7 @@ class Estimates:
         self._parts = list(_parts(domain, measurements))
         self._batch = _batch(measurements[slice(*batch)]) if batch else None
         self._batch_alone = self._batch is not None and batch == (0, len(measurements))
+        self._found: dict[Clique, list[Estimate]] = {}
 
     def supports(self, clique: Clique) -> bool:
         return any(frozenset(clique) <= part.names for part in self._parts)
@@ -201,6 +202,11 @@ class Estimates:
         All may be used together: their bounds hold at once.
         """
         clique = self._domain.canonical(clique)
+        if clique not in self._found:
+            self._found[clique] = self._made(clique)
+        return self._found[clique]
+
+    def _made(self, clique: Clique) -> list[Estimate]:
         if self._batch is None:
             return self._of_each(clique)
         found = self._batch.of(clique, 1.0 if self._batch_alone else 0.25)

@@ -8,6 +8,7 @@ from all that is stored. Without a dataset nothing is computed.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,11 @@ from numpy.typing import NDArray
 
 from dpcore.errors import MarqueeError
 from dpcore.evaluation import exact_answers
+from dpcore.kernel.budget import Currency
+from dpcore.kernel.conversion import budget_of
+from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
+from dpcore.kernel.terms import Terms
+from dpcore.mechanisms.recommendation import recommended
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.workload import Workload
 from tests.benchmarks.figures import datasets
@@ -73,6 +79,7 @@ def compute(
     """
     cell = None if again else store.get(task.name, epsilon, name)
     cell = cell or Cell(task.dataset, task.name, epsilon, name, refused="" if again else _cut_before(task, store, name))
+    cell = replace(cell, recommended=name == _recommended(task, epsilon))
     store.put(cell)
     for seed in seeds:
         if cell.refused or seed in [run.seed for run in cell.runs]:
@@ -88,6 +95,13 @@ def compute(
         said = cell.refused or f"{cell.runs[-1].mean:.4g}, {cell.runs[-1].cpu_seconds:.1f} CPU s"
         print(f"{task.dataset} {task.name} {epsilon:g} {name} seed {seed}: {said}", file=sys.stderr, flush=True)
     return cell
+
+
+@functools.cache
+def _recommended(task: Task, epsilon: float) -> str:
+    """What ``plan`` recommends, for the currency of mechanisms that mostly add Gaussian noise."""
+    unit = PrivacyUnit(Neighbours.ADD_REMOVE_UNIT, task.statistics.contribution)
+    return recommended(Terms(unit, budget_of(epsilon, DELTA, Currency.GDP)), task.workload).name
 
 
 def _cut_before(task: Task, store: Store, name: str) -> str:

@@ -275,8 +275,8 @@ def errors_of(mechanism: Aim | Independent, budget: Budget, runs: int = 4) -> fl
 
 
 def test_it_learns_what_single_attributes_do_not_tell() -> None:
-    """Over 40 runs: mean 0.23 with a deviation of 0.02 a run, against 0.86 of independent attributes."""
-    assert errors_of(Aim(), Budget.zcdp(Fraction(1, 4))) < 0.5 * errors_of(Independent(), Budget.zcdp(Fraction(1, 4)))
+    """Over 25 runs: mean 0.082 with a deviation of 0.006 a run, against 0.871 of independent attributes."""
+    assert errors_of(Aim(), Budget.zcdp(Fraction(1, 4))) < 0.25 * errors_of(Independent(), Budget.zcdp(Fraction(1, 4)))
 
 
 @every_budget
@@ -347,7 +347,6 @@ def test_the_plan_tells_the_start_and_the_most_rounds() -> None:
 BAD: Sequence[tuple[dict[str, Any], str]] = [
     ({"max_model_mb": 0.0}, "mechanism.max_model_mb 0.0, .* want all above 0"),
     ({"rounds_per_attribute": 0}, "rounds_per_attribute 0; want"),
-    ({"strength": 0.0}, "strength 0.0"),
     ({"growth": 1.0}, "mechanism.growth 1.0, .* want growth > 1"),
     ({"patience": 0.0}, "patience 0.0; want"),
     ({"select_share": 0.0}, "mechanism.select_share is 0.0; want 0 < select_share < 1"),

@@ -93,7 +93,7 @@ def test_weights_count_what_an_error_of_a_row_is_worth_in_the_workload() -> None
 
 
 @every_budget
-@pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 50)])
+@pytest.mark.parametrize("share", [Fraction(1, 5), Fraction(1, 500)])
 def test_deviations_are_those_of_least_squares_from_what_is_measured(budget: Budget, share: Fraction) -> None:
     """W A^+ with A as it is measured, for answers of every candidate."""
     found, terms = candidates(budget), private_statistics(TABLE, budget).terms
@@ -108,7 +108,7 @@ def test_deviations_are_those_of_least_squares_from_what_is_measured(budget: Bud
         assert np.allclose(reconstruction @ measured, dense(part.term.matrices), atol=1e-6)
         kernel = private_statistics(TABLE, budget)
         wanted.append(np.linalg.norm(reconstruction, axis=1) * kernel.measure(strategy, share).stddev)
-    assert np.allclose(found.stddevs(terms, share), np.concatenate(wanted), rtol=2e-3 if share < 1 else 0.08)
+    assert np.allclose(found.stddevs(terms, share), np.concatenate(wanted), rtol=1e-2)
     parts = np.array([part.sum() for part in wanted])
     assert np.allclose(found.noisiness / found.noisiness.sum(), parts / parts.sum(), rtol=0.05)
 
@@ -164,11 +164,17 @@ def test_a_workload_that_does_not_tell_the_number_of_rows_needs_it_public() -> N
     assert release.answers.values == pytest.approx(exact_answers(TABLE, two), abs=3)
 
 
-@pytest.mark.parametrize("budget", [Budget.pure(400), Budget.zcdp(10**8), Budget.gdp(10**8)])
-@pytest.mark.parametrize("mechanism", [Aim(), Aim(workload_error=1e-30)], ids=["at once", "in rounds"])
-def test_without_noise_the_answers_are_nearly_exact(budget: Budget, mechanism: Aim) -> None:
+@pytest.mark.parametrize(
+    ("budget", "mechanism"),
+    [
+        (Budget.pure(60), Aim(rounds_per_attribute=1)),
+        (Budget.gdp(300), Aim(rounds_per_attribute=1, workload_error=1e-30)),
+    ],
+    ids=["at once", "in rounds"],
+)
+def test_with_little_noise_the_answers_are_nearly_exact(budget: Budget, mechanism: Aim) -> None:
     release = mechanism.run(private_statistics(TABLE, budget), WORKLOAD, generator=GENERATOR)
-    assert normalised_error(range_marginals(DOMAIN, CLIQUES, MATRICES), release.answers.values, exact()) < 0.01
+    assert normalised_error(range_marginals(DOMAIN, CLIQUES, MATRICES), release.answers.values, exact()) < 0.04
 
 
 def exact() -> NDArray[np.int64]:

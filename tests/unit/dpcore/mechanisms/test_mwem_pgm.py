@@ -100,7 +100,7 @@ def test_mwem_iterated_to_convergence_finds_the_same_distribution(cycle: bool) -
     model = GraphicalModel(oracle.tree, oracle.conditionals(potentials), total)
     dense = weights.table.reshape(DOMAIN.sizes)
     assert np.abs(joint_of(model) - dense).sum() < 1e-3 * total
-    fitting = Fitting(strength=1e-5, tolerance=1e-9, iterations=5000)
+    fitting = Fitting(spread=1e5, tolerance=1e-9, iterations=5000)
     near = fit_model(DOMAIN, found, total, fitting).model
     assert np.abs(joint_of(near) - dense).sum() < 3e-3 * total
     assert np.abs(dense - total / 36).sum() > 0.1 * total  # The start is far away.

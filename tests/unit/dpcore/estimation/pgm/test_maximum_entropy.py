@@ -41,7 +41,7 @@ BASE = np.random.default_rng(3).normal(size=12)
 
 def fitted(strength: float, base: NDArray[np.float64] = BASE, start: NDArray[np.float64] | None = None) -> DualFit:
     first = np.zeros(12) if start is None else start
-    estimator = MaximumEntropy(strength, tolerance=1e-9, iterations=3000)
+    estimator = MaximumEntropy(strength, tolerance=1e-11, iterations=3000)
     return estimator.estimate(Inference(TREE, CLIQUES), ROWS, TOTAL, base, first)
 
 

@@ -41,9 +41,37 @@ def test_answers_are_those_of_the_joint_table(kind: str) -> None:
     assert np.allclose(MODEL.answer(queries), DENSE.answer(queries), rtol=1e-10, atol=1e-10)
 
 
-def test_marginals_over_other_attributes_are_refused() -> None:
-    with pytest.raises(ConfigError, match="want its own domain"):
-        MODEL.answer(Marginals(Domain.of({"a": 2, "b": 3}), (("a",),)))
+@pytest.mark.parametrize("sizes", [{"a": 2, "z": 3}, {"a": 2, "z": 3, "b": 7}])
+@pytest.mark.parametrize("clique", [("z",), ("a", "z")])
+def test_marginals_over_other_attributes_are_refused(sizes: dict[str, int], clique: tuple[str, ...]) -> None:
+    own = dict(zip(MODEL.domain.names, MODEL.domain.sizes, strict=True))
+    with pytest.raises(ConfigError, match="attribute 'z' is not the model's; want those of"):
+        MODEL.answer(Marginals(Domain.of({**sizes, "a": own["a"]}), (clique,)))
+
+
+def test_marginals_over_attributes_of_other_sizes_are_refused() -> None:
+    own = dict(zip(MODEL.domain.names, MODEL.domain.sizes, strict=True))
+    with pytest.raises(ConfigError, match="attribute 'b' is not the model's; want .* of the same sizes"):
+        MODEL.answer(Marginals(Domain.of({**own, "b": own["b"] + 1}), (("a",), ("b",))))
+
+
+def test_marginals_over_a_larger_domain_are_answered_where_they_name_own_attributes() -> None:
+    """Attributes that no clique names may have any size."""
+    sizes = zip(MODEL.domain.names, MODEL.domain.sizes, strict=True)
+    larger = Domain.of({"first": 9, **dict(sizes), "last": 2})
+    cliques = (("a", "b"), ("a", "d"), (), ("c",))
+    asked = MODEL.answer(Marginals(larger, cliques))
+    np.testing.assert_allclose(asked, DENSE.answer(Marginals(MODEL.domain, cliques)), rtol=1e-10, atol=1e-10)
+
+
+def test_marginals_over_a_domain_in_another_order_are_refused() -> None:
+    """Their cells would come in the order of the model."""
+    sizes = dict(zip(MODEL.domain.names, MODEL.domain.sizes, strict=True))
+    turned = Domain.of(dict(reversed(sizes.items())))
+    with pytest.raises(ConfigError, match="in the order of the model"):
+        MODEL.answer(Marginals(turned, (("a", "d"),)))
+    alone = Marginals(turned, (("a",), ("d",)))
+    assert np.allclose(MODEL.answer(alone), MODEL.answer(Marginals(MODEL.domain, alone.cliques)))
 
 
 def test_rows_are_closer_to_the_answers_than_samples() -> None:

@@ -55,8 +55,9 @@ def test_the_minimum_of_a_quadratic(seed: int, condition: float) -> None:
 
 @pytest.mark.parametrize("start", [-300.0, -2.0, 0.0, 50.0, 500.0])
 def test_a_minimum_after_a_long_straight_slope(start: float) -> None:
-    found, _ = descend(logistic, np.full(3, start), np.ones(3), small, 2000)
+    found, evaluations = descend(logistic, np.full(3, start), np.ones(3), small, 2000)
     np.testing.assert_allclose(found, np.log(0.5), atol=1e-7)
+    assert evaluations < 60
 
 
 def test_scales_make_a_stretched_function_easy() -> None:
@@ -70,6 +71,17 @@ def test_scales_make_a_stretched_function_easy() -> None:
     np.testing.assert_allclose(found * stretch, np.log(0.5), atol=1e-7)
     _, without = descend(function, np.zeros(12), np.ones(12), small, 1000)
     assert evaluations < 50 < without
+
+
+def test_a_gradient_that_is_wrong_ends_the_search() -> None:
+    """No step along it lowers the function: it stops where it started instead of spending all evaluations."""
+
+    def wrong(point: Vector) -> tuple[float, Vector]:
+        return float(np.abs(point - 3).sum()), -np.sign(point - 3)
+
+    found, evaluations = descend(wrong, np.zeros(2), np.ones(2), never, 1000)
+    assert evaluations < 100
+    np.testing.assert_allclose(found, 0, atol=1e-9)
 
 
 def test_the_value_never_rises() -> None:

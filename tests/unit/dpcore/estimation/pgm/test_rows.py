@@ -56,6 +56,58 @@ def test_rows_are_the_dense_matrix(seed: int, merge: bool) -> None:
     np.testing.assert_allclose(up, matrix.T @ values, rtol=1e-12, atol=1e-12)
 
 
+def centring(clique: Clique) -> NDArray[np.float64]:
+    """[cells of the clique, cells of the clique]: takes the mean along every attribute off."""
+    return reduce(np.kron, [np.eye(size) - 1 / size for size in DOMAIN.shape(clique)], np.ones((1, 1)))
+
+
+def with_centred(seed: int) -> list[LinearTerm]:
+    """Centred terms among whole marginals and products, attributes in any order."""
+    generator = np.random.default_rng(seed)
+    found = terms(seed)
+    for word in ("bca", "ab", "d", "", "cb", "badc")[: 1 + seed % 6]:
+        values = generator.normal(size=DOMAIN.size(tuple(word)))
+        found.insert(int(generator.integers(len(found) + 1)), LinearTerm(tuple(word), values, 0.3, centred=True))
+    return found
+
+
+def ordered(term: LinearTerm) -> NDArray[np.float64]:
+    """From all cells of the domain to the marginal, cells in the order that the term lists its attributes."""
+    cells = summing(term.clique).reshape(*DOMAIN.shape(DOMAIN.canonical(term.clique)), -1)
+    places = [DOMAIN.canonical(term.clique).index(name) for name in term.clique]
+    return cells.transpose([*places, len(places)]).reshape(-1, DOMAIN.size())
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_rows_of_centred_terms_are_the_dense_matrix(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    rows = Rows(DOMAIN, with_centred(seed), merge=False)
+    plain = [ordered(term) if term.matrices is None else dense(term) for term in rows.terms]
+    blocks = [
+        centring(term.clique) @ block if term.centred else block for term, block in zip(rows.terms, plain, strict=True)
+    ]
+    matrix, cells = np.concatenate(blocks), generator.uniform(size=DOMAIN.size())
+    marginals = np.concatenate([summing(clique) @ cells for clique in rows.queries.cliques])
+    np.testing.assert_allclose(rows.applied(marginals), matrix @ cells, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rows.expected(marginals), np.concatenate(plain) @ cells, rtol=1e-12, atol=1e-12)
+    values = generator.normal(size=rows.values.size)
+    up = np.concatenate([summing(clique) for clique in rows.queries.cliques]).T @ rows.transposed(values)
+    np.testing.assert_allclose(up, matrix.T @ values, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_centred_terms_are_merged_among_themselves_alone(centred: bool) -> None:
+    first = LinearTerm(("a",), np.array([1.0, -1.0]), 1.0, centred=centred)
+    rows = Rows(DOMAIN, [first, LinearTerm(("a",), np.array([3.0, -3.0]), 3.0, centred=True)])
+    if centred:
+        assert rows.values.tolist() == [2.5, -2.5]
+        assert rows.precisions.tolist() == [4, 4]
+        assert rows.terms[0].centred
+    else:
+        assert rows.values.tolist() == [1, -1, 3, -3]
+        assert [term.centred for term in rows.terms] == [False, True]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_the_squared_loss_is_that_of_all_measurements(seed: int) -> None:
     cells = np.random.default_rng(seed).uniform(0, 3, size=DOMAIN.size())

@@ -165,7 +165,7 @@ def test_a_batch_is_the_least_squares_estimate_and_sharper_than_its_parts() -> N
     assert apart is not None
     assert batch.half_width(TAIL) < 0.9 * apart.half_width(TAIL)
     half = Estimates(DOMAIN, [*found, *found], (0, 12)).of(("b", "a"))
-    assert [one.share for one in half][:2] == [0.5, 0.375]
+    assert [one.share for one in half][:2] == [0.25, 0.375]
     assert half[0].half_width(TAIL) > batch.half_width(TAIL)
 
 

@@ -1,0 +1,109 @@
+"""Which mechanism to begin with: a rule from public facts alone, held to the measured grid of table mechanisms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from dpcore.errors import ConfigError
+from dpcore.estimation.pgm.junction_tree import JunctionTree
+from dpcore.kernel.terms import Terms
+from dpcore.mechanisms.aim_marginals import LARGEST_CELLS
+from dpcore.mechanisms.graphical import CELLS_IN_MB, modelled
+from dpcore.mechanisms.registry import MECHANISMS
+from dpcore.queries import Conjunctions, Marginals, Parities, Products
+from dpcore.workload import Workload, downward_closure
+
+_LARGEST_MODEL: Final = 16 * CELLS_IN_MB  # Of one model for the whole workload, which a fit passes over many times.
+_LARGEST_CLOSURE: Final = 5_000  # Cliques that AIM weighs in every round; beyond, a release takes hours.
+_FEW_QUERIES: Final = 500
+_WITHOUT_ROWS: Final = ("laplace", "gaussian", "hdmm", "clipped_gaussian")
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A registered mechanism, to be used with its defaults. why: One clause, public."""
+
+    name: str
+    why: str
+
+
+def recommended(terms: Terms, workload: Workload, *, rows: bool = False) -> Recommendation:
+    """The first mechanism, in the order of our measurements, that accepts the workload under these terms.
+
+    rows: Whether synthetic rows are wanted, which mechanisms without a model cannot give.
+
+    Nothing is asked of data, and the answer is no promise: how well a mechanism does depends on what it must not look
+    at. Raises ConfigError where no mechanism accepts.
+    """
+    for option in _options(workload):
+        if not (rows and option.name in _WITHOUT_ROWS) and _accepts(option.name, terms, workload):
+            return option
+    raise ConfigError("no mechanism accepts this workload under these terms; want a smaller workload")
+
+
+def _accepts(name: str, terms: Terms, workload: Workload) -> bool:
+    try:
+        MECHANISMS[name]().plan(terms, workload)
+    except (ConfigError, ValueError):
+        return False
+    return True
+
+
+def _options(workload: Workload) -> Iterator[Recommendation]:
+    """Best first. What comes after the first is for terms, or sizes, for which those before have no proof."""
+    queries = workload.queries
+    match queries:
+        case Marginals():
+            yield _of_marginals(queries)
+        case Products():
+            yield Recommendation("aim", "it measures the ranges that tell most, round by round")
+            yield Recommendation("hdmm", "it measures the queries from which the ranges come out with least error")
+        case Conjunctions() | Parities():
+            yield from _of_columns(queries)
+    yield from _additive("the mechanisms with a model have no proof, or no memory, for this workload")
+    yield Recommendation("independent", "the workload is too large for any other mechanism")
+
+
+def _of_marginals(queries: Marginals) -> Recommendation:
+    cells = _model_cells(queries)
+    if cells <= _LARGEST_MODEL:
+        sizes = f"{len(queries.cliques):,} marginals fit one model of {cells:,} cells"
+        return Recommendation("gaussian_pgm", f"all {sizes}, so that nothing has to be selected")
+    candidates = _closure(queries)
+    if candidates is None:
+        counted = f"the marginals and their parts are more than {_LARGEST_CLOSURE:,}, or than {LARGEST_CELLS:,} cells"
+        return Recommendation("clique_tree", f"{counted}: it weighs them once, not in every round")
+    return Recommendation(
+        "aim", f"one model of all marginals would have {cells:.3g} cells: it selects which of {candidates:,} to measure"
+    )
+
+
+def _of_columns(queries: Conjunctions | Parities) -> Iterator[Recommendation]:
+    """Conjunctions and parities of one-hot columns, or of items of baskets."""
+    if isinstance(queries, Conjunctions) and not queries.negated.any():
+        yield Recommendation("clipped_gaussian", "noise for the usual unit, whatever the number of positive queries")
+    if queries.size <= _FEW_QUERIES:
+        yield from _additive(f"the queries are few: at most {_FEW_QUERIES:,}")
+    yield Recommendation("dqrs", "its noise does not grow with the number of queries")
+
+
+def _additive(why: str) -> Iterator[Recommendation]:
+    """One of the two accepts whatever the currency."""
+    yield Recommendation("gaussian", why)
+    yield Recommendation("laplace", why)
+
+
+def _model_cells(queries: Marginals) -> int:
+    return JunctionTree.of(queries.domain.project(modelled(queries)), queries.cliques).cells
+
+
+def _closure(queries: Marginals) -> int | None:
+    """Candidates of AIM; None where they are too many for its rounds, or some of them for its memory."""
+    try:
+        closure = downward_closure(queries.cliques)
+    except ConfigError:
+        return None
+    cells = sum(map(queries.domain.size, closure))
+    return len(closure) if len(closure) <= _LARGEST_CLOSURE and cells <= LARGEST_CELLS else None

@@ -1,0 +1,156 @@
+"""The recommended mechanism: it accepts, it follows from public facts alone, and the rule is what its reason says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.errors import ConfigError
+from dpcore.exact_statistics import Contribution, Shape
+from dpcore.kernel.budget import Budget
+from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
+from dpcore.kernel.terms import Terms
+from dpcore.mechanisms import recommendation
+from dpcore.mechanisms.recommendation import recommended
+from dpcore.mechanisms.registry import MECHANISMS
+from dpcore.queries.generation import random_conjunctions, random_parities
+from dpcore.queries.ranges import all_ranges, prefix, range_marginals
+from dpcore.workload import Workload, all_k_way, conjunctive, linear, target
+
+SMALL = Domain.of({"a": 3, "b": 4, "c": 2, "d": 3})
+LARGE = Domain.of({f"a{place}": 12 for place in range(9)})
+MANY = Domain.of({f"a{place}": 3 for place in range(32)})
+ITEMS, COLUMNS = BinaryView(60), BinaryView.one_hot(LARGE)
+
+
+def conjunctions(view: BinaryView, count: int, negate: bool) -> Workload:
+    return conjunctive(random_conjunctions(view, count, 2, np.random.default_rng(1), negate=negate))
+
+
+def parities(view: BinaryView, count: int) -> Workload:
+    return conjunctive(random_parities(view, count, 2, np.random.default_rng(1)))
+
+
+TABLES = {
+    "small marginals": all_k_way(SMALL, 2),
+    "large marginals": all_k_way(LARGE, 3),
+    "marginals of a target": target(LARGE, 3, "a4"),
+    "many marginals": all_k_way(MANY, 3),
+    "prefixes": linear(range_marginals(SMALL, [("a", "b"), ("b", "c")], {"b": prefix(4)})),
+    "ranges": linear(range_marginals(LARGE, [("a1", "a2"), ("a3",)], {"a2": all_ranges(12), "a3": prefix(12)})),
+    "negated conjunctions of a table": conjunctions(COLUMNS, 600, negate=True),
+    "parities of a table": parities(COLUMNS, 600),
+}
+BASKETS = {
+    "positive conjunctions": conjunctions(ITEMS, 600, negate=False),
+    "negated conjunctions": conjunctions(ITEMS, 600, negate=True),
+    "few negated conjunctions": conjunctions(ITEMS, 60, negate=True),
+    "parities": parities(ITEMS, 600),
+}
+WORKLOADS = TABLES | BASKETS
+BUDGETS = (Budget.pure(1), Budget.zcdp(1), Budget.gdp(1))
+
+
+every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.currency.name)
+
+
+def terms(shape: Shape, budget: Budget = BUDGETS[1], bound: int = 1, units: int | None = None) -> Terms:
+    bound = 10 if shape is Shape.BASKETS else bound
+    return Terms(PrivacyUnit(Neighbours.ADD_REMOVE_UNIT, Contribution(shape, bound), units), budget)
+
+
+def of(name: str) -> Shape:
+    return Shape.BASKETS if name in BASKETS else Shape.TABLE
+
+
+FIRST = {
+    "small marginals": "gaussian_pgm",
+    "large marginals": "aim",
+    "marginals of a target": "aim",
+    "many marginals": "clique_tree",
+    "prefixes": "aim",
+    "ranges": "aim",
+    "negated conjunctions of a table": "dqrs",
+    "parities of a table": "dqrs",
+    "positive conjunctions": "clipped_gaussian",
+    "negated conjunctions": "dqrs",
+    "few negated conjunctions": "gaussian",
+    "parities": "dqrs",
+}
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_rule(name: str) -> None:
+    assert recommended(terms(of(name)), WORKLOADS[name]).name == FIRST[name]
+
+
+@every_budget
+@pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "many marginals"])
+def test_what_is_recommended_accepts_the_terms(name: str, budget: Budget) -> None:
+    """With one row a unit or three, with a public number of units or not, with units replaced, with rows wanted."""
+    shape, workload = of(name), WORKLOADS[name]
+    unit = PrivacyUnit(Neighbours.REPLACE_ONE_UNIT, Contribution(shape, 1), 5000)
+    asked = [terms(shape, budget), terms(shape, budget, bound=3), terms(shape, budget, units=5000), Terms(unit, budget)]
+    wanted = [(one, False) for one in asked] + [(asked[1], True)]
+    for one, rows in wanted:
+        found = recommended(one, workload, rows=rows)
+        assert MECHANISMS[found.name]().plan(one, workload).steps
+        assert found.why
+
+
+@every_budget
+def test_very_many_marginals_are_accepted_too(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommendation, "_LARGEST_CLOSURE", 1)
+    asked, workload = terms(Shape.TABLE, budget, bound=3), WORKLOADS["large marginals"]
+    found = recommended(asked, workload)
+    assert found.name == "clique_tree"
+    assert MECHANISMS[found.name]().plan(asked, workload).steps
+
+
+def test_noise_alone_is_that_of_the_currency() -> None:
+    few = WORKLOADS["few negated conjunctions"]
+    found = [recommended(terms(Shape.BASKETS, budget), few).name for budget in BUDGETS]
+    assert found == ["laplace", "gaussian", "gaussian"]
+
+
+def test_rows_need_a_model() -> None:
+    for name in ("positive conjunctions", "few negated conjunctions"):
+        assert recommended(terms(Shape.BASKETS), WORKLOADS[name], rows=True).name == "dqrs"
+    assert recommended(terms(Shape.TABLE), WORKLOADS["small marginals"], rows=True).name == "gaussian_pgm"
+
+
+def test_units_of_several_rows_get_what_has_a_proof_for_them() -> None:
+    asked = terms(Shape.TABLE, bound=3)
+    negated = WORKLOADS["negated conjunctions of a table"]
+    assert recommended(asked, negated).name == "gaussian"
+    assert recommended(asked, negated, rows=True).name == "independent"
+
+
+def test_the_model_decides_whether_marginals_are_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The junction tree of all pairs of four attributes is one node of 3 * 4 * 2 * 3 = 72 cells."""
+    small = WORKLOADS["small marginals"]
+    monkeypatch.setattr(recommendation, "_LARGEST_MODEL", 72)
+    found = recommended(terms(Shape.TABLE), small)
+    assert (found.name, "6 marginals" in found.why, "72 cells" in found.why) == ("gaussian_pgm", True, True)
+    monkeypatch.setattr(recommendation, "_LARGEST_MODEL", 71)
+    assert recommended(terms(Shape.TABLE), small).name == "aim"
+
+
+def test_the_closure_decides_whether_it_is_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All triples of nine attributes, with what lies below: 84 + 36 + 9 cliques of 84 * 12^3 + 36 * 12^2 + 9 * 12."""
+    large = WORKLOADS["large marginals"]
+    monkeypatch.setattr(recommendation, "_LARGEST_CLOSURE", 129)
+    found = recommended(terms(Shape.TABLE), large)
+    assert (found.name, "129" in found.why) == ("aim", True)
+    monkeypatch.setattr(recommendation, "_LARGEST_CLOSURE", 128)
+    assert recommended(terms(Shape.TABLE), large).name == "clique_tree"
+    monkeypatch.setattr(recommendation, "_LARGEST_CLOSURE", 129)
+    monkeypatch.setattr(recommendation, "LARGEST_CELLS", 84 * 12**3 + 36 * 12**2 + 9 * 12 - 1)
+    assert recommended(terms(Shape.TABLE), large).name == "clique_tree"
+
+
+def test_where_nothing_accepts_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommendation, "_accepts", lambda *arguments: False)
+    with pytest.raises(ConfigError, match="no mechanism accepts"):
+        recommended(terms(Shape.TABLE), WORKLOADS["small marginals"])

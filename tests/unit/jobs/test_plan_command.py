@@ -1,0 +1,59 @@
+"""``marquee plan`` names the mechanism to begin with, whatever the config names, and changes nothing by it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpcore.kernel.terms import Terms
+from dpcore.mechanisms.recommendation import recommended
+from tests.support.releases import World, baskets_world, table_world
+
+
+@pytest.fixture(params=["table", "baskets"])
+def world(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> World:
+    monkeypatch.chdir(tmp_path)
+    return {"table": table_world, "baskets": baskets_world}[request.param](tmp_path, capsys)
+
+
+def advice(world: World) -> tuple[str, str]:
+    """The mechanism and its reason as JSON says them; the words must say the same."""
+    code, out, _ = world.marquee("plan", "release.yaml", "--json")
+    assert code == 0
+    facts = json.loads(out)
+    name, why = facts["recommended"]["name"], facts["recommended"]["why"]
+    assert facts["mechanism"] == world.config["mechanism"]["name"]
+    _, out, _ = world.marquee("plan", "release.yaml")
+    assert f"recommended {name}: {why}" in out.splitlines()
+    return name, why
+
+
+def test_it_is_what_the_rule_says_for_the_terms_that_the_mechanism_would_have(world: World) -> None:
+    job = world.job()
+    found = recommended(Terms(job.unit, job.rest), job.stand_in)
+    assert advice(world) == (found.name, found.why)
+    assert found.why
+
+
+def test_it_is_the_same_beside_another_mechanism_and_beside_itself(world: World) -> None:
+    first = advice(world)
+    for name in {"independent", first[0]} - {"laplace"}:
+        world.config["mechanism"] = {"name": name}
+        world.save()
+        assert advice(world) == first
+
+
+def test_rows_that_are_asked_for_rule_out_what_has_no_model(world: World) -> None:
+    world.config["mechanism"] = {"name": "independent"}
+    world.set("output.synthetic_rows", 10)
+    assert advice(world)[0] not in ("laplace", "gaussian", "clipped_gaussian", "hdmm")
+
+
+def test_without_delta_it_is_one_for_pure_privacy(world: World) -> None:
+    world.config["mechanism"] = {"name": "laplace"}
+    world.set("privacy.delta", 0.0)
+    assert advice(world)[0] not in ("gaussian",)

@@ -25,7 +25,7 @@ from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_part
 from dpcore.mechanisms.aim_budget import Annealing, split_by_size
 from dpcore.mechanisms.aim_candidates import Candidates, candidates_of, one_way, parted, within
-from dpcore.mechanisms.aim_rounds import Rounds
+from dpcore.mechanisms.aim_rounds import KEPT_CELLS, Rounds
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.totals import public_total
 from dpcore.workload import Workload
@@ -58,6 +58,9 @@ class Aim:
     penalty: What a measurement is expected to leave of a marginal's error: "expected", by the fit, or all the "noise",
         as printed.
 
+    Answers of marginals have intervals at 95 %, measured or not, from what selections and measurements prove
+    (``aim_rounds``); ``Release`` says how to ask for more.
+
     Source: McKenna (2022), Algorithms 6 to 8. Where this differs, DECISIONS has the measurements: penalised fits, the
     penalty, and one-way marginals that share their budget by size and get more of it where rows are few.
     """
@@ -87,7 +90,8 @@ class Aim:
             Step("select", float(annealing.select * rounds), rounds),
             Step("measure", float(annealing.measure * rounds), rounds, measured),
         )
-        memory = int(4 * self.max_model_mb * _MIB) + 5 * _BYTES * candidates.cells + 2 * _BYTES * workload.queries.size
+        models = int(4 * self.max_model_mb * _MIB) + 2 * _BYTES * KEPT_CELLS
+        memory = models + 5 * _BYTES * (candidates.cells + workload.queries.size)
         notes = ("fewer rounds than planned: a round's budget grows whenever measurements teach little",)
         return Plan(steps, rounds, memory, None, notes)
 

@@ -1,5 +1,5 @@
 """A chain of 1,000 attributes of 10 values, a clique on every three neighbours (thesis, Figure 4.2b): its junction tree
-is made in a second, and its marginals take 50 ms, with nothing to compile for the structure.
+is made within a CPU second, and its marginals take less than 50 ms, with nothing to compile for the structure.
 
 mbi makes its junction tree beside it. `MARQUEE_PEER_ORACLE=1` adds its oracle, which compiles for most of a minute.
 """

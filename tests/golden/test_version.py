@@ -12,7 +12,12 @@ from jobs.job import currency_of
 from jobs.version import VERSION
 
 # Of the defaults below (0.1.0: of mechanisms alone); a new version is a new row.
-DEFAULTS_OF = {"0.1.0": "da013f0e88e21d4a", "0.2.0": "4226559fc62eb3bd", "0.3.0": "2facc6a9d175254e"}
+DEFAULTS_OF = {
+    "0.1.0": "da013f0e88e21d4a",
+    "0.2.0": "4226559fc62eb3bd",
+    "0.3.0": "2facc6a9d175254e",
+    "0.4.0": "22161765ab39e8ff",
+}
 
 
 def test_a_changed_default_needs_a_new_version() -> None:

@@ -55,7 +55,7 @@ def test_a_release_is_published_whole(table: World) -> None:
     assert (code, json.loads(out)["state"]) == (0, "published")
 
 
-def test_an_adaptive_release_has_intervals_for_what_was_measured_and_for_what_was_not(table: World) -> None:
+def test_an_adaptive_release_has_intervals(table: World) -> None:
     table.set("mechanism", {"name": "aim", "rounds_per_attribute": 2, "max_model_mb": 5e-4, "workload_error": 0.0})
     code, _, err = table.run()
     assert code == 0, err

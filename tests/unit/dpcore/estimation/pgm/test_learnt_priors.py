@@ -13,6 +13,7 @@ from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
 from dpcore.estimation.pgm.prior import LARGEST_SPREAD
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
+from dpcore.queries.ranges import prefix, range_marginals
 
 DOMAIN = Domain.of({"a": 6, "b": 5, "c": 4, "d": 5})
 NAMES = DOMAIN.names
@@ -80,9 +81,21 @@ def test_pairs_that_hang_together_leave_triples_at_what_the_pairs_tell() -> None
 
 def test_triples_that_hang_together_are_learnt_to_do_so() -> None:
     weak, strong = (tilted(independent(3), TRIPLES, size, 4) for size in (0.05, 0.6))
-    spreads = [fit_model(DOMAIN, measured(t, [*ONES, *TRIPLES], 10.0, 5), TOTAL, LEARN).factors[3] for t in (weak, strong)]
-    assert spreads[0] < 0.2
-    assert spreads[1] > 1
+    seen = [measured(joint, [*ONES, *TRIPLES], 10.0, 5) for joint in (weak, strong)]
+    small, large = (fit_model(DOMAIN, each, TOTAL, LEARN).factors[3] for each in seen)
+    assert small < 0.2
+    assert large > 1
+
+
+def test_products_alone_tell_nothing_about_their_order() -> None:
+    joint = independent(1)
+    queries = range_marginals(DOMAIN, [("a", "b")], {"b": prefix(5)})
+    values = np.cumsum(summed(joint, ("a", "b")), axis=1).ravel()
+    prefixes = Measurement(queries, values, Noise.GAUSSIAN, 5.0)
+    fit = fit_model(DOMAIN, [*measured(joint, ONES, 20.0, 1), prefixes], TOTAL, LEARN)
+    assert fit.factors == {1: LARGEST_SPREAD, 2: LARGEST_SPREAD}
+    beside = fit_model(DOMAIN, [*measured(joint, [*ONES, *PAIRS], 20.0, 1), prefixes], TOTAL, LEARN)
+    assert beside.factors[2] < 0.2
 
 
 def test_a_fixed_spread_is_the_one_of_every_order() -> None:
@@ -98,8 +111,8 @@ def test_a_small_spread_is_nearer_to_independent_attributes_than_a_large_one() -
     seen = measured(joint, [*ONES, *PAIRS], 20.0, 5)
 
     def interaction(spread: float) -> float:
-        table = fit_model(DOMAIN, seen, TOTAL, Fitting(spread, tolerance=1e-4)).model.answer(Marginals(DOMAIN, (("a", "b"),)))
-        cells = table.reshape(6, 5)
+        fit = fit_model(DOMAIN, seen, TOTAL, Fitting(spread, tolerance=1e-4))
+        cells = fit.model.answer(Marginals(DOMAIN, (("a", "b"),))).reshape(6, 5)
         return float(np.abs(cells - np.outer(cells.sum(axis=1), cells.sum(axis=0)) / TOTAL).sum())
 
     amounts = [interaction(spread) for spread in (1e-3, 0.1, 5.0)]

@@ -39,7 +39,9 @@ TREE = JunctionTree.of(DOMAIN, CLIQUES)
 BASE = np.random.default_rng(3).normal(size=12)
 
 
-def fitted(strength: float, base: NDArray[np.float64] = BASE, start: NDArray[np.float64] | None = None) -> DualFit:
+def fitted(
+    strength: float | NDArray[np.float64], base: NDArray[np.float64] = BASE, start: NDArray[np.float64] | None = None
+) -> DualFit:
     first = np.zeros(12) if start is None else start
     estimator = MaximumEntropy(strength, tolerance=1e-11, iterations=3000)
     return estimator.estimate(Inference(TREE, CLIQUES), ROWS, TOTAL, base, first)
@@ -76,6 +78,15 @@ def test_multipliers_are_the_weighted_residuals() -> None:
     measured = TOTAL * Inference(TREE, CLIQUES).marginals(fit.potentials)
     np.testing.assert_allclose(fit.multipliers, -ROWS.precisions * (measured - ROWS.values) / 0.5, rtol=0, atol=1e-3)
     np.testing.assert_allclose(fit.potentials, BASE + ROWS.transposed(fit.multipliers), rtol=1e-12)
+
+
+def test_every_row_may_have_its_own_strength() -> None:
+    strengths = np.random.default_rng(5).permutation(np.geomspace(0.05, 5.0, 12))
+    fit = fitted(strengths)
+    measured = TOTAL * Inference(TREE, CLIQUES).marginals(fit.potentials)
+    wanted = -ROWS.precisions * (measured - ROWS.values) / strengths
+    np.testing.assert_allclose(fit.multipliers, wanted, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(joint(fitted(np.full(12, 0.5)).potentials), joint(fitted(0.5).potentials), atol=1e-9)
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 5, 10, 20])

@@ -80,7 +80,10 @@ def test_little_evidence_counts_little() -> None:
 
 def test_it_is_the_ratio_of_moments() -> None:
     """Two terms by hand."""
-    terms = [LinearTerm(("a", "b"), np.zeros(72), 0.5, centred=True), LinearTerm(("c",), np.zeros(7), 2.0, centred=True)]
+    terms = [
+        LinearTerm(("a", "b"), np.zeros(72), 0.5, centred=True),
+        LinearTerm(("c",), np.zeros(7), 2.0, centred=True),
+    ]
     away, counts = [np.full(72, 20.0), np.full(7, -9.0)], [np.full(72, 4.0), np.array([9.0] * 6 + [0.0])]
     freedom = 8 * 7 + 6
     signal = 0.5 * 72 * 400 + 2 * 7 * 81 - freedom

@@ -59,7 +59,7 @@ class Coverage:
     others_ratio: float
     cells_covered: float
     error: float
-    rounds: int
+    measurements: int
     cpu_seconds: float
     bounds_cpu_seconds: float
     commit: str

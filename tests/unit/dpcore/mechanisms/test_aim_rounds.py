@@ -109,7 +109,7 @@ def test_a_round_says_what_its_selection_was_asked(budget: Budget) -> None:
     deficits, behind = [], []
     for _ in range(3):
         private = private_statistics(TABLE, budget)
-        release = made(private)
+        release = made(private, replace(AIM, max_model_mb=1.0))
         selected = [charge.scale for charge in private.charges if charge.label.startswith("select")]
         assert len(release.rounds) == len(selected) <= (release.horizon or 0)
         later_models = [one.before for one in release.rounds[1:]] + [model_of(release)]

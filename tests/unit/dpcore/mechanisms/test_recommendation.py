@@ -8,10 +8,10 @@ import pytest
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
-from dpcore.kernel.budget import Budget
+from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.terms import Terms
-from dpcore.mechanisms import recommendation
+from dpcore.mechanisms import additive_noise, gaussian_pgm, recommendation
 from dpcore.mechanisms.recommendation import recommended
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.queries.generation import random_conjunctions, random_parities
@@ -135,6 +135,37 @@ def test_the_model_decides_whether_marginals_are_selected(monkeypatch: pytest.Mo
     assert (found.name, "6 marginals" in found.why, "72 cells" in found.why) == ("gaussian_pgm", True, True)
     monkeypatch.setattr(recommendation, "_LARGEST_MODEL", 71)
     assert recommended(terms(Shape.TABLE), small).name == "aim"
+
+
+def test_large_marginals_are_measured_at_once_where_rows_are_known_to_be_many() -> None:
+    """Sparse ones drown where rows are few, and nobody may look at how many there are where that is private."""
+    domain = Domain.of({"x": 30, "y": 30, "z": 30})
+    workload = all_k_way(domain, 2)
+    found = {units: recommended(terms(Shape.TABLE, units=units), workload).name for units in (None, 1000, 10**6)}
+    assert found == {None: "aim", 1000: "aim", 10**6: "gaussian_pgm"}
+
+
+@every_budget
+def test_noise_of_half_the_rows_is_too_much_for_small_marginals(budget: Budget) -> None:
+    """All pairs of four attributes: the noise of a marginal is its cells' mean absolute noise."""
+    small = WORKLOADS["small marginals"]
+    plain = MECHANISMS["laplace" if budget.currency is Currency.PURE else "gaussian"]()
+    error = plain.plan(terms(Shape.TABLE, budget), small).predicted_error
+    assert error is not None
+    noise = error * small.queries.size / 6
+    near = {part: recommended(terms(Shape.TABLE, budget, units=round(noise / part)), small).name for part in (0.4, 0.9)}
+    assert near == {0.4: "gaussian_pgm", 0.9: "aim"}
+
+
+@pytest.mark.parametrize("units", [None, 10**6])
+def test_more_answers_than_can_be_measured_are_left_to_a_selection(
+    units: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = WORKLOADS["small marginals"]
+    for limit, name in ((small.queries.size, "gaussian_pgm"), (small.queries.size - 1, "aim")):
+        for module in (recommendation, additive_noise, gaussian_pgm):
+            monkeypatch.setattr(module, "LARGEST_ANSWERS", limit)
+        assert recommended(terms(Shape.TABLE, units=units), small).name == name
 
 
 def test_the_closure_decides_whether_it_is_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,7 +144,10 @@ def _plan(mechanism: Mechanism, terms: Terms, workload: Workload) -> Plan:
 
 def _check_synthetic(config: Config, mechanism: Mechanism) -> None:
     rows = config.output.synthetic_rows
-    if isinstance(rows, int) and rows > 0 and isinstance(mechanism, Laplace | Gaussian | ClippedGaussian):
+    without_model = isinstance(mechanism, Laplace | Gaussian | ClippedGaussian) or (
+        isinstance(mechanism, Hdmm) and mechanism.reconstruction == "least_squares"
+    )
+    if isinstance(rows, int) and rows > 0 and without_model:
         raise ConfigError(
             f"output.synthetic_rows is {rows}, but mechanism {config.mechanism.name} gives answers without a model; "
             "want auto or 0, or another mechanism"

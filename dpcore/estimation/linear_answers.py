@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore.estimation.least_squares import kronecker_times
 from dpcore.queries import Marginals, Product, Products
 
 
@@ -28,7 +29,5 @@ def product_of_table(term: Product, table: NDArray[np.float64]) -> NDArray[np.fl
 
     Source: thesis of McKenna (2022), Algorithm 4, for a table at hand: one matrix at a time.
     """
-    answers = table.reshape([matrix.shape[1] for matrix in term.matrices])
-    for axis, matrix in enumerate(term.matrices):
-        answers = np.moveaxis(np.tensordot(matrix.astype(np.float64), answers, axes=(1, axis)), 0, axis)
-    return np.asarray(term.weight * answers.ravel())
+    factors = [matrix.astype(np.float64) for matrix in term.matrices]
+    return np.asarray(term.weight * kronecker_times(factors, table))

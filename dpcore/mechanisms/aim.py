@@ -13,7 +13,6 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
-from dpcore.estimation.pgm.consistency import estimate_total
 from dpcore.estimation.pgm.expected_error import expected_errors
 from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
 from dpcore.estimation.pgm.junction_tree import JunctionTree
@@ -27,14 +26,14 @@ from dpcore.mechanisms.aim_budget import Annealing, split_by_size
 from dpcore.mechanisms.aim_candidates import Candidates, candidates_of, one_way, parted, within
 from dpcore.mechanisms.aim_rounds import KEPT_CELLS, Rounds
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
-from dpcore.mechanisms.totals import public_total
+from dpcore.mechanisms.graphical import CELLS_IN_MB, LARGEST_PENALTY, rows_of
 from dpcore.workload import Workload
 
 _BYTES: Final = 8
-_MIB: Final = 1 << 20
 _TICKS: Final = 1000
-_LARGEST_PENALTY: Final = 2.0**44  # Of a score.
 _CRUMB: Final = Fraction(1, 1 << 30)  # What is left of a budget that rounded shares have spent.
+_Penalty = Literal["expected", "noise"]
+_Vector = NDArray[np.float64]
 
 
 @final
@@ -74,7 +73,7 @@ class Aim:
     start_error: float = 0.03
     most_start_share: float = 0.5
     workload_error: float = 0.1
-    penalty: Literal["expected", "noise"] = "expected"
+    penalty: _Penalty = "expected"
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         self._check()
@@ -90,7 +89,7 @@ class Aim:
             Step("select", float(annealing.select * rounds), rounds),
             Step("measure", float(annealing.measure * rounds), rounds, measured),
         )
-        models = int(4 * self.max_model_mb * _MIB) + 2 * _BYTES * KEPT_CELLS
+        models = int(4 * _BYTES * self.max_model_mb * CELLS_IN_MB) + 2 * _BYTES * KEPT_CELLS
         memory = models + 5 * _BYTES * (candidates.cells + workload.queries.size)
         notes = ("fewer rounds than planned: a round's budget grows whenever measurements teach little",)
         return Plan(steps, rounds, memory, None, notes)
@@ -128,7 +127,7 @@ class Aim:
         single, asked = one_way(candidates), candidates.only(candidates.asked)
         measured = _bought(private, single, first)
         fit = self._fitted(private.terms, candidates, measured)
-        error = float(np.mean(_expected_errors(private.terms, single, fit, first)))
+        error = _mean_error(private.terms, single, fit, first, "expected")
         more = min(most, first * Fraction(error / self.start_error) ** 2) - first
         if more > _CRUMB:
             measured += _bought(private, single, more)
@@ -140,9 +139,11 @@ class Aim:
 
     def _is_cheap(self, terms: Terms, asked: Candidates, fit: GraphicalFit, share: Fraction) -> bool:
         """Whether the whole workload fits a model and can be measured at once with little noise for its rows."""
-        if _BYTES * JunctionTree.of(asked.domain, asked.cliques).cells > self.max_model_mb * _MIB:
+        if not asked.cliques:  # All of them are too large to be candidates.
             return False
-        return float(np.mean(_noise(terms, asked, fit, share))) <= self.workload_error
+        if JunctionTree.of(asked.domain, asked.cliques).cells > self.max_model_mb * CELLS_IN_MB:
+            return False
+        return _mean_error(terms, asked, fit, share, "noise") <= self.workload_error
 
     def _planned(self, candidates: Candidates) -> Annealing:
         share = 1 - Fraction(self.start_share)
@@ -154,18 +155,14 @@ class Aim:
 
     def _allowed(self, candidates: Candidates, structure: Triangulation, spent: Fraction) -> Candidates:
         """C_t: those that keep the junction tree below the part of its limit that this round may use."""
-        return within(candidates, structure, float(spent) * self.max_model_mb * _MIB / _BYTES)
+        return within(candidates, structure, float(spent) * self.max_model_mb * CELLS_IN_MB)
 
     def _penalties(
         self, terms: Terms, allowed: Candidates, estimate: NDArray[np.float64], annealing: Annealing
     ) -> NDArray[np.float64]:
         """The error that each candidate's measurement is expected to leave, float64 [candidates], in counts."""
-        stddevs = allowed.stddevs(terms, annealing.measure)
-        if self.penalty == "noise":
-            errors = np.broadcast_to(mean_absolute_part(terms.noise) * stddevs, estimate.shape)
-        else:
-            errors = expected_errors(estimate, stddevs)
-        return np.minimum(parted(allowed, errors), _LARGEST_PENALTY)
+        errors = _left(terms, estimate, allowed.stddevs(terms, annealing.measure), self.penalty)
+        return np.minimum(parted(allowed, errors), LARGEST_PENALTY)
 
     def _fitted(
         self,
@@ -177,20 +174,18 @@ class Aim:
         learns: bool = False,
     ) -> GraphicalFit:
         """A fit; where the whole workload was measured at once, no matter how it looks, the prior is learnt from it."""
-        total = public_total(terms)
-        if total is None:
-            total = max(1.0, estimate_total(candidates.full, measured)[0])
+        total = rows_of(terms, candidates.full, measured)
         spread = None if learns or (warm is not None and warm.learns) else LARGEST_SPREAD
         fitting = Fitting(spread, tolerance=1e-3 if polish else 1e-2, iterations=1000 if polish else 300)
         return fit_model(candidates.domain, measured, total, fitting, warm)
 
     def _check(self) -> None:
-        if not (self.max_model_mb > 0 and self.rounds_per_attribute >= 1):
+        if not (0 < self.max_model_mb < float("inf") and self.rounds_per_attribute >= 1):
             asked = f"mechanism.max_model_mb {self.max_model_mb}"
-            raise ConfigError(f"{asked}, rounds_per_attribute {self.rounds_per_attribute}; want all above 0")
-        if not (self.growth > 1 and self.patience > 0):
+            raise ConfigError(f"{asked}, rounds_per_attribute {self.rounds_per_attribute}; want all above 0 and finite")
+        if not (1 < self.growth < float("inf") and self.patience > 0):
             raise ConfigError(
-                f"mechanism.growth {self.growth}, patience {self.patience}; want growth > 1, patience > 0"
+                f"mechanism.growth {self.growth}, patience {self.patience}; want growth > 1 and finite, patience > 0"
             )
         if not self.workload_error >= 0:
             raise ConfigError(f"mechanism.workload_error is {self.workload_error}; want >= 0")
@@ -215,26 +210,22 @@ def _bought(private: PrivateStatistics, wanted: Candidates, share: Fraction) -> 
     return [private.measure(wanted.strategy(place), part) for place, part in enumerate(_split(wanted, share))]
 
 
-def _expected_errors(terms: Terms, measured: Candidates, fit: GraphicalFit, share: Fraction) -> list[float]:
-    """Expected L1 error of each candidate, measured once with the others for a share, as a part of its answers."""
-    found = []
-    for place, part in enumerate(_split(measured, share)):
-        one = _only(measured, place)
-        answers = one.answers(fit)
-        left = expected_errors(answers, one.stddevs(terms, part)).sum()
-        found.append(float(left / max(fit.total, answers.sum())))
-    return found
+def _left(terms: Terms, answers: NDArray[np.float64], stddevs: NDArray[np.float64], penalty: _Penalty) -> _Vector:
+    """Absolute error that measuring answers with this noise leaves: by the fit, or all the noise."""
+    if penalty == "noise":
+        return np.broadcast_to(mean_absolute_part(terms.noise) * stddevs, answers.shape)
+    return expected_errors(answers, stddevs)
 
 
-def _noise(terms: Terms, wanted: Candidates, fit: GraphicalFit, share: Fraction) -> list[float]:
-    """The noise alone, likewise."""
+def _mean_error(terms: Terms, wanted: Candidates, fit: GraphicalFit, share: Fraction, penalty: _Penalty) -> float:
+    """Mean L1 error of the candidates, each measured once with the others for a share, as a part of its answers."""
     found = []
     for place, part in enumerate(_split(wanted, share)):
         one = _only(wanted, place)
         answers = one.answers(fit)
-        noise = np.broadcast_to(mean_absolute_part(terms.noise) * one.stddevs(terms, part), answers.shape).sum()
-        found.append(float(noise / max(fit.total, answers.sum())))
-    return found
+        left = _left(terms, answers, one.stddevs(terms, part), penalty).sum()
+        found.append(float(left / max(fit.total, answers.sum())))
+    return float(np.mean(found))
 
 
 def _distance(one: GraphicalFit, other: GraphicalFit, candidate: Candidates) -> float:

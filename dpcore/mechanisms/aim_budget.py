@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-_STEPS = 1 << 40
+from dpcore.strategies.allocation import exact_shares
 
 
 @final
@@ -58,5 +58,4 @@ def split_by_size(
     proportional to (weight * cells)^(2/3).
     """
     wanted = (np.asarray(weights, dtype=np.float64) * cells) ** (2 / 3)
-    steps = np.maximum(1, np.floor(wanted / wanted.sum() * (_STEPS - len(wanted)))).astype(np.int64)
-    return tuple(share * Fraction(int(step), _STEPS) for step in steps)
+    return tuple(share * part for part in exact_shares(wanted / wanted.sum()))

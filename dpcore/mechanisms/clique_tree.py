@@ -28,13 +28,14 @@ from dpcore.mechanisms.graphical import (
     COPIES,
     check_model_size,
     check_shares,
+    clique_weights,
     modelled,
     rows_of,
     stddev_of,
     table_marginals,
     uniform_note,
 )
-from dpcore.queries import Marginals, Products
+from dpcore.queries import Marginals
 from dpcore.strategies.clique_selection import NoisyDependence, Purse, choose_cliques
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
@@ -61,7 +62,7 @@ class CliqueTree:
     start_error: They are measured once more where their expected absolute error is above this fraction of the rows,
     most_start_share: for at most this share in all.
     errors_share: Share for the noisy errors; where pairs and triples are asked, each gets half.
-    strength: How far the fit leans towards independent attributes (``Fitting``).
+    strength: How far the fit leans towards independent attributes, 1 / spread of ``Fitting``.
 
     Source: this project; the outline, noisy errors of all candidates and a closed-form split of the budget, is that of
     SWIFT in dpsynth. ``choose_cliques`` has the choice and the split.
@@ -149,7 +150,7 @@ class CliqueTree:
             np.concatenate([first, *(part.values for part in errors)]),
             np.concatenate([np.zeros(alone), *(np.full(len(part.values), part.stddev) for part in errors)]),
             design.queries.cliques,
-            design.weights,
+            clique_weights(design.workload, design.queries),
         )
         power = 1.0 if terms.noise is Noise.LAPLACE else 0.5
         unit = terms.measure_scale(design.marginal(cliques[0]), budget)
@@ -212,15 +213,6 @@ class _Design:
     @property
     def cells(self) -> int:
         return int(self.sizes([*self.one_way, *self.candidates]).sum())
-
-    @cached_property
-    def weights(self) -> NDArray[np.float64]:
-        """One a marginal: what is asked of it in several parts adds up; float64 [cliques]."""
-        parts = self.workload.queries
-        assert isinstance(parts, Marginals | Products)
-        asked = parts.cliques if isinstance(parts, Marginals) else [term.clique for term in parts.terms]
-        place = {clique: index for index, clique in enumerate(self.queries.cliques)}
-        return np.bincount([place[clique] for clique in asked], weights=self.workload.weights).astype(np.float64)
 
     def starts(self, share: Fraction) -> list[tuple[Clique, Fraction]]:
         """The one-way marginals with their parts of a share."""

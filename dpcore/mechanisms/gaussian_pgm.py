@@ -9,7 +9,6 @@ from typing import final
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.pgm.fit import Fitting, fit_model
@@ -23,12 +22,13 @@ from dpcore.mechanisms.graphical import (
     CELLS_IN_MB,
     COPIES,
     check_model_size,
+    clique_weights,
     rows_of,
     stddev_of,
     table_marginals,
     uniform_note,
 )
-from dpcore.queries import Marginals, Products
+from dpcore.queries import Marginals
 from dpcore.strategies.allocation import weighted_shares
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
@@ -100,7 +100,7 @@ class GaussianPgm:
         queries = table_marginals(workload, "gaussian_pgm")
         if queries.size > LARGEST_ANSWERS:
             raise DomainTooLargeError("the marginals of mechanism gaussian_pgm", queries.size, LARGEST_ANSWERS, _ADVICE)
-        shares = weighted_shares(np.array(queries.sizes), _weights(workload, queries), terms.noise)
+        shares = weighted_shares(np.array(queries.sizes), clique_weights(workload, queries), terms.noise)
         for clique, share in zip(queries.cliques, shares, strict=True):
             yield queries.only([clique]), share
 
@@ -111,12 +111,3 @@ class GaussianPgm:
         if cells > largest:
             raise DomainTooLargeError("the model of mechanism gaussian_pgm", cells, largest, _ADVICE)
         return cells
-
-
-def _weights(workload: Workload, queries: Marginals) -> NDArray[np.float64]:
-    """One a marginal: what is asked of it in several parts adds up."""
-    parts = workload.queries
-    assert isinstance(parts, Marginals | Products)
-    asked = parts.cliques if isinstance(parts, Marginals) else [term.clique for term in parts.terms]
-    place = {clique: index for index, clique in enumerate(queries.cliques)}
-    return np.bincount([place[clique] for clique in asked], weights=workload.weights).astype(np.float64)

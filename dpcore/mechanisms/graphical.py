@@ -6,17 +6,21 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.pgm.consistency import estimate_total
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.totals import public_total
-from dpcore.queries import Marginals
+from dpcore.queries import Marginals, Products
 from dpcore.workload import Workload
 
 CELLS_IN_MB: Final = 1 << 17  # Of float64.
 COPIES: Final = 6  # Of the tables of a model, at most, while it is fitted.
+LARGEST_PENALTY: Final = 2.0**44  # Of a score.
 
 
 def table_marginals(workload: Workload, mechanism: str) -> Marginals:
@@ -26,12 +30,21 @@ def table_marginals(workload: Workload, mechanism: str) -> Marginals:
     """
     if isinstance(workload.queries, Marginals):
         return workload.queries.only(dict.fromkeys(workload.queries.cliques))
-    if isinstance(found := getattr(workload.queries, "marginals", None), Marginals):
-        return found
+    if isinstance(workload.queries, Products):
+        return workload.queries.marginals
     raise ConfigError(
         f"mechanism {mechanism} answers marginals, prefixes and ranges of a table; want workload.marginals, or "
         "mechanism dual_query for conjunctions and parities"
     )
+
+
+def clique_weights(workload: Workload, queries: Marginals) -> NDArray[np.float64]:
+    """One for each of the ``table_marginals``: what is asked of it in several parts adds up; float64 [cliques]."""
+    parts = workload.queries
+    assert isinstance(parts, Marginals | Products)
+    asked = parts.cliques if isinstance(parts, Marginals) else [term.clique for term in parts.terms]
+    place = {clique: index for index, clique in enumerate(queries.cliques)}
+    return np.bincount([place[clique] for clique in asked], weights=workload.weights).astype(np.float64)
 
 
 def modelled(queries: Marginals) -> Clique:

@@ -19,13 +19,13 @@ from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.graphical import CELLS_IN_MB, COPIES
+from dpcore.mechanisms.totals import public_total
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.allocation import weighted_shares
 from dpcore.strategies.union_of_products import TermStrategy, union_of_products
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload, part_sizes
-
-_COPIES = 6  # Of the tables of the model, at most, while it is fitted.
 
 
 @final
@@ -66,7 +66,7 @@ class Hdmm:
         if self.reconstruction == "least_squares":
             return Plan(steps, 0, memory, absolute, events=events)
         notes = (f"least squares from the same values would be off by {absolute:,.3g} counts an answer",)
-        return Plan(steps, 0, memory + _COPIES * 8 * _tree(workload).cells, None, notes, events)
+        return Plan(steps, 0, memory + COPIES * 8 * _tree(workload).cells, None, notes, events)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
@@ -87,7 +87,7 @@ class Hdmm:
         return Release(workload, answers, None, tuple(measured))
 
     def _graphical(self, terms: Terms, workload: Workload, measured: list[Measurement]) -> Release:
-        rows = _public_rows(terms) or max(1.0, row_total(measured))
+        rows = public_total(terms) or max(1.0, row_total(measured))
         domain = _table(workload).domain
         fitting = Fitting(tolerance=self.tolerance, iterations=self.iterations)
         model = fit_model(domain, measured, rows, fitting).model  # ESTIMATE
@@ -95,13 +95,13 @@ class Hdmm:
 
     def _select(self, terms: Terms, workload: Workload) -> list[_Part]:
         """The strategy, from public facts alone: the same for a plan and for its run."""
-        if not (self.max_model_mb > 0 and 0 < self.tolerance <= 1 and self.iterations >= 1):
+        if not (0 < self.max_model_mb < float("inf") and 0 < self.tolerance <= 1 and self.iterations >= 1):
             asked = f"max_model_mb {self.max_model_mb:g}, tolerance {self.tolerance:g}, iterations {self.iterations}"
-            raise ConfigError(f"mechanism.{asked}; want max_model_mb > 0, 0 < tolerance <= 1, iterations >= 1")
+            raise ConfigError(f"mechanism.{asked}; want 0 < max_model_mb < inf, 0 < tolerance <= 1, iterations >= 1")
         parts = _parts(terms, workload)
         if self.reconstruction == "graphical":
             self._check_model(workload)
-            if _public_rows(terms) is None and all(total_factors(part.queries) is None for part in parts):
+            if public_total(terms) is None and all(total_factors(part.queries) is None for part in parts):
                 raise ConfigError(
                     "mechanism.reconstruction graphical cannot tell the number of rows from these ranges; want one of "
                     "all values among them, or privacy.units: N"
@@ -109,7 +109,7 @@ class Hdmm:
         return parts
 
     def _check_model(self, workload: Workload) -> None:
-        largest = int(self.max_model_mb * 2**17)
+        largest = int(self.max_model_mb * CELLS_IN_MB)
         cells = _tree(workload).cells
         if cells > largest:
             advice = "choose cliques that overlap less, a larger max_model_mb, or reconstruction: least_squares"
@@ -167,11 +167,6 @@ def _tree(workload: Workload) -> JunctionTree:
     queries = _table(workload)
     marginals = queries if isinstance(queries, Marginals) else queries.marginals
     return JunctionTree.of(marginals.domain, marginals.cliques)
-
-
-def _public_rows(terms: Terms) -> float | None:
-    units = terms.unit.units
-    return None if units is None or terms.unit.contribution.bound > 1 else float(units)
 
 
 def _denominator(queries: Marginals | Products) -> int:

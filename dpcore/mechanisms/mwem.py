@@ -19,6 +19,7 @@ from dpcore.kernel.renyi import Event
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
+from dpcore.mechanisms.aim_marginals import relative
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.totals import row_total, total_share
 from dpcore.queries import Marginals
@@ -128,7 +129,7 @@ class Mwem:
                 penalties = cells
             case "none":
                 penalties = np.zeros_like(cells)
-        return L1Error(estimate, workload.weights, penalties)
+        return L1Error(estimate, relative(workload.weights), penalties)
 
     def _start_queries(self, queries: Marginals) -> list[Marginals]:
         """What is measured to start from, each part with one clique."""

@@ -20,19 +20,22 @@ from dpcore.kernel.renyi import Event
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_noise
+from dpcore.mechanisms.aim_marginals import relative
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import (
     CELLS_IN_MB,
     COPIES,
+    LARGEST_PENALTY,
     check_model_size,
     check_shares,
+    clique_weights,
     modelled,
     stddev_of,
     table_marginals,
     uniform_note,
 )
 from dpcore.mechanisms.totals import row_total, total_share
-from dpcore.queries import Marginals, Products
+from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
@@ -52,8 +55,8 @@ class MwemPgm:
         is expected to have: cells times mean absolute noise.
     max_model_mb: Largest junction tree, in MiB. As printed nothing bounds the model; here marginals with which it would
         pass this size are no candidates.
-    strength: How far fits lean towards independent attributes (``Fitting``): near 0 the fit is the printed one, the
-        minimum of the squared loss alone, on which MWEM's multiplicative weights converge too.
+    strength: How far fits lean towards independent attributes, 1 / spread of ``Fitting``: near 0 the fit is the printed
+        one, the minimum of the squared loss alone, on which MWEM's multiplicative weights converge too.
 
     Source: McKenna (2022), section 4.5 and Algorithm 5. The number of rows, which Algorithm 5 takes as known, is public
     or bought first. Products are answered from the marginals that they are read off.
@@ -93,7 +96,7 @@ class MwemPgm:
     ) -> Release:
         self.plan(private.terms, workload)
         queries, shares = table_marginals(workload, "mwem_pgm"), self._shares(private.terms, workload)
-        first, weights = self._first(queries), _weights(workload, queries)
+        first, weights = self._first(queries), clique_weights(workload, queries)
         private.expect(queries.only([*queries.cliques, *first, ()]))
         total, bought = row_total(private, queries.domain, shares.total or Fraction(1))
         measured = [private.measure(queries.only([clique]), shares.start / len(first)) for clique in first]
@@ -103,7 +106,8 @@ class MwemPgm:
             places = _candidates(queries, structure, self._largest)
             candidates = queries.only([queries.cliques[place] for place in places])
             estimate = _estimate(candidates, fit, total)
-            score = L1Error(estimate, weights[places], self._penalties(private.terms, candidates, shares))
+            penalties = self._penalties(private.terms, candidates, shares)
+            score = L1Error(estimate, relative(weights[places]), penalties)
             clique = candidates.cliques[private.select(candidates, score, shares.select)]  # SELECT
             measured.append(private.measure(queries.only([clique]), shares.measure))  # MEASURE
             structure = structure.with_clique(clique)
@@ -126,7 +130,7 @@ class MwemPgm:
         if self.size_penalty == "cells":
             return cells
         scale = terms.measure_scale(candidates.only(candidates.cliques[:1]), shares.measure)
-        return cells * mean_absolute_noise(terms.noise, scale)
+        return np.minimum(cells * mean_absolute_noise(terms.noise, scale), LARGEST_PENALTY)
 
     def _fitted(
         self,
@@ -199,12 +203,3 @@ def _estimate(candidates: Marginals, fit: GraphicalFit | None, total: float) -> 
         return total * fit.calibrated.vector(candidates.cliques)
     sizes = np.array(candidates.sizes)
     return np.repeat(total / sizes, sizes)
-
-
-def _weights(workload: Workload, queries: Marginals) -> NDArray[np.float64]:
-    """One a marginal: what is asked of it in several parts adds up."""
-    parts = workload.queries
-    assert isinstance(parts, Marginals | Products)
-    asked = parts.cliques if isinstance(parts, Marginals) else [term.clique for term in parts.terms]
-    place = {clique: index for index, clique in enumerate(queries.cliques)}
-    return np.bincount([place[clique] for clique in asked], weights=workload.weights).astype(np.float64)

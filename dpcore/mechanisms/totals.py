@@ -18,9 +18,9 @@ def total_share(terms: Terms, share: Fraction) -> Fraction:
 
 def row_total(private: PrivateStatistics, domain: Domain, share: Fraction) -> tuple[float, list[Measurement]]:
     """Rows of a table, at least 1: the public number of units, or a noisy count bought for ``share``."""
-    terms = private.terms
-    if terms.unit.units is not None and _is_public(terms):
-        return float(terms.unit.units), []
+    public = public_total(private.terms)
+    if public is not None:
+        return public, []
     measured = private.measure(Marginals(domain, ((),)), share)
     return float(max(1, measured.values[0])), [measured]
 

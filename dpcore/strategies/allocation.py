@@ -26,5 +26,10 @@ def weighted_shares(cells: NDArray[np.int64], weights: NDArray[np.float64], nois
     # Only ratios matter, and squares of unscaled weights could overflow.
     energy = (np.asarray(weights, dtype=np.float64) / np.max(weights)) ** 2 * cells
     wanted = energy ** (1 / 3 if noise is Noise.LAPLACE else 1 / 2)
-    steps = np.maximum(1, np.floor(wanted / wanted.sum() * (_STEPS - len(wanted)))).astype(np.int64)
+    return exact_shares(wanted / wanted.sum())
+
+
+def exact_shares(shares: NDArray[np.float64]) -> tuple[Fraction, ...]:
+    """Shares with sum 1 up to rounding as positive multiples of 2^-40 with sum at most 1."""
+    steps = np.maximum(1, np.floor(shares * (_STEPS - len(shares)))).astype(np.int64)
     return tuple(Fraction(int(step), _STEPS) for step in steps)

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpcore.domain import Clique
+from dpcore.strategies.allocation import exact_shares
 
 Vector = NDArray[np.float64]
 Places = NDArray[np.intp]
-_STEPS: Final = 1 << 40
 _TRIED: Final = 8  # Candidates whose gain is computed in full, out of those that promise most.
 _LOOKED_AT: Final = 8 * _TRIED
 _REFINED: Final = 20
@@ -158,9 +158,8 @@ def choose_cliques(known: NoisyDependence, purse: Purse, structure: Structure, c
         now, structure = _grown(now, structure, cells, known.orders <= order)
     now = _pruned(now.settled(_REFINED))
     ordered = np.argsort(now.places)
-    steps = np.floor(now.shares[ordered] * (_STEPS - len(ordered))).astype(np.int64)
-    pairs = zip(now.places[ordered].tolist(), steps.tolist(), strict=True)
-    return tuple(Chosen(place, Fraction(max(1, step), _STEPS)) for place, step in pairs)
+    pairs = zip(now.places[ordered].tolist(), exact_shares(now.shares[ordered]), strict=True)
+    return tuple(Chosen(place, share) for place, share in pairs)
 
 
 @final
@@ -198,7 +197,7 @@ class _State:
         noise, elasticities = purse.errors(held, together[held] ** -0.5)
         left = known.energies.copy()
         left[held] = noise**2
-        for place in held[known.orders[held] > known.orders.min(initial=0)].tolist():  # Parts come before wholes.
+        for place in held.tolist():  # Parts come before wholes.
             left[place] = max(0.0, left[place] - left[known.parts[place][:-1]].sum())
         errors = np.sqrt(np.maximum(known.parts_of_targets @ left, _LEAST_ERROR))
         slopes = known.targets_with @ (known.weights / errors)

@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore.estimation.pgm.prior import prior_variances
+
 _ABSOLUTE: Final = math.sqrt(2 / math.pi)
-_LEAST_EXPECTED: Final = 0.01
 
 
 def expected_errors(counts: NDArray[np.float64], stddev: float | NDArray[np.float64]) -> NDArray[np.float64]:
@@ -18,10 +19,10 @@ def expected_errors(counts: NDArray[np.float64], stddev: float | NDArray[np.floa
     counts: What a model expects in each cell, or answer, before.
     stddev: Of the noise in each, or in all of them.
 
-    A cell that is expected to hold e differs from it by about e^0.75 (the prior of ``Fitting``), so that a measurement
-    leaves the standard deviation (1 / e^1.5 + 1 / sigma^2)^(-1/2): the noise where a cell is large, but never more than
-    the cell itself allows. Algorithm 6 of the thesis takes the noise alone, which is far too much for the empty cells
-    of a large marginal.
+    A cell that is expected to hold e differs from it by about e^0.75 (``prior_variances`` of spread 1), so that a
+    measurement leaves the standard deviation (1 / e^1.5 + 1 / sigma^2)^(-1/2): the noise where a cell is large, but
+    never more than the cell itself allows. Algorithm 6 of the thesis takes the noise alone, which is far too much for
+    the empty cells of a large marginal.
     """
-    prior, noise = np.maximum(counts, _LEAST_EXPECTED) ** 1.5, np.square(stddev)
+    prior, noise = prior_variances(counts, 1.0), np.square(stddev)
     return np.asarray(_ABSOLUTE * np.sqrt(prior * (noise / (prior + noise))))

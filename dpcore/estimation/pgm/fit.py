@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -65,8 +66,7 @@ class GraphicalFit:
 
     tree: Its structure.
     total: Number of rows that it stands for.
-    loss: 1/2 sum of squared residuals, in units of the noise.
-    gap: How far the penalised loss is above its minimum, in units of the noise.
+    loss, gap, evaluations: As of ``DualFit``.
     factors: Of the prior variances, for each order of a component.
     learns: Whether the factors were learnt, and
     learnt_from: how many terms there were then.
@@ -115,8 +115,12 @@ def fit_model(
         until there are a fifth more terms.
     cliques: Further cliques that the structure shall hold.
 
+    Raises ValueError without measurements, or for a total that is not positive and finite.
+
     Source: McKenna (2022), sections 4.2 and 4.3; the objective is that of ``MaximumEntropy``, the prior is ours.
     """
+    if not 0 < total < math.inf:
+        raise ValueError(f"total is {total}; want a finite number > 0")
     fitting = fitting or Fitting()
     problem = _Problem(domain, measurements, total, fitting, cliques)
     start = problem.start({} if warm is None else warm.multipliers)

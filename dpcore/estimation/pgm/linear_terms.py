@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
+from dpcore.estimation.least_squares import kronecker_times
 from dpcore.measurement import Measurement
 from dpcore.queries import Marginals, Products
 
@@ -40,13 +41,13 @@ class LinearTerm:
 
     def applied(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
         """The function of a table, float64 [rows]."""
-        return table.ravel() if self.matrices is None else _kron(self.matrices, table)
+        return table.ravel() if self.matrices is None else kronecker_times(self.matrices, table)
 
     def transposed(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The transpose of the function at ``values``, float64 [cells]."""
         if self.matrices is None:
             return values
-        return _kron(tuple(matrix.T for matrix in self.matrices), values)
+        return kronecker_times([matrix.T for matrix in self.matrices], values)
 
     @property
     def curvature(self) -> float:
@@ -130,11 +131,3 @@ def _scaled(matrices: tuple[NDArray[np.int64], ...], factor: float) -> Matrices:
         return (np.full((1, 1), factor),)
     first, *rest = (matrix.astype(np.float64) for matrix in matrices)
     return (factor * first, *rest)
-
-
-def _kron(matrices: Matrices, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(A_1 x ... x A_k) applied to values in C order, one axis at a time."""
-    table = values.reshape([matrix.shape[1] for matrix in matrices])
-    for axis, matrix in enumerate(matrices):
-        table = np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis)
-    return np.ascontiguousarray(table).ravel()

@@ -32,8 +32,9 @@ class DualFit:
 
     potentials: float64 [rows.queries.size], of base and multipliers together.
     loss: 1/2 sum tau (A mu - y)^2.
-    gap: 1/2 sum tau (grad f)^2, in units of the noise: with one kappa, kappa times the distance of the primal from its
-        minimum at most.
+    gap: 1/2 sum tau (grad f)^2, in units of the noise: with one kappa, at least kappa times the distance of the primal
+        from its minimum.
+    evaluations: Of f, in the descent and at its end.
     """
 
     multipliers: Vector

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore.estimation.least_squares import kronecker_times
 from dpcore.estimation.pgm.linear_terms import LinearTerm
 
 _EXACT = 1e-6
@@ -22,9 +23,8 @@ def one_way_of(term: LinearTerm, name: str) -> tuple[NDArray[np.float64], float]
     """
     if term.matrices is None or name not in term.clique:
         return None
-    table = term.values.reshape([len(matrix) for matrix in term.matrices])
-    variance = 1 / term.precision
-    for axis, (other, matrix) in enumerate(zip(term.clique, term.matrices, strict=True)):
+    factors, variance = [], 1 / term.precision
+    for other, matrix in zip(term.clique, term.matrices, strict=True):
         factor = _inverse(matrix.tobytes(), matrix.shape)
         wanted = np.eye(matrix.shape[1])
         if other != name:
@@ -32,8 +32,8 @@ def one_way_of(term: LinearTerm, name: str) -> tuple[NDArray[np.float64], float]
         if np.abs(factor @ matrix - wanted).max() > _EXACT:
             return None
         variance *= float((factor**2).sum(axis=1).mean())
-        table = np.moveaxis(np.tensordot(factor, table, axes=(1, axis)), 0, axis)
-    return table.ravel(), 1 / variance
+        factors.append(factor)
+    return kronecker_times(factors, term.values), 1 / variance
 
 
 @lru_cache(maxsize=128)

@@ -20,7 +20,7 @@ class Rows:
     """The rows A of all terms, stacked: A mu against values y with precisions 1 / sigma^2.
 
     queries: The marginals mu: the measured cliques that lie in no other one.
-    terms: What each block of rows is; whole marginals measured more than once are one term unless ``merge`` is False.
+    terms: What each block of rows is; a function measured more than once is one term unless ``merge`` is False.
     values, precisions: float64 [rows].
     starts: Where each term's rows begin, and the end of the last.
     constant: What merging takes off 1/2 sum (A mu - y)^2 / sigma^2.
@@ -43,20 +43,13 @@ class Rows:
 
     def applied(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
         """A mu, float64 [rows]."""
-        tables = np.empty(self._cells[-1])
-        _sum_parts(self._plan, marginals, tables)
+        tables = self._tables(marginals)
         _centre(self._axes, tables)
-        if self._whole:
-            return tables
-        pieces = np.split(tables, self._cells[1:-1])
-        return np.concatenate([term.applied(piece) for term, piece in zip(self.terms, pieces, strict=True)])
+        return self._measured(tables)
 
     def expected(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
         """A mu, but the marginal itself for the rows of a centred term, float64 [rows]."""
-        tables = np.empty(self._cells[-1])
-        _sum_parts(self._plan, marginals, tables)
-        pieces = np.split(tables, self._cells[1:-1])
-        return np.concatenate([term.applied(piece) for term, piece in zip(self.terms, pieces, strict=True)])
+        return self._measured(self._tables(marginals))
 
     def transposed(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """A^T rows, float64 [queries.size]."""
@@ -67,6 +60,19 @@ class Rows:
         _centre(self._axes, values)
         _add_parts(self._plan, found, values)
         return found
+
+    def _tables(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The marginal of each term, one after another."""
+        tables = np.empty(self._cells[-1])
+        _sum_parts(self._plan, marginals, tables)
+        return tables
+
+    def _measured(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The matrices of each term applied to its table."""
+        if self._whole:
+            return tables
+        pieces = np.split(tables, self._cells[1:-1])
+        return np.concatenate([term.applied(piece) for term, piece in zip(self.terms, pieces, strict=True)])
 
     def _parts(self, domain: Domain) -> Parts:
         """Where the marginal of each term lies in those of the queries."""

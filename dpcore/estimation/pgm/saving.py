@@ -6,6 +6,7 @@ import io
 import json
 import math
 import zipfile
+import zlib
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -41,7 +42,9 @@ def load_model(file: BinaryIO) -> GraphicalModel:
     try:
         with zipfile.ZipFile(file) as archive:
             return _model(archive)
-    except (zipfile.BadZipFile, KeyError, EOFError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, ValueError) as error:
+        # zipfile raises RuntimeError for what is encrypted or, a subclass, packed in a way that it does not know, and
+        # ValueError for a place outside the file.
         raise InputError(f"not a model file, or one cut short ({type(error).__name__}); want {FORMAT!r}") from error
 
 
@@ -90,7 +93,7 @@ def _read_header(content: bytes) -> dict[str, Any]:
             "attributes": [(str(one["name"]), int(one["size"])) for one in header["attributes"]],
             "nodes": [(tuple(one["separator"]), tuple(one["residual"]), int(one["parent"])) for one in header["nodes"]],
         }
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise InputError(f"model file: {_HEADER} is not a header of {FORMAT!r} ({type(error).__name__})") from error
 
 
@@ -103,7 +106,7 @@ def _tree(header: dict[str, Any]) -> JunctionTree:
         for node in nodes:
             domain.axes(node)
         return JunctionTree(domain, nodes, parents, separators)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise InputError(f"model file: {error}") from error
 
 

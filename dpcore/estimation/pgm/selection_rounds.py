@@ -29,8 +29,9 @@ class SelectionRound:
     weights: w_r as the score used them, after its rounding, float64 [cliques].
     penalties: In counts, before or after their rounding to 1 / 256, float64 [cliques].
     before: The model that was scored, p_(theta_(t-1)).
-    select_scale: Scale of the exponential or Gumbel noise of the selection, in units of the scores: counts times
-    weight. measurement: Of r_t, by fresh noise.
+    select_scale: Scale of the exponential or Gumbel noise of the selection, in units of the scores: counts
+        times weight.
+    measurement: Of r_t, by fresh noise.
     """
 
     candidates: Marginals

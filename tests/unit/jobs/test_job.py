@@ -116,3 +116,12 @@ def test_a_promise_without_a_budget_in_floats_is_a_config_error(
     says = r"privacy\.epsilon is .* and privacy\.delta is .*; want a delta of 0 or at least 1e-300, and an epsilon"
     with pytest.raises(ConfigError, match=says):
         job(tmp_path, {**TABLE, "mechanism": {"name": name}}, privacy=privacy)
+
+
+def test_rows_of_a_mechanism_without_a_model_are_refused(tmp_path: Path) -> None:
+    rows, hdmm = {"synthetic_rows": 5}, {"name": "hdmm", "reconstruction": "least_squares"}
+    with pytest.raises(
+        ConfigError, match="output.synthetic_rows is 5, but mechanism hdmm gives answers without a model"
+    ):
+        job(tmp_path, {**TABLE, "mechanism": hdmm}, output=rows)
+    assert job(tmp_path, {**TABLE, "mechanism": {**hdmm, "reconstruction": "graphical"}}, output=rows)

@@ -346,6 +346,8 @@ def test_the_plan_tells_the_start_and_the_most_rounds() -> None:
 
 BAD: Sequence[tuple[dict[str, Any], str]] = [
     ({"max_model_mb": 0.0}, "mechanism.max_model_mb 0.0, .* want all above 0"),
+    ({"max_model_mb": np.inf}, "mechanism.max_model_mb inf"),
+    ({"growth": np.inf}, "mechanism.growth inf"),
     ({"rounds_per_attribute": 0}, "rounds_per_attribute 0; want"),
     ({"growth": 1.0}, "mechanism.growth 1.0, .* want growth > 1"),
     ({"patience": 0.0}, "patience 0.0; want"),

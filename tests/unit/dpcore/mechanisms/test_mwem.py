@@ -214,6 +214,12 @@ def test_only_the_rounds_keep_to_the_newest_measurement(monkeypatch: pytest.Monk
     assert followed == [1, 1, 1, 3]
 
 
+def test_only_ratios_of_weights_matter_however_large() -> None:
+    heavy = explicit(DOMAIN, {("a", "b"): 1e20, ("b", "c"): 2e20})
+    released = Mwem(rounds=2).run(private_statistics(TABLE, NO_NOISE), heavy, generator=np.random.default_rng(0))
+    assert np.isfinite(released.answers.values).all()
+
+
 BAD = [
     ({"rounds": 0}, "mechanism.rounds 0"),
     ({"passes": 0}, "passes 0"),

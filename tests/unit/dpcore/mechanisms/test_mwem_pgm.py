@@ -189,3 +189,9 @@ def test_conjunctions_are_refused() -> None:
     queries = conjunctive(Conjunctions(view, np.array([[0]]), np.array([[False]])))
     with pytest.raises(ConfigError, match="mwem_pgm answers marginals"):
         MwemPgm().plan(private_statistics(TABLE, NO_NOISE).terms, queries)
+
+
+def test_only_ratios_of_weights_matter_however_large() -> None:
+    heavy = explicit(DOMAIN, {("a", "b"): 1e20, ("c", "d"): 2e20})
+    released = MwemPgm(rounds=2).run(private_statistics(TABLE, NO_NOISE), heavy, generator=np.random.default_rng(0))
+    assert np.isfinite(released.answers.values).all()

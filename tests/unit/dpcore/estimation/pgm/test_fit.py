@@ -314,3 +314,9 @@ def test_attributes_of_one_value() -> None:
 def test_no_measurement_is_refused() -> None:
     with pytest.raises(ValueError, match="no measurements; want"):
         fit_model(DOMAIN, [], TOTAL)
+
+
+@pytest.mark.parametrize("total", [0.0, -1.0, math.nan, math.inf])
+def test_a_total_that_no_model_has_is_refused(total: float) -> None:
+    with pytest.raises(ValueError, match="total"):
+        fit_model(DOMAIN, ONE_WAY, total)

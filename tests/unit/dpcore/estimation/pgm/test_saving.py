@@ -81,6 +81,8 @@ WRONG: dict[str, tuple[Callable[[], io.BytesIO], str]] = {
     "a header of a list": (lambda: changed("model.json", lambda _: b"[]"), "not a header"),
     "another version": (lambda: header(version=2), "want .*, 1\\)"),
     "another format": (lambda: header(format="zip"), "format and version"),
+    "a total beyond doubles": (lambda: header(total=10**400), "not a header"),
+    "a header too deep": (lambda: changed("model.json", lambda _: b"[" * 200_000), "RecursionError"),
     "a total below 0": (lambda: header(total=-1.0), "total is -1.0"),
     "an infinite total": (lambda: header(total=float("inf")), "total is inf"),
     "a total of text": (lambda: header(total="many"), "not a header"),

@@ -17,6 +17,8 @@ def frozen(values: Any, kind: type[np.generic]) -> NDArray[Any]:
         owner = _owner(values)
         if type(owner) is bytes and values.flags.c_contiguous and values.nbytes == len(owner):
             return np.frombuffer(owner, dtype=kind).reshape(values.shape)
+        if values.flags.c_contiguous:  # Its bytes are the only copy.
+            return np.frombuffer(values.tobytes(), dtype=kind).reshape(values.shape)
     array = np.array(values, dtype=kind, order="C", subok=False)
     return np.frombuffer(array.tobytes(), dtype=kind).reshape(array.shape) if array.size else array
 

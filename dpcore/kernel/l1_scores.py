@@ -28,6 +28,7 @@ _LARGEST = float(2**44)
 _LARGEST_ANSWER: Final = float(1 << 52)  # An expected integer answer; GRID times it stays within 64 bits.
 _LINEAR_WEIGHTS: Final = 1 << 40  # Steps of the largest weight of a LinearL1Error.
 _LINEAR_STEPS: Final = 1 << 16  # At least so many steps of a LinearL1Error does one row move it.
+_PIECE: Final = 1 << 16  # Numbers that are put on the grid at once.
 
 
 @final
@@ -50,7 +51,8 @@ class L1Error:
         for name in ("estimate", "weights", "penalties"):
             values = frozen(getattr(self, name), np.float64)
             object.__setattr__(self, name, values)
-            if not np.isfinite(values).all() or (np.abs(values) > _LARGEST).any():
+            # A NaN among them is the smallest and the largest.
+            if values.size and not (values.min() >= -_LARGEST and values.max() <= _LARGEST):
                 raise ValueError(f"{name} of a score holds a number that is not finite or above 2^44 in size")
         if (self.weights <= 0).any():
             raise ValueError("a score weight is not positive; want > 0")
@@ -75,10 +77,11 @@ class L1Error:
 
     def distances(self, candidates: Marginals, tables: Tables) -> NDArray[np.int64]:
         """L1 distance of each exact table to its estimate, in steps of 1 / GRID counts. SENSITIVE."""
-        estimate, starts = _on_grid(self.estimate), _starts(candidates.sizes)
+        starts = _starts(candidates.sizes)
         distances = np.zeros(len(candidates.cliques), dtype=np.int64)
         for place, table in tables:
-            distances[place] = np.abs(GRID * table - estimate[starts[place] : starts[place + 1]]).sum()
+            estimate = _on_grid(self.estimate[starts[place] : starts[place + 1]])
+            distances[place] = np.abs(GRID * table - estimate).sum()
         return distances
 
     def exact_scores(self, candidates: Candidates, tables: Tables) -> list[int]:
@@ -207,7 +210,7 @@ class LinearL1Error:
 def digest_of(*arrays: NDArray[np.generic]) -> str:
     content = hashlib.sha256()
     for array in arrays:
-        content.update(np.ascontiguousarray(array).tobytes())
+        content.update(np.ascontiguousarray(array).data)
     return content.hexdigest()
 
 
@@ -233,4 +236,8 @@ def _starts(sizes: Iterable[int]) -> NDArray[np.int64]:
 
 
 def _on_grid(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    return np.rint(values * GRID).astype(np.int64)
+    """GRID times the values of a vector, rounded: piece by piece, because vectors may be as long as memory allows."""
+    steps = np.empty(values.size, dtype=np.int64)
+    for begin in range(0, values.size, _PIECE):
+        steps[begin : begin + _PIECE] = np.rint(values[begin : begin + _PIECE] * GRID)
+    return steps

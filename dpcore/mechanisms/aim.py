@@ -13,6 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
+from dpcore.estimation.pgm.error_round import ErrorRound
 from dpcore.estimation.pgm.expected_error import expected_errors
 from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
 from dpcore.estimation.pgm.junction_tree import JunctionTree
@@ -22,11 +23,13 @@ from dpcore.estimation.pgm.triangulation import Triangulation
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_part
+from dpcore.mechanisms.aim_batch import bought_together, design_of
 from dpcore.mechanisms.aim_budget import Annealing, split_by_size
 from dpcore.mechanisms.aim_candidates import Candidates, candidates_of, one_way, parted, within
 from dpcore.mechanisms.aim_rounds import KEPT_CELLS, Rounds
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import CELLS_IN_MB, LARGEST_PENALTY, rows_of
+from dpcore.queries import Marginals
 from dpcore.workload import Workload
 
 _BYTES: Final = 8
@@ -39,13 +42,19 @@ _Vector = NDArray[np.float64]
 @final
 @dataclass(frozen=True)
 class Aim:
-    """Selects the marginal whose measurement promises most for the workload, measures it, fits a model, and repeats.
+    """Measures the marginals that noisy errors call for, then, round by round, those that promise most.
+
+    Of a workload of marginals a batch comes first: noisy errors of all pairs and triples, asked once, choose marginals
+    that are measured together (``one_shot``). Rounds as printed spend the rest: each selects the marginal whose
+    measurement promises most, measures it and fits the model anew.
 
     max_model_mb: MAX-SIZE, the largest junction tree in MiB; a round may use the part of it that its share of the
         budget, and what was spent before, allow.
-    rounds_per_attribute: Rounds are planned as if there were so many for each attribute (T = 16 d); annealing makes
-        them fewer.
-    select_share: Part of a round that selects, 1 - alpha.
+    batch_share: Part of what one-way marginals leave that goes into the batch; without one all is spent in rounds, as
+        printed. A round then gets the share that a marginal of the batch got.
+    rounds_per_attribute: Rounds without a batch are planned as if there were so many for each attribute (T = 16 d);
+        annealing makes them fewer. There are never more.
+    select_share: Part of a round that selects, 1 - alpha, and of the batch that goes into errors.
     growth: Factor of a round's share when its measurement moved the model by less than ``patience`` times the error
         that it was expected to leave,
     patience: which is 1, with a growth of 4, as printed.
@@ -53,7 +62,7 @@ class Aim:
     start_error: They are measured once more where their expected absolute error is above this fraction of the rows,
     most_start_share: for at most this share in all. Where they are not,
     workload_error: and all marginals of the workload, measured at once, have expected noise below this fraction of the
-        rows, they are measured for that share before the rounds.
+        rows, they are measured for that share before the rounds, in place of a batch.
     penalty: What a measurement is expected to leave of a marginal's error: "expected", by the fit, or all the "noise",
         as printed.
 
@@ -61,38 +70,44 @@ class Aim:
     (``aim_rounds``); ``Release`` says how to ask for more.
 
     Source: McKenna (2022), Algorithms 6 to 8. Where this differs, DECISIONS has the measurements: penalised fits, the
-    penalty, and one-way marginals that share their budget by size and get more of it where rows are few.
+    penalty, the batch, and one-way marginals that share their budget by size and get more of it where rows are few.
     """
 
     max_model_mb: float = 16.0
+    batch_share: float = 0.6
     rounds_per_attribute: int = 16
-    select_share: float = 0.1
+    select_share: float = 0.2
     growth: float = 2.0
     patience: float = 0.25
     start_share: float = 0.06
     start_error: float = 0.03
-    most_start_share: float = 0.5
+    most_start_share: float = 0.4
     workload_error: float = 0.1
     penalty: _Penalty = "expected"
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         self._check()
         candidates = candidates_of(workload, terms)
-        annealing = self._planned(candidates)
         single = one_way(candidates)
         starts = _split(single, Fraction(self.start_share))
         noise = [_only(single, place).value_stddev(terms, part) or 0.0 for place, part in enumerate(starts)]
-        rounds = self._rounds(candidates)
+        steps = [Step("measure one-way marginals", self.start_share, len(starts), max(noise))]
+        left, rounds = 1 - Fraction(self.start_share), self._rounds(candidates)
+        if self._has_batch(workload):
+            batch = left * Fraction(self.batch_share)
+            errors = batch * Fraction(self.select_share)
+            orders = [group for group in design_of(workload).by_order if group]
+            steps.append(Step("measure errors of pairs and triples", float(errors), len(orders)))
+            steps.append(Step("measure the marginals that they call for", float(batch - errors), 1))
+            left -= batch
+        annealing = self._planned(candidates, left)
         measured = candidates.value_stddev(terms, annealing.measure)
-        steps = (
-            Step("measure one-way marginals", self.start_share, len(starts), max(noise)),
-            Step("select", float(annealing.select * rounds), rounds),
-            Step("measure", float(annealing.measure * rounds), rounds, measured),
-        )
+        steps.append(Step("select", float(annealing.select * rounds), rounds))
+        steps.append(Step("measure", float(annealing.measure * rounds), rounds, measured))
         models = int(4 * _BYTES * self.max_model_mb * CELLS_IN_MB) + 2 * _BYTES * KEPT_CELLS
         memory = models + 5 * _BYTES * (candidates.cells + workload.queries.size)
         notes = ("fewer rounds than planned: a round's budget grows whenever measurements teach little",)
-        return Plan(steps, rounds, memory, None, notes)
+        return Plan(tuple(steps), rounds, memory, None, notes)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
@@ -100,10 +115,10 @@ class Aim:
         self.plan(private.terms, workload)
         candidates = candidates_of(workload, private.terms)
         private.expect(candidates.queries)
-        measured, fit = self._start(private, candidates)
-        annealing = self._planned(candidates)
+        start = self._start(private, workload, candidates)
+        measured, fit, annealing = list(start.measured), start.fit, start.annealing
         structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
-        rounds = Rounds(private.terms, candidates, measured, self._rounds(candidates) + 1)
+        rounds = Rounds(private.terms, candidates, start.together, start.told, self._rounds(candidates) + 1)
         while private.remaining_share > _CRUMB and not rounds.are_over:
             annealing = annealing.limited(private.remaining_share)
             allowed = self._allowed(candidates, structure, 1 - private.remaining_share + annealing.round)
@@ -113,29 +128,42 @@ class Aim:
             chosen = private.select(allowed.queries, score, annealing.select)  # SELECT
             measured.append(private.measure(allowed.strategy(chosen), annealing.measure))  # MEASURE
             rounds.add(allowed, score, annealing.select, chosen, measured[-1], fit)
-            before, fit = fit, self._fitted(private.terms, candidates, measured, fit)  # ESTIMATE
+            fit = self._fitted(private.terms, candidates, measured, fit.released())  # ESTIMATE
             structure = structure.with_clique(allowed.cliques[chosen])
-            if _distance(before, fit, _only(allowed, chosen)) <= self.patience * left[chosen]:
+            moved = np.abs(_only(allowed, chosen).answers(fit) - _part(allowed, estimate, chosen)).sum()
+            if moved <= self.patience * left[chosen]:
                 annealing = annealing.grown()
             progress(round(_TICKS * (1 - private.remaining_share)), _TICKS)
-        fit = self._fitted(private.terms, candidates, measured, fit, polish=True)
+        fit = self._fitted(private.terms, candidates, measured, fit.released(), polish=True)
         return rounds.release(workload, fit.model, measured)
 
-    def _start(self, private: PrivateStatistics, candidates: Candidates) -> tuple[list[Measurement], GraphicalFit]:
-        """One-way marginals (Algorithm 7), once more where rows are few; the whole workload where its cells are few."""
+    def _start(self, private: PrivateStatistics, workload: Workload, candidates: Candidates) -> _Start:
+        """One-way marginals (Algorithm 7), once more where rows are few; then the whole workload where its cells are
+        few, or else a batch of marginals.
+        """
         first, most = Fraction(self.start_share), Fraction(self.most_start_share)
         single, asked = one_way(candidates), candidates.only(candidates.asked)
         measured = _bought(private, single, first)
         fit = self._fitted(private.terms, candidates, measured)
         error = _mean_error(private.terms, single, fit, first, "expected")
         more = min(most, first * Fraction(error / self.start_error) ** 2) - first
+        annealing = self._planned(candidates, private.remaining_share)
         if more > _CRUMB:
             measured += _bought(private, single, more)
-            return measured, self._fitted(private.terms, candidates, measured)
-        if most > first and self._is_cheap(private.terms, asked, fit, most - first):
+            fit = self._fitted(private.terms, candidates, measured)
+        elif most > first and self._is_cheap(private.terms, asked, fit, most - first):
             measured += _bought(private, asked, most - first)
-            return measured, self._fitted(private.terms, candidates, measured, learns=True)
-        return measured, fit
+            learnt = self._fitted(private.terms, candidates, measured, learns=True)
+            return _Start(measured, learnt, annealing, (len(single.cliques), len(measured)))
+        if not self._has_batch(workload):
+            return _Start(measured, fit, annealing, (0, len(single.cliques)))
+        budget = private.remaining_share * Fraction(self.batch_share)
+        errors, capacity = budget * Fraction(self.select_share), float(self.batch_share) * self.max_model_mb
+        batch = bought_together(private, workload, measured, fit, budget, errors, capacity)
+        together = (len(measured), len(measured) + len(batch.measured))
+        measured += batch.measured
+        annealing = Annealing.planned(batch.typical, 1, Fraction(self.select_share), Fraction(self.growth))
+        return _Start(measured, self._fitted(private.terms, candidates, measured), annealing, together, batch.told)
 
     def _is_cheap(self, terms: Terms, asked: Candidates, fit: GraphicalFit, share: Fraction) -> bool:
         """Whether the whole workload fits a model and can be measured at once with little noise for its rows."""
@@ -145,8 +173,10 @@ class Aim:
             return False
         return _mean_error(terms, asked, fit, share, "noise") <= self.workload_error
 
-    def _planned(self, candidates: Candidates) -> Annealing:
-        share = 1 - Fraction(self.start_share)
+    def _has_batch(self, workload: Workload) -> bool:
+        return self.batch_share > 0 and isinstance(workload.queries, Marginals)
+
+    def _planned(self, candidates: Candidates, share: Fraction) -> Annealing:
         rounds = self._rounds(candidates)
         return Annealing.planned(share, rounds, Fraction(self.select_share), Fraction(self.growth))
 
@@ -176,7 +206,7 @@ class Aim:
         """A fit; where the whole workload was measured at once, no matter how it looks, the prior is learnt from it."""
         total = rows_of(terms, candidates.full, measured)
         spread = None if learns or (warm is not None and warm.learns) else LARGEST_SPREAD
-        fitting = Fitting(spread, tolerance=1e-3 if polish else 1e-2, iterations=1000 if polish else 300)
+        fitting = Fitting(spread, tolerance=1e-3 if polish else 1e-2, iterations=2000 if polish else 300)
         return fit_model(candidates.domain, measured, total, fitting, warm)
 
     def _check(self) -> None:
@@ -189,11 +219,26 @@ class Aim:
             )
         if not self.workload_error >= 0:
             raise ConfigError(f"mechanism.workload_error is {self.workload_error}; want >= 0")
-        if not 0 < self.select_share < 1:
-            raise ConfigError(f"mechanism.select_share is {self.select_share}; want 0 < select_share < 1")
+        if not (0 < self.select_share < 1 and 0 <= self.batch_share < 1):
+            asked = f"mechanism.select_share {self.select_share}, batch_share {self.batch_share}"
+            raise ConfigError(f"{asked}; want 0 < select_share < 1, 0 <= batch_share < 1")
         if not (0 < self.start_share <= self.most_start_share < 1 and self.start_error > 0):
             asked = f"mechanism.start_share {self.start_share}, most_start_share {self.most_start_share}"
             raise ConfigError(f"{asked}, start_error {self.start_error}; want 0 < start <= most < 1 and an error > 0")
+
+
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """What there is before the first round.
+
+    annealing: Of the first round. together, told: As of ``Rounds``.
+    """
+
+    measured: Sequence[Measurement]
+    fit: GraphicalFit
+    annealing: Annealing
+    together: tuple[int, int]
+    told: tuple[ErrorRound, ...] = ()
 
 
 def _split(candidates: Candidates, share: Fraction) -> tuple[Fraction, ...]:
@@ -228,6 +273,7 @@ def _mean_error(terms: Terms, wanted: Candidates, fit: GraphicalFit, share: Frac
     return float(np.mean(found))
 
 
-def _distance(one: GraphicalFit, other: GraphicalFit, candidate: Candidates) -> float:
-    """L1 distance of two models' answers, in counts."""
-    return float(np.abs(candidate.answers(one) - candidate.answers(other)).sum())
+def _part(candidates: Candidates, values: _Vector, place: int) -> _Vector:
+    """The values of one candidate's answers."""
+    begin = int(candidates.sizes[:place].sum())
+    return values[begin : begin + int(candidates.sizes[place])]

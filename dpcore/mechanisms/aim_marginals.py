@@ -77,7 +77,9 @@ class MarginalCandidates:
         return int(self.sizes.sum())
 
     def answers(self, fit: GraphicalFit) -> NDArray[np.float64]:
-        return np.asarray(fit.total * fit.calibrated.vector(self.cliques))
+        answers = fit.calibrated.vector(self.cliques)
+        answers *= fit.total
+        return answers
 
     def score(self, estimate: NDArray[np.float64], penalties: NDArray[np.float64]) -> L1Error:
         return L1Error(estimate, self.weights, penalties)

@@ -10,6 +10,8 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore.estimation.pgm.bounds import Round
+from dpcore.estimation.pgm.error_round import ErrorRound
 from dpcore.estimation.pgm.fit import GraphicalFit
 from dpcore.estimation.pgm.intervals import answers_with_intervals
 from dpcore.estimation.pgm.model import GraphicalModel
@@ -17,7 +19,7 @@ from dpcore.estimation.pgm.selection_rounds import SelectionRound
 from dpcore.kernel.scores import GRID, L1Error, LinearL1Error
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement
-from dpcore.mechanisms.aim_candidates import Candidates, one_way
+from dpcore.mechanisms.aim_candidates import Candidates
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.totals import public_total
 from dpcore.queries import Marginals
@@ -25,6 +27,7 @@ from dpcore.uncertainty import CONFIDENCE, of_model
 from dpcore.workload import Workload
 
 KEPT_CELLS: Final = 1 << 21  # Of the models of all kept rounds: 16 MiB.
+_MOST_TOLD: Final = 2  # Before the first round: the errors of pairs, and of triples.
 
 
 @final
@@ -48,22 +51,32 @@ class Rounds:
     the others: bounds then rest on fewer rounds, and hold all the same, since every round has its part of the tail
     whether it is kept or not. Of products nothing is recorded.
 
-    candidates: Of the whole run. start: The measurements before the first round.
+    candidates: Of the whole run.
+    together: Places of measurements before the first round that were settled together: (first, after the last).
+    told: What noisy errors before the first round prove.
     horizon: Most rounds that the run may make, settled before it.
     """
 
-    def __init__(self, terms: Terms, candidates: Candidates, start: Sequence[Measurement], horizon: int) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        candidates: Candidates,
+        together: tuple[int, int],
+        told: Sequence[ErrorRound],
+        horizon: int,
+    ) -> None:
         self._terms = terms
         self._places = {clique: place for place, clique in enumerate(candidates.cliques)}
-        self._horizon = horizon
+        self._most = horizon
+        self._told = tuple(told)
+        self._horizon = horizon + _MOST_TOLD
         self._done = 0
         self._kept: list[_Kept] = []
-        first = len(one_way(candidates).cliques)
-        self._batch = (first, len(start)) if len(start) > first else (0, first)
+        self._batch = together
 
     @property
     def are_over(self) -> bool:
-        return self._done >= self._horizon
+        return self._done >= self._most
 
     def add(
         self,
@@ -90,14 +103,15 @@ class Rounds:
         queries = workload.queries
         if not isinstance(queries, Marginals):
             return Release(workload, of_model(model.answer(queries)), model, tuple(measured))
-        rounds = tuple(kept.round for kept in self._kept)
+        rounds: tuple[Round, ...] = (*self._told, *(kept.round for kept in self._kept))
         rows = public_total(self._terms)
         exact = None if rows is None else round(rows)
         answers = answers_with_intervals(
             model, measured, rounds, queries, CONFIDENCE, horizon=self._horizon, rows=exact, batch=self._batch
         )
-        rounds = tuple(map(_bare, rounds))
-        return Release(workload, answers, model, tuple(measured), rounds, self._horizon, self._batch)
+        rounds = (*self._told, *(_bare(kept.round) for kept in self._kept))
+        bare = replace(model)  # Without what it kept for these answers.
+        return Release(workload, answers, bare, tuple(measured), rounds, self._horizon, self._batch)
 
     def _errors(self, one: SelectionRound, rows: float) -> NDArray[np.float64]:
         """Those that the intervals will use, about; twice the rows where nothing is known."""

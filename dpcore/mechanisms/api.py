@@ -9,7 +9,7 @@ from typing import Protocol
 from numpy.random import Generator
 
 from dpcore.estimation.model import Model
-from dpcore.estimation.pgm.selection_rounds import SelectionRound
+from dpcore.estimation.pgm.bounds import Round
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
 from dpcore.kernel.terms import Terms
@@ -81,7 +81,7 @@ class Release:
     answers: Answers
     model: Model | None
     measurements: tuple[Measurement, ...]
-    rounds: tuple[SelectionRound, ...] = ()
+    rounds: tuple[Round, ...] = ()
     horizon: int | None = None
     batch: tuple[int, int] | None = None
 

@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from itertools import combinations
 from typing import Final, Literal, final
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
-from dpcore.domain import Clique
 from dpcore.errors import ConfigError
-from dpcore.estimation.pgm.expected_error import expected_errors
 from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
-from dpcore.estimation.pgm.triangulation import Triangulation
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.terms import Terms
-from dpcore.measurement import Measurement, Noise, NoisyErrors
-from dpcore.mechanisms.aim_budget import split_by_size
+from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import (
     CELLS_IN_MB,
     COPIES,
     check_model_size,
     check_shares,
-    clique_weights,
-    modelled,
     rows_of,
     stddev_of,
     table_marginals,
     uniform_note,
 )
-from dpcore.queries import Marginals
-from dpcore.strategies.clique_selection import NoisyDependence, Purse, choose_cliques
+from dpcore.mechanisms.one_shot import Design, called_for, expected, noisy_errors
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
-_LARGEST_CELLS: Final = 1 << 26  # Of all candidates together: half a gibibyte for each vector over them.
-_LARGEST_NOISE: Final = (0.3, 0.05)  # Of the rows, in errors of pairs and triples: with more, chance would choose.
 _TICKS: Final = 1000
 
 
@@ -94,21 +82,21 @@ class CliqueTree:
         design = self._design(workload)
         private.expect(design.queries.only([*design.one_way, *design.candidates]))
         measured, fit = self._start(private, design)
-        errors = self._errors(private, design, fit)
+        errors = noisy_errors(private, design, fit, Fraction(self.errors_share))
         progress(_told(private), _TICKS)
         budget = private.remaining_share
-        chosen = self._chosen(private.terms, design, measured, fit, errors, budget)  # SELECT
+        chosen = called_for(private.terms, design, measured, fit, errors, budget, self.max_model_mb)  # SELECT
         measured += [private.measure(queries, share) for queries, share in chosen]  # MEASURE
         model = self._fitted(private.terms, design, measured, polish=True).model  # ESTIMATE
         progress(_TICKS, _TICKS)
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
 
-    def _start(self, private: PrivateStatistics, design: _Design) -> tuple[list[Measurement], GraphicalFit]:
+    def _start(self, private: PrivateStatistics, design: Design) -> tuple[list[Measurement], GraphicalFit]:
         """One-way marginals, once more where rows are few for their noise."""
         first = Fraction(self.start_share)
         measured = [private.measure(design.marginal(clique), share) for clique, share in design.starts(first)]
         fit = self._fitted(private.terms, design, measured)
-        errors = [_expected(fit, clique, one.stddev) for clique, one in zip(design.one_way, measured, strict=True)]
+        errors = [expected(fit, clique, one.stddev) for clique, one in zip(design.one_way, measured, strict=True)]
         wanted = first * Fraction(float(np.mean(errors)) / (fit.total * self.start_error)) ** 2
         more = min(Fraction(self.most_start_share), wanted) - first
         if more > 0:
@@ -116,59 +104,15 @@ class CliqueTree:
             fit = self._fitted(private.terms, design, measured)
         return measured, fit
 
-    def _errors(self, private: PrivateStatistics, design: _Design, fit: GraphicalFit) -> list[NoisyErrors]:
-        """Noisy distances of candidates to independence, as long as they are more than noise."""
-        parts = [design.queries.only(group) for group in design.by_order if group]
-        share = Fraction(self.errors_share) / max(1, len(parts))
-        found: list[NoisyErrors] = []
-        for queries, limit in zip(parts, _LARGEST_NOISE, strict=False):
-            if private.terms.errors_scale(queries, share) > limit * fit.total:
-                break
-            estimate = fit.total * fit.calibrated.vector(queries.cliques)
-            found.append(private.measure_errors(queries, estimate, share))
-        return found
-
-    def _chosen(
-        self,
-        terms: Terms,
-        design: _Design,
-        measured: Sequence[Measurement],
-        fit: GraphicalFit,
-        errors: Sequence[NoisyErrors],
-        budget: Fraction,
-    ) -> list[tuple[Marginals, Fraction]]:
-        """What to measure for a share of the budget, with parts of that share."""
-        cliques = [*design.one_way, *(clique for part in errors for clique in part.queries.cliques)]
-        before = _precisions(cliques, measured)
-        alone = len(design.one_way)
-        first = [
-            _expected(fit, clique, precision**-0.5)
-            for clique, precision in zip(cliques[:alone], before[:alone].tolist(), strict=True)
-        ]
-        dependence = NoisyDependence(
-            cliques,
-            np.concatenate([first, *(part.values for part in errors)]),
-            np.concatenate([np.zeros(alone), *(np.full(len(part.values), part.stddev) for part in errors)]),
-            design.queries.cliques,
-            clique_weights(design.workload, design.queries),
-        )
-        power = 1.0 if terms.noise is Noise.LAPLACE else 0.5
-        unit = terms.measure_scale(design.marginal(cliques[0]), budget)
-        purse = Purse(unit, power, design.sizes(cliques), before, _left(fit, cliques))
-        structure = Triangulation.of(design.queries.domain, [])
-        chosen = choose_cliques(dependence, purse, structure, self.max_model_mb * CELLS_IN_MB)
-        pairs = [(cliques[one.place], budget * one.share) for one in chosen] or design.starts(budget)
-        return [(design.marginal(clique), share) for clique, share in pairs]
-
     def _fitted(
-        self, terms: Terms, design: _Design, measured: Sequence[Measurement], polish: bool = False
+        self, terms: Terms, design: Design, measured: Sequence[Measurement], polish: bool = False
     ) -> GraphicalFit:
         tolerance, iterations = (1e-3, 1000) if polish else (1e-2, 300)
         fitting = Fitting(spread=1 / self.strength, tolerance=tolerance, iterations=iterations)
         domain = design.queries.domain
         return fit_model(domain, measured, rows_of(terms, domain, measured), fitting)
 
-    def _design(self, workload: Workload) -> _Design:
+    def _design(self, workload: Workload) -> Design:
         """What may be asked, from public facts alone. Raises ConfigError for settings without a meaning."""
         check_model_size(self.max_model_mb)
         check_shares([("most_start_share", self.most_start_share), ("errors_share", self.errors_share)])
@@ -178,75 +122,7 @@ class CliqueTree:
         if self.order not in (2, 3) or not (self.start_error > 0 and self.strength > 0):
             asked = f"mechanism.order {self.order}, start_error {self.start_error:g}, strength {self.strength:g}"
             raise ConfigError(f"{asked}; want order 2 or 3, start_error > 0, strength > 0")
-        return _Design(table_marginals(workload, "clique_tree"), workload, self.order)
-
-
-@dataclass(frozen=True)
-class _Design:
-    """queries: The marginals of the workload. order: Of the largest candidates."""
-
-    queries: Marginals
-    workload: Workload
-    order: int
-
-    @cached_property
-    def one_way(self) -> tuple[Clique, ...]:
-        return tuple((name,) for name in modelled(self.queries))
-
-    @cached_property
-    def by_order(self) -> tuple[tuple[Clique, ...], ...]:
-        """Candidates of two attributes, of three and so on: small ones as long as all of them fit in memory."""
-        orders = range(2, self.order + 1)
-        found = [dict.fromkeys(c for clique in self.queries.cliques for c in combinations(clique, k)) for k in orders]
-        every = [clique for group in found for clique in group]
-        sizes = np.array(
-            [min(self.queries.domain.size(clique), 2 * _LARGEST_CELLS) for clique in every], dtype=np.int64
-        )
-        order = np.argsort(sizes, kind="stable")
-        kept = {every[place] for place in order[np.cumsum(sizes[order]) <= _LARGEST_CELLS].tolist()}
-        return tuple(tuple(clique for clique in group if clique in kept) for group in found)
-
-    @cached_property
-    def candidates(self) -> tuple[Clique, ...]:
-        return tuple(clique for group in self.by_order for clique in group)
-
-    @property
-    def cells(self) -> int:
-        return int(self.sizes([*self.one_way, *self.candidates]).sum())
-
-    def starts(self, share: Fraction) -> list[tuple[Clique, Fraction]]:
-        """The one-way marginals with their parts of a share."""
-        shares = split_by_size(self.sizes(self.one_way), np.ones(len(self.one_way)), share)
-        return list(zip(self.one_way, shares, strict=True))
-
-    def marginal(self, clique: Clique) -> Marginals:
-        return self.queries.only([clique])
-
-    def sizes(self, cliques: Sequence[Clique]) -> NDArray[np.int64]:
-        return np.array([self.queries.domain.size(clique) for clique in cliques], dtype=np.int64)
-
-
-def _precisions(cliques: Sequence[Clique], measured: Sequence[Measurement]) -> NDArray[np.float64]:
-    """1 / sigma^2 of all that was measured of each clique itself, float64 [cliques]."""
-    place = {clique: index for index, clique in enumerate(cliques)}
-    found = np.zeros(len(cliques))
-    for measurement in measured:
-        assert isinstance(measurement.queries, Marginals)
-        found[place[measurement.queries.cliques[0]]] += measurement.stddev**-2
-    return found
-
-
-def _expected(fit: GraphicalFit, clique: Clique, stddev: float) -> float:
-    """Expected L1 error of a marginal that is measured with this noise."""
-    return float(expected_errors(fit.total * fit.calibrated.vector([clique]), stddev).sum())
-
-
-def _left(fit: GraphicalFit, cliques: Sequence[Clique]) -> Callable[[int, NDArray[np.float64]], NDArray[np.float64]]:
-    def left(place: int, stddevs: NDArray[np.float64]) -> NDArray[np.float64]:
-        counts = fit.total * fit.calibrated.vector([cliques[place]])
-        return np.array([expected_errors(counts, stddev).sum() for stddev in stddevs.tolist()])
-
-    return left
+        return Design(table_marginals(workload, "clique_tree"), workload, self.order)
 
 
 def _told(private: PrivateStatistics) -> int:

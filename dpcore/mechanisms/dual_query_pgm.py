@@ -26,14 +26,14 @@ from dpcore.kernel.terms import Terms
 from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, silent
-from dpcore.mechanisms.dual_loop import Opened, OracleName
+from dpcore.mechanisms.dual_loop import Opened, OracleName, log_weights
 from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.mechanisms.graphical import CELLS_IN_MB, COPIES, check_model_size, uniform_note
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
-LARGEST_TERMS: Final = 1 << 25  # Exponentials of a likelihood: queries times rounds.
+LARGEST_TERMS: Final = 1 << 25  # Of a likelihood: rounds times the queries that records satisfied.
 
 
 @final
@@ -46,11 +46,11 @@ class DualQueryPgm:
 
     max_model_mb: Largest junction tree, in MiB; it holds every marginal of the workload.
     strength: Weight of the prior that attributes are independent: the likelihood alone follows chance in the draws.
-    iterations: Most steps of the fit.
+    iterations: Most calls of the marginal oracle; a fit ends before where 50 of them gain next to nothing.
 
     Source: thesis of McKenna (2022), section 4.5. Beyond it there are the prior, noisy one-way marginals in the
-    likelihood where they are bought, and of many queries only the last rounds, which tell most: a draw of round t tells
-    about counts by the square of its slope, eta (t - 1).
+    likelihood where they are bought, and where very many queries are satisfied only the last rounds, which tell most: a
+    draw of round t tells about counts by the square of its slope, eta (t - 1).
     """
 
     eta: float | None = None
@@ -63,12 +63,13 @@ class DualQueryPgm:
     node_limit: int = 0
     max_model_mb: float = 80.0
     strength: float = 0.2
-    iterations: int = 300
+    iterations: int = 1000
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         queries, tree = self._model(workload)
         plan = self._dual_query.plan(terms, workload)
-        kept = 24 * min(LARGEST_TERMS, plan.rounds * queries.size)
+        satisfied = min(queries.size, plan.rounds * len(queries.cliques))
+        kept = 16 * min(LARGEST_TERMS, plan.rounds * satisfied) + 128 * queries.size
         memory = plan.memory_bytes + kept + COPIES * 8 * tree.cells
         notes = (*plan.notes[:1], *plan.notes[3:], *uniform_note(queries))
         return replace(plan, memory_bytes=memory, notes=notes)
@@ -77,14 +78,16 @@ class DualQueryPgm:
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
-        queries, tree = self._model(workload)
-        rounds: deque[Draws] = deque(maxlen=max(1, LARGEST_TERMS // queries.size))
+        _, tree = self._model(workload)
+        rounds: deque[Draws] = deque()
 
         def keep(slope: Fraction, tilt: Tilt, drawn: NDArray[np.int64]) -> None:
-            rounds.append(Draws(float(slope), tilt, drawn))
+            rounds.append(Draws.of(float(slope), tilt.step, tilt.done, tilt.hits, drawn))
+            while len(rounds) > 1 and len(rounds) * rounds[-1].satisfied.size > LARGEST_TERMS:
+                rounds.popleft()
 
         _, opened = self._dual_query.play(private, workload, generator, progress, keep)
-        model = self._fitted(queries, tree, list(rounds), opened)  # ESTIMATE
+        model = self._fitted(workload, tree, rounds, opened)  # ESTIMATE
         return Release(workload, of_model(model.answer(workload.queries)), model, opened.measured)
 
     @property
@@ -101,10 +104,11 @@ class DualQueryPgm:
         )
 
     def _fitted(
-        self, queries: Marginals, tree: JunctionTree, rounds: Sequence[Draws], opened: Opened
+        self, workload: Workload, tree: JunctionTree, rounds: Sequence[Draws], opened: Opened
     ) -> GraphicalModel:
-        total = float(opened.total)
-        losses: list[Loss] = [SampleLogLikelihood(queries, rounds, total)]
+        total, queries = float(opened.total), workload.queries
+        assert isinstance(queries, Marginals)
+        losses: list[Loss] = [SampleLogLikelihood(queries, rounds, total, log_weights(workload))]
         used = {name for clique in queries.cliques for name in clique}
         losses += [SquaredLoss(queries.domain, [one]) for one in _one_way(queries.domain, opened.measured, used)]
         oracle = Inference(tree, losses[0].queries.cliques)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.pgm.junction_tree import JunctionTree
+from dpcore.estimation.pgm.node_tables import NodeTable
 from dpcore.queries import Marginals
 
 Array = Any  # Of the namespace.
@@ -71,6 +72,7 @@ class ArrayInference:
         self.queries = Marginals(tree.domain, tuple(cliques) or ((),))
         self.log_partition = 0.0
         self._xp = xp
+        self._joints: list[Array] = []  # Of the last call, where it was one of marginals.
         self._bounds = np.cumsum([0, *self.queries.sizes]).tolist()
         # Views by node: of the cliques that it holds, of the messages of its children, of its own separator.
         self._cliques: list[list[tuple[int, _View]]] = [[] for _ in tree.nodes]
@@ -88,6 +90,7 @@ class ArrayInference:
 
     def marginals(self, potentials: NDArray[np.float64]) -> NDArray[np.float64]:
         """Probabilities of each clique's cells, float64 [queries.size]; all zero where none is possible."""
+        self._joints = []
         conditionals = self._collect(potentials)
         if self.log_partition == -np.inf:
             return np.zeros(self._bounds[-1])
@@ -95,11 +98,12 @@ class ArrayInference:
         from_parent: dict[int, Array] = {}
         for node, table in enumerate(conditionals):
             if node in from_parent:
-                table = table * self._own[node].up(from_parent.pop(node))
+                table *= self._own[node].up(from_parent.pop(node))
             for index, view in self._cliques[node]:
                 found[self._bounds[index] : self._bounds[index + 1]] = view.down(table).reshape(-1)
             for child, view in self._children[node]:
                 from_parent[child] = view.down(table)
+        self._joints = conditionals
         return self._to_numpy(found)
 
     def conditionals(self, potentials: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
@@ -107,9 +111,20 @@ class ArrayInference:
 
         A row is zero where the potentials exclude its cell of the separator by this node or those below it.
         """
+        self._joints = []
         tables = map(self._to_numpy, self._collect(potentials))
         rows = map(self.tree.domain.size, self.tree.separators)
         return tuple(table.reshape(count, -1) for table, count in zip(tables, rows, strict=True))
+
+    def handed_over(self) -> tuple[NodeTable, ...]:
+        """The joint tables of all nodes as the last call of ``marginals`` left them; the oracle forgets them.
+
+        Raises RuntimeError where the last call was another one, or its potentials excluded every cell.
+        """
+        if len(self._joints) != len(self.tree.nodes):
+            raise RuntimeError("no joint tables to hand over; want a call of marginals before, of potentials that fit")
+        given, self._joints = self._joints, []
+        return tuple(NodeTable(node, self._to_numpy(table)) for node, table in zip(self.tree.nodes, given, strict=True))
 
     def _collect(self, potentials: NDArray[np.float64]) -> list[Array]:
         """Leaves to roots: the conditional of every node, with the axes of the node; sets the log-partition."""

@@ -2,12 +2,12 @@
 
 Three events, each with a part of the tail:
 
-* *Rounds.* ``SelectionRound.errors_before`` holds for all candidates of a round but for the round's part of the tail,
-  given everything before the round; the parts are fixed in advance and sum to at most that of the event. So it holds
-  for all rounds and all candidates at once, and whoever reads the bounds may take the smallest over rounds. The thesis
-  takes the last round in which a marginal is a candidate; which one that is depends on later noise, and that alone
-  proves nothing. From the model before the round to the final one the triangle inequality leads, with a distance that
-  is public. The marginal of a part of a candidate errs no more than the candidate.
+* *Rounds.* ``errors_before`` of a selection, or of noisy errors, holds for all its candidates but for the round's part
+  of the tail, given everything before the round; the parts are fixed in advance and sum to at most that of the event.
+  So it holds for all rounds and all candidates at once, and whoever reads the bounds may take the smallest over rounds.
+  The thesis takes the last round in which a marginal is a candidate; which one that is depends on later noise, and that
+  alone proves nothing. From the model before the round to the final one the triangle inequality leads, with a distance
+  that is public. The marginal of a part of a candidate errs no more than the candidate.
 * *Noise.* |values - M_r(D)|_1 <= x for the unbiased estimates of a supported marginal (``unbiased``).
 * *Total.* low <= rows <= high, from the unbiased estimates of the empty marginal, or known.
 
@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +34,27 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique
 from dpcore.estimation.pgm.farthest_table import largest_distance
 from dpcore.estimation.pgm.model import GraphicalModel
-from dpcore.estimation.pgm.selection_rounds import SelectionRound
 from dpcore.estimation.pgm.unbiased import Estimates
 from dpcore.measurement import Measurement
 from dpcore.queries import Marginals
 from dpcore.uncertainty import CONFIDENCE
+
+
+class Round(Protocol):
+    """What noise that was drawn after a model was settled proves about it; public.
+
+    before: The model. candidates: Marginals whose errors it bounds.
+    """
+
+    @property
+    def before(self) -> GraphicalModel: ...
+
+    @property
+    def candidates(self) -> Marginals: ...
+
+    def errors_before(self, tail: float) -> NDArray[np.float64]:
+        """Upper bounds on |M_r(D) - M_r(before)|_1 for all candidates, float64 [cliques]: all hold with 1 - tail."""
+        ...
 
 
 @final
@@ -59,7 +75,7 @@ class Bound:
 def bounds(
     model: GraphicalModel,
     measurements: Sequence[Measurement],
-    rounds: Sequence[SelectionRound],
+    rounds: Sequence[Round],
     cliques: Iterable[Clique],
     confidence: float = CONFIDENCE,
     *,
@@ -70,7 +86,7 @@ def bounds(
     """A bound for each clique, be it a candidate, measured or neither.
 
     measurements: All of them, in the order in which they were drawn, those of the rounds too.
-    rounds: Of selections by a plain weighted L1 score. With a horizon some may be left out.
+    rounds: Of selections by a plain weighted L1 score, or of noisy errors. With a horizon some may be left out.
     horizon: Most rounds that the run could have made, a public number settled before it: each gets an equal part of the
         tail. None: ``rounds`` are all rounds, and the t-th gets 1 / (t (t + 1)).
     rows: The exact number of rows where it is public.
@@ -95,7 +111,7 @@ class Evidence:
         self,
         model: GraphicalModel,
         measurements: Sequence[Measurement],
-        rounds: Sequence[SelectionRound],
+        rounds: Sequence[Round],
         tail: float,
         horizon: int | None = None,
         rows: int | None = None,
@@ -124,7 +140,7 @@ class Evidence:
         asked = [self.domain.canonical(clique) for clique in cliques]
         tables = _tables(self.model, asked) if tables is None else tables
         found = [self._without_rounds(clique, table) for clique, table in zip(asked, tables, strict=True)]
-        for one in self._rounds:
+        for one in reversed(self._rounds):  # The last ones tell most: others then need not be answered.
             errors = [one.before(clique) for clique in asked]
             told = [place for place, bound in enumerate(found) if errors[place] < bound.l1]
             moved = one.moved([asked[place] for place in told], [tables[place] for place in told])
@@ -146,7 +162,7 @@ class Evidence:
 class _Reach:
     """What one round says about any marginal."""
 
-    def __init__(self, model: GraphicalModel, number: int, one: SelectionRound, tail: float) -> None:
+    def __init__(self, model: GraphicalModel, number: int, one: Round, tail: float) -> None:
         self.number = number
         self._before = one.before
         self._domain = model.domain
@@ -161,8 +177,8 @@ class _Reach:
         return float(self._errors[holding].min(initial=math.inf))
 
     def moved(self, cliques: Sequence[Clique], tables: Sequence[NDArray[np.float64]]) -> list[float]:
-        """|M_r(before) - M_r(model)|_1 for each."""
-        pairs = zip(_tables(self._before, cliques), tables, strict=True)
+        """|M_r(before) - M_r(model)|_1 for each; what the model before keeps for answers goes with a copy of it."""
+        pairs = zip(_tables(replace(self._before), cliques), tables, strict=True)
         return [float(np.abs(before - table).sum()) for before, table in pairs]
 
 

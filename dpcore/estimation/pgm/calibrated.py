@@ -24,6 +24,7 @@ from dpcore.estimation.pgm.contraction import (
     mask_of,
 )
 from dpcore.estimation.pgm.junction_tree import JunctionTree
+from dpcore.estimation.pgm.node_tables import NodeTable
 from dpcore.estimation.pgm.places import Places
 
 KEPT_BYTES: Final = 1 << 26
@@ -57,9 +58,9 @@ class Calibrated:
     """A distribution over a junction tree, ready to answer.
 
     Every node has its joint table. A query then needs only the nodes between its attributes: at one of them meet
-    messages p(attributes | separator), one from each neighbour behind which attributes of the query lie. Sums of nodes
-    and messages are shared by all queries, also of later calls; marginals that differ in one attribute are made by one
-    matrix product.
+    messages p(attributes, separator), one from each neighbour behind which attributes of the query lie; the node's own
+    table is divided by p(separator) for each. Sums of nodes and messages are shared by all queries, also of later
+    calls; marginals that differ in one attribute are made by one matrix product.
 
     conditionals: float64 [cells of the separator, cells of the residual] for each node: p(residual | separator), with
         zero rows where the separator has probability 0.
@@ -91,6 +92,21 @@ class Calibrated:
         attributes = len(self.domain.sizes)
         self._batch = 2 * attributes
         self._always = ((1 << attributes + 1) - 1) << attributes  # Rows of factors and the batch are never summed over.
+
+    @classmethod
+    def of_joints(
+        cls,
+        tree: JunctionTree,
+        joints: Sequence[NodeTable],
+        kept_bytes: int = KEPT_BYTES,
+        largest: int = LARGEST_BETWEEN,
+    ) -> Calibrated:
+        """The distribution with these joint tables of its nodes, which are not copied."""
+        if len(joints) != len(tree.nodes):
+            raise ValueError(f"{len(joints)} joint tables for {len(tree.nodes)} nodes; want one each")
+        model = cls(tree, (), kept_bytes, largest)
+        model._joints = [Table(tree.domain.axes(attributes), values) for attributes, values in joints]
+        return model
 
     def marginals(self, cliques: Sequence[Clique]) -> list[NDArray[np.float64]]:
         """Probabilities of any cliques, shape ``domain.shape(clique)`` each: views of one vector, see ``vector``."""
@@ -189,8 +205,9 @@ class Calibrated:
         others = tuple(next(label for label in labels if not common >> label & 1) for labels in results)
         branches = self._places.branches(node, common)
         try:
-            incoming = [self._message((node, other, part), _Request()) for other, part in branches.items()]
-            joint = self._meet(node, 0, common | self._places.separator(node, last), incoming, _Request())
+            incoming = {other: self._message((node, other, part), _Request()) for other, part in branches.items()}
+            wanted = common | self._places.separator(node, last)
+            joint = self._meet(node, 0, wanted, incoming, _Request(), [*incoming, last])
             messages = self._side_by_side(node, last, others)
             product = contract(joint, messages, common | self._always, self._largest)
         except TooLargeError:
@@ -252,27 +269,38 @@ class Calibrated:
     def _connected(self, wanted: int, request: _Request) -> Table:
         """The table of attributes of one tree of the forest."""
         node, branches = self._places.meeting(wanted)
-        incoming = [self._message((node, other, part), request) for other, part in branches.items()]
-        return self._meet(node, 0, wanted, incoming, request)
+        incoming = {other: self._message((node, other, part), request) for other, part in branches.items()}
+        return self._meet(node, 0, wanted, incoming, request, list(incoming))
 
-    def _meet(self, node: int, separator: int, wanted: int, incoming: Sequence[Table], request: _Request) -> Table:
-        """p(wanted | separator) from the messages into a node; the joint table for an empty separator."""
+    def _meet(
+        self,
+        node: int,
+        separator: int,
+        wanted: int,
+        incoming: Mapping[int, Table],
+        request: _Request,
+        others: Sequence[int],
+    ) -> Table:
+        """p(wanted, separator) from the messages into a node, divided by that of its separators to ``others``, which
+        send the messages."""
         mask = self._places.masks[node]
-        here = needed = wanted & mask
-        for message in incoming:
+        here = wanted & mask
+        needed = here | separator
+        for message in incoming.values():
             needed |= mask_of(message.labels) & mask
         factored = mask_of(request.factors)
-        tables = list(incoming)
+        tables = list(incoming.values())
         if factored:
-            tables = absorbed([*incoming, *(request.factors[label] for label in labels_of(here & factored))])
+            tables = absorbed([*tables, *(request.factors[label] for label in labels_of(here & factored))])
         keep = wanted & ~factored | separator | self._always
-        table = self._given(node, needed, separator) if separator else self._within(node, needed)
-        if request.ranges:
-            table, tables = self._restricted(table, request), [self._restricted(other, request) for other in tables]
+        table = self._over(node, needed, others, request)
+        tables = [self._restricted(other, request) for other in tables]
         return combine(table, tables, keep, self._largest)
 
     def _restricted(self, table: Table, request: _Request) -> Table:
         """The part of a table that is asked for; messages may come with it already cut off."""
+        if not request.ranges:
+            return table
         cuts = [slice(None)] * len(table.labels)
         for axis, label in enumerate(table.labels):
             if label in request.ranges and table.values.shape[axis] == self.domain.sizes[label]:
@@ -280,7 +308,7 @@ class Calibrated:
         return Table(table.labels, table.values[tuple(cuts)])
 
     def _message(self, message: _Message, request: _Request) -> Table:
-        """p(attributes | separator) for attributes behind the separator between two nodes.
+        """p(attributes, separator) for attributes behind the separator between two nodes.
 
         A list in place of recursion: trees may be thousands of nodes deep.
         """
@@ -295,9 +323,9 @@ class Calibrated:
                 plan += below[key]
         for key in reversed(below):
             to, node, part = key
-            incoming = [found.pop(other) for other in below[key]]
-            found[key] = self._meet(node, self._places.separator(to, node), part, incoming, request)
-            if self._shared(part, request):
+            incoming = {other[1]: found.pop(other) for other in below[key]}
+            found[key] = self._meet(node, self._places.separator(to, node), part, incoming, request, list(incoming))
+            if incoming and self._shared(part, request):  # Sums of one node are kept as such.
                 self._kept.keep(key, found[key])
         return found[message]
 
@@ -307,16 +335,21 @@ class Calibrated:
             return False
         return not any(part >> label & 1 for label in itertools.chain(request.factors, request.ranges))
 
-    def _given(self, node: int, mask: int, separator: int) -> Table:
-        """p(attributes of the node | its separator), with the separator's labels among those of the table."""
-        mask |= separator
-        key = (node, mask, separator, "given")
-        table = self._kept.get(key)
-        if table is None:
-            labels, values = self._within(node, mask)
-            shape = [size if separator >> label & 1 else 1 for label, size in zip(labels, values.shape, strict=True)]
-            base = self._within(node, separator).values.reshape(shape)
-            table = Table(labels, np.divide(values, base, out=np.zeros_like(values), where=base > 0))
+    def _over(self, node: int, needed: int, others: Sequence[int], request: _Request) -> Table:
+        """The marginal of some of a node's attributes, divided by that of its separator to each of the neighbours."""
+        key = (node, needed, tuple(others), "over")
+        table = None if request.ranges else self._kept.get(key)
+        if table is not None:
+            return table
+        table = self._restricted(self._within(node, needed), request)
+        for place, other in enumerate(others):
+            separator = self._places.separator(node, other)
+            base = self._restricted(self._within(node, separator), request).values
+            sizes = zip(table.labels, table.values.shape, strict=True)
+            shaped = base.reshape([size if separator >> label & 1 else 1 for label, size in sizes])
+            safe = np.where(shaped > 0, shaped, 1.0)  # Where a separator has no probability, the table has none.
+            table = Table(table.labels, np.divide(table.values, safe, out=table.values if place else None))
+        if others and not request.ranges:
             self._kept.keep(key, table)
         return table
 

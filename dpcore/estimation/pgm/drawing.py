@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import Clique, Domain
+from dpcore.estimation.pgm.integer_tables import Counts
 from dpcore.estimation.pgm.junction_tree import JunctionTree
 
 
 def sampled_codes(
-    tree: JunctionTree, conditionals: tuple[NDArray[np.float64], ...], units: int, generator: np.random.Generator
+    tree: JunctionTree, conditionals: Sequence[NDArray[np.float64]], units: int, generator: np.random.Generator
 ) -> NDArray[np.int32]:
     """Independent rows, int32 [units, attributes]; a cell of probability 0 is never drawn."""
     codes = np.zeros((units, len(tree.domain.names)), dtype=np.int32)
@@ -24,7 +25,7 @@ def sampled_codes(
 
 
 def dealt_codes(
-    tree: JunctionTree, tables: tuple[NDArray[np.int64], ...], units: int, block: int, generator: np.random.Generator
+    tree: JunctionTree, tables: tuple[Counts, ...], units: int, block: int, generator: np.random.Generator
 ) -> Iterator[NDArray[np.int32]]:
     """Rows whose counts are exactly ``tables``, in random order, int32 [block or fewer, attributes] at a time.
 
@@ -34,8 +35,11 @@ def dealt_codes(
     attributes of different nodes are tied through their separators alone. Memory holds the urns and one block.
     """
     plans = [_plan(tree.domain, *pair) for pair in zip(tree.nodes, tree.separators, strict=True)]
-    urns = [_urns(table) for table in tables]
     left = [table.sum(axis=1) for table in tables]
+    waiting, urns = list(tables)[::-1], list[Counts]()
+    del tables
+    while waiting:
+        urns.append(_urns(waiting.pop()))  # Tables that nobody else holds go one by one.
     for start in range(0, max(1, units), block):
         codes = np.zeros((min(block, units - start), len(tree.domain.names)), dtype=np.int32)
         for urn, remaining, plan in zip(urns, left, plans, strict=True):
@@ -85,7 +89,7 @@ def _sample(
 
 
 @compiled
-def _urns(table: NDArray[np.int64]) -> NDArray[np.int64]:
+def _urns(table: Counts) -> Counts:
     """Counts of each row for draws by bisection: entry [i, m] is the sum of the left half of the one range split at m.
 
     The range of all cells is split at its middle, and so are its halves, down to single cells: every m >= 1 once.
@@ -111,7 +115,7 @@ def _urns(table: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @compiled
 def _deal(
-    urns: NDArray[np.int64],
+    urns: Counts,
     remaining: NDArray[np.int64],
     codes: NDArray[np.int32],
     given: NDArray[np.int64],

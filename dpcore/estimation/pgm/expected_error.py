@@ -25,4 +25,9 @@ def expected_errors(counts: NDArray[np.float64], stddev: float | NDArray[np.floa
     the empty cells of a large marginal.
     """
     prior, noise = prior_variances(counts, 1.0), np.square(stddev)
-    return np.asarray(_ABSOLUTE * np.sqrt(prior * (noise / (prior + noise))))
+    left = prior + noise  # One vector beside the prior, however long they are.
+    np.divide(noise, left, out=left)
+    left *= prior
+    np.sqrt(left, out=left)
+    left *= _ABSOLUTE
+    return left

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, final
 
@@ -22,6 +22,7 @@ from dpcore.estimation.pgm.junction_tree import JunctionTree
 from dpcore.estimation.pgm.linear_terms import LinearTerm, linear_terms, merged
 from dpcore.estimation.pgm.maximum_entropy import DualFit, MaximumEntropy
 from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.estimation.pgm.node_tables import Conditionals, NodeTable
 from dpcore.estimation.pgm.prior import LARGEST_SPREAD, LEAST_EXPECTED, learnt_spread, prior_variances
 from dpcore.estimation.pgm.read_off import one_way_of
 from dpcore.estimation.pgm.rows import Rows
@@ -70,6 +71,8 @@ class GraphicalFit:
     factors: Of the prior variances, for each order of a component.
     learns: Whether the factors were learnt, and
     learnt_from: how many terms there were then.
+    joints: The joint tables of the nodes, the only copy, which ``calibrated`` and ``model`` read; None once released.
+    multipliers: Of each term by what it measures.
     """
 
     tree: JunctionTree
@@ -80,22 +83,32 @@ class GraphicalFit:
     factors: dict[int, float]
     learns: bool
     learnt_from: int
-    oracle: MarginalOracle = field(repr=False)
-    potentials: Vector = field(repr=False)
+    joints: tuple[NodeTable, ...] | None = field(repr=False)
     multipliers: dict[str, Vector] = field(repr=False)
 
-    @cached_property
-    def conditionals(self) -> tuple[Vector, ...]:
-        return self.oracle.conditionals(self.potentials)
+    @property
+    def conditionals(self) -> Conditionals:
+        return Conditionals(self.tree, self._tables)
 
     @cached_property
     def calibrated(self) -> Calibrated:
         """The distribution, ready to answer."""
-        return Calibrated(self.tree, self.conditionals)
+        return Calibrated.of_joints(self.tree, self._tables)
 
-    @cached_property
+    @property
     def model(self) -> GraphicalModel:
+        """A new one each time: what it keeps for answers goes with it."""
         return GraphicalModel(self.tree, self.conditionals, self.total)
+
+    def released(self) -> GraphicalFit:
+        """The same to start the next fit from, without the tables: it answers nothing."""
+        return replace(self, joints=None)
+
+    @property
+    def _tables(self) -> tuple[NodeTable, ...]:
+        if self.joints is None:
+            raise RuntimeError("a released fit has no tables to answer from; want the fit itself")
+        return self.joints
 
 
 def fit_model(
@@ -148,8 +161,7 @@ def fit_model(
         factors,
         fitting.spread is None,
         learnt,
-        problem.oracle,
-        found.potentials,
+        problem.oracle.handed_over(),
         multipliers,
     )
 
@@ -222,7 +234,7 @@ class _Problem:
         if free is not None:
             strengths = np.where(free, strengths, _HELD)
         estimator = MaximumEntropy(strengths, tolerance, self._iterations)
-        return estimator.estimate(self.oracle, self.rows, self._total, self._base, start)
+        return estimator.estimate(self.oracle, self.rows, self._total, self._base, start, self._counts)
 
 
 def _key(term: LinearTerm) -> str:

@@ -22,6 +22,7 @@ from dpcore.estimation.pgm.layout import (
     sum_block,
     sum_part,
 )
+from dpcore.estimation.pgm.node_tables import NodeTable
 from dpcore.estimation.pgm.sharing import shared_steps
 from dpcore.estimation.pgm.vector_exp import exp_of
 from dpcore.queries import Marginals
@@ -30,7 +31,7 @@ _FADED: Final = 1e-100  # A row that sums to less, where the largest cell beside
 
 
 class MarginalOracle(Protocol):
-    """Log-potentials on cliques in, their marginals and the conditionals of the tree's nodes out.
+    """Log-potentials on cliques in, their marginals and the tables of the tree's nodes out.
 
     log_partition: Of the last call.
     """
@@ -43,6 +44,8 @@ class MarginalOracle(Protocol):
     def marginals(self, potentials: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
     def conditionals(self, potentials: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]: ...
+
+    def handed_over(self) -> tuple[NodeTable, ...]: ...
 
 
 class Schedule(NamedTuple):
@@ -93,6 +96,7 @@ class Inference:
         self._orders = _loop_orders(tree)
         self._schedule, slots = _schedule(tree, self._orders, self.queries)
         self._tables = np.zeros(self._schedule.starts[-1])
+        self._calibrated = False  # Whether the tables are joint tables.
         self._slots = np.zeros(slots)
         self._scales = np.zeros(self._schedule.rows.sum())
         self.log_partition = 0.0
@@ -106,6 +110,7 @@ class Inference:
         if self.log_partition == -np.inf:
             return np.zeros(self._size)
         _distribute(self._schedule, self._tables, self._slots, self._scales)
+        self._calibrated = True
         return self._slots[: self._size].copy()
 
     def conditionals(self, potentials: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
@@ -119,9 +124,26 @@ class Inference:
         scaled = (table.reshape(rows.size, -1) * rows[:, None] for table, rows in zip(tables, scales, strict=True))
         return tuple(self._in_tree_order(node, table) for node, table in enumerate(scaled))
 
+    def handed_over(self) -> tuple[NodeTable, ...]:
+        """The joint tables of all nodes as the last call of ``marginals`` left them, without a copy.
+
+        The oracle gives them away: it goes on with tables of its own, should it be called again.
+
+        Raises RuntimeError where the last call was another one, or its potentials excluded every cell.
+        """
+        if not self._calibrated:
+            raise RuntimeError("no joint tables to hand over; want a call of marginals before, of potentials that fit")
+        pieces = np.split(self._tables, self._schedule.starts[1:-1])
+        self._tables, self._calibrated = np.zeros(self._schedule.starts[-1]), False
+        shape = self.tree.domain.shape
+        return tuple(
+            NodeTable(order, table.reshape(shape(order))) for order, table in zip(self._orders, pieces, strict=True)
+        )
+
     def _collect(self, potentials: NDArray[np.float64]) -> None:
         if potentials.shape != (self._size,):
             raise ValueError(f"potentials have shape {potentials.shape}; want ({self._size},)")
+        self._calibrated = False
         self._slots[: self._size] = potentials
         self._slots[self._size :] = 0.0
         self.log_partition = _collect(self._schedule, self._tables, self._slots, self._scales)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain, combinations
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from dpcore.estimation.pgm.junction_tree import JunctionTree
 from dpcore.estimation.pgm.raking import expected_rows
 from dpcore.estimation.pgm.rounding import Places, round_rows
 
-Count = TypeVar("Count", np.int64, np.float64)
+Counts = NDArray[np.int32] | NDArray[np.int64]
 
 _HIGHEST_ORDER = 3
 _WORK = 1 << 25  # Cells of the tree times margins of a node that are looked after ...
@@ -21,9 +22,9 @@ _FEWEST = 8  # ... but so many margins in any case.
 
 
 def round_model(
-    tree: JunctionTree, conditionals: tuple[NDArray[np.float64], ...], units: int, generator: np.random.Generator
-) -> tuple[NDArray[np.int64], ...]:
-    """Counts of ``units`` rows in each node, int64 [cells of the separator, cells of the residual].
+    tree: JunctionTree, conditionals: Sequence[NDArray[np.float64]], units: int, generator: np.random.Generator
+) -> tuple[Counts, ...]:
+    """Counts of ``units`` rows in each node, int32 or int64 [cells of the separator, cells of the residual].
 
     units: At least 0.
 
@@ -36,27 +37,31 @@ def round_model(
 
     Source: randomised rounding in the place of sampling is that of McKenna's thesis (2022), section 4.4.3.
     """
-    tables: list[NDArray[np.int64]] = []
+    tables: list[Counts] = []
     agreed = [(np.array([units], dtype=np.int64), np.array([float(units)]))] * len(tree.nodes)
-    for node, chances in enumerate(conditionals):
-        names, (totals, means) = tree.nodes[node], agreed[node]
+    small = units < 1 << 31
+    for node in range(len(tree.nodes)):
+        chances, names, (totals, means) = conditionals[node], tree.nodes[node], agreed[node]
         if ((totals > 0) & ~(chances.sum(axis=1) > 0)).any():
             raise ValueError(f"node {names}: a value of its separator is drawn to which it gives no chance")
         places = _places(tree.domain, tree.separators[node], names, _margins(tree, node))
         wanted = means[:, None] * chances
         expected = expected_rows(chances, wanted, totals, places)
-        tables.append(round_rows(expected, totals, places, generator))
-        for child in _children(tree, node):
-            separator = tree.separators[child]
-            agreed[child] = (
-                margin(tables[node], tree.domain, names, separator),
-                margin(wanted, tree.domain, names, separator),
-            )
+        below = {child: margin(wanted, tree.domain, names, tree.separators[child]) for child in _children(tree, node)}
+        del chances, wanted  # A large node's tables are as large as the model.
+        counts = round_rows(expected, totals, places, generator)
+        tables.append(counts.astype(np.int32) if small else counts)
+        del expected, counts, places
+        for child, means in below.items():
+            agreed[child] = (margin(tables[node], tree.domain, names, tree.separators[child]), means)
     return tuple(tables)
 
 
-def margin(table: NDArray[Count], domain: Domain, node: Clique, clique: Clique) -> NDArray[Count]:
-    """The table of a clique within a node, flat in C order of the attributes as ``clique`` lists them."""
+def margin(table: NDArray[Any], domain: Domain, node: Clique, clique: Clique) -> NDArray[Any]:
+    """The table of a clique within a node, flat in C order of the attributes as ``clique`` lists them.
+
+    Integers are summed, and returned, as int64.
+    """
     kept = [node.index(name) for name in clique]
     others = tuple(axis for axis in range(len(node)) if axis not in kept)
     summed = table.reshape(domain.shape(node)).sum(axis=others)

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique
-from dpcore.estimation.pgm.bounds import Evidence
+from dpcore.estimation.pgm.bounds import Evidence, Round
 from dpcore.estimation.pgm.model import GraphicalModel
-from dpcore.estimation.pgm.selection_rounds import SelectionRound
 from dpcore.measurement import Measurement
 from dpcore.queries import Marginals
 from dpcore.uncertainty import CONFIDENCE, Answers
@@ -25,7 +24,7 @@ _Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 def answers_with_intervals(
     model: GraphicalModel,
     measurements: Sequence[Measurement],
-    rounds: Sequence[SelectionRound],
+    rounds: Sequence[Round],
     queries: Marginals,
     confidence: float = CONFIDENCE,
     *,
@@ -61,7 +60,7 @@ def answers_with_intervals(
     np.minimum(lower, values, out=lower)
     np.maximum(upper, values, out=upper)
     upper[np.isinf(upper)] = np.nan
-    return Answers(values, np.full(values.size, np.nan), lower, upper, measured=False)
+    return Answers(values, np.broadcast_to(np.nan, values.shape), lower, upper, measured=False)
 
 
 def _ends(evidence: Evidence, clique: Clique, table: NDArray[np.float64], distance: float | None, tail: float) -> _Ends:

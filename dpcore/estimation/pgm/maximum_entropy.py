@@ -34,7 +34,7 @@ class DualFit:
     loss: 1/2 sum tau (A mu - y)^2.
     gap: 1/2 sum tau (grad f)^2, in units of the noise: with one kappa, at least kappa times the distance of the primal
         from its minimum.
-    evaluations: Of f, in the descent and at its end.
+    evaluations: Of f.
     """
 
     multipliers: Vector
@@ -58,8 +58,21 @@ class MaximumEntropy:
     tolerance: float = 1e-3
     iterations: int = 1000
 
-    def estimate(self, oracle: MarginalOracle, rows: Rows, total: float, base: Vector, start: Vector) -> DualFit:
-        """The multipliers for ``rows``, from the log-potentials ``base`` and first multipliers ``start``."""
+    def estimate(
+        self,
+        oracle: MarginalOracle,
+        rows: Rows,
+        total: float,
+        base: Vector,
+        start: Vector,
+        counts: Vector | None = None,
+    ) -> DualFit:
+        """The multipliers for ``rows``, from the log-potentials ``base`` and first multipliers ``start``.
+
+        counts: ``rows.expected`` under the base, where that is known.
+
+        The last call of the oracle is the one for the potentials of the fit.
+        """
         kappa = self.strength / rows.precisions
 
         def potentials(multipliers: Vector) -> Vector:
@@ -76,10 +89,12 @@ class MaximumEntropy:
 
         enough = self.tolerance * rows.values.size
         # The curvature along a row of a marginal is its expected count; that under the base stands for it.
-        counts = rows.expected(total * oracle.marginals(base))
+        if counts is None:
+            counts = rows.expected(total * oracle.marginals(base))
         scales = 1 / np.sqrt(np.maximum(counts, _LEAST_COUNT) + kappa)
-        found, evaluations = descend(dual, start, scales, lambda _, slope: gap(slope) <= enough, self.iterations)
-        _, gradient = dual(found)
+        found, gradient, evaluations = descend(
+            dual, start, scales, lambda _, slope: gap(slope) <= enough, self.iterations
+        )
         residual = gradient - kappa * found
         loss = 0.5 * float((rows.precisions * residual) @ residual)
-        return DualFit(found, potentials(found), loss, gap(gradient), evaluations + 1)
+        return DualFit(found, potentials(found), loss, gap(gradient), evaluations)

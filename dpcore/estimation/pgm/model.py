@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -20,6 +20,7 @@ from dpcore.estimation.pgm.calibrated import Calibrated
 from dpcore.estimation.pgm.drawing import dealt_codes, sampled_codes
 from dpcore.estimation.pgm.integer_tables import round_model
 from dpcore.estimation.pgm.junction_tree import JunctionTree
+from dpcore.estimation.pgm.node_tables import Conditionals
 from dpcore.queries import Marginals, Products, Queries
 
 
@@ -30,12 +31,13 @@ class GraphicalModel:
 
     tree: A junction tree, or a forest of them, over all attributes.
     conditionals: float64 [cells of the separator, cells of the residual] for each node, in C order of their attributes
-        as the node lists them; each row sums to 1, or to 0 where the separator's cell has probability 0.
+        as the node lists them; each row sums to 1, or to 0 where the separator's cell has probability 0. As
+        ``Conditionals`` they are made from joint tables when they are needed: the model holds one copy of its tables.
     total: Number of units, >= 0.
     """
 
     tree: JunctionTree
-    conditionals: tuple[NDArray[np.float64], ...]
+    conditionals: Sequence[NDArray[np.float64]]
     total: float
 
     def __post_init__(self) -> None:
@@ -43,6 +45,8 @@ class GraphicalModel:
             raise ValueError(f"total is {self.total}; want a finite number >= 0")
         if len(self.conditionals) != len(self.tree.nodes):
             raise ValueError(f"{len(self.conditionals)} conditionals for {len(self.tree.nodes)} nodes; want one each")
+        if isinstance(self.conditionals, Conditionals):
+            return
         for node, separator, table in zip(self.tree.nodes, self.tree.separators, self.conditionals, strict=True):
             wanted = (self.domain.size(separator), self.domain.size(node[len(separator) :]))
             if table.shape != wanted:
@@ -60,7 +64,9 @@ class GraphicalModel:
             chances = self._calibrated.vector(queries.cliques)
         else:
             chances = one_hot_answers(self._calibrated, queries)
-        return self.total * np.clip(chances, 0.0, 1.0)
+        np.clip(chances, 0.0, 1.0, out=chances)
+        chances *= self.total
+        return chances
 
     def sample(self, units: int, generator: np.random.Generator) -> TableRows:
         """Independent rows."""
@@ -78,8 +84,9 @@ class GraphicalModel:
         Only all blocks together have margins as close as those of ``rows``; memory holds the integer tables of the
         nodes and one block.
         """
-        tables = round_model(self.tree, self.conditionals, units, generator)
-        for codes in dealt_codes(self.tree, tables, units, block, generator):
+        args = units, block, generator
+        # The tables have no name here, so that they can go as soon as the urns are made of them.
+        for codes in dealt_codes(self.tree, round_model(self.tree, self.conditionals, units, generator), *args):
             yield TableRows(self.domain, codes)
 
     def _check_named(self, queries: Marginals) -> None:
@@ -97,4 +104,6 @@ class GraphicalModel:
 
     @cached_property
     def _calibrated(self) -> Calibrated:
+        if isinstance(self.conditionals, Conditionals):
+            return Calibrated.of_joints(self.tree, self.conditionals.joints)
         return Calibrated(self.tree, self.conditionals)

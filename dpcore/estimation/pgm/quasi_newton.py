@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,24 +17,32 @@ _SHORTEST: Final = 1e-12  # A step, of 1 or of the point where that is larger: r
 _LONGER: Final = 100.0  # Than the last step, and than 1: the curvature of a nearly straight function tells nothing.
 
 
+class Descent(NamedTuple):
+    """Where a descent ended, float64 [size], the gradient there, and how often the function was evaluated."""
+
+    point: Vector
+    gradient: Vector
+    evaluations: int
+
+
 def descend(
     function: Callable[[Vector], tuple[float, Vector]],
     start: Vector,
     scales: Vector,
     stop: Callable[[float, Vector], bool],
     most: int,
-) -> tuple[Vector, int]:
+) -> Descent:
     """Lowers a convex function until ``stop(value, gradient)`` at the current point, or ``most`` evaluations.
 
     scales: float64 [start.size], positive: about 1 / (second derivative)^(1/2) along each coordinate.
 
-    Returns the point and how often the function was evaluated.
+    The last evaluation is the one at the point that is returned; a search along a useless direction costs one more.
 
     Source: Nocedal and Wright (2006), Algorithm 7.4, with halved steps until sufficient decrease, and doubled ones as
     long as the function shows no curvature at all.
     """
-    point = start / scales
-    value, gradient = function(start)
+    at, point = start, start / scales
+    value, gradient = function(at)
     slope, evaluations = gradient * scales, 1
     pairs: deque[tuple[Vector, Vector]] = deque(maxlen=_MEMORY)
     stride = last = 1.0
@@ -45,19 +53,20 @@ def descend(
         shortest = _SHORTEST * max(1.0, _largest(point))
         while True:
             tried = point + length * direction
-            after, gradient_after = function(tried * scales)
+            there = tried * scales
+            after, gradient_after = function(there)
             evaluations += 1
             if after <= value + _SUFFICIENT * length * promised + _ROUNDING * abs(value):
                 break
             length /= 2
             if evaluations >= most or length * _largest(direction) < shortest:
-                return point * scales, evaluations
+                return Descent(at, function(at)[1], evaluations + 1)
         change, bend = tried - point, gradient_after * scales - slope
         if change @ bend > 1e-12 * np.sqrt((change @ change) * (bend @ bend)):
             pairs.append((change, bend))
         stride, last = (2 * stride if length == 1.0 else 1.0), _largest(change)
-        point, value, gradient, slope = tried, after, gradient_after, gradient_after * scales
-    return point * scales, evaluations
+        at, point, value, gradient, slope = there, tried, after, gradient_after, gradient_after * scales
+    return Descent(at, gradient, evaluations)
 
 
 def _inverse_hessian(slope: Vector, pairs: deque[tuple[Vector, Vector]]) -> Vector:

@@ -58,8 +58,12 @@ def round_rows(
         _choose_signs(digits, bit, signs, generator)
         if bit >= _BITS - _BALANCED_BITS and len(places.starts) > 1:
             _balance(signs, places.rows, places.columns, np.zeros(places.starts[-1], dtype=np.int64))
-        digits += (signs if generator.random() < 0.5 else -signs).astype(np.int32) << bit
-    return np.asarray(counts + (digits >> _BITS), dtype=np.int64)
+        moved = signs.astype(np.int32)
+        moved <<= bit
+        (np.add if generator.random() < 0.5 else np.subtract)(digits, moved, out=digits)
+    digits >>= _BITS
+    counts += digits
+    return counts
 
 
 @compiled

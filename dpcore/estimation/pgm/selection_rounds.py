@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, final
 
@@ -99,7 +99,8 @@ class SelectionRound:
     @cached_property
     def _seen(self) -> NDArray[np.float64]:
         """d + z."""
-        return self.before.answer(Marginals(self.before.domain, (self.clique,))) - self.measurement.values
+        before = replace(self.before)  # What it keeps for answers goes with it.
+        return before.answer(Marginals(before.domain, (self.clique,))) - self.measurement.values
 
     def _by_signs(self, tail: float) -> float:
         cells, noise, scale = self._seen.size, self.measurement.noise, self.measurement.scale

@@ -18,18 +18,12 @@ from pipelines.engines.statistics import EngineStatistics
 from pipelines.layout import Layout, TableLayout
 from pipelines.schema import schema_from
 from pipelines.source import open_source
-from tests.benchmarks import dual_512k, dual_release
-from tests.benchmarks import netflix as netflix_data
 from tests.benchmarks.case import Inputs
 from tests.benchmarks.generated import kept
 from tests.support.datasets import folder
 
 _CLIQUE_SEED = 0
 _DRAWS_IN_VAIN = 20_000  # One after the other; one in 500 draws names a marginal that is small enough, or more.
-
-adult_inputs = dual_release.adult181
-kdd99_inputs = dual_release.kdd99
-netflix_inputs = netflix_data.inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +44,38 @@ class Table:
     units: int
 
 
+# The modules of other cases are imported where they are asked for: what they import would be memory of every case.
+
+
+def adult_inputs(data: Path) -> Inputs:
+    from tests.benchmarks import dual_release
+
+    return dual_release.adult181(data)
+
+
+def kdd99_inputs(data: Path) -> Inputs:
+    from tests.benchmarks import dual_release
+
+    return dual_release.kdd99(data)
+
+
+def netflix_inputs(data: Path) -> Inputs:
+    from tests.benchmarks import netflix as netflix_data
+
+    return netflix_data.inputs(data)
+
+
 def table_of_dual_cases(inputs: Inputs) -> Dataset:
     """KDD99 or Adult, as the cases of DualQuery and DQRS have them."""
+    from tests.benchmarks import dual_release
+
     state = dual_release.prepare(inputs, seed=0, queries=1)
     return Dataset(state.statistics, state.queries.view, state.units)
 
 
 def netflix(inputs: Inputs) -> Dataset:
+    from tests.benchmarks import netflix as netflix_data
+
     layout = netflix_data.LAYOUT
     return Dataset(_opened(inputs["baskets"], layout), layout.view, netflix_data.USERS)
 
@@ -67,6 +86,8 @@ def no_inputs(data: Path) -> Inputs:
 
 def wide(attributes: int) -> Dataset:
     """Independent attributes that are made again whenever they are counted; answers positive conjunctions only."""
+    from tests.benchmarks import dual_512k
+
     contribution = Contribution(Shape.BASKETS, attributes)
     return Dataset(dual_512k.CountedColumns(contribution), BinaryView(attributes), dual_512k.UNITS)
 

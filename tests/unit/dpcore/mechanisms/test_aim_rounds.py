@@ -210,3 +210,11 @@ def test_products_have_no_intervals() -> None:
     release = AIM.run(private_statistics(TABLE, Budget.zcdp(1)), ranges, generator=np.random.default_rng(0))
     assert release.rounds == ()
     assert np.isnan(release.answers.lower).all()
+
+
+def test_a_release_keeps_no_tables_beside_those_of_its_models() -> None:
+    """What models make to answer may take more memory than they do: it goes with the copies that answered."""
+    release = made(private_statistics(TABLE, Budget.zcdp(1)))
+    assert release.rounds
+    for model in (model_of(release), *(one.before for one in release.rounds)):
+        assert "_calibrated" not in vars(model)

@@ -7,7 +7,7 @@ import pytest
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.estimation.pgm.losses import SquaredLoss
+from dpcore.estimation.pgm.losses import Draws, SquaredLoss
 from dpcore.estimation.pgm.model import GraphicalModel
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget
@@ -60,18 +60,40 @@ def test_charges_are_those_of_dual_query() -> None:
     assert both[0] == both[1]
 
 
-def test_where_queries_are_many_the_last_rounds_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = list[int]()
+def test_where_many_queries_are_satisfied_the_last_rounds_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = rounds_of_the_fit(monkeypatch, 10, WORKLOAD)
+    assert [found.slope / 0.5 for found in kept] == list(range(6))[-len(kept) :]  # Slopes are eta (t - 1).
+    satisfied = kept[-1].satisfied.size
+    assert len(kept) * satisfied <= 10 < (len(kept) + 1) * satisfied
+
+
+def test_all_rounds_are_kept_where_queries_are_many_but_few_are_satisfied(monkeypatch: pytest.MonkeyPatch) -> None:
+    all_four = explicit(DOMAIN, {("a", "b", "unused", "c"): 1.0})
+    kept = rounds_of_the_fit(monkeypatch, 72, all_four)  # As many as there are queries; a record satisfies one.
+    assert len(kept) == 6
+
+
+def rounds_of_the_fit(monkeypatch: pytest.MonkeyPatch, largest: int, workload: Workload) -> list[Draws]:
+    kept = list[Draws]()
 
     class Kept(dual_query_pgm.SampleLogLikelihood):  # type: ignore[misc]
-        def __init__(self, queries, rounds, total) -> None:  # type: ignore[no-untyped-def]
-            kept.extend(round(found.slope / 0.5) for found in rounds)
-            super().__init__(queries, rounds, total)
+        def __init__(self, queries, rounds, total, prior) -> None:  # type: ignore[no-untyped-def]
+            kept.extend(rounds)
+            super().__init__(queries, rounds, total, prior)
 
     monkeypatch.setattr(dual_query_pgm, "SampleLogLikelihood", Kept)
-    monkeypatch.setattr(dual_query_pgm, "LARGEST_TERMS", 3 * 15 + 1)
-    run(DualQueryPgm(eta=0.5, samples=4, rounds=6, oracle="enumerate"))
-    assert kept == [3, 4, 5]  # Slopes are eta (t - 1).
+    monkeypatch.setattr(dual_query_pgm, "LARGEST_TERMS", largest)
+    run(DualQueryPgm(eta=0.5, samples=4, rounds=6, oracle="enumerate"), workload)
+    return kept
+
+
+def test_a_weighted_workload_weighs_the_draws_of_the_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left out of it, the fit takes cells that were drawn for their weight for cells that records lack."""
+    weighted = explicit(DOMAIN, {("a", "b"): 50.0, ("b", "c"): 1.0})
+    fitted = np.mean([error(run(DualQueryPgm(oracle="enumerate"), weighted)) for _ in range(3)])
+    monkeypatch.setattr(dual_query_pgm, "log_weights", lambda workload: None)
+    without = np.mean([error(run(DualQueryPgm(oracle="enumerate"), weighted)) for _ in range(3)])
+    assert fitted < without
 
 
 def test_a_sum_of_losses_is_their_sum_with_its_gradient() -> None:

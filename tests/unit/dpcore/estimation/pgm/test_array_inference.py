@@ -11,7 +11,7 @@ import pytest
 
 from dpcore.domain import Domain
 from dpcore.errors import ConfigError
-from dpcore.estimation.pgm import array_inference
+from dpcore.estimation.pgm import array_inference, fit
 from dpcore.estimation.pgm.array_inference import ArrayInference, gpu_inference
 from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
 from dpcore.estimation.pgm.inference import Inference
@@ -106,14 +106,21 @@ def test_every_array_is_made_and_moved_by_the_namespace() -> None:
 
 def test_a_fit_on_the_gpu_takes_its_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever computes: the oracle of `gpu_inference` is asked, and the model is the same."""
+    made: list[ArrayInference] = []
+
+    def recorded(tree: JunctionTree, cliques: Sequence[tuple[str, ...]]) -> ArrayInference:
+        made.append(gpu_inference(tree, cliques))
+        return made[-1]
+
+    monkeypatch.setitem(fit._ORACLES, "gpu", recorded)
     wanted = fitted("cpu")
+    assert not made
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ConfigError, match=r"needs cupy; install marquee\[gpu\]"):
         fitted("gpu")
     monkeypatch.setitem(sys.modules, "cupy", cupy_that_finds(1))
     found = fitted("gpu")
-    assert isinstance(found.oracle, ArrayInference)
-    assert isinstance(wanted.oracle, Inference)
+    assert len(made) == 1
     for one, other in zip(found.conditionals, wanted.conditionals, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 

@@ -134,7 +134,7 @@ def test_drawn_queries_bring_the_model_near_the_data(name: str) -> None:
         both = np.concatenate([exact, TOTAL - exact]) / TOTAL
         weights = np.exp(2.0 * done * both + tilt.log_weights())
         drawn = generator.choice(weights.size, 100, p=weights / weights.sum())
-        rounds.append(Draws(2.0 * done, tilt, drawn))
+        rounds.append(Draws.of(2.0 * done, tilt.step, done, hits, drawn))
     loss = SampleLogLikelihood(queries, rounds, TOTAL)
     fit = ALL[name](250, 1e-6).estimate(oracle(), loss, TOTAL, START)
     assert fit.loss <= loss(exact)[0] < loss(flat)[0]

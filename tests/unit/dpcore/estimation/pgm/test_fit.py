@@ -190,6 +190,27 @@ def test_a_warm_start_ends_at_the_same_model_sooner(fitting: Fitting) -> None:
     assert warm.evaluations < cold.evaluations
 
 
+def test_a_released_fit_starts_the_next_one_as_it_would_have_itself() -> None:
+    first = [*ONE_WAY, measured(("a", "b"), 3.0, 3)]
+    then = [*first, measured(("b", "c"), 30.0, 4)]
+    before = fit_model(DOMAIN, first, TOTAL, LEARNING)
+    released = before.released()
+    found, wanted = (fit_model(DOMAIN, then, TOTAL, LEARNING, warm) for warm in (released, before))
+    assert found.evaluations == wanted.evaluations
+    np.testing.assert_array_equal(table(found), table(wanted))
+    assert released.tree is before.tree
+    for asked in ("model", "calibrated", "conditionals"):
+        with pytest.raises(RuntimeError, match="released fit"):
+            getattr(released, asked)
+
+
+def test_a_fit_holds_one_copy_of_its_tables() -> None:
+    fit = fit_model(DOMAIN, [*ONE_WAY, measured(("a", "b"), 3.0, 3)], TOTAL)
+    assert fit.joints is not None
+    assert fit.model.conditionals.joints is fit.joints  # type: ignore[attr-defined]
+    np.testing.assert_allclose(fit.calibrated.vector(CYCLE), fit.model.answer(Marginals(DOMAIN, CYCLE)) / TOTAL)
+
+
 def test_a_structure_grows_from_attributes_to_a_triple() -> None:
     """Fits of one another's multipliers, from independent attributes over pairs to one node that holds all."""
     steps: list[list[Measurement]] = [ONE_WAY]
@@ -272,12 +293,13 @@ def test_a_count_below_zero_excludes_no_value() -> None:
     assert table(fit_model(DOMAIN, [low, rows], TOTAL, TIGHT), ("c",))[1] == pytest.approx(40, abs=1.5)
 
 
-def test_potentials_are_finite_even_where_nearly_everything_is_empty() -> None:
+def test_everything_is_finite_even_where_nearly_everything_is_empty() -> None:
     values = np.array([500.0, *[-60.0] * 11])
     seen = [Measurement(Marginals(DOMAIN, (("a", "b"),)), values, Noise.GAUSSIAN, 5.0)]
     for fitting in (TIGHT, LOOSE):
         fit = fit_model(DOMAIN, seen, TOTAL, fitting)
-        assert np.isfinite(fit.potentials).all()
+        assert fit.joints is not None
+        assert all(np.isfinite(values).all() for _, values in fit.joints)
         assert all(np.isfinite(values).all() for values in fit.multipliers.values())
         assert math.isfinite(fit.loss)
     assert (table(fit_model(DOMAIN, seen, TOTAL, TIGHT)) > 0).all()

@@ -16,6 +16,7 @@ from dpcore.queries import Marginals, Product, Products
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 TOTAL = 50.0
+PRIOR = np.random.default_rng(9).normal(size=13)
 
 
 def of_table(table: NDArray[np.float64], clique: Clique) -> NDArray[np.float64]:
@@ -60,14 +61,14 @@ def draws() -> list[Draws]:
     generator = np.random.default_rng(2)
     found = []
     for done in range(4):
-        tilt = Tilt(0.3, generator.integers(0, done + 1, 13), done, generator.normal(size=13))
-        found.append(Draws(0.9 * done, tilt, generator.integers(0, 26, 5 + done)))
+        hits = generator.integers(0, done + 1, 13) * (np.arange(13) % 3 > 0)
+        found.append(Draws.of(0.9 * done, 0.3, done, hits, generator.integers(0, 26, 5 + done)))
     return found
 
 
 def likelihood(rounds: list[Draws] | None = None) -> SampleLogLikelihood:
     asked = Marginals(DOMAIN, (("a", "b"), ("b",), ("c",)))
-    return SampleLogLikelihood(asked, draws() if rounds is None else rounds, 40.0)
+    return SampleLogLikelihood(asked, draws() if rounds is None else rounds, 40.0, PRIOR)
 
 
 def minus_log_chances(table: NDArray[np.float64]) -> float:
@@ -76,7 +77,10 @@ def minus_log_chances(table: NDArray[np.float64]) -> float:
     found = 0.0
     for each in draws():
         both = [*(count / 40 for count in counts), *(1 - count / 40 for count in counts)]
-        weights = [math.exp(each.slope * c + tilt) for c, tilt in zip(both, each.tilt.log_weights(), strict=True)]
+        hits = np.zeros(13)
+        hits[each.satisfied] = each.hits
+        tilts = Tilt(each.step, hits.astype(int), each.done, PRIOR).log_weights()
+        weights = [math.exp(each.slope * c + tilt) for c, tilt in zip(both, tilts, strict=True)]
         for drawn in each.drawn:
             found -= math.log(weights[drawn] / sum(weights))
     return found
@@ -150,8 +154,43 @@ def test_the_likelihood_is_that_of_the_draws(seed: int) -> None:
     assert loss.queries.cliques == (("a", "b"), ("c",))
 
 
+@pytest.mark.parametrize("prior", [None, np.random.default_rng(12).normal(size=2000)])
+@pytest.mark.parametrize("slack", [0.0, 3.0])
+def test_of_many_queries_the_likelihood_is_that_of_all_exponentials(
+    prior: NDArray[np.float64] | None, slack: float
+) -> None:
+    """Counts from 0 to a third of the total, few queries with hits. slack: What slopes have beyond step done."""
+    generator, total = np.random.default_rng(11), 1e4
+    counts = generator.dirichlet(np.full(2000, 0.05)) * total
+    rounds = []
+    hits = np.zeros(2000, dtype=int)
+    for done in range(30):
+        slope = 0.7 * done + slack
+        rounds.append(Draws.of(slope, 0.7, done, hits, generator.integers(0, 4000, 9)))
+        hits[generator.choice(40)] += 1
+    loss = SampleLogLikelihood(Marginals(Domain.of({"x": 40, "y": 50}), (("x", "y"),)), rounds, total, prior)
+    value, gradient = loss(counts)
+    wanted, slopes = 0.0, np.zeros(2000)
+    for found in rounds:
+        h = np.zeros(2000)
+        h[found.satisfied] = found.hits
+        first = np.zeros(2000) if prior is None else prior
+        exponents = np.concatenate([
+            first + found.slope * counts / total - found.step * h,
+            first + found.slope * (1 - counts / total) - found.step * (found.done - h),
+        ])  # fmt: skip
+        chances = np.exp(exponents - exponents.max())
+        log_sum = exponents.max() + math.log(chances.sum())
+        chances *= 9 / chances.sum()
+        wanted += 9 * log_sum - exponents[found.drawn].sum()
+        times = np.bincount(found.drawn, minlength=4000)
+        slopes += found.slope / total * ((chances - times)[:2000] - (chances - times)[2000:])
+    assert value == pytest.approx(wanted, rel=1e-12)
+    assert np.allclose(gradient, slopes, rtol=1e-9, atol=1e-14)
+
+
 def test_steep_rounds_do_not_overflow() -> None:
-    steep = Draws(5000.0, Tilt(100.0, np.full(13, 9), 9), np.array([0, 13]))
+    steep = Draws.of(5000.0, 100.0, 9, np.full(13, 9), np.array([0, 13]))
     loss = likelihood([steep])
     value, gradient = loss(marginals(random_table(np.random.default_rng(8)), loss))
     assert np.isfinite(value)
@@ -168,4 +207,4 @@ def test_rounds_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="no rounds"):
         likelihood([])
     with pytest.raises(ValueError, match="round 1 is none of 13"):
-        likelihood([draws()[0], Draws(1.0, draws()[0].tilt, np.array([26]))])
+        likelihood([draws()[0], Draws.of(1.0, 0.3, 0, np.zeros(13, dtype=int), np.array([26]))])

@@ -48,14 +48,14 @@ def never(_: float, __: Vector) -> bool:
 @pytest.mark.parametrize("condition", [1.0, 1e2, 1e4])
 def test_the_minimum_of_a_quadratic(seed: int, condition: float) -> None:
     function, lowest = quadratic(seed, 12, condition)
-    found, evaluations = descend(function, np.zeros(12), np.ones(12), small, 2000)
+    found, _, evaluations = descend(function, np.zeros(12), np.ones(12), small, 2000)
     np.testing.assert_allclose(found, lowest, atol=1e-7)
     assert evaluations < 2000
 
 
 @pytest.mark.parametrize("start", [-300.0, -2.0, 0.0, 50.0, 500.0])
 def test_a_minimum_after_a_long_straight_slope(start: float) -> None:
-    found, evaluations = descend(logistic, np.full(3, start), np.ones(3), small, 2000)
+    found, _, evaluations = descend(logistic, np.full(3, start), np.ones(3), small, 2000)
     np.testing.assert_allclose(found, np.log(0.5), atol=1e-7)
     assert evaluations < 60
 
@@ -67,9 +67,9 @@ def test_scales_make_a_stretched_function_easy() -> None:
         value, slope = logistic(point * stretch)
         return value, slope * stretch
 
-    found, evaluations = descend(function, np.zeros(12), 1 / stretch, small, 1000)
+    found, _, evaluations = descend(function, np.zeros(12), 1 / stretch, small, 1000)
     np.testing.assert_allclose(found * stretch, np.log(0.5), atol=1e-7)
-    _, without = descend(function, np.zeros(12), np.ones(12), small, 1000)
+    _, _, without = descend(function, np.zeros(12), np.ones(12), small, 1000)
     assert evaluations < 50 < without
 
 
@@ -79,7 +79,7 @@ def test_a_gradient_that_is_wrong_ends_the_search() -> None:
     def wrong(point: Vector) -> tuple[float, Vector]:
         return float(np.abs(point - 3).sum()), -np.sign(point - 3)
 
-    found, evaluations = descend(wrong, np.zeros(2), np.ones(2), never, 1000)
+    found, _, evaluations = descend(wrong, np.zeros(2), np.ones(2), never, 1000)
     assert evaluations < 100
     np.testing.assert_allclose(found, 0, atol=1e-9)
 
@@ -101,13 +101,13 @@ def test_evaluations_are_counted_and_limited(most: int) -> None:
         called += 1
         return function(point)
 
-    _, evaluations = descend(counted, np.ones(12), np.ones(12), never, most)
+    _, _, evaluations = descend(counted, np.ones(12), np.ones(12), never, most)
     assert called == evaluations == most
 
 
 def test_a_start_that_is_good_enough_is_returned() -> None:
     function, lowest = quadratic(3, 12, 10.0)
-    found, evaluations = descend(function, lowest, np.ones(12), small, 100)
+    found, _, evaluations = descend(function, lowest, np.ones(12), small, 100)
     assert evaluations == 1
     np.testing.assert_array_equal(found, lowest)
 
@@ -115,6 +115,6 @@ def test_a_start_that_is_good_enough_is_returned() -> None:
 def test_it_ends_at_a_minimum_that_nothing_can_stop() -> None:
     """Where rounding hides all progress, the work limit holds."""
     function, lowest = quadratic(4, 5, 10.0)
-    found, evaluations = descend(function, lowest, np.ones(5), never, 300)
+    found, _, evaluations = descend(function, lowest, np.ones(5), never, 300)
     assert evaluations == 300
     np.testing.assert_allclose(found, lowest, atol=1e-5)

@@ -51,7 +51,7 @@ class Aim:
     max_model_mb: MAX-SIZE, the largest junction tree in MiB; a round may use the part of it that its share of the
         budget, and what was spent before, allow.
     batch_share: Part of what one-way marginals leave that goes into the batch; without one all is spent in rounds, as
-        printed. A round then gets the share that a marginal of the batch got.
+        printed. A round then gets the share that a marginal of the batch got, or more where rounds are few.
     rounds_per_attribute: Rounds without a batch are planned as if there were so many for each attribute (T = 16 d);
         annealing makes them fewer. There are never more.
     select_share: Part of a round that selects, 1 - alpha, and of the batch that goes into errors.
@@ -62,7 +62,8 @@ class Aim:
     start_error: They are measured once more where their expected absolute error is above this fraction of the rows,
     most_start_share: for at most this share in all. Where they are not,
     workload_error: and all marginals of the workload, measured at once, have expected noise below this fraction of the
-        rows, they are measured for that share before the rounds, in place of a batch.
+        rows, they are measured before the rounds, in place of a batch,
+    workload_share: for this share, one-way marginals included.
     penalty: What a measurement is expected to leave of a marginal's error: "expected", by the fit, or all the "noise",
         as printed.
 
@@ -83,6 +84,7 @@ class Aim:
     start_error: float = 0.03
     most_start_share: float = 0.4
     workload_error: float = 0.1
+    workload_share: float = 0.5
     penalty: _Penalty = "expected"
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
@@ -128,20 +130,23 @@ class Aim:
             chosen = private.select(allowed.queries, score, annealing.select)  # SELECT
             measured.append(private.measure(allowed.strategy(chosen), annealing.measure))  # MEASURE
             rounds.add(allowed, score, annealing.select, chosen, measured[-1], fit)
-            fit = self._fitted(private.terms, candidates, measured, fit.released())  # ESTIMATE
+            before = _part(allowed, estimate, chosen)
+            del estimate, score  # As long as all candidates; and a fit holds a model.
+            fit = fit.released()
+            fit = self._fitted(private.terms, candidates, measured, fit)  # ESTIMATE
             structure = structure.with_clique(allowed.cliques[chosen])
-            moved = np.abs(_only(allowed, chosen).answers(fit) - _part(allowed, estimate, chosen)).sum()
-            if moved <= self.patience * left[chosen]:
+            if np.abs(_only(allowed, chosen).answers(fit) - before).sum() <= self.patience * left[chosen]:
                 annealing = annealing.grown()
             progress(round(_TICKS * (1 - private.remaining_share)), _TICKS)
-        fit = self._fitted(private.terms, candidates, measured, fit.released(), polish=True)
-        return rounds.release(workload, fit.model, measured)
+        fit = fit.released()
+        model = self._fitted(private.terms, candidates, measured, fit, polish=True).model
+        return rounds.release(workload, model, measured)
 
     def _start(self, private: PrivateStatistics, workload: Workload, candidates: Candidates) -> _Start:
         """One-way marginals (Algorithm 7), once more where rows are few; then the whole workload where its cells are
         few, or else a batch of marginals.
         """
-        first, most = Fraction(self.start_share), Fraction(self.most_start_share)
+        first, most, whole = map(Fraction, (self.start_share, self.most_start_share, self.workload_share))
         single, asked = one_way(candidates), candidates.only(candidates.asked)
         measured = _bought(private, single, first)
         fit = self._fitted(private.terms, candidates, measured)
@@ -151,18 +156,19 @@ class Aim:
         if more > _CRUMB:
             measured += _bought(private, single, more)
             fit = self._fitted(private.terms, candidates, measured)
-        elif most > first and self._is_cheap(private.terms, asked, fit, most - first):
-            measured += _bought(private, asked, most - first)
+        elif whole > first and self._is_cheap(private.terms, asked, fit, whole - first):
+            measured += _bought(private, asked, whole - first)
             learnt = self._fitted(private.terms, candidates, measured, learns=True)
             return _Start(measured, learnt, annealing, (len(single.cliques), len(measured)))
         if not self._has_batch(workload):
-            return _Start(measured, fit, annealing, (0, len(single.cliques)))
+            return _Start(measured, fit, annealing, (len(measured) - len(single.cliques), len(measured)))
         budget = private.remaining_share * Fraction(self.batch_share)
         errors, capacity = budget * Fraction(self.select_share), float(self.batch_share) * self.max_model_mb
         batch = bought_together(private, workload, measured, fit, budget, errors, capacity)
         together = (len(measured), len(measured) + len(batch.measured))
         measured += batch.measured
-        annealing = Annealing.planned(batch.typical, 1, Fraction(self.select_share), Fraction(self.growth))
+        typical = max(batch.typical, private.remaining_share / self._rounds(candidates))
+        annealing = Annealing.planned(typical, 1, Fraction(self.select_share), Fraction(self.growth))
         return _Start(measured, self._fitted(private.terms, candidates, measured), annealing, together, batch.told)
 
     def _is_cheap(self, terms: Terms, asked: Candidates, fit: GraphicalFit, share: Fraction) -> bool:
@@ -222,6 +228,9 @@ class Aim:
         if not (0 < self.select_share < 1 and 0 <= self.batch_share < 1):
             asked = f"mechanism.select_share {self.select_share}, batch_share {self.batch_share}"
             raise ConfigError(f"{asked}; want 0 < select_share < 1, 0 <= batch_share < 1")
+        if not self.start_share <= self.workload_share < 1:
+            asked = f"mechanism.start_share {self.start_share}, workload_share {self.workload_share}"
+            raise ConfigError(f"{asked}; want start_share <= workload_share < 1")
         if not (0 < self.start_share <= self.most_start_share < 1 and self.start_error > 0):
             asked = f"mechanism.start_share {self.start_share}, most_start_share {self.most_start_share}"
             raise ConfigError(f"{asked}, start_error {self.start_error}; want 0 < start <= most < 1 and an error > 0")
@@ -274,6 +283,6 @@ def _mean_error(terms: Terms, wanted: Candidates, fit: GraphicalFit, share: Frac
 
 
 def _part(candidates: Candidates, values: _Vector, place: int) -> _Vector:
-    """The values of one candidate's answers."""
+    """A copy of the values of one candidate's answers."""
     begin = int(candidates.sizes[:place].sum())
-    return values[begin : begin + int(candidates.sizes[place])]
+    return values[begin : begin + int(candidates.sizes[place])].copy()

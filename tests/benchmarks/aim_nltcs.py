@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.benchmarks.case import Run, Target
 from tests.benchmarks.graphical.release_case import Setting, errors_at_most, mean_beside, mean_error, release_case
 
-BESIDE = ("gaussian", "independent", "mst", "mwem", "mwem_pgm")
+BESIDE = ("gaussian", "gaussian_pgm", "independent", "mst", "mwem", "mwem_pgm")
 
 
 def best(runs: Sequence[Run]) -> float:

@@ -1,0 +1,133 @@
+"""Runs of AIM on a small table, with a record of what it asks of the kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpcore.domain import Clique, Domain
+from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.kernel.budget import Budget
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.scores import L1Error
+from dpcore.measurement import Measurement, NoisyErrors
+from dpcore.mechanisms.aim import Aim
+from dpcore.mechanisms.api import Release
+from dpcore.queries import Marginals, Queries, UnitCount
+from dpcore.workload import Workload, all_k_way
+from tests.support.private import private_statistics
+from tests.support.tiny_statistics import TinyTable
+
+DOMAIN = Domain.of({"a": 3, "b": 4, "unused": 30, "c": 2, "d": 3, "e": 2})
+UNITS = 600
+GENERATOR = np.random.default_rng(0)
+
+
+def chained(units: int = UNITS) -> NDArray[np.int64]:
+    """Rows of which each attribute follows the one before it."""
+    random = np.random.default_rng(5)
+    codes = random.integers(0, DOMAIN.sizes, (units, len(DOMAIN.sizes)))
+    for axis in (1, 3, 4, 5):
+        before = codes[:, axis - 1 if axis != 3 else 1]
+        codes[:, axis] = np.where(random.random(units) < 0.7, before % DOMAIN.sizes[axis], codes[:, axis])
+    return codes
+
+
+TABLE = TinyTable(DOMAIN, chained())
+WORKLOAD = all_k_way(DOMAIN, 3, "abcde")
+BUDGETS = (Budget.pure(3), Budget.zcdp(Fraction(1, 4)), Budget.gdp(Fraction(1, 4)))
+NO_NOISE = Budget.zcdp(10**10)
+every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.currency.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What one selection and the measurement after it were asked. before: Spent before it, as a share."""
+
+    candidates: Marginals
+    score: L1Error
+    select: Fraction
+    chosen: int
+    before: Fraction
+    measure: Fraction
+    measurement: Measurement
+
+    @property
+    def clique(self) -> Clique:
+        return self.candidates.cliques[self.chosen]
+
+    def answers(self, clique: Clique) -> NDArray[np.float64]:
+        """What the model before the round says of a candidate."""
+        return self.candidates.split(self.score.estimate)[self.candidates.cliques.index(clique)].ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Noisy errors, as they were asked. after: How many measurements came before them."""
+
+    candidates: Marginals
+    estimate: NDArray[np.float64]
+    share: Fraction
+    after: int
+    found: NoisyErrors
+
+
+@dataclass
+class Recorder:
+    """Passes on to the kernel; keeps what was measured before any selection, the noisy errors, and the rounds."""
+
+    inner: PrivateStatistics
+    start: list[tuple[Clique, Fraction]] = field(default_factory=list)
+    errors: list[Errors] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    _selected: tuple[Any, ...] = ()
+
+    def select(self, candidates: Marginals, score: L1Error, share: Fraction) -> int:
+        before = 1 - self.inner.remaining_share
+        chosen = self.inner.select(candidates, score, share)
+        self._selected = (candidates, score, share, chosen, before)
+        return chosen
+
+    def measure_errors(self, candidates: Marginals, estimate: NDArray[np.float64], share: Fraction) -> NoisyErrors:
+        assert not self._selected, "errors are asked before any selection"
+        found = self.inner.measure_errors(candidates, estimate, share)
+        self.errors.append(Errors(candidates, estimate.copy(), share, len(self.start), found))
+        return found
+
+    def measure(self, queries: Queries | UnitCount, share: Fraction) -> Measurement:
+        assert isinstance(queries, Marginals)
+        (clique,) = queries.cliques
+        measurement = self.inner.measure(queries, share)
+        if self._selected:
+            self.rounds.append(Round(*self._selected, share, measurement))
+            assert self.rounds[-1].clique == clique
+        else:
+            self.start.append((clique, share))
+        return measurement
+
+    @property
+    def shares(self) -> list[Fraction]:
+        """Of all calls."""
+        rounds = [share for one in self.rounds for share in (one.select, one.measure)]
+        return [share for _, share in self.start] + [one.share for one in self.errors] + rounds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+def run(
+    mechanism: Aim, budget: Budget, table: TinyTable = TABLE, workload: Workload = WORKLOAD, **options: Any
+) -> tuple[Recorder, Release]:
+    kernel = Recorder(private_statistics(table, budget, **options))
+    release = mechanism.run(kernel, workload, generator=GENERATOR)  # type: ignore[arg-type]
+    return kernel, release
+
+
+def model_of(release: Release) -> GraphicalModel:
+    assert isinstance(release.model, GraphicalModel)
+    return release.model

@@ -125,7 +125,7 @@ def called_for(
     power = 1.0 if terms.noise is Noise.LAPLACE else 0.5
     unit = terms.measure_scale(design.marginal(cliques[0]), budget)
     purse = Purse(unit, power, design.sizes(cliques), before, _left(fit, cliques))
-    structure = Triangulation.of(design.queries.domain, [])
+    structure = Triangulation.of(fit.tree.domain, [])
     chosen = choose_cliques(dependence, purse, structure, max_model_mb * CELLS_IN_MB)
     pairs = [(cliques[one.place], budget * one.share) for one in chosen] or design.starts(budget)
     return [(design.marginal(clique), share) for clique, share in pairs]

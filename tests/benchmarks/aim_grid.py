@@ -16,7 +16,7 @@ from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
 from tests.benchmarks.figures import datasets
 from tests.benchmarks.graphical.cells import Cell, read
 from tests.benchmarks.graphical.grid import DATASETS, EPSILONS, SEEDS
-from tests.benchmarks.graphical.grid_report import is_best, recommended_is_best, winners
+from tests.benchmarks.graphical.grid_report import is_best, recommended_is_best, recommended_ties, winners
 from tests.benchmarks.graphical.workloads import WORKLOADS
 from tests.benchmarks.harness import FOLDER, ROOT
 
@@ -50,6 +50,7 @@ def judge(state: None, cells: list[Cell]) -> Judgement:
             "cells": len(winners(cells)),
             "runs": sum(len(cell.runs) for cell in cells),
             "recommended is best": recommended_is_best(cells),
+            "recommended is within two standard errors of the best": recommended_ties(cells),
             "aim is best on the large tables": is_best("aim", LARGE, cells),
             "release_cpu_seconds": sum(run.cpu_seconds for cell in cells for run in cell.runs),
         },

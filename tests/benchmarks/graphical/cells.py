@@ -48,6 +48,13 @@ class Cell:
         return float(np.mean([run.mean for run in self.runs])) if self.runs else float("inf")
 
     @property
+    def standard_error(self) -> float:
+        """Of the mean over the runs; 0 for a single run."""
+        if len(self.runs) < 2:
+            return 0.0
+        return float(np.std([run.mean for run in self.runs], ddof=1) / np.sqrt(len(self.runs)))
+
+    @property
     def seconds(self) -> float:
         """CPU seconds of one run: their median, because the first may load compiled code."""
         return float(np.median([run.cpu_seconds for run in self.runs])) if self.runs else 0.0

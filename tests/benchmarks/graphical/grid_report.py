@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
+
 from tests.benchmarks.graphical.cells import Cell, Key, read
 from tests.benchmarks.graphical.grid_plots import draw
 
@@ -68,6 +70,19 @@ def recommended_is_best(cells: Sequence[Cell]) -> float:
     return sum(cell.recommended for cell in best.values()) / len(best) if best else 0.0
 
 
+def recommended_ties(cells: Sequence[Cell]) -> float:
+    """Share of the compared cells whose recommended mechanism is the best, or errs no more than the best but for two
+    standard errors of the difference.
+    """
+    best = winners(cells)
+    count = 0
+    for cell in cells:
+        if cell.recommended and cell.runs and cell.key in best:
+            other = best[cell.key]
+            count += cell.error - other.error <= 2 * np.hypot(cell.standard_error, other.standard_error)
+    return count / len(best) if best else 0.0
+
+
 def is_best(mechanism: str, datasets: Sequence[str], cells: Sequence[Cell]) -> float:
     """Share of the compared cells of some datasets in which a mechanism is the best; 0 where none are compared."""
     best = [cell for key, cell in winners(cells).items() if key[0] in datasets]
@@ -83,8 +98,8 @@ def _summary(cells: Sequence[Cell]) -> list[str]:
         counts[cell.mechanism] = counts.get(cell.mechanism, 0) + 1
     said = ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
     return [
-        f"{len(best)} compared cells. The recommended mechanism is the best in {recommended_is_best(cells):.0%}; "
-        f"the best are: {said}."
+        f"{len(best)} compared cells. The recommended mechanism is the best in {recommended_is_best(cells):.0%}, and "
+        f"within two standard errors of the best in {recommended_ties(cells):.0%}; the best are: {said}."
     ]
 
 

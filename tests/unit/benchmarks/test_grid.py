@@ -15,7 +15,13 @@ from dpcore.workload import all_k_way
 from tests.benchmarks.figures.runs import Remembered
 from tests.benchmarks.graphical import grid
 from tests.benchmarks.graphical.cells import Cell, Outcome, Store, read
-from tests.benchmarks.graphical.grid_report import is_best, recommended_is_best, winners, write_report
+from tests.benchmarks.graphical.grid_report import (
+    is_best,
+    recommended_is_best,
+    recommended_ties,
+    winners,
+    write_report,
+)
 from tests.benchmarks.graphical.limits import CutError, limited
 from tests.support.tiny_statistics import TinyTable
 
@@ -133,6 +139,18 @@ def test_the_best_of_each_cell_is_found_where_two_were_run() -> None:
     assert recommended_is_best([]) == 0.0
 
 
+def test_a_recommended_mechanism_that_is_as_good_but_for_chance_is_counted_apart() -> None:
+    def compared(*means: float) -> list[Cell]:
+        return [cell("aim", *means, recommended=True), cell("mst", 0.2, 0.4)]  # Standard error .1.
+
+    assert recommended_ties(compared(0.4, 0.6)) == 1.0  # .2 above, for a standard error of .1 * sqrt(2).
+    assert recommended_ties(compared(0.5, 0.7)) == 0.0
+    assert recommended_ties(compared(0.1, 0.1)) == 1.0
+    assert recommended_ties([cell("aim", 0.31, recommended=True), cell("mst", 0.3)]) == 0.0  # One run tells no spread.
+    assert recommended_ties(CELLS) == 0.5
+    assert recommended_ties([]) == 0.0
+
+
 def test_the_page_says_which_is_best_and_the_plot_is_xml(tmp_path: Path) -> None:
     folder = tmp_path / "graphical"
     for name in ("adult", "nltcs"):
@@ -141,7 +159,10 @@ def test_the_page_says_which_is_best_and_the_plot_is_xml(tmp_path: Path) -> None
             if one.dataset == name:
                 store.put(one)
     page = write_report(folder, tmp_path / "GRID.md").read_text()
-    assert "2 compared cells. The recommended mechanism is the best in 50%; the best are: aim 1, mst 1." in page
+    assert (
+        "2 compared cells. The recommended mechanism is the best in 50%, and within two standard errors of the best in "
+        "50%; the best are: aim 1, mst 1."
+    ) in page
     assert "| aim | plan: 0.5 (1) | plan: **0.15** (0.1 to 0.2; 2) | 1 / 1 |" in page
     assert "| aim | 0.4 (1) | 1 |" in page
     assert "Not run: laplace (no proof)." in page

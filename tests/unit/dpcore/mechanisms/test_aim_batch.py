@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from dpcore.workload import all_k_way, explicit, linear
 from tests.support.aim_runs import DOMAIN, GENERATOR, TABLE, UNITS, WORKLOAD, Recorder, every_budget, run
 from tests.support.private import private_statistics
 
-POOR, MIDDLE, RICH = Budget.zcdp(Fraction(1, 1000)), Budget.zcdp(Fraction(1, 40)), Budget.zcdp(5)
+POOR, MIDDLE, RICH = Budget.zcdp(Fraction(1, 5000)), Budget.zcdp(Fraction(1, 80)), Budget.zcdp(5)
 BATCH = Aim(start_error=1e9, workload_error=0.0)  # One-way marginals once, then always a batch.
 
 
@@ -32,8 +33,8 @@ def shares(kernel: Recorder, release_batch: tuple[int, int] | None) -> tuple[flo
 def test_errors_of_pairs_and_of_triples_are_asked_once_before_the_batch(budget: Budget) -> None:
     kernel, release = run(BATCH, Budget(budget.currency, 100 * budget.amount))
     pairs, triples = kernel.errors
-    assert pairs.candidates.cliques == all_k_way(DOMAIN, 2, "abcde").queries.cliques  # type: ignore[union-attr]
-    assert set(triples.candidates.cliques) == set(WORKLOAD.queries.cliques)  # type: ignore[union-attr]
+    for one, order in ((pairs, 2), (triples, 3)):
+        assert sorted(one.candidates.cliques) == list(combinations("abcde", order))
     assert pairs.after == triples.after == 5
     labels = [charge.label for charge in kernel.charges]
     assert [place for place, label in enumerate(labels) if label.startswith("measure errors")] == [5, 6]
@@ -138,7 +139,7 @@ def test_few_rounds_are_as_large_as_the_budget_wants_them() -> None:
     assert kernel.remaining_share < Fraction(1, 2**60)
 
 
-@pytest.mark.parametrize("cells", [1, 30, 60, 150])
+@pytest.mark.parametrize("cells", [1, 20, 60, 150])
 def test_the_batch_keeps_to_its_part_of_the_largest_model(cells: int) -> None:
     mechanism = Aim(start_error=1e9, workload_error=0.0, batch_share=0.5, max_model_mb=8 * cells / 2**20)
     kernel, _ = run(mechanism, RICH)

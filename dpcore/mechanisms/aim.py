@@ -103,7 +103,8 @@ class Aim:
             steps.append(Step("measure the marginals that they call for", float(batch - errors), 1))
             left -= batch
         annealing = self._planned(candidates, left)
-        measured = candidates.value_stddev(terms, annealing.measure)
+        known = not self._has_batch(workload)  # Else a round's share follows from what the batch measured.
+        measured = candidates.value_stddev(terms, annealing.measure) if known else None
         steps.append(Step("select", float(annealing.select * rounds), rounds))
         steps.append(Step("measure", float(annealing.measure * rounds), rounds, measured))
         models = int(4 * _BYTES * self.max_model_mb * CELLS_IN_MB) + 2 * _BYTES * KEPT_CELLS
@@ -152,7 +153,7 @@ class Aim:
         fit = self._fitted(private.terms, candidates, measured)
         error = _mean_error(private.terms, single, fit, first, "expected")
         more = min(most, first * Fraction(error / self.start_error) ** 2) - first
-        annealing = self._planned(candidates, private.remaining_share)
+        annealing = self._planned(candidates, 1 - first)
         if more > _CRUMB:
             measured += _bought(private, single, more)
             fit = self._fitted(private.terms, candidates, measured)

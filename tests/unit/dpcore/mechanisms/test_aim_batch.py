@@ -44,7 +44,8 @@ def test_errors_of_pairs_and_of_triples_are_asked_once_before_the_batch(budget: 
 
 
 def test_errors_are_those_of_the_product_of_one_way_marginals() -> None:
-    kernel, release = run(BATCH, RICH)
+    kernel, release = run(BATCH, Budget.zcdp(1000))
+    assert len(kernel.errors) == 2
     alone = {clique: found.values for (clique, _), found in zip(kernel.start, release.measurements[:5], strict=False)}
     for one in kernel.errors:
         for clique, table in zip(one.candidates.cliques, one.candidates.split(one.estimate), strict=True):
@@ -197,6 +198,7 @@ def test_the_steps_of_a_plan_sum_to_the_budget(budget: Budget, batch_share: floa
     if not batch_share:
         assert batch == {}
         return
+    assert [step.stddev is None for step in plan.steps] == [False, True, True, True, True]
     errors, measured = batch.values()
     assert (errors.label, errors.calls) == ("measure errors of pairs and triples", order - 1)
     assert errors.share + measured.share == pytest.approx(0.94 * batch_share)

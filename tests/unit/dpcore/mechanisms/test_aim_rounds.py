@@ -1,7 +1,7 @@
 """What AIM records of its rounds, and the intervals that follow, over repeated runs on a small table.
 
-Coverage: an interval holds in 95 of 100 runs or more. The mean over the cells of a marginal and over all runs is above
-0.93 where that is kept; measurements with a quarter of their noise stated are caught (0.5 for Gaussian noise).
+Coverage: an interval holds in 95 of 100 runs or more. The mean over the cells of a marginal and 16 runs is above 0.85
+where that is kept, and the mean of all of them above 0.95; with a quarter of the noise stated the worst has 0.7.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Domain
 from dpcore.estimation.pgm.bounds import bounds
+from dpcore.estimation.pgm.error_round import ErrorRound
 from dpcore.estimation.pgm.intervals import answers_with_intervals
 from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.estimation.pgm.selection_rounds import SelectionRound
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.memory import MemoryJournal
@@ -42,7 +44,8 @@ WORKLOAD = all_k_way(DOMAIN, 2)
 QUERIES = WORKLOAD.queries
 assert isinstance(QUERIES, Marginals)
 ALL = Marginals(DOMAIN, (*QUERIES.cliques, ("a",), ("a", "b", "d"), ()))
-AIM = Aim(rounds_per_attribute=2, workload_error=0.0, max_model_mb=2e-4)
+AIM = Aim(batch_share=0, rounds_per_attribute=2, workload_error=0.0, max_model_mb=2e-4)
+BATCH = replace(AIM, batch_share=0.6, start_error=0.1, max_model_mb=4e-4)
 BUDGETS = (Budget.pure(2), Budget.zcdp(Fraction(1, 10)), Budget.gdp(Fraction(1, 5)))
 every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.currency.name)
 
@@ -54,6 +57,10 @@ def made(private: PrivateStatistics, mechanism: Aim = AIM) -> Release:
 def model_of(release: Release) -> GraphicalModel:
     assert isinstance(release.model, GraphicalModel)
     return release.model
+
+
+def selections(release: Release) -> list[SelectionRound]:
+    return [one for one in release.rounds if isinstance(one, SelectionRound)]
 
 
 def later(
@@ -77,12 +84,13 @@ def by_marginal(held: NDArray[np.float64]) -> list[float]:
 
 
 @every_budget
-def test_intervals_and_bounds_hold_as_often_as_they_say(budget: Budget) -> None:
+@pytest.mark.parametrize("mechanism", [AIM, BATCH], ids=["rounds", "batch"])
+def test_intervals_and_bounds_hold_as_often_as_they_say(budget: Budget, mechanism: Aim) -> None:
     runs, held, wrong, bounded = 16, np.zeros(ALL.size), np.zeros(ALL.size), np.zeros(len(ALL.cliques))
     truth = exact_answers(TABLE, ALL)
-    supported = set()
+    supported, told = set(), []
     for _ in range(runs):
-        release = made(private_statistics(TABLE, budget))
+        release = made(private_statistics(TABLE, budget), mechanism)
         inside = later(release, ALL)
         own = (release.answers.lower <= truth[: QUERIES.size]) & (truth[: QUERIES.size] <= release.answers.upper)
         np.testing.assert_array_equal(own, inside[: QUERIES.size])
@@ -96,24 +104,38 @@ def test_intervals_and_bounds_hold_as_often_as_they_say(budget: Budget) -> None:
         errors = [np.abs(table).sum() for table in ALL.split(model_of(release).answer(ALL) - truth)]
         bounded += np.array([error <= bound.l1 for error, bound in zip(errors, found, strict=True)]) / runs
         supported |= {bound.supported for bound in found}
-    assert min(by_marginal(held)) > 0.93
+        for one in release.rounds:
+            if isinstance(one, ErrorRound):
+                far = np.abs(one.before.answer(one.candidates) - exact_answers(TABLE, one.candidates))
+                true = np.array([table.sum() for table in one.candidates.split(far)])
+                told.append(bool((true <= one.errors_before(0.05)).all()))
+    assert min(by_marginal(held)) > 0.85
+    assert np.mean(by_marginal(held)) > 0.95
     assert bounded.min() >= 0.7  # Five of 16 runs or more miss with a chance of 1e-3 where no more than 0.95 is kept.
     assert bounded.mean() > 0.93
-    assert min(by_marginal(wrong)) < 0.93
+    assert min(by_marginal(wrong)) < 0.85
     assert supported == {False, True}
+    assert len(told) == (runs if mechanism.batch_share else 0)
+    assert np.mean([True, *told]) >= 0.7
 
 
 @every_budget
-def test_a_round_says_what_its_selection_was_asked(budget: Budget) -> None:
+@pytest.mark.parametrize("mechanism", [AIM, BATCH], ids=["rounds", "batch"])
+def test_a_round_says_what_its_selection_was_asked(budget: Budget, mechanism: Aim) -> None:
     """The scale is that of the charge; the chosen candidate's true score is near the largest, by the model before."""
     deficits, behind = [], []
     for _ in range(3):
         private = private_statistics(TABLE, budget)
-        release = made(private, replace(AIM, max_model_mb=1.0))
+        release = made(private, replace(mechanism, max_model_mb=1.0, batch_share=mechanism.batch_share / 4))
         selected = [charge.scale for charge in private.charges if charge.label.startswith("select")]
-        assert len(release.rounds) == len(selected) <= (release.horizon or 0)
-        later_models = [one.before for one in release.rounds[1:]] + [model_of(release)]
-        for one, scale, after in zip(release.rounds, selected, later_models, strict=True):
+        asked = [charge.scale for charge in private.charges if charge.label.startswith("measure errors")]
+        told, rounds = release.rounds[: len(asked)], selections(release)
+        assert [one.errors.scale for one in told if isinstance(one, ErrorRound)] == asked
+        assert bool(asked) == bool(mechanism.batch_share)
+        assert release.rounds == (*told, *rounds)
+        assert len(rounds) == len(selected) <= (release.horizon or 0) - len(asked)
+        later_models = [one.before for one in rounds[1:]] + [model_of(release)]
+        for one, scale, after in zip(rounds, selected, later_models, strict=True):
             assert scale is not None
             assert one.select_scale == pytest.approx(scale * one.weights.max() / 256**2)
             assert any(one.measurement is measurement for measurement in release.measurements)
@@ -125,21 +147,25 @@ def test_a_round_says_what_its_selection_was_asked(budget: Budget) -> None:
     assert np.mean(deficits) < np.mean(behind)
 
 
-def test_few_rounds_that_fit_in_memory_still_prove_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("mechanism", [AIM, replace(BATCH, batch_share=0.2)], ids=["rounds", "batch"])
+def test_few_rounds_that_fit_in_memory_still_prove_intervals(mechanism: Aim, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What noisy errors prove stays: their model has single attributes alone."""
     budget = Budget.zcdp(1)
-    every = made(private_statistics(TABLE, budget))
-    cells = sum(one.before.tree.cells for one in every.rounds)
+    every = made(private_statistics(TABLE, budget), mechanism)
+    cells = sum(one.before.tree.cells for one in selections(every))
     monkeypatch.setattr(aim_rounds, "KEPT_CELLS", cells // 3)
     held = np.zeros(ALL.size)
     for _ in range(6):
-        release = made(private_statistics(TABLE, budget))
-        assert 0 < len(release.rounds) < len(every.rounds)
-        assert sum(one.before.tree.cells for one in release.rounds) <= cells // 3
+        release = made(private_statistics(TABLE, budget), mechanism)
+        assert 0 < len(selections(release)) < len(selections(every))
+        assert sum(one.before.tree.cells for one in selections(release)) <= cells // 3
+        assert len(release.rounds) - len(selections(release)) == bool(mechanism.batch_share)
         assert release.horizon == every.horizon
         held += later(release, ALL) / 6
-    assert min(by_marginal(held)) > 0.9
+    assert min(by_marginal(held)) > 0.75
+    assert np.mean(by_marginal(held)) > 0.93
     monkeypatch.setattr(aim_rounds, "KEPT_CELLS", 1)
-    assert made(private_statistics(TABLE, budget)).rounds == ()
+    assert selections(made(private_statistics(TABLE, budget), mechanism)) == []
 
 
 def test_the_round_goes_that_tells_least_beside_the_others() -> None:
@@ -155,10 +181,11 @@ def test_the_round_goes_that_tells_least_beside_the_others() -> None:
 
 
 @every_budget
-def test_intervals_come_from_the_journal(budget: Budget) -> None:
+@pytest.mark.parametrize("mechanism", [AIM, BATCH], ids=["rounds", "batch"])
+def test_intervals_come_from_the_journal(budget: Budget, mechanism: Aim) -> None:
     journal = MemoryJournal()
-    first = made(private_statistics(TABLE, budget, journal=journal))
-    again = made(private_statistics(TinyTable(DOMAIN, CODES * 0), budget, journal=journal))
+    first = made(private_statistics(TABLE, budget, journal=journal), mechanism)
+    again = made(private_statistics(TinyTable(DOMAIN, CODES * 0), budget, journal=journal), mechanism)
     for name in ("values", "lower", "upper"):
         np.testing.assert_array_equal(getattr(first.answers, name), getattr(again.answers, name))
     assert len(first.rounds) == len(again.rounds)
@@ -189,17 +216,20 @@ def test_first_measurements_that_were_settled_together_are_a_batch() -> None:
     cheap = replace(AIM, start_error=10.0, workload_error=9.0, max_model_mb=1)
     whole = made(private_statistics(TABLE, Budget.zcdp(9)), cheap)
     assert whole.batch == (4, 4 + len(QUERIES.cliques))
+    many = made(private_statistics(TABLE, Budget.zcdp(1)), replace(BATCH, start_error=1e-3))
+    assert many.batch is not None
+    assert many.batch[0] == 8 < many.batch[1] == len(many.measurements) - len(selections(many))
 
 
 def test_a_run_ends_at_its_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the budget would allow: bounds give each round a part of the tail that was fixed before."""
     monkeypatch.setattr(Aim, "_rounds", lambda self, candidates: 12)
     whole = made(private_statistics(TABLE, Budget.zcdp(1)))
-    assert whole.horizon == 13
+    assert whole.horizon == 12 + 1 + 2  # The last crumb of a budget, and errors of pairs and triples.
     rounds = aim_rounds.Rounds.__init__
 
-    def short(self: aim_rounds.Rounds, terms: object, candidates: object, start: object, horizon: int) -> None:
-        rounds(self, terms, candidates, start, 3)  # type: ignore[arg-type]
+    def short(self: aim_rounds.Rounds, *settled: object) -> None:
+        rounds(self, *settled[:-1], 3)  # type: ignore[arg-type]
 
     monkeypatch.setattr(aim_rounds.Rounds, "__init__", short)
     assert len(made(private_statistics(TABLE, Budget.zcdp(1))).rounds) == 3
@@ -212,9 +242,11 @@ def test_products_have_no_intervals() -> None:
     assert np.isnan(release.answers.lower).all()
 
 
-def test_a_release_keeps_no_tables_beside_those_of_its_models() -> None:
+@pytest.mark.parametrize("mechanism", [AIM, BATCH], ids=["rounds", "batch"])
+def test_a_release_keeps_no_tables_beside_those_of_its_models(mechanism: Aim) -> None:
     """What models make to answer may take more memory than they do: it goes with the copies that answered."""
-    release = made(private_statistics(TABLE, Budget.zcdp(1)))
-    assert release.rounds
+    release = made(private_statistics(TABLE, Budget.zcdp(1)), mechanism)
+    assert selections(release)
+    assert len(release.rounds) - len(selections(release)) == bool(mechanism.batch_share)
     for model in (model_of(release), *(one.before for one in release.rounds)):
         assert "_calibrated" not in vars(model)

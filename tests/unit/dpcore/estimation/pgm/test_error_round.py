@@ -152,10 +152,9 @@ def test_what_the_kernel_answers_keeps_its_bounds(budget: Budget, share: Fractio
 
 def test_bounds_of_a_marginal_that_nothing_supports_rest_on_the_errors() -> None:
     joint, before = tables(1)
-    one = asked(joint, before, Noise.GAUSSIAN, 2.0, np.random.default_rng(4))
-    rows = measured(
-        Marginals(DOMAIN, (("c",),)), marginals_of(joint)[-4:], Noise.GAUSSIAN, 1.0, np.random.default_rng(5)
-    )
+    generator, last = np.random.default_rng(4), Marginals(DOMAIN, (("c",),))
+    (one,) = asked(joint, before, Noise.GAUSSIAN, 2.0, generator)
+    rows = measured(last, marginals_of(joint, last), Noise.GAUSSIAN, 1.0, generator)
     after = one_table(DOMAIN, joint + 1.0)
     found = {bound.clique: bound for bound in bounds(after, [rows], [one], [*CLIQUES, ("a",), DOMAIN.names], horizon=1)}
     errors = one.errors_before(0.025)

@@ -25,7 +25,7 @@ from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_part
 from dpcore.mechanisms.aim_batch import bought_together, design_of
 from dpcore.mechanisms.aim_budget import Annealing, split_by_size
-from dpcore.mechanisms.aim_candidates import Candidates, candidates_of, one_way, parted, within
+from dpcore.mechanisms.aim_candidates import Candidates, candidates_of, one_way, within
 from dpcore.mechanisms.aim_rounds import KEPT_CELLS, Rounds
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import CELLS_IN_MB, LARGEST_PENALTY, rows_of
@@ -122,18 +122,19 @@ class Aim:
         measured, fit, annealing = list(start.measured), start.fit, start.annealing
         structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
         rounds = Rounds(private.terms, candidates, start.together, start.told, self._rounds(candidates) + 1)
+        del start  # A fit holds a model: one at a time.
         while private.remaining_share > _CRUMB and not rounds.are_over:
             annealing = annealing.limited(private.remaining_share)
             allowed = self._allowed(candidates, structure, 1 - private.remaining_share + annealing.round)
             estimate = allowed.answers(fit)
             left = self._penalties(private.terms, allowed, estimate, annealing)
             score = allowed.score(estimate, left)
+            del estimate  # Vectors over all candidates are long: the score has its own.
             chosen = private.select(allowed.queries, score, annealing.select)  # SELECT
             measured.append(private.measure(allowed.strategy(chosen), annealing.measure))  # MEASURE
             rounds.add(allowed, score, annealing.select, chosen, measured[-1], fit)
-            before = _part(allowed, estimate, chosen)
-            del estimate, score  # As long as all candidates; and a fit holds a model.
-            fit = fit.released()
+            before, fit = _part(allowed, score.estimate, chosen), fit.released()
+            del score
             fit = self._fitted(private.terms, candidates, measured, fit)  # ESTIMATE
             structure = structure.with_clique(allowed.cliques[chosen])
             if np.abs(_only(allowed, chosen).answers(fit) - before).sum() <= self.patience * left[chosen]:
@@ -198,8 +199,11 @@ class Aim:
         self, terms: Terms, allowed: Candidates, estimate: NDArray[np.float64], annealing: Annealing
     ) -> NDArray[np.float64]:
         """The error that each candidate's measurement is expected to leave, float64 [candidates], in counts."""
-        errors = _left(terms, estimate, allowed.stddevs(terms, annealing.measure), self.penalty)
-        return np.minimum(parted(allowed, errors), LARGEST_PENALTY)
+        cuts = np.cumsum(allowed.sizes)[:-1]
+        stddevs = np.broadcast_to(allowed.stddevs(terms, annealing.measure), estimate.shape)
+        pairs = zip(np.split(estimate, cuts), np.split(stddevs, cuts), strict=True)
+        errors = [_left(terms, answers, noise, self.penalty).sum() for answers, noise in pairs]
+        return np.minimum(errors, LARGEST_PENALTY)
 
     def _fitted(
         self,

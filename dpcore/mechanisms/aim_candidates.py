@@ -99,9 +99,3 @@ def within(candidates: Candidates, structure: Triangulation, cells: float) -> Ca
     """Those that, added to the structure, leave its junction tree at so many cells, or do not make it larger."""
     most = max(cells, structure.cells)
     return candidates.only(np.array([structure.cells_with(clique) <= most for clique in candidates.cliques]))
-
-
-def parted(candidates: Candidates, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums of a value for each answer over each candidate, float64 [candidates]."""
-    starts = np.concatenate([[0], np.cumsum(candidates.sizes)[:-1]])
-    return np.asarray(np.add.reduceat(values, starts), dtype=np.float64)

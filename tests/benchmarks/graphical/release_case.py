@@ -60,11 +60,13 @@ class Setting:
         return about | ({"measured apart": self.measured_apart} if self.measured_apart else {})
 
 
-def release_case(setting: Setting, targets: Sequence[Target]) -> Case[State, Made]:
-    """Five fresh processes. The measured work counts, releases, and makes as many rows as the model stands for."""
+def release_case(setting: Setting, targets: Sequence[Target], seeds: Sequence[int] = SEEDS) -> Case[State, Made]:
+    """A fresh process for each seed. The measured work counts, releases, and makes as many rows as the model stands
+    for.
+    """
     return Case(
         setting.params,
-        SEEDS,
+        tuple(seeds),
         partial(datasets.tabular_inputs, setting.dataset),
         partial(prepare, setting),
         partial(work, setting),

@@ -93,7 +93,7 @@ class GraphicalFit:
     @cached_property
     def calibrated(self) -> Calibrated:
         """The distribution, ready to answer."""
-        return Calibrated.of_joints(self.tree, self._tables)
+        return Calibrated(self.tree, self.conditionals)
 
     @property
     def model(self) -> GraphicalModel:

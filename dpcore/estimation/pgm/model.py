@@ -104,6 +104,4 @@ class GraphicalModel:
 
     @cached_property
     def _calibrated(self) -> Calibrated:
-        if isinstance(self.conditionals, Conditionals):
-            return Calibrated.of_joints(self.tree, self.conditionals.joints)
         return Calibrated(self.tree, self.conditionals)

@@ -60,17 +60,22 @@ def test_errors_are_those_of_the_product_of_one_way_marginals() -> None:
 def test_a_batch_spends_its_share_whether_errors_are_asked_or_not(
     budget: Budget, orders: int, batch_share: float, select_share: float
 ) -> None:
-    """An order whose errors would be noise is not asked; what it leaves goes into the batch's measurements."""
-    mechanism = Aim(start_error=1e9, workload_error=0.0, batch_share=batch_share, select_share=select_share)
+    """An order whose errors would be noise is not asked; what it leaves goes into the batch's measurements.
+
+    Half of the budget tells how many rows there are, which the limits are parts of.
+    """
+    mechanism = Aim(
+        start_share=0.5, most_start_share=0.5, start_error=1e9, workload_error=0.0, batch_share=batch_share,
+        select_share=select_share,
+    )  # fmt: skip
     kernel, release = run(mechanism, budget)
-    whole, part = 0.94 * batch_share, 0.94 * batch_share * select_share / 2
+    whole, part = 0.5 * batch_share, 0.5 * batch_share * select_share / 2
     limits = (0.3 * UNITS, 0.05 * UNITS)
-    assert abs(len(kernel.errors) - orders) <= 1  # The limits are parts of a noisy number of rows.
-    orders = len(kernel.errors)
+    assert len(kernel.errors) == orders
     for one, limit in zip(kernel.errors, limits, strict=False):
         assert kernel.terms.errors_scale(one.candidates, one.share) <= 1.2 * limit
         assert float(one.share) == pytest.approx(part)
-    assert shares(kernel, release.batch) == pytest.approx((0.06, orders * part, whole - orders * part))
+    assert shares(kernel, release.batch) == pytest.approx((0.5, orders * part, whole - orders * part))
 
 
 @every_budget

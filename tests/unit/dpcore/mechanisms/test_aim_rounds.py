@@ -1,7 +1,7 @@
 """What AIM records of its rounds, and the intervals that follow, over repeated runs on a small table.
 
-Coverage: an interval holds in 95 of 100 runs or more. The mean over the cells of a marginal and 16 runs is above 0.85
-where that is kept, and the mean of all of them above 0.95; with a quarter of the noise stated the worst has 0.7.
+Coverage: an interval holds in 95 of 100 runs or more, here in 97. The mean over the cells of a marginal and 128 runs is
+then above 0.93 but for one chance in hundreds; with a quarter of the noise stated the worst has 0.7 or less.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def by_marginal(held: NDArray[np.float64]) -> list[float]:
 @every_budget
 @pytest.mark.parametrize("mechanism", [AIM, BATCH], ids=["rounds", "batch"])
 def test_intervals_and_bounds_hold_as_often_as_they_say(budget: Budget, mechanism: Aim) -> None:
-    runs, held, wrong, bounded = 16, np.zeros(ALL.size), np.zeros(ALL.size), np.zeros(len(ALL.cliques))
+    runs, held, wrong, bounded = 128, np.zeros(ALL.size), np.zeros(ALL.size), np.zeros(len(ALL.cliques))
     truth = exact_answers(TABLE, ALL)
     supported, told = set(), []
     for _ in range(runs):
@@ -109,14 +109,14 @@ def test_intervals_and_bounds_hold_as_often_as_they_say(budget: Budget, mechanis
                 far = np.abs(one.before.answer(one.candidates) - exact_answers(TABLE, one.candidates))
                 true = np.array([table.sum() for table in one.candidates.split(far)])
                 told.append(bool((true <= one.errors_before(0.05)).all()))
-    assert min(by_marginal(held)) > 0.85
+    assert min(by_marginal(held)) > 0.93
     assert np.mean(by_marginal(held)) > 0.95
-    assert bounded.min() >= 0.7  # Five of 16 runs or more miss with a chance of 1e-3 where no more than 0.95 is kept.
+    assert bounded.min() > 0.87  # 17 of 128 runs or more miss with a chance of 2e-4 where no more than 0.95 is kept.
     assert bounded.mean() > 0.93
     assert min(by_marginal(wrong)) < 0.85
     assert supported == {False, True}
     assert len(told) == (runs if mechanism.batch_share else 0)
-    assert np.mean([True, *told]) >= 0.7
+    assert np.mean([True, *told]) > 0.87
 
 
 @every_budget
@@ -154,15 +154,15 @@ def test_few_rounds_that_fit_in_memory_still_prove_intervals(mechanism: Aim, mon
     every = made(private_statistics(TABLE, budget), mechanism)
     cells = sum(one.before.tree.cells for one in selections(every))
     monkeypatch.setattr(aim_rounds, "KEPT_CELLS", cells // 3)
-    held = np.zeros(ALL.size)
-    for _ in range(6):
+    held, runs = np.zeros(ALL.size), 64
+    for _ in range(runs):
         release = made(private_statistics(TABLE, budget), mechanism)
         assert 0 < len(selections(release)) < len(selections(every))
         assert sum(one.before.tree.cells for one in selections(release)) <= cells // 3
         assert len(release.rounds) - len(selections(release)) == bool(mechanism.batch_share)
         assert release.horizon == every.horizon
-        held += later(release, ALL) / 6
-    assert min(by_marginal(held)) > 0.75
+        held += later(release, ALL) / runs
+    assert min(by_marginal(held)) > 0.9
     assert np.mean(by_marginal(held)) > 0.93
     monkeypatch.setattr(aim_rounds, "KEPT_CELLS", 1)
     assert selections(made(private_statistics(TABLE, budget), mechanism)) == []

@@ -28,7 +28,7 @@ from dpcore.mechanisms.aim_budget import Annealing, split_by_size
 from dpcore.mechanisms.aim_candidates import Candidates, candidates_of, one_way, within
 from dpcore.mechanisms.aim_rounds import KEPT_CELLS, Rounds
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
-from dpcore.mechanisms.graphical import CELLS_IN_MB, LARGEST_PENALTY, rows_of
+from dpcore.mechanisms.graphical import CELLS_IN_MB, LARGEST_PENALTY, LAST_WORK, ROUND_WORK, rows_of
 from dpcore.queries import Marginals
 from dpcore.workload import Workload
 
@@ -217,7 +217,7 @@ class Aim:
         """A fit; where the whole workload was measured at once, no matter how it looks, the prior is learnt from it."""
         total = rows_of(terms, candidates.full, measured)
         spread = None if learns or (warm is not None and warm.learns) else LARGEST_SPREAD
-        fitting = Fitting(spread, tolerance=1e-3 if polish else 1e-2, iterations=2000 if polish else 300)
+        fitting = Fitting(spread, 1e-3, 2000, LAST_WORK) if polish else Fitting(spread, 1e-2, 300, ROUND_WORK)
         return fit_model(candidates.domain, measured, total, fitting, warm)
 
     def _check(self) -> None:

@@ -26,6 +26,8 @@ from dpcore.mechanisms.graphical import (
     CELLS_IN_MB,
     COPIES,
     LARGEST_PENALTY,
+    LAST_WORK,
+    ROUND_WORK,
     check_model_size,
     check_shares,
     clique_weights,
@@ -140,8 +142,8 @@ class MwemPgm:
         warm: GraphicalFit | None,
         last: bool = False,
     ) -> GraphicalFit:
-        tolerance, iterations = (1e-3, 1000) if last else (1e-2, 300)
-        fitting = Fitting(spread=1 / self.strength, tolerance=tolerance, iterations=iterations)
+        spread = 1 / self.strength
+        fitting = Fitting(spread, 1e-3, 1000, LAST_WORK) if last else Fitting(spread, 1e-2, 300, ROUND_WORK)
         return fit_model(queries.domain, measured, total, fitting, warm)
 
     def _shares(self, terms: Terms, workload: Workload) -> _Shares:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Final, NamedTuple, final
+from copy import copy
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,32 +24,15 @@ from dpcore.estimation.pgm.contraction import (
     mask_of,
 )
 from dpcore.estimation.pgm.junction_tree import JunctionTree
-from dpcore.estimation.pgm.places import Places
+from dpcore.estimation.pgm.node_tables import Conditionals
+from dpcore.estimation.pgm.places import Group, Places
+from dpcore.estimation.pgm.requests import Request, Results, cuts, parts_of
 
 KEPT_BYTES: Final = 1 << 26
-LARGEST_BETWEEN: Final = 1 << 22  # Cells of a table between the nodes and an answer.
+_BYTES: Final = 8
+LARGEST_BETWEEN: Final = 1 << 20  # Cells of a table between the nodes and an answer.
 _MOST_SHARED: Final = 2  # Messages about more attributes are hardly asked for twice.
-_Group = tuple[int, int, int]  # (node, its neighbour, attributes in common)
 _Message = tuple[int, int, int]  # (to a node, from its neighbour, about these attributes of the neighbour's side)
-
-
-class _Request(NamedTuple):
-    """What is asked of some attributes besides their values.
-
-    factors: Tables by an attribute that they sum out; their other label stands for it in the answer.
-    ranges: Values to which an attribute is restricted.
-    """
-
-    factors: Mapping[int, Table] = MappingProxyType({})
-    ranges: Mapping[int, slice] = MappingProxyType({})
-
-    def only(self, label: int, begin: int, end: int) -> _Request:
-        """The request for some places of what is asked of one attribute."""
-        if label in self.factors:
-            labels, values = self.factors[label]
-            return self._replace(factors={**self.factors, label: Table(labels, values[:, begin:end])})
-        before = self.ranges[label].start if label in self.ranges else 0
-        return self._replace(ranges={**self.ranges, label: slice(before + begin, before + end)})
 
 
 @final
@@ -59,16 +42,15 @@ class Calibrated:
     Every node has its joint table. A query then needs only the nodes between its attributes: at one of them meet
     messages p(attributes | separator), one from each neighbour behind which attributes of the query lie. Sums of nodes
     and messages are shared by all queries, also of later calls; marginals that differ in one attribute are made by one
-    matrix product.
+    matrix product. A message is conditional by the table of its own sender: nodes that agree on a separator but for
+    rounding may differ by any factor where it has next to no probability.
 
     conditionals: float64 [cells of the separator, cells of the residual] for each node: p(residual | separator), with
-        zero rows where the separator has probability 0.
-    kept_bytes: What shared tables may take besides the joint tables; those that were not used for longest go first.
-
-    largest: Cells of a table between the nodes and an answer, or those of the largest node if it has more: where a
-        table would be larger, the answer is made in slices.
-
-    So memory is bounded by the nodes, the kept tables, a few tables between and the answers themselves.
+        zero rows where the separator has probability 0. Of ``Conditionals`` the joint tables are read where they are.
+    kept_bytes: What joint and shared tables may take, but shared ones at least a quarter; the longest unused go first.
+    largest: Cells of a table between the nodes and an answer; where it would be larger, the answer is made in blocks of
+        the values of an attribute, or in slices, which allow for the cells of the largest node. So memory is bounded
+        by the nodes, the kept tables, a few tables between and the answers themselves.
 
     Source: McKenna (2022), section 4.4, variable elimination and Algorithm 4, here on a calibrated tree.
     """
@@ -82,13 +64,20 @@ class Calibrated:
     ) -> None:
         self.tree, self.domain = tree, tree.domain
         self._places = Places(tree)
-        self._kept = KeptTables(kept_bytes)
+        self._sizes = list(tree.domain.sizes)  # Values of each attribute: of a block, those in it.
+        self._cut = 0  # Of a block: the attribute that is cut last, as a set, and
+        self._whole: Calibrated | None = None  # what it is cut from.
+        self._least = kept_bytes // 4  # Bytes kept by a block.
+        self._kept = KeptTables(max(self._least, kept_bytes - _BYTES * tree.cells))
         self._sums: list[dict[int, int]] = [{} for _ in tree.nodes]
-        self._joints: list[Table] = []
-        for node, conditional in enumerate(conditionals):
-            self._joints.append(self._joint(node, conditional))
-        self._largest = max([largest, *tree.sizes])
-        attributes = len(self.domain.sizes)
+        self._joints = list[Table]()
+        if isinstance(conditionals, Conditionals):
+            self._joints += [Table(tree.domain.axes(names), values) for names, values in conditionals.joints]
+        else:
+            for node, conditional in enumerate(conditionals):
+                self._joints.append(self._joint(node, conditional))
+        self._between, self._largest = largest, max([largest, *tree.sizes])
+        attributes = len(self._sizes)
         self._batch = 2 * attributes
         self._always = ((1 << attributes + 1) - 1) << attributes  # Rows of factors and the batch are never summed over.
 
@@ -114,10 +103,10 @@ class Calibrated:
             label, matrix = self.domain.index(name), np.asarray(factors[name], dtype=np.float64)
             if matrix.ndim != 2 or matrix.shape[1] != self.domain.sizes[label]:
                 raise ValueError(f"factor of {name!r} is {matrix.shape}; want [rows, {self.domain.sizes[label]}]")
-            tables[label] = Table((label, self._row_label(label)), matrix.T)
-        answers = np.empty(tuple(table.values.shape[1] for table in tables.values()))
+            tables[label] = Table((label, len(self._sizes) + label), matrix.T)
+        answers = np.zeros(tuple(table.values.shape[1] for table in tables.values()))
         if answers.size:
-            self._fill(answers, tuple(tables), _Request(tables))
+            self._fill(answers, tuple(tables), Request(self._largest, tables))
         return answers
 
     def products(self, weights: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -138,72 +127,93 @@ class Calibrated:
             begin, end = waiting.pop()
             part = {label: Table((self._batch, label), matrix[begin:end]) for label, matrix in matrices.items()}
             try:
-                answers[begin:end] = self._table(mask_of(part), _Request(part)).values
+                answers[begin:end] = self._table(mask_of(part), Request(self._largest, part)).values
             except TooLargeError as error:
-                cuts = _cuts(begin, end, -(-error.cells // self._largest))
-                waiting += itertools.pairwise(cuts)
+                bounds = cuts(begin, end, -(-error.cells // self._largest))
+                waiting += itertools.pairwise(bounds)
         return answers
 
     def _answered(self, cliques: Sequence[Clique]) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
         asked = [self._places.labels(clique) for clique in cliques]
         shapes = [tuple(self.domain.sizes[label] for label in labels) for labels in asked]
         sizes = [math.prod(shape) for shape in shapes]
-        vector = np.empty(sum(sizes))
+        vector = np.zeros(sum(sizes))
         ends = np.cumsum(sizes, dtype=np.int64).tolist()
         views = [vector[end - size : end].reshape(shape) for end, size, shape in zip(ends, sizes, shapes, strict=True)]
-        results: dict[tuple[int, ...], NDArray[np.float64]] = {}
-        for labels, view in zip(asked, views, strict=True):
-            results.setdefault(labels, view)
-        groups: dict[_Group, list[tuple[int, ...]]] = {}
+        results = dict(zip(reversed(asked), reversed(views), strict=True))  # The first of equal cliques.
+        groups: dict[Group, dict[tuple[int, ...], NDArray[np.float64]]] = {}
         # Large cliques first: the sums that they leave behind serve the smaller ones.
         for labels in sorted(results, key=len, reverse=True):
-            groups.setdefault(self._group(labels), []).append(labels)
-        for group, members in groups.items():
-            if len(members) == 1 or not self._fill_group(group, {labels: results[labels] for labels in members}):
-                for labels in members:
-                    self._fill(results[labels], labels, _Request())
+            groups.setdefault(self._places.group(labels), {})[labels] = results[labels]
+        self._fill_groups(groups)
         for labels, view in zip(asked, views, strict=True):
             if view is not results[labels]:
                 view[...] = results[labels]
         return vector, views
 
-    def _group(self, labels: tuple[int, ...]) -> _Group:
-        """Queries of one group differ in one attribute, which lies behind one edge of the node where they meet."""
-        wanted = mask_of(labels)
-        node, branches = -1, dict[int, int]()
-        if len({self._places.roots[self._places.homes[label]] for label in labels}) == 1:
-            node, branches = self._places.meeting(wanted)
-        single = [other for other, part in branches.items() if part.bit_count() == 1]
-        if not single:
-            return node, -1, wanted
-        # Many attributes behind an edge make large groups, a small separator makes short messages.
-        last = max(single, key=lambda other: self._places.worth(node, other))
-        return node, last, wanted & ~branches[last]
+    def _fill_groups(self, groups: Mapping[Group, Results]) -> None:
+        """Adds the tables of many groups to results of zeros.
 
-    def _fill_group(self, group: _Group, results: Mapping[tuple[int, ...], NDArray[np.float64]]) -> bool:
-        """Writes the tables of a group: one product, of what they have in common and their messages side by side.
-
-        Returns False, and writes nothing, where a table would be too large.
+        Where a table between would be too large, the values of one of its attributes that the node has where the group
+        meets are taken block by block, for all such groups together: a block is a calibrated tree with fewer values.
         """
+        large: dict[int, dict[Group, tuple[int, int]]] = {}  # Cells of the table, and what it may be cut by.
+        for group, results in groups.items():
+            try:
+                self._fill_group(group, results)
+            except TooLargeError as error:  # Holds on to tables, so blocks wait until it is gone.
+                by = self._places.cuttable(group[0], self._sizes, error, self._between)
+                large.setdefault(group[0], {})[group] = error.cells, by
+        for node, errors in large.items():
+            while errors:
+                if (label := self._places.cut(node, self._sizes, errors.values())) < 0:
+                    break
+                cut = {group: groups[group] for group, (_, mask) in errors.items() if mask >> label & 1}
+                cells = max(errors[group][0] for group in cut)
+                for begin, end in itertools.pairwise(cuts(0, self._sizes[label], -(-cells // self._between))):
+                    parts = {group: parts_of(results, label, slice(begin, end)) for group, results in cut.items()}
+                    self._block(label, slice(begin, end))._fill_groups(parts)
+                errors = {group: error for group, error in errors.items() if group not in cut}
+            for labels, result in itertools.chain.from_iterable(groups[group].items() for group in errors):
+                self._fill(result, labels, Request(self._largest))
+
+    def _block(self, label: int, places: slice) -> Calibrated:
+        """What is known of some values of an attribute, as a tree that sums to their probability.
+
+        Right for queries that meet at a node of the attribute: nodes without it keep their tables, and from there come
+        the messages of the whole.
+        """
+        block = copy(self)
+        block._whole, block._cut = self, 1 << label
+        block._kept = KeptTables(self._least)
+        block._sums = [{} for _ in self._sums]
+        block._sizes = [*self._sizes[:label], places.stop - places.start, *self._sizes[label + 1 :]]
+        block._joints = [Request(0, ranges={label: places}).restricted(table, self._sizes) for table in self._joints]
+        return block
+
+    def _fill_group(self, group: Group, results: Results) -> None:
+        """Adds the tables of a group: one product, of what they have in common and their messages side by side.
+
+        Raises TooLargeError, and adds nothing, where a table would be too large.
+        """
+        request = Request(self._between)
+        if len(results) == 1:
+            for labels, result in results.items():
+                self._add(result, labels, self._table(mask_of(labels), request), request)
+            return
         node, last, common = group
         others = tuple(next(label for label in labels if not common >> label & 1) for labels in results)
         branches = self._places.branches(node, common)
-        try:
-            incoming = [self._message((node, other, part), _Request()) for other, part in branches.items()]
-            joint = self._meet(node, 0, common | self._places.separator(node, last), incoming, _Request())
-            messages = self._side_by_side(node, last, others)
-            product = contract(joint, messages, common | self._always, self._largest)
-        except TooLargeError:
-            return False
+        incoming = [self._message((node, other, part), request) for other, part in branches.items()]
+        joint = self._meet(node, 0, common | self._places.separator(node, last), incoming, request)
+        messages = self._side_by_side(node, last, others)
+        product = contract(joint, messages, common | self._always, self._between)
         begin = 0
         for other, (labels, result) in zip(others, results.items(), strict=True):
-            end = begin + self.domain.sizes[other]
+            end = begin + self._sizes[other]
             axes = [product.labels.index(self._batch if label == other else label) for label in labels]
-            cut = [slice(None)] * len(labels)
-            cut[labels.index(other)] = slice(begin, end)
-            result[...] = product.values.transpose(axes)[tuple(cut)]
+            result += product.values.transpose(axes)[(slice(None),) * labels.index(other) + (slice(begin, end),)]
             begin = end
-        return True
 
     def _side_by_side(self, node: int, other: int, labels: tuple[int, ...]) -> Table:
         """The messages about single attributes through one edge, one after another along the label of the batch."""
@@ -211,33 +221,33 @@ class Calibrated:
         table = self._kept.get(key)
         if table is None:
             separator = labels_of(self._places.separator(node, other))
-            messages = [self._message((node, other, 1 << label), _Request()) for label in labels]
+            messages = [self._message((node, other, 1 << label), Request(self._between)) for label in labels]
+            cells = sum(message.values.size for message in messages)
+            if cells > self._between:
+                raise TooLargeError(cells, mask_of(separator))
             parts = [arranged(message, [*separator, label]) for message, label in zip(messages, labels, strict=True)]
             table = Table((*separator, self._batch), np.concatenate(parts, axis=-1))
             self._kept.keep(key, table)
         return table
 
-    def _fill(self, result: NDArray[np.float64], labels: tuple[int, ...], request: _Request) -> None:
-        """Writes the table of some attributes, in slices of the longest axis where it would take too much memory."""
+    def _fill(self, result: NDArray[np.float64], labels: tuple[int, ...], request: Request) -> None:
+        """Adds the table of some attributes, in slices of the longest axis where it would take too much memory."""
         try:
-            table = self._table(mask_of(labels), request)
-        except TooLargeError as error:
-            axis = max(range(len(labels)), key=lambda axis: result.shape[axis])
-            cuts = _cuts(0, result.shape[axis], -(-error.cells // self._largest))
-            for begin, end in itertools.pairwise(cuts):
-                part = result[(slice(None),) * axis + (slice(begin, end),)]
-                self._fill(part, labels, request.only(labels[axis], begin, end))
-        else:
-            axes = [
-                table.labels.index(self._row_label(label) if label in request.factors else label) for label in labels
-            ]
-            result[...] = table.values.transpose(axes)
+            self._add(result, labels, self._table(mask_of(labels), request), request)
+            return
+        except TooLargeError as error:  # Holds on to tables, so slices wait until it is gone.
+            cells = error.cells
+        axis = max(range(len(labels)), key=lambda axis: result.shape[axis])
+        for begin, end in itertools.pairwise(cuts(0, result.shape[axis], -(-cells // request.largest))):
+            self._fill(
+                result[(slice(None),) * axis + (slice(begin, end),)], labels, request.only(labels[axis], begin, end)
+            )
 
-    def _row_label(self, label: int) -> int:
-        """The label of the rows of an attribute's factor."""
-        return len(self.domain.sizes) + label
+    def _add(self, result: NDArray[np.float64], labels: tuple[int, ...], table: Table, request: Request) -> None:
+        """Adds a table to a result whose axes are the attributes in another order."""
+        result += arranged(table, [len(self._sizes) + label if label in request.factors else label for label in labels])
 
-    def _table(self, wanted: int, request: _Request) -> Table:
+    def _table(self, wanted: int, request: Request) -> Table:
         """The table of some attributes; where one has a factor, with the other label of the factor in its place."""
         parts: dict[int, int] = {}
         for label in labels_of(wanted):
@@ -246,16 +256,16 @@ class Calibrated:
         tables = [self._connected(part, request) for part in parts.values()]
         result = tables[0] if tables else Table((), np.ones(()))
         for table in tables[1:]:
-            result = contract(result, table, self._always, self._largest)  # The batch alone can be in both.
+            result = contract(result, table, self._always, request.largest)  # The batch alone can be in both.
         return result
 
-    def _connected(self, wanted: int, request: _Request) -> Table:
+    def _connected(self, wanted: int, request: Request) -> Table:
         """The table of attributes of one tree of the forest."""
         node, branches = self._places.meeting(wanted)
         incoming = [self._message((node, other, part), request) for other, part in branches.items()]
         return self._meet(node, 0, wanted, incoming, request)
 
-    def _meet(self, node: int, separator: int, wanted: int, incoming: Sequence[Table], request: _Request) -> Table:
+    def _meet(self, node: int, separator: int, wanted: int, incoming: Sequence[Table], request: Request) -> Table:
         """p(wanted | separator) from the messages into a node; the joint table for an empty separator."""
         mask = self._places.masks[node]
         here = needed = wanted & mask
@@ -266,29 +276,22 @@ class Calibrated:
         if factored:
             tables = absorbed([*incoming, *(request.factors[label] for label in labels_of(here & factored))])
         keep = wanted & ~factored | separator | self._always
-        table = self._given(node, needed, separator) if separator else self._within(node, needed)
-        if request.ranges:
-            table, tables = self._restricted(table, request), [self._restricted(other, request) for other in tables]
-        return combine(table, tables, keep, self._largest)
+        table = self._given(node, needed, separator, request)
+        tables = [request.restricted(other, self._sizes) for other in tables]  # Messages may come with it cut already.
+        return combine(table, tables, keep, request.largest)
 
-    def _restricted(self, table: Table, request: _Request) -> Table:
-        """The part of a table that is asked for; messages may come with it already cut off."""
-        cuts = [slice(None)] * len(table.labels)
-        for axis, label in enumerate(table.labels):
-            if label in request.ranges and table.values.shape[axis] == self.domain.sizes[label]:
-                cuts[axis] = request.ranges[label]
-        return Table(table.labels, table.values[tuple(cuts)])
-
-    def _message(self, message: _Message, request: _Request) -> Table:
+    def _message(self, message: _Message, request: Request) -> Table:
         """p(attributes | separator) for attributes behind the separator between two nodes.
 
         A list in place of recursion: trees may be thousands of nodes deep.
         """
         plan, found, below = [message], dict[_Message, Table](), dict[_Message, list[_Message]]()
         for key in plan:
-            known = self._kept.get(key) if self._shared(key[2], request) else None
+            known = self._kept.get(key) if self._shared(key, request) else None
             if known is not None:
                 found[key] = known
+            elif (whole := self._uncut(key[1])) is not None:
+                found[key] = whole._message(key, request)
             else:
                 _, node, part = key
                 below[key] = [(node, other, rest) for other, rest in self._places.branches(node, part).items()]
@@ -297,33 +300,48 @@ class Calibrated:
             to, node, part = key
             incoming = [found.pop(other) for other in below[key]]
             found[key] = self._meet(node, self._places.separator(to, node), part, incoming, request)
-            if self._shared(part, request):
+            if incoming and self._shared(key, request):  # Those from one node alone are kept as such.
                 self._kept.keep(key, found[key])
         return found[message]
 
-    def _shared(self, part: int, request: _Request) -> bool:
-        """Whether a message about these attributes is kept for other queries: never one of a part of the cells, which
-        may be cut along the separator as well.
-        """
-        if part.bit_count() > _MOST_SHARED or request.ranges:
+    def _shared(self, message: _Message, request: Request) -> bool:
+        """Whether a message is kept for other queries: one that the request changes is not."""
+        to, node, part = message
+        if part.bit_count() > _MOST_SHARED:
             return False
-        return not any(part >> label & 1 for label in request.factors)
+        changed = mask_of(request.ranges) & (part | self._places.separator(to, node))
+        return not (changed or part & mask_of(request.factors))
 
-    def _given(self, node: int, mask: int, separator: int) -> Table:
-        """p(attributes of the node | its separator), with the separator's labels among those of the table."""
+    def _given(self, node: int, mask: int, separator: int, request: Request) -> Table:
+        """p(attributes of the node | its separator), with the separator's labels among those of the table; the marginal
+        for an empty separator. Raises TooLargeError.
+        """
+        if not separator:
+            return request.restricted(self._within(node, mask), self._sizes)
         mask |= separator
         key = (node, mask, separator, "given")
-        table = self._kept.get(key)
+        table = None if request.ranges else self._kept.get(key)
         if table is None:
-            labels, values = self._within(node, mask)
-            shape = [size if separator >> label & 1 else 1 for label, size in zip(labels, values.shape, strict=True)]
-            base = self._within(node, separator).values.reshape(shape)
+            labels, values = request.restricted(self._within(node, mask), self._sizes)
+            if values.size > request.largest:
+                raise TooLargeError(values.size, mask)
+            # What is asked of an attribute that the separator lacks does not change what is given.
+            base = request.restricted(self._within(node, separator), self._sizes).values
+            sizes = zip(labels, values.shape, strict=True)
+            base = base.reshape([size if separator >> label & 1 else 1 for label, size in sizes])
             table = Table(labels, np.divide(values, base, out=np.zeros_like(values), where=base > 0))
-            self._kept.keep(key, table)
+            if not request.ranges:
+                self._kept.keep(key, table)
         return table
+
+    def _uncut(self, node: int) -> Calibrated | None:
+        """What knows all of a node, where the attribute of this block's last cut is not the node's."""
+        return self._whole if self._cut & ~self._places.masks[node] else None
 
     def _within(self, node: int, mask: int) -> Table:
         """The marginal of some of a node's attributes, from the smallest table at hand that has them."""
+        if (whole := self._uncut(node)) is not None:
+            return whole._within(node, mask)
         best = self._joints[node]
         if mask == self._places.masks[node]:
             return best
@@ -358,9 +376,3 @@ class Calibrated:
         order = sorted(range(len(labels)), key=labels.__getitem__)
         shaped = values.reshape(self.domain.shape(names)).transpose(order)
         return Table(tuple(sorted(labels)), np.ascontiguousarray(shaped))
-
-
-def _cuts(begin: int, end: int, pieces: int) -> list[int]:
-    """Bounds of that many pieces of nearly one length, at least two and at most one for each place."""
-    pieces = min(max(2, pieces), end - begin)
-    return [begin + (end - begin) * piece // pieces for piece in range(pieces + 1)]

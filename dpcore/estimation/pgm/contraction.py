@@ -30,9 +30,10 @@ class Table(NamedTuple):
 class TooLargeError(Exception):
     """A table that would have more cells than allowed: raised before it is made, caught where slices are cut."""
 
-    def __init__(self, cells: int) -> None:
+    def __init__(self, cells: int, mask: int) -> None:
+        """mask: Its labels."""
         super().__init__(f"a table of {cells} cells between answers; want fewer")
-        self.cells = cells
+        self.cells, self.mask = cells, mask
 
 
 def mask_of(labels: Iterable[int]) -> int:
@@ -113,7 +114,7 @@ def contract(left: Table, right: Table, keep: int, largest: int) -> Table:
     sizes = (*first.shape[:split], *second.shape[many + len(inner) :])
     cells = math.prod(sizes)
     if cells > largest:
-        raise TooLargeError(cells)
+        raise TooLargeError(cells, mask_of((*batch, *rows, *columns)))
     items, contracted = math.prod(sizes[:many]), math.prod(first.shape[split:])
     height = math.prod(sizes[many:split])
     product = _product(

@@ -50,13 +50,15 @@ class Fitting:
         from how far they lie from what the pairs tell. That is for marginals that nobody selected: one that was chosen
         because it lies far from a model says nothing about the others.
     tolerance: How far from the optimum a fit may stop, in units a measured value.
-    iterations: Most calls of the marginal oracle for one order.
+    iterations: Most calls of the marginal oracle for one order, where
+    work: so many cells of nodes, all calls together, allow for them; a sixth of them always.
     device: Where the marginal oracle computes; "gpu" needs the extra marquee[gpu].
     """
 
     spread: float | None = LARGEST_SPREAD
     tolerance: float = 1e-2
     iterations: int = 500
+    work: float = math.inf
     device: Literal["cpu", "gpu"] = "cpu"
 
 
@@ -187,7 +189,9 @@ class _Problem:
         self.oracle = _ORACLES[fitting.device](self.tree, self.rows.queries.cliques)
         self.keys = [_key(term) for term in self.rows.terms]
         self.terms = len(self.rows.terms)
-        self._domain, self._total, self._iterations = domain, total, fitting.iterations
+        self._domain, self._total = domain, total
+        allowed = max(fitting.iterations / 6, fitting.work / self.tree.cells)
+        self._iterations = math.ceil(min(fitting.iterations, allowed))
         self._base = _base(self.rows.queries, terms, total)
         self._counts = self.rows.expected(total * self.oracle.marginals(self._base))
         sizes = np.diff(self.rows.starts)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from typing import final
 
 from dpcore.domain import Clique
-from dpcore.estimation.pgm.contraction import labels_of, mask_of
+from dpcore.estimation.pgm.contraction import TooLargeError, labels_of, mask_of
 from dpcore.estimation.pgm.junction_tree import JunctionTree
+
+Group = tuple[int, int, int]  # (node, its neighbour, attributes in common)
 
 
 @final
@@ -36,6 +39,12 @@ class Places:
         for node in reversed(range(len(self.parents))):
             if self.parents[node] >= 0:
                 self._below[self.parents[node]] += self._below[node]
+        self._near: list[list[int]] = [
+            [] for _ in self.parents
+        ]  # Nodes whose separators are a node's: it, its children.
+        for node, parent in enumerate(self.parents):
+            for holder in (node, parent) if parent >= 0 else ():
+                self._near[holder].append(node)
         self._steps: dict[int, list[int]] = {}
 
     def labels(self, clique: Clique) -> tuple[int, ...]:
@@ -90,6 +99,48 @@ class Places:
                     node, moving = other, True
                     break
         return node, branches
+
+    def group(self, labels: tuple[int, ...]) -> Group:
+        """Queries of one group differ in one attribute, which lies behind one edge of the node where they meet.
+
+        The node is -1 for attributes of several trees, the neighbour where no edge has a single attribute behind it.
+        """
+        wanted = mask_of(labels)
+        node, branches = -1, dict[int, int]()
+        if len({self.roots[self.homes[label]] for label in labels}) == 1:
+            node, branches = self.meeting(wanted)
+        single = [other for other, part in branches.items() if part.bit_count() == 1]
+        if not single:
+            return node, -1, wanted
+        # Many attributes behind an edge make large groups, a small separator makes short messages.
+        last = max(single, key=lambda other: self.worth(node, other))
+        return node, last, wanted & ~branches[last]
+
+    def cuttable(self, node: int, sizes: Sequence[int], error: TooLargeError, largest: int) -> int:
+        """Attributes of a node that a table has, where blocks of their values can make it small enough; else none.
+
+        sizes: Values of each attribute, fewer than the domain's where they are cut already.
+        """
+        mask = error.mask & self.masks[node] if node >= 0 else 0
+        least = error.cells // math.prod(sizes[label] for label in labels_of(mask))
+        return mask if least <= largest else 0
+
+    def cut(self, node: int, sizes: Sequence[int], tables: Collection[tuple[int, int]]) -> int:
+        """The attribute whose values to take in blocks, -1 for none.
+
+        tables: Cells of each table that is too large, and attributes of the node by which it may be cut.
+
+        Much of the tables should be about it; and where many separators hold it, few messages are not about it, by
+        which every block would multiply again.
+        """
+        best, most = -1, 0.0
+        for label in labels_of(self.masks[node]):
+            cells = sum(size for size, mask in tables if mask >> label & 1)
+            held = sum(self._separators[other] >> label & 1 for other in self._near[node])
+            gain = cells * (1 - 1 / sizes[label]) * (1 + held) ** 2
+            if gain > most:
+                best, most = label, gain
+        return best
 
     def _steps_to(self, label: int) -> list[int]:
         """For each node the neighbour towards the attribute; of no meaning at nodes that hold it and in other trees."""

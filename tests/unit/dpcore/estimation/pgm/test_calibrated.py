@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.pgm import calibrated, contraction
 from dpcore.estimation.pgm.calibrated import Calibrated
-from dpcore.estimation.pgm.contraction import Table
+from dpcore.estimation.pgm.contraction import Table, labels_of, mask_of
 from dpcore.estimation.pgm.junction_tree import JunctionTree
+from dpcore.estimation.pgm.requests import Request
 from tests.support.graphs import SHAPES, GraphShape, long_chain, random_shape, ring
 from tests.support.joint_tables import Conditionals, joint_table, random_conditionals, summed_to
 
@@ -48,7 +49,9 @@ def test_every_marginal_of_named_shapes(name: str) -> None:
         np.testing.assert_allclose(marginal, summed_to(table, tree.domain, clique), **CLOSE)
 
 
-@pytest.mark.parametrize(("kept_bytes", "largest"), [(1 << 26, 1 << 22), (0, 1), (3000, 1)])
+@pytest.mark.parametrize(
+    ("kept_bytes", "largest"), [(1 << 26, 1 << 22), (0, 1), (3000, 1), (1 << 26, 1), (1 << 26, 12), (3000, 30)]
+)
 @pytest.mark.parametrize("seed", range(8))
 def test_every_answer_of_random_shapes_whatever_memory_there_is(seed: int, kept_bytes: int, largest: int) -> None:
     tree, conditionals, table = _model(random_shape(seed, attributes=6), seed, zeros=0.3)
@@ -69,10 +72,10 @@ def test_every_answer_of_random_shapes_whatever_memory_there_is(seed: int, kept_
 def test_no_table_between_is_larger_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     tree, conditionals, table = _model(ring(9, 4), seed=2)
     domain, made = tree.domain, list[int]()
-    product = contraction.contract
+    contract = contraction.contract
 
     def recorded(left: Table, right: Table, keep: int, largest: int) -> Table:
-        result = product(left, right, keep, largest)
+        result = contract(left, right, keep, largest)
         made.append(result.values.size)
         return result
 
@@ -89,6 +92,43 @@ def test_no_table_between_is_larger_than_allowed(monkeypatch: pytest.MonkeyPatch
         np.testing.assert_allclose(model.linear(factors), _applied(table, domain, factors), atol=1e-10)
         assert max(made) <= allowed
     assert max(made) > 200  # Else the limits above would not have been in the way.
+
+
+@pytest.mark.parametrize("largest", [20, 60, 150])
+@pytest.mark.parametrize("seed", range(6))
+def test_large_tables_are_made_in_blocks_of_the_values_of_an_attribute(
+    seed: int, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = random_shape(seed, attributes=7) if seed else ring(8, 3)
+    tree, conditionals, table = _model(shape, seed, zeros=0.2)
+    blocks, block = list[bool](), Calibrated._block
+
+    def recorded(model: Calibrated, label: int, places: slice) -> Calibrated:
+        blocks.append(model._whole is not None)
+        return block(model, label, places)
+
+    monkeypatch.setattr(Calibrated, "_block", recorded)
+    cliques = list(combinations(tree.domain.names, 3))
+    model = Calibrated(tree, conditionals, largest=largest)
+    for clique, marginal in zip(cliques, model.marginals(cliques), strict=True):
+        np.testing.assert_allclose(marginal, summed_to(table, tree.domain, clique), **CLOSE)
+    if not seed and largest == 20:
+        assert set(blocks) == {False, True}  # Blocks of blocks too.
+
+
+def test_a_message_cut_for_one_query_is_not_kept_for_others() -> None:
+    tree, conditionals, _ = _model(long_chain(6, 4, width=2), seed=8)
+    attributes, compared = range(6), 0
+    for node, wanted in product(range(len(tree.nodes)), attributes):
+        for label in {wanted, *labels_of(Calibrated(tree, conditionals)._places.masks[node])}:
+            model, whole = Calibrated(tree, conditionals), Calibrated(tree, conditionals)
+            for other, part in model._places.branches(node, mask_of([wanted])).items():
+                model._message((node, other, part), Request(1 << 20, ranges={label: slice(0, 1)}))
+                expected = whole._message((node, other, part), Request(1 << 20))
+                got = model._message((node, other, part), Request(1 << 20))
+                np.testing.assert_array_equal(got.values, expected.values)
+                compared += 1
+    assert compared
 
 
 def test_requests_in_any_order_and_more_than_once() -> None:

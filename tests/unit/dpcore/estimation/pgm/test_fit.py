@@ -342,3 +342,11 @@ def test_no_measurement_is_refused() -> None:
 def test_a_total_that_no_model_has_is_refused(total: float) -> None:
     with pytest.raises(ValueError, match="total"):
         fit_model(DOMAIN, ONE_WAY, total)
+
+
+@pytest.mark.parametrize(("work", "wanted"), [(math.inf, 60), (30.0, 30), (1.0, 10), (0.0, 10)])
+def test_work_allows_for_iterations_by_the_cells_of_the_model_and_a_sixth_always(work: float, wanted: int) -> None:
+    measurements = [*ONE_WAY, *(measured(clique, 1.0) for clique in CYCLE)]
+    cells = fit_model(DOMAIN, measurements, TOTAL).tree.cells
+    fit = fit_model(DOMAIN, measurements, TOTAL, Fitting(tolerance=1e-300, iterations=60, work=work * cells))
+    assert wanted <= fit.evaluations <= wanted + 1  # One more where the last step was of no use.

@@ -16,6 +16,7 @@ from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 
 LARGEST_CLOSURE = 100_000
 LARGEST_CLIQUES = 1_000_000
+_LEAST_WEIGHT = 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,11 @@ def cell_weights(workload: Workload) -> NDArray[np.float64]:
     if isinstance(workload.queries, Marginals | Products):
         return np.repeat(workload.weights, part_sizes(workload.queries))
     return workload.weights
+
+
+def relative(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Parts of the largest weight, none of them 0."""
+    return np.asarray(np.maximum(weights / weights.max(), _LEAST_WEIGHT))
 
 
 def explicit(domain: Domain, weights: Mapping[Clique, float]) -> Workload:

@@ -17,10 +17,9 @@ from dpcore.kernel.scores import L1Error
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import noise_stddev
 from dpcore.queries import Marginals
-from dpcore.workload import Workload, downward_closure
+from dpcore.workload import Workload, downward_closure, relative
 
 LARGEST_CELLS: Final = 1 << 26  # Of all candidates together: half a gibibyte for each vector over them.
-_LEAST_WEIGHT: Final = 2.0**-40
 
 
 @final
@@ -116,8 +115,3 @@ def used_domain(domain: Domain, cliques: Iterable[Clique]) -> Domain:
     """The attributes that some clique names."""
     used = {name for clique in cliques for name in clique}
     return domain.project(name for name in domain.names if name in used)
-
-
-def relative(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Parts of the largest weight, none of them 0."""
-    return np.asarray(np.maximum(weights / weights.max(), _LEAST_WEIGHT))

@@ -22,11 +22,11 @@ from dpcore.estimation.pgm.fit import GraphicalFit
 from dpcore.kernel.scores import LinearL1Error
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import noise_stddev
-from dpcore.mechanisms.aim_marginals import relative, sizes_that_fit, used_domain
+from dpcore.mechanisms.aim_marginals import sizes_that_fit, used_domain
 from dpcore.mechanisms.totals import public_total
 from dpcore.queries import Marginals, Product, Products
 from dpcore.strategies.union_of_products import TermStrategy, union_of_products
-from dpcore.workload import LARGEST_CLOSURE, Workload
+from dpcore.workload import LARGEST_CLOSURE, Workload, relative
 
 _WIDE: Final = Fraction(1, 1 << 10)  # Discrete noise is then wide enough to follow the share.
 

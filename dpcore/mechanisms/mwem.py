@@ -19,12 +19,11 @@ from dpcore.kernel.renyi import Event
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
-from dpcore.mechanisms.aim_marginals import relative
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.totals import row_total, total_share
 from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
-from dpcore.workload import Workload
+from dpcore.workload import Workload, relative
 
 LARGEST_STEP = 4.0
 LARGEST_POLISH = 10**10  # Updates of a cell, about 20 CPU seconds.

@@ -20,7 +20,6 @@ from dpcore.kernel.renyi import Event
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_noise
-from dpcore.mechanisms.aim_marginals import relative
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import (
     CELLS_IN_MB,
@@ -39,7 +38,7 @@ from dpcore.mechanisms.graphical import (
 from dpcore.mechanisms.totals import row_total, total_share
 from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
-from dpcore.workload import Workload
+from dpcore.workload import Workload, relative
 
 
 @final

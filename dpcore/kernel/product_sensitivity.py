@@ -53,16 +53,20 @@ def _largest(queries: Products, power: int, norms_of: Norms) -> int:
     norms = [[norms_of(matrix) for matrix in term.matrices] for term in queries.terms]
     weights = [term.weight**power for term in queries.terms]
     bounds = [w * math.prod(int(one.max()) for one in parts) for w, parts in zip(weights, norms, strict=True)]
-    classes = _classes(queries, norms)
+    # An attribute whose columns are all alike multiplies a term by one number, so that it needs no axis.
+    classes = {name: places for name, places in _classes(queries, norms).items() if len(places) > 1}
     if math.prod(map(len, classes.values())) > _LARGEST_JOINT:
         return sum(bounds)
     kind: Any = np.int64 if sum(bounds) < 1 << 62 else object
     total = np.zeros([len(places) for places in classes.values()], dtype=kind)
     for term, weight, parts in zip(queries.terms, weights, norms, strict=True):
-        joint = np.full([1] * total.ndim, weight, dtype=kind)
-        for name, one in zip(term.clique, parts, strict=True):
-            shape = [-1 if other == name else 1 for other in classes]
-            joint = joint * one[classes[name]].astype(kind).reshape(shape)
+        named = dict(zip(term.clique, parts, strict=True))
+        alike = math.prod(int(one[0]) for name, one in named.items() if name not in classes)
+        joint = np.full([1] * total.ndim, weight * alike, dtype=kind)
+        for name, one in named.items():
+            if name in classes:
+                shape = [-1 if other == name else 1 for other in classes]
+                joint = joint * one[classes[name]].astype(kind).reshape(shape)
         total = total + joint
     return int(total.max())
 

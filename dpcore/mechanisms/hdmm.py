@@ -20,6 +20,7 @@ from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import CELLS_IN_MB, COPIES
+from dpcore.mechanisms.hdmm_residuals import MeasuredResiduals
 from dpcore.mechanisms.totals import public_total
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.allocation import weighted_shares
@@ -34,28 +35,35 @@ class Hdmm:
     """Measures, for each part of a workload, the integer queries from which its answers come out with least error.
 
     A part is a term of products or a clique of marginals; the budget is split so that the weighted squared error of
-    local least squares is least. A marginal is its own best strategy, so that on a workload of marginals the measured
-    values are those of ``gaussian`` or ``laplace``.
+    local least squares is least. Marginals under Gaussian noise are measured by their residuals (``hdmm_residuals``),
+    with the least weighted squared error that there is; under Laplace noise a marginal is its own best strategy for it
+    alone, so that the measured values are those of ``laplace``.
 
     reconstruction: "least_squares" answers each part from its own measured values: unbiased, with a standard deviation
-        and an interval for each answer; those of different parts need not agree. "graphical" fits one graphical model
-        to all measured values (HDMM+PGM): answers agree, none is negative, and there are synthetic rows; no error bars.
+        and an interval for each answer; those of different parts need not agree, those of marginals by residuals do.
+        "graphical" fits one graphical model to the measured values of all parts (HDMM+PGM): answers agree, none is
+        negative, and there are synthetic rows; no error bars.
+    strategy: "best" by the expected weighted squared error, "parts", or "residuals", which marginals under Gaussian
+        noise alone have.
     max_model_mb: Largest graphical model, in MiB of the tables of its junction tree.
     tolerance: How far from the optimum a fit may stop, in units a measured value whose own noise is worth 1/2. Answers
         that sum up many cells want a small one.
     iterations: Most steps of a fit; it takes the more, the less noise there is.
 
     Source: thesis of McKenna (2022), chapter 3: OPT_+ (Definition 21) with OPT_0 for each attribute, reconstruction as
-    in section 3.9, case 3, or as in section 4.5.
+    in section 3.9, case 3, or as in section 4.5; Xiao, He, Zhang and Kifer (2023) for residuals.
     """
 
     reconstruction: Literal["least_squares", "graphical"] = "least_squares"
+    strategy: Literal["best", "parts", "residuals"] = "best"
     max_model_mb: float = 1000.0
     tolerance: float = 1e-3
     iterations: int = 2000
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
-        parts = self._select(terms, workload)
+        residuals, parts = self._select(terms, workload)
+        if residuals is not None:
+            return residuals.of_release(terms)
         steps = tuple(
             Step(f"measure {part.queries.description}", float(part.share), 1, part.stddev(terms)) for part in parts
         )
@@ -71,7 +79,9 @@ class Hdmm:
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
-        parts = self._select(private.terms, workload)  # SELECT
+        residuals, parts = self._select(private.terms, workload)  # SELECT
+        if residuals is not None:
+            return residuals.run(private, progress)
         private.expect(workload.queries)
         measured: list[Measurement] = []
         before, total = 0, sum(part.queries.size for part in parts)
@@ -93,20 +103,40 @@ class Hdmm:
         model = fit_model(domain, measured, rows, fitting).model  # ESTIMATE
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
 
-    def _select(self, terms: Terms, workload: Workload) -> list[_Part]:
-        """The strategy, from public facts alone: the same for a plan and for its run."""
+    def _select(self, terms: Terms, workload: Workload) -> tuple[MeasuredResiduals | None, list[_Part]]:
+        """The strategy, from public facts alone: the same for a plan and for its run. Residuals come without parts."""
         if not (0 < self.max_model_mb < float("inf") and 0 < self.tolerance <= 1 and self.iterations >= 1):
             asked = f"max_model_mb {self.max_model_mb:g}, tolerance {self.tolerance:g}, iterations {self.iterations}"
             raise ConfigError(f"mechanism.{asked}; want 0 < max_model_mb < inf, 0 < tolerance <= 1, iterations >= 1")
         parts = _parts(terms, workload)
         if self.reconstruction == "graphical":
+            if self.strategy == "residuals":
+                raise ConfigError("mechanism.strategy residuals has reconstruction least_squares; want one of the two")
             self._check_model(workload)
             if public_total(terms) is None and all(total_factors(part.queries) is None for part in parts):
                 raise ConfigError(
                     "mechanism.reconstruction graphical cannot tell the number of rows from these ranges; want one of "
                     "all values among them, or privacy.units: N"
                 )
-        return parts
+        elif (residuals := self._residuals(terms, workload, parts)) is not None:
+            return residuals, []
+        return None, parts
+
+    def _residuals(self, terms: Terms, workload: Workload, parts: list[_Part]) -> MeasuredResiduals | None:
+        """Residual planning where it is asked for, or does better than the parts."""
+        found = None if self.strategy == "parts" else MeasuredResiduals.of(terms, workload)
+        if found is None and self.strategy == "residuals":
+            raise ConfigError(
+                "mechanism.strategy residuals is for marginals of attributes of at most 2,048 values, under Gaussian "
+                "noise (privacy.currency zcdp or gdp); want strategy: best"
+            )
+        if found is None or self.strategy == "residuals":
+            return found
+        weighted = [
+            weight**2 * part.strategy.error * part.stddev(terms) ** 2
+            for weight, part in zip(workload.weights.tolist(), parts, strict=True)
+        ]
+        return found if found.weighted_error(terms) < sum(weighted) else None
 
     def _check_model(self, workload: Workload) -> None:
         largest = int(self.max_model_mb * CELLS_IN_MB)

@@ -85,18 +85,24 @@ def test_no_other_split_has_a_smaller_weighted_error(budget: Budget) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "budget"), [(Laplace(), BUDGETS[0]), (Gaussian(), BUDGETS[1]), (Gaussian(), BUDGETS[2])]
+    ("mechanism", "asked", "budget"),
+    [
+        (Laplace(), Hdmm(), BUDGETS[0]),
+        (Gaussian(), Hdmm(strategy="parts"), BUDGETS[1]),
+        (Gaussian(), Hdmm(strategy="parts"), BUDGETS[2]),
+    ],
+    ids=str,
 )
-def test_on_marginals_it_is_additive_noise(mechanism: Laplace | Gaussian, budget: Budget) -> None:
-    """To the last bit: one journal serves both."""
+def test_on_marginals_it_is_additive_noise(mechanism: Laplace | Gaussian, asked: Hdmm, budget: Budget) -> None:
+    """Of the parts of a workload. To the last bit: one journal serves both."""
     journal = MemoryJournal()
     first = mechanism.run(private_statistics(TABLE, budget, journal=journal), MARGINALS, generator=GENERATOR)
-    again = released(budget, MARGINALS, journal=journal)
+    again = asked.run(private_statistics(TABLE, budget, journal=journal), MARGINALS, generator=GENERATOR)
     assert len(journal.answers) == 3
     for name in ("values", "stddev", "lower", "upper"):
         assert np.array_equal(getattr(first.answers, name), getattr(again.answers, name))
     terms = private_statistics(TABLE, budget).terms
-    one, other = mechanism.plan(terms, MARGINALS), Hdmm().plan(terms, MARGINALS)
+    one, other = mechanism.plan(terms, MARGINALS), asked.plan(terms, MARGINALS)
     assert one.steps == other.steps
     assert one.predicted_error == pytest.approx(other.predicted_error)
 

@@ -1,0 +1,96 @@
+"""Integer queries that measure residuals of marginals, exactly as well as an orthonormal basis would."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import hadamard
+
+from dpcore.domain import Clique, Domain
+from dpcore.frozen import frozen
+from dpcore.queries import Product, Products
+from dpcore.queries.ranges import LARGEST_MATRIX
+from dpcore.strategies.residual_planning import ResidualPlan
+
+_LEAST_WEIGHT: Final = 1 << 7  # Rounding then moves shares by 2^-7 at most, errors by the variance of that.
+_LARGEST_WEIGHT: Final = 1 << 40
+
+
+@lru_cache(maxsize=256)
+def residual_matrix(size: int) -> NDArray[np.int64]:
+    """Integer queries about the residual of one attribute of n values, M: int64 [n - 1, n] or [n, n].
+
+    Where n is a power of two: the rows of the Hadamard matrix but the one of ones, M'M = n I - 11'. Otherwise
+    M = n I - 11', M'M = n M. Either way rows sum to 0, M'M = c^2 (I - 11' / n) with c^2 = n or n^2, and every column
+    has squared norm c^2 (n - 1) / n: iid noise of variance c^2 s in M x costs (n - 1) / (n s), and least squares then
+    tells the residual up to N(0, s (I - 11' / n)). An orthonormal basis does no better, so that integers lose nothing;
+    where n is no power of two there are n values for n - 1 degrees of freedom.
+
+    Raises ValueError for an attribute of one value, and for more than LARGEST_MATRIX entries.
+    """
+    if size < 2:
+        raise ValueError(f"an attribute of {size} values has no residual; want 2 or more")
+    if size**2 > LARGEST_MATRIX:
+        largest = math.isqrt(LARGEST_MATRIX)
+        raise ValueError(f"residuals of an attribute of {size:,} values; want at most {largest:,}, as wider bins make")
+    if size & (size - 1) == 0:
+        return frozen(hadamard(size, dtype=np.int64)[1:], np.int64)
+    return frozen(size * np.eye(size, dtype=np.int64) - 1, np.int64)
+
+
+def residual_scale(size: int) -> float:
+    """c of ``residual_matrix``: M'M = c^2 (I - 11' / n)."""
+    return math.sqrt(size) if size & (size - 1) == 0 else float(size)
+
+
+def residual_queries(domain: Domain, clique: Clique) -> Products:
+    """The residual of one clique, as products of one term: the Kronecker product of its attributes' matrices.
+
+    clique: Attributes of two values or more; () for the number of rows.
+
+    Every column has squared norm C^2 p_a, with C the product of the scales and p_a that of (n - 1) / n: noise of
+    variance C^2 s_a in the integer answers costs p_a / s_a, exactly. The denominator is the product of the sizes that
+    are no powers of two.
+
+    Raises ValueError as ``residual_matrix`` does, and for an unknown or repeated attribute.
+    """
+    term = _term(domain, domain.canonical(clique), 1)
+    return Products(domain, (term,), math.prod(size for size in domain.shape(term.clique) if size & (size - 1)))
+
+
+def joint_queries(plan: ResidualPlan) -> Products:
+    """All residuals of a plan in one stack of products, a term each: one noise for all of them, shared by weights.
+
+    Weights are proportional to C_a^-1 s_a^(-1/2), rounded where the smallest is 128: each residual gets its share up to
+    a relative 2^-7, and the error is the plan's up to 2^-14. All columns of the stack have one norm, so that one bound
+    for all cells loses nothing.
+
+    Raises ValueError as ``residual_matrix`` does, and where the shares are too far apart for integer weights.
+    """
+    scales = [math.prod(map(residual_scale, plan.domain.shape(clique))) for clique in plan.residuals]
+    wanted = 1 / (np.array(scales) * np.sqrt(plan.noise))
+    weights = np.rint(wanted * (_LEAST_WEIGHT / wanted.min()))
+    if weights.max() > _LARGEST_WEIGHT:
+        raise ValueError("the residuals of a plan want precisions too far apart; want weights that differ less")
+    # A factor that all weights share would only make longer integers.
+    common = int(np.gcd.reduce(weights.astype(np.int64)))
+    pairs = zip(plan.residuals, (weights.astype(np.int64) // common).tolist(), strict=True)
+    return Products(plan.domain, tuple(_term(plan.domain, clique, weight) for clique, weight in pairs))
+
+
+def joint_noise(plan: ResidualPlan, queries: Products) -> float:
+    """Standard deviation of the noise in one integer answer of ``joint_queries`` for one unit of noise in the plan.
+
+    With noise of k times it a marginal's cells have the variance k^2 plan.variances, up to the rounding of weights.
+    """
+    scales = [math.prod(map(residual_scale, plan.domain.shape(clique))) for clique in plan.residuals]
+    weights = np.array([term.weight for term in queries.terms]) * np.array(scales)
+    return float(np.sqrt(plan.shares @ (weights**2 * plan.noise)))
+
+
+def _term(domain: Domain, clique: Clique, weight: int) -> Product:
+    return Product(clique, tuple(map(residual_matrix, domain.shape(clique))), weight)

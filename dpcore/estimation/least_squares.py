@@ -114,7 +114,7 @@ def _part(
         return measurement.values, np.full(size, measurement.stddev), np.full(size, one)
     norms = _of_rows([np.linalg.norm(factor, axis=1) for factor in factors])
     largest = _of_rows([np.abs(factor).max(axis=1) for factor in factors])
-    summed = norms * max(one, _quantile(measurement.noise) * measurement.stddev) + largest / steps
+    summed = norms * max(one, unit_quantile(measurement.noise) * measurement.stddev) + largest / steps
     widths = np.where(largest >= _ONE * norms, norms * one, summed)
     return kronecker_times(factors, measurement.values), norms * measurement.stddev, widths
 
@@ -124,8 +124,8 @@ def _of_rows(sizes: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     return reduce(lambda left, right: np.multiply.outer(left, right).ravel(), sizes)
 
 
-def _quantile(noise: Noise) -> float:
-    """Half the width of the interval of a variable of variance 1: of a normal one, or of a Laplace."""
+def unit_quantile(noise: Noise) -> float:
+    """Half the width of the interval of a variable of variance 1: of a normal one, or of a Laplace, which is wider."""
     if noise is Noise.LAPLACE:
         return -math.log(1 - CONFIDENCE) / math.sqrt(2)
     return NormalDist().inv_cdf((1 + CONFIDENCE) / 2)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.least_squares import kronecker_times
+from dpcore.estimation.least_squares import kronecker_times, unit_quantile
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals, Product, Products
 from dpcore.uncertainty import CONFIDENCE, Answers
@@ -22,6 +22,7 @@ from dpcore.uncertainty import CONFIDENCE, Answers
 Matrix = NDArray[np.float64]
 _QUANTILE: Final = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _CLOSE: Final = 1e-9
+_LEAST_VARIANCE: Final = 1e-18  # Of noise that is as good as none.
 
 
 @final
@@ -48,6 +49,7 @@ class Residuals:
             raise ValueError("no measurements; want residuals")
         self._axes: dict[tuple[bytes, int], _Axis] = {}
         self._parts: dict[Clique, _Part] = {}
+        self._width = _QUANTILE
         domains = []
         for measurement in measurements:
             queries = measurement.queries
@@ -63,6 +65,45 @@ class Residuals:
         if any(domain != domains[0] for domain in domains):
             raise ValueError("residuals over different domains; want one")
         self.domain: Domain = domains[0]
+
+    @classmethod
+    def of_marginals(cls, measurements: Sequence[Measurement]) -> Residuals:
+        """The residuals that noisy marginals tell, each from all marginals that contain its attributes.
+
+        measurements: Of marginals over one domain, with noise of any law and any scale.
+
+        The residual of a, read off a marginal of b with noise of variance s^2, has noise of variance s^2 times the
+        cells of b over those of a, times its projection; noises of different residuals, and those of different
+        marginals, are uncorrelated. So their average by precision is least squares from all values together.
+
+        Source: thesis of McKenna (2022), section 3.9, case 2 (marginals), residual by residual.
+
+        Raises ValueError without measurements, for other queries and for different domains.
+        """
+        told: dict[Clique, list[tuple[Matrix, float]]] = {}
+        domains: list[Domain] = []
+        for measurement in measurements:
+            queries = measurement.queries
+            if not isinstance(queries, Marginals):
+                raise ValueError(f"{type(queries).__name__}; want marginals")
+            domains.append(queries.domain)
+            for clique, table in zip(queries.cliques, queries.split(measurement.values), strict=True):
+                for part, residual in _residuals(queries.domain, clique, table.astype(np.float64)).items():
+                    spread = table.size / residual.size * measurement.stddev**2
+                    told.setdefault(part, []).append((residual, 1 / max(spread, _LEAST_VARIANCE)))
+        if not domains or any(domain != domains[0] for domain in domains):
+            raise ValueError(f"{len(measurements)} measurements over other domains, or none; want one domain")
+        of = cls.__new__(cls)
+        of.domain, of._axes = domains[0], {}
+        of._width = max(unit_quantile(one.noise) for one in measurements)
+        axes = {size: _Axis.projecting(size) for size in of.domain.sizes}
+        of._parts = {}
+        for part, tables in told.items():
+            precision = sum(weight for _, weight in tables)
+            table = np.sum([weight / precision * residual for residual, weight in tables], axis=0)
+            own = tuple(axes[size] for size in of.domain.shape(part))
+            of._parts[part] = _Part(own, table.ravel(), 1 / precision, 1.0)
+        return of
 
     def marginal(self, clique: Clique) -> NDArray[np.float64]:
         """The table of a clique, float64 [*domain.shape(clique)] with the attributes in the order of the domain.
@@ -113,7 +154,7 @@ class Residuals:
         values = scale * (kronecker_times(factors, table.ravel()) if factors else table.ravel())
         variances, step = self._spread(clique, factors or [None] * len(clique))
         stddev = scale * np.sqrt(variances.ravel())
-        return values, stddev, _QUANTILE * stddev + scale * step
+        return values, stddev, self._width * stddev + scale * step
 
     def _table(self, clique: Clique) -> Matrix:
         # One table for each subset of the attributes that are still to be added, of length 1 along these others.
@@ -215,6 +256,12 @@ class _Axis:
         inverse /= scale
         return cls(inverse, _sizes(inverse))
 
+    @classmethod
+    def projecting(cls, size: int) -> _Axis:
+        """Of tables that sum to 0 along the axis already."""
+        projection = np.eye(size) - 1 / size
+        return cls(projection, _sizes(projection))
+
     def read(self, factor: Matrix | None) -> tuple[Matrix, float]:
         """Squared norms of the rows of W M^+, and their largest entry."""
         return self.identity if factor is None else _sizes(factor @ self.inverse)
@@ -234,6 +281,20 @@ class _Part:
     table: Matrix
     variance: float
     step: float
+
+
+def _residuals(domain: Domain, clique: Clique, table: NDArray[np.float64]) -> dict[Clique, Matrix]:
+    """Sums of a marginal's table over all but each part of its clique, less their means along every axis of theirs."""
+    names = domain.canonical(clique)
+    ordered = table.reshape(domain.shape(clique)).transpose([clique.index(name) for name in names])
+    found: dict[Clique, Matrix] = {(): ordered}
+    for name, size in zip(names, domain.shape(names), strict=True):
+        # The axis comes first: it goes, or moves to the end without its mean.
+        summed = {part: one.sum(axis=0) for part, one in found.items()}
+        if size > 1:
+            summed |= {(*part, name): np.moveaxis(one - one.mean(axis=0), 0, -1) for part, one in found.items()}
+        found = summed
+    return found
 
 
 def _sizes(rows: Matrix) -> tuple[Matrix, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Literal, final
+from typing import Final, Literal, final
 
 import numpy as np
 from numpy.random import Generator
@@ -20,6 +20,7 @@ from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import CELLS_IN_MB, COPIES
+from dpcore.mechanisms.hdmm_marginals import MeasuredMarginals
 from dpcore.mechanisms.hdmm_residuals import MeasuredResiduals
 from dpcore.mechanisms.totals import public_total
 from dpcore.queries import Marginals, Products
@@ -28,6 +29,14 @@ from dpcore.strategies.union_of_products import TermStrategy, union_of_products
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload, part_sizes
 
+Together = MeasuredResiduals | MeasuredMarginals
+
+_WORTH: Final = 1e-6  # What gains less is not worth measuring anything else.
+_NEEDS: Final = {
+    "residuals": "marginals of attributes of at most 2,048 values, under Gaussian noise (privacy.currency zcdp or gdp)",
+    "marginals": "marginals over at most 16 attributes together, under Laplace noise (privacy.currency pure)",
+}
+
 
 @final
 @dataclass(frozen=True)
@@ -35,16 +44,16 @@ class Hdmm:
     """Measures, for each part of a workload, the integer queries from which its answers come out with least error.
 
     A part is a term of products or a clique of marginals; the budget is split so that the weighted squared error of
-    local least squares is least. Marginals under Gaussian noise are measured by their residuals (``hdmm_residuals``),
-    with the least weighted squared error that there is; under Laplace noise a marginal is its own best strategy for it
-    alone, so that the measured values are those of ``laplace``.
+    local least squares is least. A workload of marginals is measured together where that is better: under Gaussian
+    noise by residuals, with the least weighted squared error that there is (``hdmm_residuals``), under Laplace noise by
+    marginals that tell the others (``hdmm_marginals``). Part by part a marginal is its own best strategy, so that the
+    measured values are those of ``gaussian`` or ``laplace``.
 
     reconstruction: "least_squares" answers each part from its own measured values: unbiased, with a standard deviation
         and an interval for each answer; those of different parts need not agree, those of marginals by residuals do.
         "graphical" fits one graphical model to the measured values of all parts (HDMM+PGM): answers agree, none is
         negative, and there are synthetic rows; no error bars.
-    strategy: "best" by the expected weighted squared error, "parts", or "residuals", which marginals under Gaussian
-        noise alone have.
+    strategy: "best" by the expected weighted squared error, "parts", "residuals" or "marginals".
     max_model_mb: Largest graphical model, in MiB of the tables of its junction tree.
     tolerance: How far from the optimum a fit may stop, in units a measured value whose own noise is worth 1/2. Answers
         that sum up many cells want a small one.
@@ -55,15 +64,15 @@ class Hdmm:
     """
 
     reconstruction: Literal["least_squares", "graphical"] = "least_squares"
-    strategy: Literal["best", "parts", "residuals"] = "best"
+    strategy: Literal["best", "parts", "residuals", "marginals"] = "best"
     max_model_mb: float = 1000.0
     tolerance: float = 1e-3
     iterations: int = 2000
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
-        residuals, parts = self._select(terms, workload)
-        if residuals is not None:
-            return residuals.of_release(terms)
+        together, parts = self._select(terms, workload)
+        if together is not None:
+            return together.of_release(terms)
         steps = tuple(
             Step(f"measure {part.queries.description}", float(part.share), 1, part.stddev(terms)) for part in parts
         )
@@ -79,9 +88,9 @@ class Hdmm:
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
-        residuals, parts = self._select(private.terms, workload)  # SELECT
-        if residuals is not None:
-            return residuals.run(private, progress)
+        together, parts = self._select(private.terms, workload)  # SELECT
+        if together is not None:
+            return together.run(private, progress)
         private.expect(workload.queries)
         measured: list[Measurement] = []
         before, total = 0, sum(part.queries.size for part in parts)
@@ -103,40 +112,45 @@ class Hdmm:
         model = fit_model(domain, measured, rows, fitting).model  # ESTIMATE
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
 
-    def _select(self, terms: Terms, workload: Workload) -> tuple[MeasuredResiduals | None, list[_Part]]:
-        """The strategy, from public facts alone: the same for a plan and for its run. Residuals come without parts."""
+    def _select(self, terms: Terms, workload: Workload) -> tuple[Together | None, list[_Part]]:
+        """The strategy, from public facts alone: the same for a plan and for its run.
+
+        What is measured together comes without parts.
+        """
         if not (0 < self.max_model_mb < float("inf") and 0 < self.tolerance <= 1 and self.iterations >= 1):
             asked = f"max_model_mb {self.max_model_mb:g}, tolerance {self.tolerance:g}, iterations {self.iterations}"
             raise ConfigError(f"mechanism.{asked}; want 0 < max_model_mb < inf, 0 < tolerance <= 1, iterations >= 1")
         parts = _parts(terms, workload)
         if self.reconstruction == "graphical":
-            if self.strategy == "residuals":
-                raise ConfigError("mechanism.strategy residuals has reconstruction least_squares; want one of the two")
+            if self.strategy in _NEEDS:
+                asked = f"mechanism.strategy {self.strategy}, reconstruction graphical"
+                raise ConfigError(f"{asked}; want strategy: best, or reconstruction: least_squares")
             self._check_model(workload)
             if public_total(terms) is None and all(total_factors(part.queries) is None for part in parts):
                 raise ConfigError(
                     "mechanism.reconstruction graphical cannot tell the number of rows from these ranges; want one of "
                     "all values among them, or privacy.units: N"
                 )
-        elif (residuals := self._residuals(terms, workload, parts)) is not None:
-            return residuals, []
+        elif (together := self._together(terms, workload, parts)) is not None:
+            return together, []
         return None, parts
 
-    def _residuals(self, terms: Terms, workload: Workload, parts: list[_Part]) -> MeasuredResiduals | None:
-        """Residual planning where it is asked for, or does better than the parts."""
-        found = None if self.strategy == "parts" else MeasuredResiduals.of(terms, workload)
-        if found is None and self.strategy == "residuals":
-            raise ConfigError(
-                "mechanism.strategy residuals is for marginals of attributes of at most 2,048 values, under Gaussian "
-                "noise (privacy.currency zcdp or gdp); want strategy: best"
-            )
-        if found is None or self.strategy == "residuals":
+    def _together(self, terms: Terms, workload: Workload, parts: list[_Part]) -> Together | None:
+        """Marginals measured together, where that is asked for or does better than the parts."""
+        found: Together | None = None
+        if self.strategy in ("best", "residuals"):
+            found = MeasuredResiduals.of(terms, workload)
+        if found is None and self.strategy in ("best", "marginals"):
+            found = MeasuredMarginals.of(terms, workload)
+        if found is None and self.strategy in _NEEDS:
+            raise ConfigError(f"mechanism.strategy {self.strategy} is for {_NEEDS[self.strategy]}; want strategy: best")
+        if found is None or self.strategy != "best":
             return found
         weighted = [
             weight**2 * part.strategy.error * part.stddev(terms) ** 2
             for weight, part in zip(workload.weights.tolist(), parts, strict=True)
         ]
-        return found if found.weighted_error(terms) < sum(weighted) else None
+        return found if found.weighted_error(terms) < (1 - _WORTH) * sum(weighted) else None
 
     def _check_model(self, workload: Workload) -> None:
         largest = int(self.max_model_mb * CELLS_IN_MB)

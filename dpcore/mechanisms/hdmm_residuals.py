@@ -57,7 +57,7 @@ class MeasuredResiduals:
         stddev = noise_stddev(terms.noise, terms.measure_scale(self.queries, Fraction(1)))
         step = Step(f"measure {len(self.plan.residuals):,} residuals of marginals", 1.0, 1, stddev)
         memory = 32 * self.workload.queries.size + 32 * self.queries.size
-        notes = ("no linear queries with Gaussian noise have a smaller weighted squared error",)
+        notes: tuple[str, ...] = ("no linear queries with Gaussian noise have a smaller weighted squared error",)
         if terms.unit.replaced:
             notes = ()  # The bound is of rows that are added or removed.
         return Plan((step,), 0, memory, self._absolute(terms), notes, (terms.measured(Fraction(1)),))

@@ -108,7 +108,12 @@ def test_a_gap_of_many_orders_in_weights_is_no_error() -> None:
     ("mechanism", "budget", "workload", "message"),
     [
         (Hdmm(strategy="residuals"), Budget.pure(1), WORKLOAD, "residuals is for marginals .* Gaussian noise"),
-        (Hdmm("graphical", "residuals"), Budget.zcdp(1), WORKLOAD, "want one of the two"),
+        (
+            Hdmm("graphical", "residuals"),
+            Budget.zcdp(1),
+            WORKLOAD,
+            "residuals, reconstruction graphical; want strategy: best",
+        ),
         (
             Hdmm(strategy="residuals"),
             Budget.zcdp(1),

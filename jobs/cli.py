@@ -18,6 +18,7 @@ from jobs.commands.run import run
 from jobs.commands.status import status
 from jobs.commands.validate import validate
 from jobs.log import LogFormat
+from jobs.memory import give_back_large_arrays
 from jobs.version import VERSION
 
 _EXIT_CODES = (
@@ -62,6 +63,7 @@ def everywhere(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and ends the process with its exit code."""
+    give_back_large_arrays()
     front, rest = _global_first(sys.argv[1:] if arguments is None else arguments)
     as_json = f"--log-format={LogFormat.JSON}" in front
     log.configure(LogFormat.JSON if as_json else LogFormat.TEXT)

@@ -7,8 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_FASTEST, _SLOWER = 1.9, 0.8
+Real = NDArray[np.float64]
+
+_FASTEST = 1.9  # Times log g, a step of log v; 1 never lowers the dual, and 2 would go round the optimum for ever.
+_MEMORY = 5  # Steps that the extrapolation looks back on.
+_LONGEST = 4.0  # Of a step of log v: what is 0 at the optimum gets there fast, and nothing leaves the range of doubles.
+_FLAT = 1e-9  # The dual may fall by this part of itself before a step is taken back.
 _LEAST = 1e-12  # Of the largest v: below it the rounding of eigenvectors would be all that X shows of a value.
+_ROOT = 2**0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +27,7 @@ class CertifiedGram:
     steps: Eigendecompositions that it took.
     """
 
-    gram: NDArray[np.float64]
+    gram: Real
     error: float
     bound: float
     steps: int
@@ -32,43 +38,108 @@ class CertifiedGram:
         return self.error / self.bound - 1
 
 
+@dataclass(frozen=True)
+class _Halves:
+    """A basis in which matrices that stay the same when the values are turned round fall into two blocks.
+
+    It has the sums of each value and its mirror image over sqrt(2), with the value in the middle as it is, and their
+    differences over sqrt(2). Where ``turns`` is False it is the basis of the values, and there is one block.
+    """
+
+    size: int
+    turns: bool
+
+    @property
+    def half(self) -> int:
+        return self.size // 2
+
+    def split(self, matrix: Real) -> list[Real]:
+        if not self.turns:
+            return [matrix]
+        half, longer = self.half, self.size - self.half
+        even, odd = matrix[:longer, :longer].copy(), matrix[:half, :half].copy()
+        mirrored = matrix[:half, ::-1][:, :half]
+        even[:half, :half] += mirrored
+        odd -= mirrored
+        even[:half, half:] *= _ROOT
+        even[half:, :half] *= _ROOT
+        return [even, odd]
+
+    def join(self, blocks: list[Real]) -> Real:
+        """The inverse of ``split``."""
+        if not self.turns:
+            return blocks[0]
+        half, longer = self.half, self.size - self.half
+        even, odd = blocks
+        matrix = np.empty((self.size, self.size))
+        matrix[:longer, :longer] = even
+        matrix[:half, half:longer] /= _ROOT
+        matrix[half:longer, :half] /= _ROOT
+        matrix[:half, :half] += odd
+        matrix[:half, :half] /= 2
+        matrix[:half, longer:] = (even[:half, :half] - odd)[:, ::-1] / 2
+        matrix[half:longer, longer:] = matrix[half:longer, :half][:, ::-1]
+        matrix[longer:] = matrix[:half][::-1, ::-1]
+        return matrix
+
+    def diagonal(self, parts: list[Real]) -> Real:
+        """The diagonal of a matrix from those of its blocks."""
+        if not self.turns:
+            return parts[0]
+        even, odd = parts
+        first = (even[: self.half] + odd) / 2
+        return np.concatenate([first, even[self.half :], first[::-1]])
+
+
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """Where the dual stands: v > 0 with sum 1, the eigenvalues and vectors of K = D V D, D = diag(v^(1/2))."""
+    """Where the dual stands: v > 0 with sum 1, and K = D V D, D = diag(v^(1/2)).
 
-    v: NDArray[np.float64]
-    roots: NDArray[np.float64]
-    vectors: NDArray[np.float64]
+    total: T = tr K^(1/2).
+    ratios: g = diag(K^(1/2)) sum(v) / (v T): the dual ascends where it is above 1, and the gap is max(g) - 1.
+    roots: Of the eigenvalues of K, block by block; vectors: The eigenvectors. They take most of the memory.
+    """
+
+    v: Real
+    total: float
+    ratios: Real
+    roots: list[Real]
+    vectors: list[Real]
 
     @classmethod
-    def at(cls, workload: NDArray[np.float64], v: NDArray[np.float64]) -> _Point:
+    def at(cls, halves: _Halves, workload: list[Real], v: Real) -> _Point:
+        """workload: The blocks of V."""
         v = np.maximum(v, _LEAST * v.max())
         v = v / v.sum()
-        d = np.sqrt(v)
-        values, vectors = np.linalg.eigh(d[:, None] * workload * d)
-        values[values < values[-1] * len(v) * np.finfo(np.float64).eps] = 0.0  # Rounding makes zeros of either sign.
-        return cls(v, np.sqrt(values), vectors)
+        spectra = [_spectrum(block, np.sqrt(v[: len(block)])) for block in workload]
+        largest = max(float(values[-1]) for values, _ in spectra)
+        least = largest * halves.size * np.finfo(np.float64).eps  # Rounding makes zeros of either sign.
+        roots = [np.sqrt(np.where(values < least, 0.0, values)) for values, _ in spectra]
+        vectors = [columns for _, columns in spectra]
+        total = sum(float(part.sum()) for part in roots)
+        diagonal = halves.diagonal([columns**2 @ part for part, columns in zip(roots, vectors, strict=True)])
+        return cls(v, total, diagonal / (v * total), roots, vectors)
 
     @property
     def bound(self) -> float:
         """T(v)^2 / sum(v), the dual function."""
-        return float(self.roots.sum() ** 2)
+        return self.total**2
 
     @property
-    def ratios(self) -> NDArray[np.float64]:
-        """g = diag(K^(1/2)) sum(v) / (v T): the dual ascends where it is above 1, and the gap is max(g) - 1."""
-        return np.asarray((self.vectors**2 @ self.roots) / (self.v * self.roots.sum()))
+    def error(self) -> float:
+        """Of the strategy made from this point."""
+        return self.bound * float(self.ratios.max())
 
-    def primal(self, support: NDArray[np.bool_], steps: int) -> CertifiedGram:
-        """X = D^-1 K^(1/2) D^-1, scaled, with zeros for values of the attribute that no query reads."""
-        scaled = (self.vectors * np.sqrt(self.roots)) / np.sqrt(self.v)[:, None]
-        gram = np.zeros((support.size, support.size))
-        largest = float(self.ratios.max())
-        gram[np.ix_(support, support)] = scaled @ scaled.T / (largest * self.roots.sum())
-        return CertifiedGram(gram, self.bound * largest, self.bound, steps)
+    def gram(self, halves: _Halves) -> Real:
+        """X = D^-1 K^(1/2) D^-1, scaled."""
+        blocks = []
+        for roots, vectors in zip(self.roots, self.vectors, strict=True):
+            scaled = (vectors * np.sqrt(roots)) / np.sqrt(self.v[: len(roots)])[:, None]
+            blocks.append(scaled @ scaled.T / (self.ratios.max() * self.total))
+        return halves.join(blocks)
 
 
-def gaussian_optimum(workload: NDArray[np.float64], gap: float = 1e-7, steps: int = 2000) -> CertifiedGram:
+def gaussian_optimum(workload: Real, gap: float = 1e-7, steps: int = 2000) -> CertifiedGram:
     """min tr(V X^-1) over positive semidefinite X with diag(X) <= 1: the matrix mechanism with Gaussian noise.
 
     workload: V = W'W, float64 [n, n], symmetric, positive semidefinite and not 0.
@@ -76,7 +147,10 @@ def gaussian_optimum(workload: NDArray[np.float64], gap: float = 1e-7, steps: in
 
     The problem is convex, and its dual is to maximise T(v)^2 / sum(v) over v >= 0, with T(v) = tr (D V D)^(1/2) and
     D = diag(v^(1/2)); every v gives a bound, v = 1 the SVD bound (thesis, Definition 12). At the optimum v is
-    proportional to diag (D V D)^(1/2), of which the ascent v <- v g^omega is an over-relaxed fixed point.
+    proportional to diag (D V D)^(1/2). Replacing one by the other never lowers the dual, because log T is convex in
+    log v, and Anderson's extrapolation makes that converge in few steps. Each is an eigendecomposition; where turning
+    the values round leaves V exactly as it is, two of half the size, a quarter of the work. Memory is some eight times
+    that of V, there four times.
 
     Source: thesis of McKenna (2022), Definition 13, for the problem; its dual and the iteration are this project's.
 
@@ -85,15 +159,51 @@ def gaussian_optimum(workload: NDArray[np.float64], gap: float = 1e-7, steps: in
     support = workload.diagonal() > 0
     if not support.any():
         raise ValueError("a workload of zeros; want a query that reads a value")
-    read = workload[np.ix_(support, support)]
-    flat = _Point.at(read, np.ones(len(read)))
-    point = best = _Point.at(read, flat.vectors**2 @ flat.roots)
+    read = workload if support.all() else workload[np.ix_(support, support)]
+    halves = _Halves(len(read), len(read) > 1 and np.array_equal(read, read[::-1, ::-1]))
+    blocks = halves.split(read)
+    best = _Point.at(halves, blocks, np.ones(len(read)))
+    best = _Point.at(halves, blocks, best.ratios)
+    v, bound, highest = best.v, best.bound, best.bound
+    trail = [_logs(best)]
     omega, done = _FASTEST, 2
-    while best.ratios.max() > 1 + gap and done < steps:
-        ahead = _Point.at(read, point.v * point.ratios**omega)
-        if ahead.bound < point.bound:
-            omega = max(1.0, omega * _SLOWER)
-        point, done = ahead, done + 1
-        if point.bound * point.ratios.max() < best.bound * best.ratios.max():
-            best = point
-    return best.primal(support, done)
+    while best.error > highest * (1 + gap) and done < steps:
+        ahead, done = _Point.at(halves, blocks, np.exp(_ahead(trail, omega, v))), done + 1
+        if ahead.bound < bound * (1 - _FLAT) and (len(trail) > 1 or omega > 1):
+            trail, omega = trail[-1:], 1.0
+            continue
+        v, bound, highest, omega = ahead.v, ahead.bound, max(highest, ahead.bound), _FASTEST
+        trail = [*trail[-_MEMORY:], _logs(ahead)]
+        if ahead.error < best.error:
+            best = ahead
+    gram = best.gram(halves)
+    if not support.all():
+        gram, within = np.zeros(workload.shape), gram
+        gram[np.ix_(support, support)] = within
+    return CertifiedGram(gram, best.error, highest, done)
+
+
+def _logs(point: _Point) -> tuple[Real, Real]:
+    """log v, and log g, which is 0 at the optimum except where v is."""
+    return np.log(point.v), np.log(np.maximum(point.ratios, _LEAST))
+
+
+def _ahead(trail: list[tuple[Real, Real]], omega: float, v: Real) -> Real:
+    """The next log v: the fixed point by Anderson's extrapolation from those before, in the metric of v.
+
+    Source: Walker and Ni (2011), equation (2.2), with every step of log v cut to _LONGEST.
+    """
+    logs, left = trail[-1]
+    step = omega * left
+    if len(trail) > 1:
+        steps, changes = (np.diff(np.array(each), axis=0).T for each in zip(*trail, strict=True))
+        weights = np.sqrt(v)
+        mixed = np.linalg.lstsq(weights[:, None] * changes, weights * left, rcond=1e-10)[0]
+        step = step - (steps + omega * changes) @ mixed
+    return np.asarray(logs + np.clip(step, -_LONGEST, _LONGEST))
+
+
+def _spectrum(block: Real, d: Real) -> tuple[Real, Real]:
+    """Eigenvalues, ascending, and eigenvectors of diag(d) block diag(d)."""
+    values, vectors = np.linalg.eigh(d[:, None] * block * d)
+    return values, vectors

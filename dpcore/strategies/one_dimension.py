@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from dpcore.measurement import Noise
 from dpcore.queries import rounded_rows
 from dpcore.strategies.gaussian_optimum import gaussian_optimum
-from dpcore.strategies.p_identity import p_identity, starts
+from dpcore.strategies.p_identity import best_p_identity
 
 LARGEST_SIZE = 1 << 10  # Values of an attribute: more would take minutes.
-_OFTEN = 300  # Up to as many values an optimisation is started often: each takes a second or less.
-_VALUES_A_ROW = 16  # Thesis, section 3.8: p = n / 16.
 _WORTH = 1e-6  # A strategy that gains less than this over a simpler one is not worth its entries.
 
 
@@ -107,17 +105,8 @@ def _optimised(content: bytes, shape: tuple[int, int], noise: Noise) -> tuple[Se
     bound = float(np.sqrt(np.maximum(spectrum, 0)).sum() ** 2 / shape[1])
     distinct = np.unique(workload, axis=0)[::-1]
     own = [_themselves(distinct)] if len(distinct) <= 2 * shape[1] else []
-    return [_themselves(basis), *own, _p_identity(gram)], bound
-
-
-def _p_identity(gram: NDArray[np.float64]) -> _Candidate:
-    """The best of a few p and of a few starts."""
-    n = len(gram)
-    often = n <= _OFTEN
-    sizes = sorted({1, min(2, n // 4), n // _VALUES_A_ROW} - {0}) if often else [n // _VALUES_A_ROW]
-    found = [p_identity(gram, start) for p in sizes for start in starts(p, n)[slice(None) if often else slice(1, 2)]]
-    matrix, _ = min(found, key=lambda one: one[1])
-    return _Candidate(matrix, np.eye(n, dtype=np.int64))
+    p_identity = _Candidate(best_p_identity(gram)[0], np.eye(shape[1], dtype=np.int64))
+    return [_themselves(basis), *own, p_identity], bound
 
 
 def _themselves(rows: NDArray[np.int64]) -> _Candidate:

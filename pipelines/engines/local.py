@@ -55,7 +55,9 @@ class LocalEngine:
         with failures_as_engine_errors():
             broken = self.broken_units(source)  # SENSITIVE
             task = functools.partial(accumulate, source=source, aggregator=aggregator, dropped=broken)
-            return functools.reduce(aggregator.merge, self.over_whole_units(source, task), aggregator.create())
+            reduced = functools.reduce(aggregator.merge, self.over_whole_units(source, task), aggregator.create())
+            pa.default_memory_pool().release_unused()  # What rows took, before the driver makes its own tables.
+            return reduced
 
     def broken_units(self, source: Source) -> pa.Array:
         """Units that break the claim ``clustered_by_unit``; none where it is not made. SENSITIVE."""

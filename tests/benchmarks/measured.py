@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from jobs.memory import give_back_large_arrays
 from tests.benchmarks import process_tree
 from tests.benchmarks.case import load_case
 
@@ -29,6 +30,7 @@ def main(module: str, role: str, seed: int, inputs: Path, folder: Path) -> None:
     inputs: JSON file of paths by name.
     """
     (folder / STARTED).touch()
+    give_back_large_arrays()  # As the command line does.
     case = load_case(module)
     state = case.prepare({name: Path(path) for name, path in json.loads(inputs.read_text()).items()}, seed)
     if role == PEER:

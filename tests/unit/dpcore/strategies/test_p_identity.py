@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from dpcore.queries.ranges import all_ranges, prefix
+from dpcore.queries.implicit import ImplicitMatrix
+from dpcore.queries.implicit_ranges import AllRanges, Ranges
+from dpcore.queries.ranges import all_ranges
 from dpcore.strategies import p_identity as module
-from dpcore.strategies.p_identity import p_identity, starts
+from dpcore.strategies.p_identity import best_p_identity, p_identity, starts
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -40,12 +42,21 @@ def test_its_columns_have_norm_one_and_its_error_is_the_dense_one(p: int) -> Non
         assert error == pytest.approx(np.sum((workload @ np.linalg.pinv(strategy)) ** 2), rel=1e-6)
 
 
-def test_it_reaches_the_published_figure() -> None:
-    """Thesis, Table 3.2, prefix of 64 values at epsilon 1: 5.32."""
-    workload = prefix(64)
-    gram = workload.T.astype(float) @ workload
-    error = min(p_identity(gram, start)[1] for start in starts(4, 64))
-    assert math.sqrt(2 * error / 64) == pytest.approx(5.32, abs=0.006)
+@pytest.mark.parametrize(("matrix", "published"), [
+    (AllRanges(64), 5.55), (Ranges.prefixes(64), 5.32), (Ranges.of_width(64, 32), 5.88),
+    (AllRanges(256), 8.07), (Ranges.prefixes(256), 7.35), (Ranges.of_width(256, 32), 6.34),
+])  # fmt: skip
+def test_it_reaches_the_published_figures(matrix: ImplicitMatrix, published: float) -> None:
+    """Thesis, Table 3.2, OPT_0 at epsilon 1, to the printed digits."""
+    strategy, error = best_p_identity(matrix.gram())
+    assert math.sqrt(2 * error / matrix.shape[0]) <= published + 0.005
+    assert np.allclose(strategy.sum(axis=0), 1)
+
+
+def test_an_attribute_of_one_value_is_measured_as_it_stands() -> None:
+    strategy, error = best_p_identity(np.full((1, 1), 4.0))
+    assert error == pytest.approx(4.0, rel=1e-4)
+    assert np.allclose(strategy.sum(axis=0), 1)
 
 
 @pytest.mark.parametrize(("p", "n"), [(1, 1), (1, 2), (2, 8), (6, 100), (30, 16)])

@@ -3,61 +3,111 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.integer_tables import Counts
+from dpcore.estimation.pgm.integer_tables import own_chances
 from dpcore.estimation.pgm.junction_tree import JunctionTree
+from dpcore.estimation.pgm.offsets import Offsets, offsets_of
+from dpcore.estimation.pgm.rounding import Counts
 
 
 def sampled_codes(
     tree: JunctionTree, conditionals: Sequence[NDArray[np.float64]], units: int, generator: np.random.Generator
 ) -> NDArray[np.int32]:
-    """Independent rows, int32 [units, attributes]; a cell of probability 0 is never drawn."""
+    """Independent rows, int32 [units, attributes]; a cell of probability 0 is never drawn.
+
+    Memory holds the rows and a table of one node.
+    """
     codes = np.zeros((units, len(tree.domain.names)), dtype=np.int32)
-    for node, separator, chances in zip(tree.nodes, tree.separators, conditionals, strict=True):
-        _sample(np.cumsum(chances, axis=1), codes, *_plan(tree.domain, node, separator), generator)
+    for node, plan in enumerate(_plans(tree)):
+        _sample(_accumulated(own_chances(tree, conditionals, node)[0]), codes, plan, generator)
     return codes
 
 
 def dealt_codes(
-    tree: JunctionTree, tables: tuple[Counts, ...], units: int, block: int, generator: np.random.Generator
+    tree: JunctionTree, tables: Iterable[Counts], units: int, block: int, generator: np.random.Generator
 ) -> Iterator[NDArray[np.int32]]:
     """Rows whose counts are exactly ``tables``, in random order, int32 [block or fewer, attributes] at a time.
 
-    tables: Of ``round_model`` for ``units`` rows; neighbours agree on their separators.
+    tables: Of ``round_model`` for ``units`` rows; neighbours agree on their separators. Given away, one by one: each
+        is dealt to the first block before the next is asked for.
 
     Each value of a separator has an urn of residuals, from which its rows draw without replacement: given the counts,
-    attributes of different nodes are tied through their separators alone. Memory holds the urns and one block.
+    attributes of different nodes are tied through their separators alone. Memory holds one block, and one table, where
+    all rows are one block, or a copy of all tables.
     """
-    plans = [_plan(tree.domain, *pair) for pair in zip(tree.nodes, tree.separators, strict=True)]
-    left = [table.sum(axis=1) for table in tables]
-    waiting, urns = list(tables)[::-1], list[Counts]()
-    del tables
-    while waiting:
-        urns.append(_urns(waiting.pop()))  # Tables that nobody else holds go one by one.
-    for start in range(0, max(1, units), block):
-        codes = np.zeros((min(block, units - start), len(tree.domain.names)), dtype=np.int32)
-        for urn, remaining, plan in zip(urns, left, plans, strict=True):
-            _deal(urn, remaining, codes, *plan, generator)
-        yield codes
+    several = units > block
+    urns = _urns_of(tree, map(np.copy, tables) if several else iter(tables))
+    kept: list[_Urns] = []
+    yield _block(tree, min(block, units), urns, kept if several else None, generator)
+    for start in range(block, units, block):
+        yield _block(tree, min(block, units - start), iter(kept), None, generator)
 
 
-Plan = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]
+class _Plan(NamedTuple):
+    """What places a node's cells in a row: columns and strides of the separator, columns and codes of the residual."""
+
+    given: NDArray[np.int64]
+    strides: NDArray[np.int64]
+    own: NDArray[np.int64]
+    codes: Offsets
 
 
-def _plan(domain: Domain, node: Clique, separator: Clique) -> Plan:
-    """Columns and strides of the separator, columns of the residual, and its codes, int32 [cells, attributes]."""
+class _Urns(NamedTuple):
+    """The urns of a node: see ``_fill_urns``.
+
+    counts: [urns, cells of the residual].
+    remaining: int64, what is in each urn.
+    """
+
+    counts: Counts
+    remaining: NDArray[np.int64]
+    plan: _Plan
+
+
+def _block(
+    tree: JunctionTree,
+    units: int,
+    urns: Iterator[_Urns],
+    kept: list[_Urns] | None,
+    generator: np.random.Generator,
+) -> NDArray[np.int32]:
+    """Rows of one block, int32 [units, attributes]; the urns go to ``kept``, or are dropped one by one."""
+    codes = np.zeros((units, len(tree.domain.names)), dtype=np.int32)
+    for urn in urns:
+        _deal(urn.counts, urn.remaining, codes, urn.plan, generator)
+        if kept is not None:
+            kept.append(urn)
+        del urn  # Before the next is made.
+    return codes
+
+
+def _urns_of(tree: JunctionTree, tables: Iterator[Counts]) -> Iterator[_Urns]:
+    for plan in _plans(tree):
+        yield _filled(next(tables), plan)
+
+
+def _filled(table: Counts, plan: _Plan) -> _Urns:
+    return _Urns(table, _fill_urns(table), plan)
+
+
+def _plans(tree: JunctionTree) -> Iterator[_Plan]:
+    return (_plan(tree.domain, *pair) for pair in zip(tree.nodes, tree.separators, strict=True))
+
+
+def _plan(domain: Domain, node: Clique, separator: Clique) -> _Plan:
     residual = node[len(separator) :]
     shape = domain.shape(separator)
     strides = np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], dtype=np.int64)
-    cells = np.stack(np.unravel_index(np.arange(domain.size(residual)), domain.shape(residual)), axis=1)
     given, own = (np.array(domain.axes(clique), dtype=np.int64) for clique in (separator, residual))
-    return given, strides, own, cells.astype(np.int32)
+    codes = offsets_of(domain.shape(residual), np.eye(len(residual), dtype=np.int64), np.int32)
+    return _Plan(given, strides, own, codes)
 
 
 @compiled
@@ -70,47 +120,55 @@ def _row(codes: NDArray[np.int32], unit: int, given: NDArray[np.int64], strides:
 
 
 @compiled
-def _sample(
-    cumulative: NDArray[np.float64],
-    codes: NDArray[np.int32],
-    given: NDArray[np.int64],
-    strides: NDArray[np.int64],
-    own: NDArray[np.int64],
-    cells: NDArray[np.int32],
-    generator: np.random.Generator,
-) -> None:
-    """The first cell whose cumulative chance is above a uniform number: never one of chance 0."""
-    for unit in range(codes.shape[0]):
-        chances = cumulative[_row(codes, unit, given, strides)]
-        mark = min(generator.random() * chances[-1], np.nextafter(chances[-1], 0.0))
-        cell = np.searchsorted(chances, mark, side="right")
-        for axis in range(own.size):
-            codes[unit, own[axis]] = cells[cell, axis]
+def _accumulated(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums along each row, in place."""
+    for i in range(table.shape[0]):
+        for j in range(1, table.shape[1]):
+            table[i, j] += table[i, j - 1]
+    return table
 
 
 @compiled
-def _urns(table: Counts) -> Counts:
-    """Counts of each row for draws by bisection: entry [i, m] is the sum of the left half of the one range split at m.
+def _sample(
+    cumulative: NDArray[np.float64], codes: NDArray[np.int32], plan: _Plan, generator: np.random.Generator
+) -> None:
+    """The first cell whose cumulative chance is above a uniform number: never one of chance 0."""
+    given, strides, own, (high, low) = plan
+    for unit in range(codes.shape[0]):
+        chances = cumulative[_row(codes, unit, given, strides)]
+        mark = min(generator.random() * chances[-1], np.nextafter(chances[-1], 0.0))
+        above, below = 0, int(np.searchsorted(chances, mark, side="right"))
+        if below >= low.shape[0]:
+            above, below = divmod(below, low.shape[0])
+        for axis in range(own.size):  # In place: a call that is not inlined takes longer than all of this.
+            codes[unit, own[axis]] = high[above, axis] + low[below, axis]
+
+
+@compiled
+def _fill_urns(table: Counts) -> NDArray[np.int64]:
+    """Counts of each row for draws by bisection, in their place: entry [i, m] becomes the sum of the left half of the
+    one range split at m. Returns the sum of each row.
 
     The range of all cells is split at its middle, and so are its halves, down to single cells: every m >= 1 once.
     """
-    urns = np.zeros_like(table)
-    before = np.zeros(table.shape[1] + 1, dtype=np.int64)
-    stack = np.zeros((128, 2), dtype=np.int64)
+    totals = np.zeros(table.shape[0], dtype=np.int64)
+    stack = np.zeros((128, 3), dtype=np.int64)  # Ranges to come, and the sum before the range whose right half each is.
     for i in range(table.shape[0]):
-        before[1:] = np.cumsum(table[i])
-        stack[0, 0], stack[0, 1] = 0, table.shape[1]
-        depth = 1
+        stack[0, 0], stack[0, 1], stack[0, 2] = 0, table.shape[1], 0
+        depth, total = 1, 0
         while depth > 0:
             depth -= 1
-            low, high = stack[depth]
-            if high - low > 1:
+            low, high, before = stack[depth]
+            while high - low > 1:
                 middle = (low + high) // 2
-                urns[i, middle] = before[middle] - before[low]
-                stack[depth, 0], stack[depth, 1] = low, middle
-                stack[depth + 1, 0], stack[depth + 1, 1] = middle, high
-                depth += 2
-    return urns
+                stack[depth, 0], stack[depth, 1], stack[depth, 2] = middle, high, total
+                depth += 1
+                high = middle
+            count = table[i, low]
+            table[i, low] = total - before
+            total += count
+        totals[i] = total
+    return totals
 
 
 @compiled
@@ -118,26 +176,27 @@ def _deal(
     urns: Counts,
     remaining: NDArray[np.int64],
     codes: NDArray[np.int32],
-    given: NDArray[np.int64],
-    strides: NDArray[np.int64],
-    own: NDArray[np.int64],
-    cells: NDArray[np.int32],
+    plan: _Plan,
     generator: np.random.Generator,
 ) -> None:
     """Every unit takes one of what remains in the urn of its separator's value, each with the same chance."""
+    given, strides, own, (high, low) = plan
     for unit in range(codes.shape[0]):
         row = _row(codes, unit, given, strides)
         ticket = min(int(generator.random() * remaining[row]), remaining[row] - 1)
         remaining[row] -= 1
-        low, high = 0, urns.shape[1]
-        while high - low > 1:
-            middle = (low + high) // 2
+        first, end = 0, urns.shape[1]
+        while end - first > 1:
+            middle = (first + end) // 2
             left = urns[row, middle]
             if ticket < left:
                 urns[row, middle] = left - 1
-                high = middle
+                end = middle
             else:
                 ticket -= left
-                low = middle
+                first = middle
+        above, below = 0, first
+        if below >= low.shape[0]:
+            above, below = divmod(below, low.shape[0])
         for axis in range(own.size):
-            codes[unit, own[axis]] = cells[low, axis]
+            codes[unit, own[axis]] = high[above, axis] + low[below, axis]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import final
 
 import numpy as np
@@ -81,13 +81,13 @@ class GraphicalModel:
     def row_blocks(self, units: int, block: int, generator: np.random.Generator) -> Iterator[TableRows]:
         """The rows of ``rows`` in random order, ``block`` at a time: one empty block where there are none.
 
-        Only all blocks together have margins as close as those of ``rows``; memory holds the integer tables of the
-        nodes and one block.
+        Only all blocks together have margins as close as those of ``rows``: their counts in each node are those of
+        ``rows`` for a generator in the same state. Memory holds one block and, beside the model, 9 bytes a cell of its
+        largest node; where there are several blocks also the integer tables of all nodes.
         """
-        args = units, block, generator
-        # The tables have no name here, so that they can go as soon as the urns are made of them.
-        for codes in dealt_codes(self.tree, round_model(self.tree, self.conditionals, units, generator), *args):
-            yield TableRows(self.domain, codes)
+        (dealing,) = generator.spawn(1)  # Of its own: what is rounded does not depend on the size of the blocks.
+        tables = round_model(self.tree, self.conditionals, units, generator)
+        yield from map(partial(TableRows, self.domain), dealt_codes(self.tree, tables, units, block, dealing))
 
     def _check_named(self, queries: Marginals) -> None:
         """The queries' domain may have attributes that no clique names, and that the model lacks."""

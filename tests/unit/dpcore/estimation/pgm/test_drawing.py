@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Domain
-from dpcore.estimation.pgm.drawing import dealt_codes, sampled_codes
+from dpcore.estimation.pgm.drawing import _fill_urns, dealt_codes, sampled_codes
+from dpcore.estimation.pgm.inference import Inference
 from dpcore.estimation.pgm.integer_tables import round_model
 from dpcore.estimation.pgm.junction_tree import JunctionTree
 from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.estimation.pgm.node_tables import Conditionals
 from tests.support.graphical_models import joint_table, random_model
 from tests.support.graphs import SHAPES
 
@@ -32,7 +37,7 @@ def test_all_blocks_together_have_the_counts_of_the_tables(name: str, block: int
     blocks = dealt(model, 40, block)
     assert [len(codes) for codes in blocks] == [min(block, 40 - start) for start in range(0, 40, block)]
     codes = np.concatenate(blocks)
-    tables = round_model(model.tree, model.conditionals, 40, np.random.default_rng(9))
+    tables = tuple(round_model(model.tree, model.conditionals, 40, np.random.default_rng(9)))
     for node, table in zip(model.tree.nodes, tables, strict=True):
         assert counted(codes, model.domain, node) == table.ravel().tolist()
 
@@ -93,5 +98,60 @@ def test_a_wide_residual_is_drawn_to_its_last_cell() -> None:
     """100 values: as many splits of an urn; every unit of the last row is dealt."""
     tree = JunctionTree.of(Domain.of({"a": 100}), [])
     table = np.arange(100)[None, :]
-    codes = np.concatenate(list(dealt_codes(tree, (table,), 4_950, 1_000, np.random.default_rng(1))))
-    assert counted(codes, tree.domain, ("a",)) == list(range(100))
+    for block in (1_000, 4_950):
+        codes = np.concatenate(list(dealt_codes(tree, (table.copy(),), 4_950, block, np.random.default_rng(1))))
+        assert counted(codes, tree.domain, ("a",)) == list(range(100))
+
+
+def halves(counts: list[int], low: int, high: int, urn: list[int]) -> None:
+    """Sums of left halves, each from its cells."""
+    if high - low > 1:
+        middle = (low + high) // 2
+        urn[middle] = sum(counts[low:middle])
+        halves(counts, low, middle, urn)
+        halves(counts, middle, high, urn)
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 7, 64, 101])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_urns_are_filled_in_the_place_of_the_counts(cells: int, dtype: type) -> None:
+    counts = np.random.default_rng(cells).integers(0, 9, (4, cells)).astype(dtype)
+    wanted = [[0] * cells for _ in counts]
+    for row, urn in zip(counts.tolist(), wanted, strict=True):
+        halves(row, 0, cells, urn)
+    urns = counts.copy()
+    assert _fill_urns(urns).tolist() == counts.sum(axis=1).tolist()
+    assert urns.tolist() == wanted
+
+
+def wide(seed: int = 1) -> GraphicalModel:
+    """Three tables: 384,000 cells in one row, as many in 4,800 rows, and a small one, of joint probabilities."""
+    tree = JunctionTree.of(
+        Domain.of({"a": 80, "b": 60, "c": 80, "d": 80, "e": 3}), [("a", "b", "c"), ("b", "c", "d"), ("d", "e")]
+    )
+    generator = np.random.default_rng(seed)
+    oracle = Inference(tree, tree.nodes)
+    oracle.marginals(generator.normal(0, 2, oracle.queries.size))
+    return GraphicalModel(tree, Conditionals(tree, oracle.handed_over()), 100.0)
+
+
+def peak(call: Callable[[], object]) -> int:
+    """Bytes of arrays at the worst moment, beside what there was."""
+    call()  # Compiles.
+    tracemalloc.start()
+    call()
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return found
+
+
+def test_rows_need_little_memory_beside_the_model() -> None:
+    """Nine bytes a cell of the largest table, to be rounded, and less than one for its margins, offsets and so on."""
+    model, units = wide(), 100
+    cells = max(model.tree.sizes)
+    assert model.tree.cells > 1.9 * cells
+    small = 0.98 * cells  # Less than any further table.
+    assert peak(lambda: model.rows(units, np.random.default_rng(1))) < 9 * cells + small
+    assert peak(lambda: model.sample(units, np.random.default_rng(1))) < 8 * cells + small
+    blocks = peak(lambda: list(model.row_blocks(units, 10, np.random.default_rng(1))))
+    assert blocks < 9 * cells + 4 * model.tree.cells + small

@@ -101,6 +101,17 @@ def test_rows_and_blocks_have_as_many_rows_as_are_asked(units: int) -> None:
         assert max(len(codes) for codes in blocks) <= 5
 
 
+def test_blocks_of_any_size_are_the_rows_of_one_rounding() -> None:
+    model, units = random_model(SHAPES["chain"], 2), 200
+
+    def counts(block: int) -> list[list[int]]:
+        codes = np.concatenate([rows.codes for rows in model.row_blocks(units, block, np.random.default_rng(3))])
+        tables = [(codes[:, list(model.domain.axes(node))].T, model.domain.shape(node)) for node in model.tree.nodes]
+        return [np.bincount(np.ravel_multi_index(cells, shape), minlength=1).tolist() for cells, shape in tables]
+
+    assert counts(1) == counts(30) == counts(200) == counts(999)
+
+
 def test_a_model_without_attributes_has_rows_without_columns() -> None:
     model = GraphicalModel(JunctionTree.of(Domain.of({}), []), (), 3.0)
     assert model.rows(5, np.random.default_rng(1)).codes.shape == (5, 0)

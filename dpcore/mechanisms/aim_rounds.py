@@ -106,12 +106,13 @@ class Rounds:
         rounds: tuple[Round, ...] = (*self._told, *(kept.round for kept in self._kept))
         rows = public_total(self._terms)
         exact = None if rows is None else round(rows)
+        values = replace(model).answer(queries)  # What a model keeps for answers goes with the copy that gave them.
         answers = answers_with_intervals(
-            model, measured, rounds, queries, CONFIDENCE, horizon=self._horizon, rows=exact, batch=self._batch
-        )
+            model, measured, rounds, queries, CONFIDENCE,
+            horizon=self._horizon, rows=exact, batch=self._batch, values=values,
+        )  # fmt: skip
         rounds = (*self._told, *(_bare(kept.round) for kept in self._kept))
-        bare = replace(model)  # Without what it kept for these answers.
-        return Release(workload, answers, bare, tuple(measured), rounds, self._horizon, self._batch)
+        return Release(workload, answers, model, tuple(measured), rounds, self._horizon, self._batch)
 
     def _errors(self, one: SelectionRound, rows: float) -> NDArray[np.float64]:
         """Those that the intervals will use, about; twice the rows where nothing is known."""

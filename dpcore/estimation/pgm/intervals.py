@@ -31,8 +31,11 @@ def answers_with_intervals(
     horizon: int | None = None,
     rows: int | None = None,
     batch: tuple[int, int] | None = None,
+    values: NDArray[np.float64] | None = None,
 ) -> Answers:
     """The model's answers, each with an interval that covers the exact answer; arguments as of ``bounds.bounds``.
+
+    values: The model's answers, float64 [queries.size], where they are known already.
 
     Formal guarantee: for each cell named without regard to the release, lower <= exact count <= upper with probability
     ``confidence``. The interval contains the model's answer too: where the proof leaves it out, the interval is
@@ -47,7 +50,7 @@ def answers_with_intervals(
     A standard deviation is not given (NaN): that of an unbiased estimate is not that of the model.
     """
     evidence = Evidence(model, measurements, rounds, _OF_DISTANCE * (1 - confidence), horizon, rows, batch)
-    values = model.answer(queries)
+    values = model.answer(queries) if values is None else values
     tables = [np.asarray(table, dtype=np.float64) for table in queries.split(values)]
     others = [place for place, clique in enumerate(queries.cliques) if not evidence.estimates.supports(clique)]
     found = evidence.bounds([queries.cliques[place] for place in others], [tables[place].ravel() for place in others])

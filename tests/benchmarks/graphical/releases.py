@@ -67,6 +67,7 @@ def made(asked: Mechanism, private: PrivateStatistics, workload: Workload, seed:
     start = time.process_time()
     release = asked.run(private, workload, generator=generator)
     released = time.process_time()
+    del private  # With the exact answers that it kept: rows need none.
     drawn = synthetic(release, generator) if rows else None
     return Made(release, drawn, released - start, time.process_time() - released)
 

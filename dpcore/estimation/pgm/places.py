@@ -39,9 +39,8 @@ class Places:
         for node in reversed(range(len(self.parents))):
             if self.parents[node] >= 0:
                 self._below[self.parents[node]] += self._below[node]
-        self._near: list[list[int]] = [
-            [] for _ in self.parents
-        ]  # Nodes whose separators are a node's: it, its children.
+        # Of each node those whose separators it holds: itself and its children.
+        self._near: list[list[int]] = [[] for _ in self.parents]
         for node, parent in enumerate(self.parents):
             for holder in (node, parent) if parent >= 0 else ():
                 self._near[holder].append(node)

@@ -33,8 +33,8 @@ Together = MeasuredResiduals | MeasuredMarginals
 
 _WORTH: Final = 1e-6  # What gains less is not worth measuring anything else.
 _NEEDS: Final = {
-    "residuals": "marginals of attributes of at most 2,048 values, under Gaussian noise (privacy.accounting: zcdp or gdp)",
-    "marginals": "marginals over at most 16 attributes together, under Laplace noise (privacy.accounting: pure)",
+    "residuals": "marginals of at most 2,048 values an attribute under Gaussian noise (privacy.accounting zcdp or gdp)",
+    "marginals": "marginals over at most 16 attributes together, under Laplace noise (privacy.accounting pure)",
 }
 
 

@@ -70,6 +70,15 @@ def relative(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.maximum(weights / weights.max(), _LEAST_WEIGHT))
 
 
+def squared_weights(workload: Workload) -> dict[Clique, float]:
+    """How much a squared error of each marginal matters: squares of the relative weights, those of one clique added."""
+    assert isinstance(workload.queries, Marginals)
+    found = dict.fromkeys(workload.queries.cliques, 0.0)
+    for clique, weight in zip(workload.queries.cliques, relative(workload.weights).tolist(), strict=True):
+        found[clique] += weight**2
+    return found
+
+
 def explicit(domain: Domain, weights: Mapping[Clique, float]) -> Workload:
     """Named cliques with their weights; cliques that name one set of attributes add up."""
     merged: dict[Clique, float] = {}

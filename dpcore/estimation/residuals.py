@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
-from statistics import NormalDist
 from typing import Final, final
 
 import numpy as np
@@ -17,10 +16,9 @@ from dpcore.domain import Clique, Domain
 from dpcore.estimation.least_squares import kronecker_times, unit_quantile
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals, Product, Products
-from dpcore.uncertainty import CONFIDENCE, Answers
+from dpcore.uncertainty import Answers
 
 Matrix = NDArray[np.float64]
-_QUANTILE: Final = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _CLOSE: Final = 1e-9
 _LEAST_VARIANCE: Final = 1e-18  # Of noise that is as good as none.
 
@@ -49,7 +47,7 @@ class Residuals:
             raise ValueError("no measurements; want residuals")
         self._axes: dict[tuple[bytes, int], _Axis] = {}
         self._parts: dict[Clique, _Part] = {}
-        self._width = _QUANTILE
+        self._width = unit_quantile(Noise.GAUSSIAN)
         domains = []
         for measurement in measurements:
             queries = measurement.queries

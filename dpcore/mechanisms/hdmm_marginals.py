@@ -20,7 +20,7 @@ from dpcore.mechanisms.api import Plan, Progress, Release, Step
 from dpcore.queries import Marginals
 from dpcore.strategies.allocation import exact_shares
 from dpcore.strategies.marginals_strategy import MarginalsStrategy, marginals_strategy
-from dpcore.workload import Workload
+from dpcore.workload import Workload, squared_weights
 
 
 @final
@@ -42,11 +42,8 @@ class MeasuredMarginals:
         queries = workload.queries
         if terms.noise is not Noise.LAPLACE or not isinstance(queries, Marginals) or not queries.cliques:
             return None
-        weights = dict.fromkeys(queries.cliques, 0.0)
-        for clique, weight in zip(queries.cliques, (workload.weights / workload.weights.max()).tolist(), strict=True):
-            weights[clique] += max(weight**2, float(np.finfo(np.float64).tiny))
         try:
-            return cls(workload, _strategy(queries.domain, tuple(weights.items())))
+            return cls(workload, _strategy(queries.domain, tuple(squared_weights(workload).items())))
         except ValueError:
             return None
 

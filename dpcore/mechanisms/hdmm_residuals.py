@@ -17,7 +17,7 @@ from dpcore.mechanisms.api import Plan, Progress, Release, Step
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.residual_bases import joint_noise, joint_queries
 from dpcore.strategies.residual_planning import ResidualPlan, least_squared_error
-from dpcore.workload import Workload
+from dpcore.workload import Workload, squared_weights
 
 
 @final
@@ -40,11 +40,8 @@ class MeasuredResiduals:
         queries = workload.queries
         if terms.noise is Noise.LAPLACE or not isinstance(queries, Marginals) or not queries.cliques:
             return None
-        weights = dict.fromkeys(queries.cliques, 0.0)
-        for clique, weight in zip(queries.cliques, (workload.weights / workload.weights.max()).tolist(), strict=True):
-            weights[clique] += max(weight**2, np.finfo(np.float64).tiny)
         try:
-            plan = least_squared_error(queries.domain, weights, terms.unit.replaced)
+            plan = least_squared_error(queries.domain, squared_weights(workload), terms.unit.replaced)
             return cls(workload, plan, joint_queries(plan))
         except ValueError:
             return None

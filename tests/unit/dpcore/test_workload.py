@@ -23,6 +23,7 @@ from dpcore.workload import (
     linear,
     part_sizes,
     skewed,
+    squared_weights,
     target,
 )
 
@@ -157,3 +158,10 @@ NOT_COUNTING = {
 def test_products_that_do_not_count_rows_are_no_workload(queries: Products) -> None:
     with pytest.raises(ConfigError, match=r"a workload of products.*want"):
         linear(queries)
+
+
+def test_squared_weights_add_up_for_one_clique_and_are_never_zero() -> None:
+    domain = Domain.of({"a": 2, "b": 3})
+    workload = Workload(Marginals(domain, (("a",), ("b",), ("a",))), np.array([2.0, 1e-300, 4.0]))
+    found = squared_weights(workload)
+    assert found == {("a",): 0.25 + 1.0, ("b",): 2.0**-80}

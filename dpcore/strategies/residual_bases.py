@@ -17,7 +17,7 @@ from dpcore.queries.ranges import LARGEST_MATRIX
 from dpcore.strategies.residual_planning import ResidualPlan
 
 _LEAST_WEIGHT: Final = 1 << 7  # Rounding then moves shares by 2^-7 at most, errors by the variance of that.
-_LARGEST_WEIGHT: Final = 1 << 40
+_LARGEST_WEIGHT: Final = 1 << 30  # Times entries of a residual's matrices: answers about 2^32 rows stay below 2^62.
 
 
 @lru_cache(maxsize=256)
@@ -47,6 +47,10 @@ def residual_scale(size: int) -> float:
     return math.sqrt(size) if size & (size - 1) == 0 else float(size)
 
 
+def _largest_entry(size: int) -> int:
+    return 1 if size & (size - 1) == 0 else size - 1
+
+
 def residual_queries(domain: Domain, clique: Clique) -> Products:
     """The residual of one clique, as products of one term: the Kronecker product of its attributes' matrices.
 
@@ -74,7 +78,8 @@ def joint_queries(plan: ResidualPlan) -> Products:
     scales = [math.prod(map(residual_scale, plan.domain.shape(clique))) for clique in plan.residuals]
     wanted = 1 / (np.array(scales) * np.sqrt(plan.noise))
     weights = np.rint(wanted * (_LEAST_WEIGHT / wanted.min()))
-    if weights.max() > _LARGEST_WEIGHT:
+    entries = [math.prod(map(_largest_entry, plan.domain.shape(clique))) for clique in plan.residuals]
+    if (weights * np.array(entries, dtype=np.float64)).max() > _LARGEST_WEIGHT:  # Larger answers would be cut off.
         raise ValueError("the residuals of a plan want precisions too far apart; want weights that differ less")
     # A factor that all weights share would only make longer integers.
     common = int(np.gcd.reduce(weights.astype(np.int64)))

@@ -128,3 +128,14 @@ def test_what_has_no_residual() -> None:
     apart = least_squared_error(DOMAIN, {("a",): 1e60, ("b",): 1e-60})
     with pytest.raises(ValueError, match="want precisions too far apart; want weights that differ less"):
         joint_queries(apart)
+
+
+def test_answers_about_billions_of_rows_stay_within_64_bits() -> None:
+    """Or the plan is refused: weights within what products accept may still be too large for their entries."""
+    domain = Domain.of({"a": 7, "b": 9, "c": 5})
+    for weight in (1.0, 1e12):
+        queries = joint_queries(least_squared_error(domain, {("a", "b"): 1.0, ("c",): weight}))
+        entries = [math.prod(int(np.abs(one).max()) for one in term.matrices) * term.weight for term in queries.terms]
+        assert max(entries) * 2**32 <= 2**62
+    with pytest.raises(ValueError, match="want precisions too far apart"):
+        joint_queries(least_squared_error(domain, {("a", "b"): 1.0, ("c",): 1e24}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ class ExactAnswers:
 
     def __init__(self, statistics: Statistics) -> None:
         self._statistics = statistics
-        self._tables: dict[tuple[Domain, Clique], NDArray[np.int64]] = {}  # The least recently used first.
+        self._tables: dict[tuple[Domain, Clique], NDArray[np.integer[Any]]] = {}  # The least recently used first.
         self._kept = 0  # Cells of all of them.
         self._vectors: dict[str, NDArray[np.int64]] = {}
         self._counted: dict[str, UnitCounts] = {}
@@ -94,7 +94,8 @@ class ExactAnswers:
             places.setdefault(clique, []).append(place)
         missing = [clique for clique in places if (queries.domain, clique) not in self._tables]
         for clique in [clique for clique in places if (queries.domain, clique) in self._tables]:
-            table = self._tables[queries.domain, clique] = self._tables.pop((queries.domain, clique))
+            kept = self._tables[queries.domain, clique] = self._tables.pop((queries.domain, clique))
+            table = kept.astype(np.int64)
             yield from ((place, table) for place in places[clique])
         for batch in _batches(queries.domain, missing):
             for clique, table in zip(batch.cliques, self._asked(batch), strict=True):
@@ -111,8 +112,7 @@ class ExactAnswers:
             units = self._rows if isinstance(queries, Marginals) else int(self.of(UnitCount())[0])
             if units is None or (counts > units).any():
                 raise IntegrityError("a query counts more than all units; want units of one row, or of one basket")
-            kind = np.int32 if units < 1 << 31 else np.int64
-            self._counted[key] = UnitCounts(counts.astype(kind), units)
+            self._counted[key] = UnitCounts(counts.astype(_kind(units)), units)
         return self._counted[key]
 
     def _vector(self, key: str, request: Request, size: int) -> NDArray[np.int64]:
@@ -163,18 +163,17 @@ class ExactAnswers:
     def _asked(self, batch: Marginals) -> list[NDArray[np.int64]]:
         """The tables of one request, which are also remembered, as far as there is room."""
         answers = _counts(self._statistics.aggregate(QueryAnswers(batch)), batch.size)
-        tables = [table.ravel() for table in batch.split(answers)]
-        found = []
+        tables = [table.astype(np.int64, copy=False).ravel() for table in batch.split(answers)]
         for clique, table in zip(batch.cliques, tables, strict=True):
-            self._check_rows(table)
-            found.append(np.array(table, dtype=np.int64))  # A view would keep the whole batch alive.
-            self._tables[batch.domain, clique] = found[-1]
-            self._kept += found[-1].size
+            # A view would keep the whole batch alive.
+            self._tables[batch.domain, clique] = np.array(table, dtype=_kind(self._check_rows(table)))
+            self._kept += table.size
         while self._kept > LARGEST_KEPT:
             self._kept -= self._tables.pop(next(iter(self._tables))).size
-        return found
+        return tables
 
-    def _check_rows(self, table: NDArray[np.generic]) -> None:
+    def _check_rows(self, table: NDArray[np.generic]) -> int:
+        """The number of rows, which no cell exceeds."""
         # A cell is at most 2^44, so that the sum in doubles cannot hide an overflow.
         rows = int(table.sum(dtype=np.int64)) if table.sum(dtype=np.float64) <= 2 * LARGEST_ROWS else LARGEST_ROWS + 1
         if rows > LARGEST_ROWS:
@@ -183,6 +182,7 @@ class ExactAnswers:
             raise IntegrityError("two marginals differ in their number of rows; want tables of one dataset")
         self._rows = rows
         self._check_total(rows, self._units)
+        return rows
 
     def _check_total(self, rows: int | None, units: int | None) -> None:
         """A table's unit holds between one row and its bound."""
@@ -191,6 +191,11 @@ class ExactAnswers:
             return
         if not units <= rows <= units * contribution.bound:
             raise IntegrityError(f"the rows are too few or too many for the units; want 1 .. {contribution.bound} each")
+
+
+def _kind(largest: int) -> type[np.int32 | np.int64]:
+    """Integers that hold what is not above ``largest``: mostly half the memory."""
+    return np.int32 if largest < 1 << 31 else np.int64
 
 
 def _counts(answers: NDArray[np.int64], size: int) -> NDArray[np.int64]:

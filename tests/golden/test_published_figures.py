@@ -20,7 +20,7 @@ from dpcore.queries import Marginals
 from dpcore.workload import all_k_way
 from jobs.job import load_job
 from tests.support.acceptance import CONFIGS
-from tests.support.datasets import dataset
+from tests.support.required_data import dataset
 from tests.support.tiny_statistics import TinyTable
 
 # DualQuery's published parameters (full paper, section 6; authors' code) with the epsilon at each delta that

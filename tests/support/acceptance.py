@@ -18,8 +18,8 @@ from dpcore.evaluation import exact_answers
 from jobs.job import load_job
 from jobs.ledger import SqlLedger
 from jobs.run import build_workload, open_statistics
-from tests.support.datasets import dataset
 from tests.support.engines import SPARK_SETTINGS
+from tests.support.required_data import dataset
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
 DATA = {"adult": "raw/adult", "kdd99": "raw/kdd99", "retail": "baskets/retail"}

@@ -13,7 +13,6 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
-from dpcore.estimation.pgm.error_round import ErrorRound
 from dpcore.estimation.pgm.expected_error import expected_errors
 from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
 from dpcore.estimation.pgm.junction_tree import JunctionTree
@@ -23,7 +22,7 @@ from dpcore.estimation.pgm.triangulation import Triangulation
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_part
-from dpcore.mechanisms.aim_batch import bought_together, design_of
+from dpcore.mechanisms.aim_batch import Batch, bought_together, design_of
 from dpcore.mechanisms.aim_budget import Annealing, split_by_size
 from dpcore.mechanisms.aim_candidates import Candidates, candidates_of, one_way, within
 from dpcore.mechanisms.aim_rounds import KEPT_CELLS, Rounds
@@ -45,18 +44,22 @@ class Aim:
     """Measures the marginals that noisy errors call for, then, round by round, those that promise most.
 
     Of a workload of marginals a batch comes first: noisy errors of all pairs and triples, asked once, choose marginals
-    that are measured together (``one_shot``). Rounds as printed spend the rest: each selects the marginal whose
-    measurement promises most, measures it and fits the model anew.
+    that are measured together (``one_shot``). Rounds as printed follow: each selects the marginal whose measurement
+    promises most, measures it and fits the model anew. They go on as long as they teach; what they leave measures the
+    batch once more.
 
     max_model_mb: MAX-SIZE, the largest junction tree in MiB; a round may use the part of it that its share of the
         budget, and what was spent before, allow.
-    batch_share: Part of what one-way marginals leave that goes into the batch; without one all is spent in rounds, as
-        printed. A round then gets the share that a marginal of the batch got, or more where rounds are few.
+    batch_share: Part of what one-way marginals leave that goes into the batch at first; without one all is spent in
+        rounds, as printed. A round then gets the share that a marginal of the batch got, or more where rounds are few.
+    errors_share: Share of the budget for the noisy errors, at most half of the batch's.
+    least_move: After a batch, rounds end with the first whose measurement moved the model by at most so many times the
+        error that it was expected to leave. Where errors would be noise and are not asked, there are no rounds.
     rounds_per_attribute: Rounds without a batch are planned as if there were so many for each attribute (T = 16 d);
         annealing makes them fewer. There are never more.
-    select_share: Part of a round that selects, 1 - alpha, and of the batch that goes into errors.
-    growth: Factor of a round's share when its measurement moved the model by less than ``patience`` times the error
-        that it was expected to leave,
+    select_share: Part of a round that selects, 1 - alpha.
+    growth: Without a batch, factor of a round's share when its measurement moved the model by less than ``patience``
+        times the error that it was expected to leave,
     patience: which is 1, with a growth of 4, as printed.
     start_share: Share of the budget for the first measurement of all one-way marginals.
     start_error: They are measured once more where their expected absolute error is above this fraction of the rows,
@@ -76,6 +79,8 @@ class Aim:
 
     max_model_mb: float = 16.0
     batch_share: float = 0.6
+    errors_share: float = 0.1
+    least_move: float = 1.0
     rounds_per_attribute: int = 16
     select_share: float = 0.2
     growth: float = 2.0
@@ -97,7 +102,7 @@ class Aim:
         left, rounds = 1 - Fraction(self.start_share), self._rounds(candidates)
         if self._has_batch(workload):
             batch = left * Fraction(self.batch_share)
-            errors = batch * Fraction(self.select_share)
+            errors = self._for_errors(batch)
             orders = [group for group in design_of(workload).by_order if group]
             steps.append(Step("measure errors of pairs and triples", float(errors), len(orders)))
             steps.append(Step("measure the marginals that they call for", float(batch - errors), 1))
@@ -110,6 +115,8 @@ class Aim:
         models = int(4 * _BYTES * self.max_model_mb * CELLS_IN_MB) + 2 * _BYTES * KEPT_CELLS
         memory = models + 5 * _BYTES * (candidates.cells + workload.queries.size)
         notes = ("fewer rounds than planned: a round's budget grows whenever measurements teach little",)
+        if self._has_batch(workload):
+            notes = ("fewer rounds than planned: once they teach little, the rest measures the chosen marginals again",)
         return Plan(tuple(steps), rounds, memory, None, notes)
 
     def run(
@@ -121,9 +128,12 @@ class Aim:
         start = self._start(private, workload, candidates)
         measured, fit, annealing = list(start.measured), start.fit, start.annealing
         structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
-        rounds = Rounds(private.terms, candidates, start.together, start.told, self._rounds(candidates) + 1)
+        batch = start.batch
+        told = batch.told if batch else ()
+        rounds = Rounds(private.terms, candidates, start.together, told, self._rounds(candidates) + 1)
         del start  # A fit holds a model: one at a time.
-        while private.remaining_share > _CRUMB and not rounds.are_over:
+        teaches = batch is None or bool(told)
+        while teaches and private.remaining_share > _CRUMB and not rounds.are_over:
             annealing = annealing.limited(private.remaining_share)
             allowed = self._allowed(candidates, structure, 1 - private.remaining_share + annealing.round)
             estimate = allowed.answers(fit)
@@ -137,9 +147,14 @@ class Aim:
             del score
             fit = self._fitted(private.terms, candidates, measured, fit)  # ESTIMATE
             structure = structure.with_clique(allowed.cliques[chosen])
-            if np.abs(_only(allowed, chosen).answers(fit) - before).sum() <= self.patience * left[chosen]:
+            moved = np.abs(_only(allowed, chosen).answers(fit) - before).sum()
+            if batch:
+                teaches = moved > self.least_move * left[chosen]
+            elif moved <= self.patience * left[chosen]:
                 annealing = annealing.grown()
             progress(round(_TICKS * (1 - private.remaining_share)), _TICKS)
+        if batch and private.remaining_share > _CRUMB:
+            measured += batch.again(private)  # MEASURE
         fit = fit.released()
         model = self._fitted(private.terms, candidates, measured, fit, polish=True).model
         return rounds.release(workload, model, measured)
@@ -165,13 +180,13 @@ class Aim:
         if not self._has_batch(workload):
             return _Start(measured, fit, annealing, (len(measured) - len(single.cliques), len(measured)))
         budget = private.remaining_share * Fraction(self.batch_share)
-        errors, capacity = budget * Fraction(self.select_share), float(self.batch_share) * self.max_model_mb
+        errors, capacity = self._for_errors(budget), float(self.batch_share) * self.max_model_mb
         batch = bought_together(private, workload, measured, fit, budget, errors, capacity)
         together = (len(measured), len(measured) + len(batch.measured))
         measured += batch.measured
         typical = max(batch.typical, private.remaining_share / self._rounds(candidates))
         annealing = Annealing.planned(typical, 1, Fraction(self.select_share), Fraction(self.growth))
-        return _Start(measured, self._fitted(private.terms, candidates, measured), annealing, together, batch.told)
+        return _Start(measured, self._fitted(private.terms, candidates, measured), annealing, together, batch)
 
     def _is_cheap(self, terms: Terms, asked: Candidates, fit: GraphicalFit, share: Fraction) -> bool:
         """Whether the whole workload fits a model and can be measured at once with little noise for its rows."""
@@ -183,6 +198,10 @@ class Aim:
 
     def _has_batch(self, workload: Workload) -> bool:
         return self.batch_share > 0 and isinstance(workload.queries, Marginals)
+
+    def _for_errors(self, batch: Fraction) -> Fraction:
+        """Share of the noisy errors, out of that of the batch."""
+        return min(Fraction(self.errors_share), batch / 2)
 
     def _planned(self, candidates: Candidates, share: Fraction) -> Annealing:
         rounds = self._rounds(candidates)
@@ -230,6 +249,9 @@ class Aim:
             )
         if not self.workload_error >= 0:
             raise ConfigError(f"mechanism.workload_error is {self.workload_error}; want >= 0")
+        if not (0 < self.errors_share < 1 and self.least_move > 0):
+            asked = f"mechanism.errors_share {self.errors_share}, least_move {self.least_move}"
+            raise ConfigError(f"{asked}; want 0 < errors_share < 1, least_move > 0")
         if not (0 < self.select_share < 1 and 0 <= self.batch_share < 1):
             asked = f"mechanism.select_share {self.select_share}, batch_share {self.batch_share}"
             raise ConfigError(f"{asked}; want 0 < select_share < 1, 0 <= batch_share < 1")
@@ -245,14 +267,14 @@ class Aim:
 class _Start:
     """What there is before the first round.
 
-    annealing: Of the first round. together, told: As of ``Rounds``.
+    annealing: Of the first round. together: As of ``Rounds``. batch: None where rounds are to spend all.
     """
 
     measured: Sequence[Measurement]
     fit: GraphicalFit
     annealing: Annealing
     together: tuple[int, int]
-    told: tuple[ErrorRound, ...] = ()
+    batch: Batch | None = None
 
 
 def _split(candidates: Candidates, share: Fraction) -> tuple[Fraction, ...]:

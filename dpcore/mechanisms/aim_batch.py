@@ -13,6 +13,7 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.graphical import table_marginals
 from dpcore.mechanisms.one_shot import Design, called_for, noisy_errors
+from dpcore.queries import Marginals
 from dpcore.workload import Workload
 
 _ORDER = 3
@@ -23,14 +24,24 @@ _ORDER = 3
 class Batch:
     """What was measured together.
 
-    told: What the noisy errors prove about the model before.
-    measured: Of the chosen marginals.
-    typical: Share of the budget that one of them got, on average.
+    told: What the noisy errors prove about the model before; empty where they were not asked, being noise.
+    chosen: Marginals with their shares of the budget.
+    measured: Of these, in their order.
     """
 
     told: tuple[ErrorRound, ...]
+    chosen: tuple[tuple[Marginals, Fraction], ...]
     measured: tuple[Measurement, ...]
-    typical: Fraction
+
+    @property
+    def typical(self) -> Fraction:
+        """Share of the budget that one marginal got, on average."""
+        return sum((share for _, share in self.chosen), Fraction(0)) / len(self.chosen)
+
+    def again(self, private: PrivateStatistics) -> list[Measurement]:
+        """All that is left of the budget for the same marginals, in the same proportions: as if it had been theirs."""
+        factor = private.remaining_share / (self.typical * len(self.chosen))
+        return [private.measure(queries, share * factor) for queries, share in self.chosen]
 
 
 def design_of(workload: Workload) -> Design:
@@ -48,15 +59,15 @@ def bought_together(
     max_model_mb: float,
 ) -> Batch:
     """For a share of the budget: noisy errors of pairs and triples for at most another, then what they call for for the
-    rest.
+    rest. It is chosen as if there were all that is left of the whole budget: ``again`` may come to that.
 
     measured, fit: One-way marginals, and the model of them.
     max_model_mb: Largest junction tree of what is measured, in MiB.
     """
     design, left = design_of(workload), private.remaining_share - budget
     errors = noisy_errors(private, design, fit, errors_budget)
-    rest = private.remaining_share - left
-    chosen = called_for(private.terms, design, measured, fit, errors, rest, max_model_mb)  # SELECT
+    whole = private.remaining_share
+    wanted = called_for(private.terms, design, measured, fit, errors, whole, max_model_mb)  # SELECT
+    chosen = tuple((queries, share * (whole - left) / whole) for queries, share in wanted)
     told = tuple(ErrorRound(fit.model, one) for one in errors)
-    bought = tuple(private.measure(queries, share) for queries, share in chosen)  # MEASURE
-    return Batch(told, bought, rest / len(bought))
+    return Batch(told, chosen, tuple(private.measure(queries, share) for queries, share in chosen))  # MEASURE

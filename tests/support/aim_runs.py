@@ -79,10 +79,13 @@ class Errors:
 
 @dataclass
 class Recorder:
-    """Passes on to the kernel; keeps what was measured before any selection, the noisy errors, and the rounds."""
+    """Passes on to the kernel; keeps what was measured before any selection, the noisy errors, the rounds, and what was
+    measured after them.
+    """
 
     inner: PrivateStatistics
     start: list[tuple[Clique, Fraction]] = field(default_factory=list)
+    again: list[tuple[Clique, Fraction]] = field(default_factory=list)
     errors: list[Errors] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
     _selected: tuple[Any, ...] = ()
@@ -94,7 +97,7 @@ class Recorder:
         return chosen
 
     def measure_errors(self, candidates: Marginals, estimate: NDArray[np.float64], share: Fraction) -> NoisyErrors:
-        assert not self._selected, "errors are asked before any selection"
+        assert not self._selected and not self.rounds, "errors are asked before any selection"
         found = self.inner.measure_errors(candidates, estimate, share)
         self.errors.append(Errors(candidates, estimate.copy(), share, len(self.start), found))
         return found
@@ -106,15 +109,22 @@ class Recorder:
         if self._selected:
             self.rounds.append(Round(*self._selected, share, measurement))
             assert self.rounds[-1].clique == clique
+            self._selected = ()
         else:
-            self.start.append((clique, share))
+            (self.again if self.rounds else self.start).append((clique, share))
         return measurement
+
+    def parted(self, batch: tuple[int, int] | None) -> None:
+        """Where there were no rounds, the end of the batch tells what came after it."""
+        if batch is not None and not self.rounds:
+            self.start, self.again = self.start[: batch[1]], self.start[batch[1] :]
 
     @property
     def shares(self) -> list[Fraction]:
         """Of all calls."""
         rounds = [share for one in self.rounds for share in (one.select, one.measure)]
-        return [share for _, share in self.start] + [one.share for one in self.errors] + rounds
+        measured = [share for _, share in [*self.start, *self.again]]
+        return measured + [one.share for one in self.errors] + rounds
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -125,6 +135,7 @@ def run(
 ) -> tuple[Recorder, Release]:
     kernel = Recorder(private_statistics(table, budget, **options))
     release = mechanism.run(kernel, workload, generator=GENERATOR)  # type: ignore[arg-type]
+    kernel.parted(release.batch)
     return kernel, release
 
 

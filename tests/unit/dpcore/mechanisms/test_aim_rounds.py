@@ -218,7 +218,10 @@ def test_first_measurements_that_were_settled_together_are_a_batch() -> None:
     assert whole.batch == (4, 4 + len(QUERIES.cliques))
     many = made(private_statistics(TABLE, Budget.zcdp(1)), replace(BATCH, start_error=1e-3))
     assert many.batch is not None
-    assert many.batch[0] == 8 < many.batch[1] == len(many.measurements) - len(selections(many))
+    first, end = many.batch
+    again = len(many.measurements) - end - len(selections(many))
+    assert first == 8 < end
+    assert again == end - first, "what rounds leave measures the batch once more"
 
 
 def test_a_run_ends_at_its_horizon(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,9 +136,7 @@ def test_a_round_after_the_batch_gets_what_a_marginal_of_it_got(budget: Budget) 
 
 def test_few_rounds_are_as_large_as_the_budget_wants_them() -> None:
     """Three of them and many marginals in the batch: a share of one of those each would leave some of the budget."""
-    mechanism = Aim(
-        start_error=1e9, workload_error=0.0, batch_share=0.3, rounds_per_attribute=1, least_move=1e-300
-    )
+    mechanism = Aim(start_error=1e9, workload_error=0.0, batch_share=0.3, rounds_per_attribute=1, least_move=1e-300)
     kernel, _ = run(mechanism, RICH)
     wanted = 0.94 * 0.7 / 5
     assert float(sum(share for _, share in kernel.start[5:])) / len(kernel.start[5:]) < wanted

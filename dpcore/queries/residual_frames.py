@@ -1,0 +1,57 @@
+"""Integer queries of one attribute's residual, and how its values come back from their answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+_LEAST_PIVOT: Final = 1e-10  # Of the largest: rows that depend on each other leave one of rounding errors.
+_CLOSE: Final = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualFrame:
+    """The counts x of an attribute of n values as x = (1'x) u + L B x: the total spread by u, and a residual.
+
+    matrix: B, int64 [p, n], of rank n - 1.
+    mean: u, float64 [n], the vector with B u = 0 and 1'u = 1.
+    inverse: L, float64 [n, p], with L B = I - u 1' and 1'L = 0: of all such the one of least rows, so that L y is the
+        best linear unbiased estimate of the residual from y = B x + iid noise.
+    cost: The largest squared norm of a column of B, exact.
+    """
+
+    matrix: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    inverse: NDArray[np.float64]
+    cost: int
+
+    @classmethod
+    def of(cls, matrix: NDArray[np.int64]) -> ResidualFrame:
+        """The frame of a matrix B; u and L are solved for, so that they are those of the integers up to doubles.
+
+        With M = [B; c 1'] of rank n, M^+ = [L, u / c].
+
+        Raises ValueError unless B has rank n - 1 and the total is no linear function of B x.
+        """
+        size = matrix.shape[1]
+        cost = int((matrix**2).sum(axis=0).max()) if matrix.size else 0
+        scale = float(np.sqrt(cost / size)) or 1.0
+        stacked = np.vstack([matrix.astype(np.float64), np.full((1, size), scale)])
+        if len(stacked) < size:
+            raise ValueError(f"{len(matrix)} queries of the residual of {size} values; want {size - 1} or more")
+        frame, triangle = np.linalg.qr(stacked)
+        pivots = np.abs(triangle.diagonal())
+        if pivots.min() <= _LEAST_PIVOT * pivots.max():
+            raise ValueError(f"queries that miss a part of the residual; want {size - 1} independent rows")
+        solved = solve_triangular(triangle, frame.T)
+        inverse, mean = np.ascontiguousarray(solved[:, :-1]), solved[:, -1] * scale
+        if np.abs(matrix @ mean).max(initial=0.0) > _CLOSE * scale * np.abs(mean).max():
+            raise ValueError("queries that tell the total; want those of a residual alone")
+        mean /= mean.sum()
+        for array in (inverse, mean):
+            array.flags.writeable = False
+        return cls(matrix, mean, inverse, cost)

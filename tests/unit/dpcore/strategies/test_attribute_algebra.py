@@ -7,8 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.measurement import Noise
+from dpcore.queries.decomposition import Decomposition
 from dpcore.queries.ranges import all_ranges, identity, prefix
-from dpcore.strategies.attribute_algebra import AttributeAlgebra, Decomposition
+from dpcore.strategies.attribute_algebra import AttributeAlgebra
 from dpcore.strategies.p_identity import p_identity, starts
 
 TOTAL = np.ones((1, 6), dtype=np.int64)

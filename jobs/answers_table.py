@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -77,18 +78,22 @@ def _cells(queries: Marginals, layout: TableLayout) -> Iterator[pa.Array]:
 def _rows_of_terms(queries: Products, layout: TableLayout) -> Iterator[pa.Array]:
     attributes = {attribute.name: attribute for attribute in layout.schema.attributes}
     for term in queries.terms:
-        pairs = zip(term.clique, term.matrices, strict=True)
-        yield from _combined([rows_as_text(attributes[name], matrix) for name, matrix in pairs])
+        alone, pairs = len(term.clique) == 1, zip(term.clique, term.matrices, strict=True)
+        yield from _combined([rows_as_text(attributes[name], matrix, alone) for name, matrix in pairs])
 
 
 def _combined(literals: list[pa.Array]) -> Iterator[pa.Array]:
-    """One text for each choice of a literal from every list, the last one fastest."""
+    """One text for each choice of a literal from every list, the last one fastest; a null says nothing."""
     sizes = [len(texts) for texts in literals]
     for start in range(0, math.prod(sizes), _ROWS_AT_ONCE):
         chosen = np.arange(start, min(start + _ROWS_AT_ONCE, math.prod(sizes)))
         places = np.unravel_index(chosen, sizes) if sizes else ()
         parts = [texts.take(pa.array(place)) for texts, place in zip(literals, places, strict=True)]
-        yield _joined(parts) if parts else pa.array(["all"])
+        yield pc.fill_null(reduce(_beside, parts), "all") if parts else pa.array(["all"])
+
+
+def _beside(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.coalesce(_joined([left, right]), left, right)
 
 
 def _conjunctions(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: Layout) -> pa.Array:

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dpcore.errors import ConfigError
-from dpcore.queries.parities import LARGEST_ORDER
+from jobs.config_section import Positive, Section, Text, check_key
+from jobs.workload_config import ConjunctionQueries, MarginalQueries, ParityQueries, ProductQueries, Queries
 from jobs.yaml_file import read_yaml
+
+__all__ = [
+    "Config",
+    "ConjunctionQueries",
+    "Dataset",
+    "EngineChoice",
+    "MarginalQueries",
+    "MechanismChoice",
+    "Output",
+    "ParityQueries",
+    "Privacy",
+    "ProductQueries",
+    "Queries",
+    "Section",
+    "check_key",
+    "load_config",
+    "parse_config",
+    "said",
+]
 
 LARGEST_EPSILON = 100.0
 LARGEST_QUIET_DELTA = 1e-5
-POPULARITY_SHARE = 0.05
-
-Text = Annotated[str, Field(min_length=1)]
-Positive = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0)]
-Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-
-
-def _all_or_names(value: object) -> object:
-    if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
-        return tuple(value)
-    if value == "all":
-        return value
-    raise ValueError("want all, or a list of attribute names")
 
 
 def _private_or_count(value: object) -> object:
@@ -54,27 +59,6 @@ def _label(value: object) -> object:
     if isinstance(value, float):
         raise ValueError("reads as a decimal number; want it in quotes")
     return str(value) if type(value) is int else value
-
-
-Attributes = Annotated[Literal["all"] | tuple[str, ...], BeforeValidator(_all_or_names)]
-
-
-class Section(BaseModel):
-    """A group of keys; frozen, strict about types, closed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_keys(cls, values: object) -> object:
-        if isinstance(values, Mapping) and cls.model_config.get("extra") == "forbid":
-            for key in values:
-                check_key(str(key), list(cls._keys()))
-        return values
-
-    @classmethod
-    def _keys(cls) -> list[str]:
-        return [field.alias or name for name, field in cls.model_fields.items()]
 
 
 class Dataset(Section):
@@ -139,132 +123,6 @@ class Privacy(Section):
         return self
 
 
-class Skewed(Section):
-    """Random marginals that favour some attributes."""
-
-    count: Positive
-    seed: Seed = 0
-
-
-class WeightedClique(Section):
-    """One marginal and how much it matters."""
-
-    attributes: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-
-
-class MarginalQueries(Section):
-    """All marginals of an order, those with a target attribute, skewed random ones, or named cliques.
-
-    prefix, ranges: Attributes that are asked for the prefixes of their ordered codes, or for all their ranges, where a
-        marginal holds them; all others for their codes. Codes of nulls and of other values are asked one by one.
-    """
-
-    order: Positive | None = None
-    attributes: Attributes = "all"
-    target: Text | None = None
-    skewed: Skewed | None = None
-    cliques: Annotated[tuple[WeightedClique, ...], Field(min_length=1, strict=False)] | None = None
-    prefix: Names | None = None
-    ranges: Names | None = None
-
-    @model_validator(mode="after")
-    def _one_matrix_an_attribute(self) -> Self:
-        both = sorted({*(self.prefix or ())} & {*(self.ranges or ())})
-        if both:
-            raise ValueError(f"prefix and ranges both name {both}; want an attribute in one of them")
-        return self
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        if self.cliques is not None:
-            if self.order or self.target or self.skewed or self.attributes != "all":
-                raise ValueError("cliques stand alone; want no order, attributes, target or skewed beside them")
-            return self
-        if self.order is None:
-            raise ValueError("order is missing; want order: N, or cliques")
-        if self.target and self.skewed:
-            raise ValueError("target and skewed exclude each other; want one of them")
-        if self.attributes != "all" and (self.target or self.skewed):
-            raise ValueError("target and skewed range over all attributes; want attributes: all")
-        return self
-
-
-class ConjunctionQueries(Section):
-    """Random conjunctions of literals, over items of baskets or over the one-hot columns of a table, or listed ones.
-
-    weights: How often a column is proposed: all alike, bought popularity, or the public numbers of ``weights_file``.
-    share: Part of the budget that buys noisy popularity.
-    file: A public file that lists the queries; it stands alone. Paths are relative to the config file.
-    """
-
-    count: Positive | None = None
-    order: Positive | None = None
-    weights: Literal["uniform", "noisy_popularity", "file"] = "uniform"
-    weights_file: Text | None = None
-    share: Annotated[float, Field(gt=0, lt=1)] | None = None
-    negations: Literal["none", "random"] = "none"
-    seed: Seed = 0
-    attributes: Attributes = "all"
-    file: Text | None = None
-
-    @model_validator(mode="after")
-    def _listed_or_drawn(self) -> Self:
-        if self.file is not None:
-            others = sorted(self.model_fields_set - {"file"})
-            if others:
-                raise ValueError(f"file stands alone; want no {', '.join(others)} beside it")
-            return self
-        for key, value in (("count", self.count), ("order", self.order)):
-            if value is None:
-                raise ValueError(f"{key} is missing; want count and order, or file")
-        return self
-
-    @model_validator(mode="after")
-    def _what_goes_with_its_weights(self) -> Self:
-        if self.share is not None and self.weights != "noisy_popularity":
-            raise ValueError("share buys popularity; want weights: noisy_popularity, or no share")
-        if (self.weights_file is not None) != (self.weights == "file"):
-            raise ValueError("weights: file and weights_file: PATH go together; want both or none")
-        return self
-
-    @property
-    def popularity_share(self) -> float:
-        """Part of the budget spent before the mechanism starts."""
-        if self.weights != "noisy_popularity":
-            return 0.0
-        return POPULARITY_SHARE if self.share is None else self.share
-
-
-class ParityQueries(Section):
-    """Parities of at most ``order`` columns: all of them, or ``count`` random ones."""
-
-    order: Annotated[int, Field(ge=1, le=LARGEST_ORDER)]
-    count: Positive | None = None
-    seed: Seed = 0
-    attributes: Attributes = "all"
-
-    @model_validator(mode="after")
-    def _seed_draws(self) -> Self:
-        if self.count is None and "seed" in self.model_fields_set:
-            raise ValueError("seed draws some parities; want count beside it, or no seed")
-        return self
-
-
-class Queries(Section):
-    """What is asked: marginals, conjunctions or parities."""
-
-    marginals: MarginalQueries | None = None
-    conjunctions: ConjunctionQueries | None = None
-    parities: ParityQueries | None = None
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        if [self.marginals, self.conjunctions, self.parities].count(None) != 2:
-            raise ValueError("want exactly one of marginals, conjunctions and parities")
-        return self
-
-
 class MechanismChoice(Section):
     """A mechanism by name; every other key is one of its settings."""
 
@@ -311,21 +169,14 @@ class Config(Section):
     @model_validator(mode="after")
     def _queries_of_its_shape(self) -> Self:
         if self.dataset.shape == "baskets":
-            if self.workload.marginals is not None:
-                raise ValueError(
-                    "workload.marginals needs shape: table; want workload.conjunctions or workload.parities for baskets"
-                )
+            for name, of_tables in (("marginals", self.workload.marginals), ("products", self.workload.products)):
+                if of_tables is not None:
+                    wanted = "want workload.conjunctions or workload.parities for baskets"
+                    raise ValueError(f"workload.{name} needs shape: table; {wanted}")
             for name, asked in (("conjunctions", self.workload.conjunctions), ("parities", self.workload.parities)):
                 if asked is not None and asked.attributes != "all":
                     raise ValueError(f"workload.{name}.attributes needs shape: table; want attributes: all")
         return self
-
-
-def check_key(key: str, known: list[str], what: str = "key") -> None:
-    """Raises ValueError that names the nearest known key."""
-    if key not in known:
-        near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-        raise ValueError(f"unknown {what} {key!r}; " + (f"did you mean {near[0]!r}?" if near else f"want {known}"))
 
 
 def load_config(path: Path | str) -> Config:

@@ -1,6 +1,7 @@
 """Queries as text: 'sex=male & race=White', 'a=x & b!=y', '12 & !845', 'even(sex=male ^ race=White)'; and back.
 
-Rows of prefixes and ranges are literals too: 'age<40 & sex=male', 'age=[18, 65)', 'A<=grade<=B'.
+Rows of prefixes, ranges and groups are literals too: 'age<40 & sex=male', 'age=[18, 65)', 'A<=grade<=B',
+'(race=White | race=Black) & sex=male'. What is asked for all values is left out; 'all' is the number of rows.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpcore.queries.ranges import all_ranges, prefix, range_rows
+from jobs.product_workloads import neighbours
 from pipelines.attributes import Attribute
 from pipelines.layout import Layout, TableLayout
 
@@ -65,22 +69,58 @@ def columns_as_text(layout: TableLayout, sign: str) -> pa.Array:
     return pa.concat_arrays([named(name, texts, sign) for name, texts in labels_of(layout).items()])
 
 
-def rows_as_text(attribute: Attribute, matrix: NDArray[np.int64]) -> pa.Array:
+def rows_as_text(attribute: Attribute, matrix: NDArray[np.int64], alone: bool = True) -> pa.Array:
     """A literal for each row of 0 and 1: which codes of the attribute it counts, int64 [rows, codes].
 
     Codes from the first on are 'age<40' (bins) or 'grade<=B' (values), other runs of bins or values 'age=[18, 65)' and
-    'A<=grade<=B', one code 'sex=male', any others 'sex=male | sex=other'. The identity asks for single codes alone.
+    'A<=grade<=B', one code 'sex=male', any others 'sex=male | sex=other'. The identity asks for single codes alone, and
+    values that are no numbers are listed one by one where the rows are not prefixes or ranges. Null where a row that is
+    not one of these counts all codes.
+
+    alone: False puts what has several parts in brackets, to stand beside other literals.
     """
-    single = np.array_equal(matrix, np.eye(attribute.size))
-    return pa.array([_row_as_text(attribute, np.flatnonzero(row), single) for row in matrix])
+    ordered = _in_order(attribute, matrix)
+    texts = []
+    for row in matrix:
+        text = None if row.all() and not ordered else _row_as_text(attribute, np.flatnonzero(row), ordered)
+        texts.append(f"({text})" if text and " | " in text and not alone else text)
+    if attribute.size == 1 and not ordered:
+        texts = [f"{_beside_signs(attribute.name)}={quoted(attribute.labels[0])}"] * len(matrix)
+    return pa.array(texts, type=pa.string())
 
 
-def _row_as_text(attribute: Attribute, codes: NDArray[np.intp], single: bool) -> str:
+def _in_order(attribute: Attribute, matrix: NDArray[np.int64]) -> bool:
+    """Whether these are prefixes, all ranges or those of one width, and not single codes alone."""
+    size, ordered, rows = attribute.size, attribute.known, len(matrix)
+    width = int(np.count_nonzero(matrix[0]))
+    if rows == 1 or (np.count_nonzero(matrix, axis=1) <= 1).all():
+        return False
+    if rows == size and np.array_equal(matrix, prefix(size, ordered)):
+        return True
+    if rows == range_rows(size, ordered) and np.array_equal(matrix, all_ranges(size, ordered)):
+        return True
+    return rows == size - width + 1 and width <= ordered and np.array_equal(matrix, neighbours(size, ordered, width))
+
+
+def _row_as_text(attribute: Attribute, codes: NDArray[np.intp], ordered: bool) -> str:
+    """Run by run where neighbours have a meaning: between bins, between numbers, and where the rows are in an order."""
+    known = int(np.count_nonzero(codes < attribute.known))
+    runs = np.split(codes[:known], np.flatnonzero(np.diff(codes[:known]) > 1) + 1) if known else []
+    if not (ordered or attribute.edges or _increasing(attribute)):
+        runs = [codes[place : place + 1] for place in range(known)]
+    runs += [codes[place : place + 1] for place in range(known, len(codes))]
+    return " | ".join(_run_as_text(attribute, int(run[0]), int(run[-1]), ordered) for run in runs)
+
+
+def _increasing(attribute: Attribute) -> bool:
+    return all(type(low) is int and type(high) is int and low < high for low, high in pairwise(attribute.values))
+
+
+def _run_as_text(attribute: Attribute, first: int, last: int, ordered: bool) -> str:
     name, labels, listed = _beside_signs(attribute.name), attribute.labels, attribute.known
-    first, last = int(codes[0]), int(codes[-1])
-    in_order = last < listed and last - first + 1 == len(codes)
-    if not in_order or (len(codes) == 1 and (single or first > 0)):
-        return " | ".join(f"{name}={quoted(labels[code])}" for code in codes)
+    if first == last and (first > 0 or not ordered):
+        label = labels[first]
+        return f"{name}={json.dumps(label, ensure_ascii=False) if '|' in label else quoted(label)}"
     if attribute.values:
         low = f"{_beside_signs(labels[first])}<=" if first else ""
         return f"{low}{name}<={_beside_signs(labels[last])}"

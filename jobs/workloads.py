@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.domain import BinaryView, Domain
+from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.queries import Marginals
 from dpcore.queries.generation import all_parities, parity_counts, random_conjunctions, random_parities
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals, range_rows
-from dpcore.workload import Workload, all_k_way, conjunctive, explicit, skewed, target
+from dpcore.workload import LARGEST_CLIQUES, Workload, all_k_way, conjunctive, explicit, skewed, target
 from jobs.config import Config, ConjunctionQueries, MarginalQueries, ParityQueries
+from jobs.product_workloads import number_of_answers, product_workload
 from jobs.public_files import PublicFiles
 from pipelines.attributes import Attribute
 from pipelines.layout import Layout, TableLayout
@@ -46,6 +46,9 @@ def workload_of(
             return _parities(asked.parities, layout)
         if asked.marginals is not None and isinstance(layout, TableLayout):
             return _marginals(asked.marginals, layout.schema)
+        if asked.products is not None and isinstance(layout, TableLayout):
+            _check_size(number_of_answers(asked.products, layout.schema))
+            return product_workload(asked.products, layout.schema)
     except ValueError as error:
         raise ConfigError(f"workload: {error}") from error
     raise ConfigError("workload does not fit the shape of the dataset; want conjunctions or parities for baskets")
@@ -55,13 +58,13 @@ def _marginals(asked: MarginalQueries, schema: Schema) -> Workload:
     """Marginals, or the linear queries on them that prefixes and ranges make of them."""
     domain = schema.domain
     if asked.prefix is None and asked.ranges is None:
-        return _cliques(asked, domain)
+        return _cliques(asked, domain, domain)
     prefixes = [schema.attributes[domain.index(name)] for name in asked.prefix or ()]
     ranges = [schema.attributes[domain.index(name)] for name in asked.ranges or ()]
     rows = dict(zip(domain.names, domain.sizes, strict=True))
     rows |= {attribute.name: range_rows(attribute.size, attribute.known) for attribute in ranges}
     # As many answers as marginals have whose attributes have a code for each row: what is too large is refused here.
-    cliques = _cliques(asked, Domain.of(rows))
+    cliques = _cliques(asked, Domain.of(rows), domain)
     matrices = {attribute.name: _matrix(prefix, attribute) for attribute in prefixes}
     matrices |= {attribute.name: _matrix(all_ranges, attribute) for attribute in ranges}
     assert isinstance(cliques.queries, Marginals)
@@ -76,7 +79,8 @@ def _matrix(make: Callable[[int, int], NDArray[np.int64]], attribute: Attribute)
         raise ValueError(f"attribute {attribute.name!r}: {error}") from error
 
 
-def _cliques(asked: MarginalQueries, domain: Domain) -> Workload:
+def _cliques(asked: MarginalQueries, domain: Domain, codes: Domain) -> Workload:
+    """domain: Answers of each attribute. codes: Of each attribute, which cells are counted by."""
     if asked.cliques is not None:
         weights: dict[tuple[str, ...], float] = {}
         for clique in asked.cliques:
@@ -84,6 +88,9 @@ def _cliques(asked: MarginalQueries, domain: Domain) -> Workload:
             weights[name] = weights.get(name, 0.0) + clique.weight
         _check_size(sum(domain.size(clique) for clique in weights))
         return explicit(domain, weights)
+    names = domain.names if asked.attributes == "all" else asked.attributes
+    if asked.up_to_order is not None or asked.max_cells is not None:
+        return _small(asked, domain, codes.project(domain.canonical(names)))
     order = asked.order or 1
     if asked.skewed is not None:
         made = skewed(domain, order, asked.skewed.count, np.random.default_rng(asked.skewed.seed))
@@ -93,18 +100,62 @@ def _cliques(asked: MarginalQueries, domain: Domain) -> Workload:
         others = [size for name, size in zip(domain.names, domain.sizes, strict=True) if name != asked.target]
         _check_size(domain.size((asked.target,)) * _cells(others, order - 1))
         return target(domain, order, asked.target)
-    names = domain.names if asked.attributes == "all" else asked.attributes
     _check_size(_cells(domain.shape(names), order))
     return all_k_way(domain, order, names)
 
 
+def _small(asked: MarginalQueries, domain: Domain, codes: Domain) -> Workload:
+    """All marginals of an order, or up to one, that have at most ``max_cells`` cells, those of few attributes first."""
+    attributes = len(codes.names)
+    largest = attributes if asked.up_to_order == "all" else asked.up_to_order or asked.order or 1
+    if largest > attributes:
+        raise ValueError(f"order {largest} over {attributes} attributes; want 1 .. {attributes}")
+    orders = range(largest + 1) if asked.order is None else range(largest, largest + 1)
+    if asked.max_cells is None:
+        every = _cells_of_orders(domain.shape(codes.names), largest)
+        _check_size(sum(every[order] for order in orders))
+    found = _cliques_within(codes, largest, asked.max_cells)
+    cliques = sorted((clique for clique in found if len(clique) in orders), key=lambda one: (len(one), codes.axes(one)))
+    if not cliques:
+        raise ValueError(f"no marginal of order {largest} has at most {asked.max_cells:,} cells; want more max_cells")
+    _check_size(sum(map(domain.size, cliques)))
+    return explicit(domain, dict.fromkeys(cliques, 1.0))
+
+
+def _cliques_within(domain: Domain, order: int, cells: int | None) -> list[Clique]:
+    """Cliques of at most so many attributes and cells, in any order."""
+    by_size = sorted(zip(domain.sizes, domain.names, strict=True))
+    found: list[Clique] = []
+    left: list[tuple[Clique, int, int]] = [((), 1, 0)]
+    while left:
+        clique, size, start = left.pop()
+        found.append(domain.canonical(clique))
+        if len(found) > LARGEST_CLIQUES:
+            raise ValueError(
+                f"the workload has more than {LARGEST_CLIQUES:,} marginals; want a lower order or max_cells"
+            )
+        if len(clique) == order:
+            continue
+        for place in range(start, len(by_size)):
+            more, name = by_size[place]
+            if cells is not None and size * more > cells:
+                break  # Those that follow have more values.
+            left.append(((*clique, name), size * more, place + 1))
+    return found
+
+
 def _cells(sizes: tuple[int, ...] | list[int], order: int) -> int:
-    """Cells of all marginals of ``order`` attributes: the elementary symmetric polynomial of their sizes."""
-    sums = [1] + [0] * order
+    """Cells of all marginals of ``order`` attributes."""
+    return _cells_of_orders(sizes, order)[order]
+
+
+def _cells_of_orders(sizes: tuple[int, ...] | list[int], largest: int) -> list[int]:
+    """The same for each order from 0 to the largest: the elementary symmetric polynomials of the sizes."""
+    sums = [1] + [0] * largest
     for size in sizes:
-        for degree in range(order, 0, -1):
+        for degree in range(largest, 0, -1):
             sums[degree] += size * sums[degree - 1]
-    return sums[order]
+    return sums
 
 
 def _conjunctions(
@@ -163,7 +214,7 @@ def _allowed_columns(attributes: str | tuple[str, ...], layout: Layout) -> NDArr
 
 def _check_size(answers: int) -> None:
     if answers > LARGEST_ANSWERS:
-        gib = math.ceil(answers * 32 / 2**30)
+        gib = -(-answers * 32 // 2**30)  # Of integers, as there may be more than a double holds.
         advice = (
             f"about {gib:,} GiB on the driver; choose a lower order or fewer attributes, or workload.conjunctions with "
             "mechanism: dual_query, which answers a chosen number of queries"

@@ -112,6 +112,16 @@ ACCEPTED: list[tuple[dict[str, Any], str, object]] = [
     (TABLE, "workload.marginals", {"cliques": [{"attributes": ["sex"], "weight": 2}, {"attributes": ["race", "sex"]}]}),
     (TABLE, "workload.marginals", {"order": 2, "prefix": ["age", "hours"], "ranges": ["income"]}),
     (TABLE, "workload.marginals", {"cliques": [{"attributes": ["sex", "age"]}], "prefix": ["age"]}),
+    (TABLE, "workload.marginals", {"up_to_order": 3}),
+    (TABLE, "workload.marginals", {"up_to_order": "all", "max_cells": 5000, "prefix": ["age"]}),
+    (TABLE, "workload.marginals", {"order": 3, "max_cells": 5000, "attributes": ["sex", "race", "age"]}),
+    (
+        TABLE,
+        "workload",
+        {"products": [{"attributes": {"sex": "each"}}, {"attributes": {"age": "prefix"}, "weight": 2}]},
+    ),
+    (TABLE, "workload", {"products": [{"attributes": {"age": {"width": 3}, "sex": "each_and_total", "job": "total"}}]}),
+    (TABLE, "workload", {"products": [{"attributes": {"sex": {"groups": [["f"], ["m", 3, True]]}, "age": "ranges"}}]}),
     (TABLE, "workload", {"conjunctions": {"count": 5, "order": 2, "attributes": ["sex", "race"]}}),
     (TABLE, "workload", {"parities": {"order": 2, "attributes": ["sex", "race"]}}),
     (BASKETS, "workload", {"parities": {"order": 3, "count": 9, "seed": 1}}),
@@ -125,6 +135,10 @@ ACCEPTED: list[tuple[dict[str, Any], str, object]] = [
 @pytest.mark.parametrize(("document", "place", "value"), ACCEPTED, ids=lambda part: str(part)[:40])
 def test_accepted(document: dict[str, Any], place: str, value: object) -> None:
     parse_config(changed(document, place, value))
+
+
+def _asked(way: object) -> dict[str, Any]:
+    return {"products": [{"attributes": {"a": way}}]}
 
 
 REFUSED: list[tuple[dict[str, Any], str, object, str]] = [
@@ -165,7 +179,7 @@ REFUSED: list[tuple[dict[str, Any], str, object, str]] = [
     (TABLE, "privacy.units", 0, "privacy.units: want private, or the public number of units"),
     (TABLE, "privacy.units", True, "privacy.units: want private, or the public number of units"),
     (TABLE, "privacy.neighbours", "replace_one_unit", "want units: N, or add_remove_unit"),
-    (TABLE, "workload", {}, "workload: want exactly one of marginals, conjunctions and parities"),
+    (TABLE, "workload", {}, "workload: want exactly one of marginals, products, conjunctions and parities"),
     (TABLE, "workload.conjunctions", {"count": 1, "order": 1}, "workload: want exactly one"),
     (TABLE, "workload.marginals.attributes", [], "workload.marginals.attributes: want all, or a list"),
     (TABLE, "workload.marginals", {}, "workload.marginals: order is missing"),
@@ -176,6 +190,26 @@ REFUSED: list[tuple[dict[str, Any], str, object, str]] = [
     (TABLE, "workload.marginals.prefix", [], "workload.marginals.prefix is []; want at least one"),
     (TABLE, "workload.marginals.ranges", "age", "workload.marginals.ranges is 'age'; want a list"),
     (TABLE, "workload.marginals", {"order": 1, "prefix": ["a", "b"], "ranges": ["b"]}, "prefix and ranges both name"),
+    (TABLE, "workload.marginals.up_to_order", 2, "order and up_to_order exclude each other"),
+    (TABLE, "workload.marginals", {"up_to_order": "al"}, "workload.marginals.up_to_order: want all, or the largest"),
+    (TABLE, "workload.marginals", {"up_to_order": 0}, "workload.marginals.up_to_order: want all, or the largest"),
+    (TABLE, "workload.marginals", {"order": 2, "max_cells": 0}, "workload.marginals.max_cells is 0; want >= 1"),
+    (TABLE, "workload.marginals", {"order": 2, "target": "a", "max_cells": 9}, "want no up_to_order or max_cells"),
+    (TABLE, "workload.marginals", {"cliques": [{"attributes": ["a"]}], "max_cells": 9}, "cliques stand alone"),
+    (TABLE, "workload", {"products": []}, "workload.products is []; want at least one"),
+    (TABLE, "workload", {"products": [{"attributes": {}}]}, "workload.products.0.attributes is {}"),
+    (TABLE, "workload", {"products": [{"weight": 1}]}, "workload.products.0.attributes is missing"),
+    (TABLE, "workload", {"products": [{"attribute": {"a": "each"}}]}, "did you mean 'attributes'?"),
+    (TABLE, "workload", {"products": [{"attributes": {"a": "each"}, "weight": 0}]}, "weight is 0; want > 0"),
+    (TABLE, "workload", _asked("eech"), "attributes.a: unknown way to ask an attribute 'eech'; did you mean 'each'?"),
+    (TABLE, "workload", _asked(3), "attributes.a: want each, total, each_and_total, prefix, ranges, {width: N} or"),
+    (TABLE, "workload", _asked({"widht": 3}), "{width: N} or {groups: [[VALUE, ...], ...]}"),
+    (TABLE, "workload", _asked({"width": 0}), "attributes.a: width is 0; want an integer >= 1"),
+    (TABLE, "workload", _asked({"groups": []}), "attributes.a: groups is no list of groups"),
+    (TABLE, "workload", _asked({"groups": ["x"]}), "attributes.a: group 'x' is no list of values"),
+    (TABLE, "workload", _asked({"groups": [[]]}), "attributes.a: group [] is no list of values"),
+    (TABLE, "workload", _asked({"groups": [[1.5]]}), "value 1.5 of a group is neither text nor an integer"),
+    (BASKETS, "workload", _asked("each"), "workload.products needs shape: table"),
     (BASKETS, "workload", {"marginals": {"order": 2}}, "workload.marginals needs shape: table"),
     (BASKETS, "workload.conjunctions.weights", "files", "want 'uniform', 'noisy_popularity' or 'file'"),
     (BASKETS, "workload.conjunctions.weights", "file", "weights: file and weights_file: PATH go together"),
@@ -245,6 +279,8 @@ def test_the_published_schema_is_that_of_the_code() -> None:
 def test_the_published_schema_tells_good_from_bad() -> None:
     validator = jsonschema.Draft202012Validator(json.loads(config_schema()))
     assert not list(validator.iter_errors(TABLE))
+    assert not list(validator.iter_errors(changed(TABLE, "workload", _asked({"groups": [["x", 1], ["y"]]}))))
+    assert list(validator.iter_errors(changed(TABLE, "workload", _asked("eech"))))
     assert not list(validator.iter_errors(BASKETS))
     for place, value in (("privacy.epsilno", 1), ("privacy.epsilon", -1), ("dataset.shape", "x"), ("output.path", 3)):
         assert list(validator.iter_errors(changed(TABLE, place, value))), place

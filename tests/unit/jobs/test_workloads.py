@@ -118,6 +118,49 @@ def test_too_many_ranges_are_refused_before_they_are_made() -> None:
         workload_of(config({"marginals": {"order": 1, "ranges": ["x"]}}), wide)
 
 
+LOANS = (101, 101, 101, 101, 3, 8, 36, 6, 51, 4, 5, 15)
+
+
+def test_small_marginals_of_loans_are_those_of_the_thesis() -> None:
+    """Section 3.8: 188 marginals of at most 5,000 cells, the number of rows among them, 279,751 answers in all."""
+    loans = TableLayout("u", Schema(tuple(attribute(f"a{place}", size) for place, size in enumerate(LOANS))))
+    made = workload_of(config({"marginals": {"up_to_order": "all", "max_cells": 5000}}), loans)
+    assert isinstance(made.queries, Marginals)
+    assert (len(made.queries.cliques), made.queries.size) == (188, 279_751)
+    assert made.queries.cliques[:2] == ((), ("a0",))
+    assert (made.weights == 1).all()
+    ranged = workload_of(config({"marginals": {"up_to_order": "all", "max_cells": 5000, "ranges": ["a0"]}}), loans)
+    assert isinstance(ranged.queries, Products)
+    assert tuple(term.clique for term in ranged.queries.terms) == made.queries.cliques
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(1, 6), st.integers(1, 120), st.booleans())
+def test_small_marginals_are_all_there_are(sizes: list[int], order: int, cells: int, up_to: bool) -> None:
+    layout = TableLayout("u", Schema(tuple(attribute(f"a{place}", size) for place, size in enumerate(sizes))))
+    names = layout.schema.domain.names
+    asked = {"max_cells": cells, "up_to_order" if up_to else "order": order}
+    orders = range(0 if up_to else order, order + 1)
+    every = [clique for size in orders for clique in combinations(names, size)]
+    wanted = [clique for clique in every if layout.schema.domain.size(clique) <= cells]
+    if order > len(names) or not wanted:
+        with pytest.raises(ConfigError, match="want"):
+            workload_of(config({"marginals": asked}), layout)
+        return
+    made = workload_of(config({"marginals": asked}), layout)
+    assert isinstance(made.queries, Marginals)
+    assert list(made.queries.cliques) == wanted
+
+
+def test_all_marginals_up_to_an_order_are_counted_before_they_are_made() -> None:
+    wide = TableLayout("u", Schema(tuple(attribute(f"a{index}", 60) for index in range(400))))
+    for order, cells in ((3, "2,287,"), ("all", "1[0-9,]{900}")):
+        with pytest.raises(DomainTooLargeError, match=f"the workload has {cells}"):
+            workload_of(config({"marginals": {"up_to_order": order}}), wide)
+    few = workload_of(config({"marginals": {"up_to_order": 2, "attributes": ["d", "a"]}}), TABLE)
+    assert isinstance(few.queries, Marginals)
+    assert few.queries.cliques == ((), ("a",), ("d",), ("a", "d"))
+
+
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.integers(1, 6))
 def test_the_number_of_cells_is_that_of_all_cliques(sizes: list[int], order: int) -> None:
     assert _cells(sizes, order) == sum(prod(chosen) for chosen in combinations(sizes, order))

@@ -90,6 +90,28 @@ def test_a_large_attribute_is_no_work_where_its_values_are_asked_one_by_one() ->
         attribute_strategy(np.ones((1, LARGEST_SIZE + 1), dtype=np.int64), Noise.GAUSSIAN, 12)
 
 
+@pytest.mark.parametrize("others", [0, 2])
+def test_many_prefixes_have_the_square_root_strategy(others: int) -> None:
+    size = LARGEST_SIZE + 50
+    workload = prefix(size, size - others)
+    found = attribute_strategy(workload, Noise.GAUSSIAN, 12)
+    real = found.matrix / found.denominator
+    assert found.matrix.dtype == np.int64
+    assert np.allclose(found.reconstruction @ real, workload, atol=1e-9)
+    assert found.error == pytest.approx(squared_norm(found, Noise.GAUSSIAN) * (found.reconstruction**2).sum())
+    assert found.bound < found.error < 1.15 * found.bound
+
+
+def test_many_prefixes_are_recognised_by_every_entry() -> None:
+    """A range in their place, or Laplace noise, is refused as before."""
+    workload = prefix(LARGEST_SIZE + 1).copy()
+    with pytest.raises(ValueError, match="want at most"):
+        attribute_strategy(workload, Noise.LAPLACE, 12)
+    workload[700, 3] = 0
+    with pytest.raises(ValueError, match="want at most"):
+        attribute_strategy(workload, Noise.GAUSSIAN, 12)
+
+
 def test_prefixes_are_far_from_their_values_one_by_one() -> None:
     """Thesis, Tables 3.2 and 3.3: 16.03 against 7.35, 47.89 against 10.66, for 256 values; here of 100."""
     values = math.sqrt(attribute_strategy(identity(100), Noise.LAPLACE, 12).error * 101 / 2)

@@ -1,0 +1,101 @@
+"""Values of an attribute as a config names them: labels, intervals of bins, and ranges such as 18..64."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from datetime import date
+from typing import Final
+
+from pipelines.attributes import Attribute, Kind, days_since_epoch
+
+_INTERVAL: Final = re.compile(r"\[\s*([^,]+?)\s*,\s*([^,]+?)\s*[)\]]")
+_RANGE: Final = re.compile(r"(.+?)\s*\.\.\s*(.+)")
+_SHOWN: Final = 20
+
+
+def codes_of(attribute: Attribute, group: Sequence[str | int]) -> list[int]:
+    """The codes of a group, each once, in increasing order.
+
+    group: Labels, as ``Attribute.labels`` has them. For bins also [a, b): those between two edges. ``a..b`` is, for
+        listed values, those from a to b in the order of the schema; for bins of integers or days, those that hold
+        exactly the numbers or days from a to b.
+
+    Raises ValueError that names the attribute and what does not fit, and the nearest known.
+    """
+    found: list[int] = []
+    for value in group:
+        codes = _codes(attribute, str(value).strip())
+        twice = sorted({*codes} & {*found})
+        if twice:
+            label = attribute.labels[twice[0]]
+            raise ValueError(f"attribute {attribute.name!r}: a group names {label!r} twice; want each value once")
+        found += codes
+    return sorted(found)
+
+
+def _codes(attribute: Attribute, text: str) -> list[int]:
+    if text in attribute.labels:
+        return [attribute.labels.index(text)]
+    try:
+        if attribute.edges and (interval := _INTERVAL.fullmatch(text)):
+            return _between(_edge(attribute, interval[1]), _edge(attribute, interval[2]), text)
+        if between := _RANGE.fullmatch(text):
+            return _in_range(attribute, between[1], between[2], text)
+    except ValueError as error:
+        raise ValueError(f"attribute {attribute.name!r}: {error}") from error
+    known = list(attribute.labels)
+    raise ValueError(f"unknown value {text!r} of attribute {attribute.name!r}{_nearest(text, known)}")
+
+
+def _in_range(attribute: Attribute, low: str, high: str, text: str) -> list[int]:
+    if attribute.values:
+        listed = list(attribute.labels[: attribute.known])
+        for end in (low, high):
+            if end not in listed:
+                raise ValueError(f"unknown value {end!r}{_nearest(end, listed)}")
+        return _between(listed.index(low), listed.index(high) + 1, text)
+    if attribute.kind is Kind.FLOAT:
+        raise ValueError(f"{text!r} of decimal numbers; want '[{low}, {high})', which leaves its end out")
+    # The last bin holds its last edge; any other one ends before the number or day that follows.
+    last = _number(attribute, high)
+    stop = attribute.known if last == attribute.edges[-1] else _place(attribute, last + 1, f"after {high}")
+    return _between(_edge(attribute, low), stop, text)
+
+
+def _between(start: int, stop: int, text: str) -> list[int]:
+    if start >= stop:
+        raise ValueError(f"{text!r} holds nothing; want a range that goes up")
+    return list(range(start, stop))
+
+
+def _edge(attribute: Attribute, text: str) -> int:
+    return _place(attribute, _number(attribute, text), f"at {text}")
+
+
+def _place(attribute: Attribute, edge: float, said: str) -> int:
+    if edge not in attribute.edges:
+        after = bisect_left(attribute.edges, edge)
+        near = " or ".join(
+            attribute.edge_label(place) for place in range(len(attribute.edges))[max(0, after - 1) : after + 1]
+        )
+        raise ValueError(f"no bin ends or begins {said}; the nearest edges are {near}")
+    return attribute.edges.index(edge)
+
+
+def _number(attribute: Attribute, text: str) -> float:
+    """An edge as the schema holds it: days since 1970-01-01 for dates."""
+    try:
+        if attribute.kind is Kind.DATE:
+            return days_since_epoch(date.fromisoformat(text))
+        return int(text) if attribute.kind is Kind.INTEGER else float(text)
+    except ValueError as error:
+        wanted = {Kind.DATE: "a day such as 2026-01-31", Kind.INTEGER: "an integer"}.get(attribute.kind, "a number")
+        raise ValueError(f"{text!r} is no edge; want {wanted}") from error
+
+
+def _nearest(text: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(text, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; want one of {known[:_SHOWN]}"

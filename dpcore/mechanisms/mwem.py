@@ -12,28 +12,34 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
-from dpcore.estimation.dense import DenseModel, MultiplicativeWeights, check_size, tables_of
+from dpcore.estimation.dense import LARGEST_CELLS, DenseModel, check_size
+from dpcore.estimation.factored import FactoredModel, FactoredWeights
 from dpcore.estimation.independent import to_simplex
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
-from dpcore.kernel.scores import L1Error
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.graphical import CELLS_IN_MB
+from dpcore.mechanisms.mwem_candidates import Candidates, first_candidates, largest_cells
 from dpcore.mechanisms.totals import row_total, total_share
 from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
-from dpcore.workload import Workload, relative
+from dpcore.workload import Workload
 
 LARGEST_STEP = 4.0
 LARGEST_POLISH = 10**10  # Updates of a cell, about 20 CPU seconds.
+LARGEST_WORK = 10**12  # Updates of a cell in all rounds, about half a CPU hour.
+WIDE_CELLS = 1 << 18  # Of one table, where one of all attributes does not fit or takes more work.
 START_MIX = 0.001
 
 
 @final
 @dataclass(frozen=True)
 class Mwem:
-    """Selects the worst answered marginal, measures it, and lets a dense distribution follow the measurements.
+    """Selects the worst answered marginal, measures it, and lets a distribution follow the measurements.
+
+    The distribution is a product of dense tables: attributes share one as soon as measured marginals connect them.
 
     rounds: T, selections and measurements; None for twice the number of modelled attributes.
     distribution: "final" or, as in Fig. 1, the "average" of the rounds.
@@ -49,10 +55,13 @@ class Mwem:
     select_share: Part of each round that selects; the rest measures.
     size_penalty: Taken off a marginal's score: its expected "noise" (cells times mean absolute noise), its number of
         "cells" (the paper, section 3.3) or "none".
+    max_table_mb: Largest table, in MiB: marginals that would connect more are no candidates. None for 1,525 where one
+        table of all attributes fits into that, at no more than 10^12 cell updates, so that every marginal is a
+        candidate, and 2 elsewhere. The "average" and a start from "cells" need one table of all attributes.
 
     Source: Hardt, Ligett and McSherry (2012), Fig. 1 for whole marginals (section 3.3) with the three variations of
-    section 2.3.2. Under zCDP the noise is the discrete Gaussian and the selection costs range^2 / 8; Gaussian DP has
-    better measurements for dearer selections.
+    section 2.3.2 and the factored distribution of section 4. Under zCDP the noise is the discrete Gaussian and the
+    selection costs range^2 / 8; Gaussian DP has better measurements for dearer selections.
     """
 
     rounds: int | None = None
@@ -66,13 +75,17 @@ class Mwem:
     total_share: float = 0.02
     select_share: float = 0.5
     size_penalty: Literal["noise", "cells", "none"] = "noise"
+    max_table_mb: float | None = None
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         self._check()
         queries = _marginals(workload)
         domain = _modelled(queries)
-        check_size(domain, f"the dense table of mechanism mwem over {' x '.join(domain.names)}")
-        rounds = self._rounds(queries)
+        limit = self._limit(domain)
+        if self._is_dense():
+            check_size(domain, f"the dense table of mechanism mwem over {' x '.join(domain.names)}", limit)
+        left = len(queries.cliques) - first_candidates(queries, domain, limit)
+        rounds = self._rounds(domain)
         shares = self._shares(terms, rounds)
         scale = terms.measure_scale(queries.only(queries.cliques[:1]), shares.measure)
         steps = [
@@ -86,49 +99,61 @@ class Mwem:
         if shares.total:
             empty = terms.measure_scale(queries.only([()]), shares.total)
             steps.insert(0, Step("measure rows", float(shares.total), 1, noise_stddev(terms.noise, empty)))
-        memory = 8 * domain.size() * (3 if self.distribution == "average" else 2) + 24 * queries.size
-        return Plan(tuple(steps), rounds, memory, None, events=shares.events(terms, rounds, len(first)))
+        cells = largest_cells(domain, limit)
+        memory = 8 * cells * (3 if self.distribution == "average" else 2) + 64 * queries.size
+        notes = (f"{left} marginals of more than {limit:,} cells are predicted and never measured",) if left else ()
+        return Plan(tuple(steps), rounds, memory, None, notes, shares.events(terms, rounds, len(first)))
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
         queries = _marginals(workload)
-        rounds = self._rounds(queries)
+        rounds = self._rounds(_modelled(queries))
         shares = self._shares(private.terms, rounds)
         first = self._start_queries(queries)
         private.expect(queries.only([*queries.cliques, *(part.cliques[0] for part in first), ()]))
         total, bought = row_total(private, queries.domain, shares.total or Fraction(1))
         measured = [private.measure(part, shares.start / len(first)) for part in first]
-        weights = MultiplicativeWeights(_modelled(queries), _start_table(queries, measured), total, self.step)
-        average = np.zeros_like(weights.table) if self.distribution == "average" else None
+        model = self._start(_modelled(queries), measured, total)
+        candidates = Candidates(queries, workload.weights)
+        penalty = self._penalty(private.terms, queries, shares)
+        average = np.zeros(model.domain.size()) if self.distribution == "average" else None
         for done in range(rounds):
             if average is not None:
-                average += weights.table / rounds
-            score = self._score(private.terms, workload, weights, shares)
-            worst = private.select(queries, score, shares.select)  # SELECT
-            chosen = queries.only([queries.cliques[worst]])
+                average += model.whole() / rounds
+            candidates.refresh(model)
+            worst = private.select(candidates.queries, candidates.score(model, penalty), shares.select)  # SELECT
+            chosen = queries.only([candidates.queries.cliques[worst]])
             measured.append(private.measure(chosen, shares.measure))  # MEASURE
-            weights.follow(_pairs(measured[-1:] if self.newest_only else measured), self.passes)  # ESTIMATE
+            model.follow(_pairs(measured[-1:] if self.newest_only else measured), self.passes)  # ESTIMATE
             progress(done + 1, rounds)
-        if average is None:
-            weights.follow(_pairs(measured), self._polish(weights.table.size, len(measured)))
-        model = DenseModel(weights.domain, weights.table if average is None else average)
-        return Release(workload, of_model(model.answer(queries)), model, (*bought, *measured))
+        released = self._released(model, measured, average)
+        return Release(workload, of_model(released.answer(queries)), released, (*bought, *measured))
 
-    def _score(self, terms: Terms, workload: Workload, weights: MultiplicativeWeights, shares: _Shares) -> L1Error:
-        queries = _marginals(workload)
-        estimate = tables_of(weights.table, weights.domain, queries)
-        cells = np.array(queries.sizes, dtype=np.float64)
-        match self.size_penalty:
-            case "noise":
-                scale = terms.measure_scale(queries.only(queries.cliques[:1]), shares.measure)
-                penalties = cells * mean_absolute_noise(terms.noise, scale)
-            case "cells":
-                penalties = cells
-            case "none":
-                penalties = np.zeros_like(cells)
-        return L1Error(estimate, relative(workload.weights), penalties)
+    def _start(self, domain: Domain, measured: list[Measurement], total: float) -> FactoredWeights:
+        """The product of what was measured; one table where the mechanism needs one."""
+        start = [(_clique(measurement), _chances(measurement.values)) for measurement in measured]
+        model = FactoredWeights(domain, start, total, self.step, self._limit(domain))
+        if self._is_dense():
+            model.join(domain.names)
+        return model
+
+    def _released(
+        self, model: FactoredWeights, measured: list[Measurement], average: NDArray[np.float64] | None
+    ) -> DenseModel | FactoredModel:
+        if average is not None:
+            return DenseModel(model.domain, average)
+        pairs = _pairs(measured)
+        model.follow(pairs, min(self.polish, LARGEST_POLISH // max(1, model.work(pairs))))
+        return model.model()
+
+    def _penalty(self, terms: Terms, queries: Marginals, shares: _Shares) -> float:
+        """Taken off a marginal's score for each of its cells, in counts."""
+        if self.size_penalty == "noise":
+            scale = terms.measure_scale(queries.only(queries.cliques[:1]), shares.measure)
+            return mean_absolute_noise(terms.noise, scale)
+        return 1.0 if self.size_penalty == "cells" else 0.0
 
     def _start_queries(self, queries: Marginals) -> list[Marginals]:
         """What is measured to start from, each part with one clique."""
@@ -136,11 +161,20 @@ class Mwem:
         cliques: dict[str, list[Clique]] = {"uniform": [], "one_way": [(name,) for name in names], "cells": [names]}
         return [queries.only([clique]) for clique in cliques[self.start]]
 
-    def _rounds(self, queries: Marginals) -> int:
-        return 2 * len(_modelled(queries).names) if self.rounds is None else self.rounds
+    def _rounds(self, domain: Domain) -> int:
+        return 2 * len(domain.names) if self.rounds is None else self.rounds
 
-    def _polish(self, cells: int, measurements: int) -> int:
-        return min(self.polish, LARGEST_POLISH // (cells * measurements))
+    def _is_dense(self) -> bool:
+        return self.distribution == "average" or self.start == "cells"
+
+    def _limit(self, domain: Domain) -> int:
+        """Cells of a table, at most."""
+        if self.max_table_mb is not None:
+            return min(LARGEST_CELLS, round(self.max_table_mb * CELLS_IN_MB))
+        rounds = self._rounds(domain)
+        followed = rounds if self.newest_only else rounds * (len(domain.names) + rounds // 2)
+        fits = domain.size() <= min(LARGEST_CELLS, LARGEST_WORK // max(1, self.passes * followed))
+        return LARGEST_CELLS if fits or self._is_dense() else WIDE_CELLS
 
     def _shares(self, terms: Terms, rounds: int) -> _Shares:
         total = total_share(terms, Fraction(self.total_share))
@@ -157,6 +191,9 @@ class Mwem:
             raise ConfigError(f"mechanism.select_share is {self.select_share}; want 0 < select_share < 1")
         if not 0 < self.step <= LARGEST_STEP:
             raise ConfigError(f"mechanism.step is {self.step}; want 0 < step <= {LARGEST_STEP:g}")
+        if self.max_table_mb is not None and not 0 < self.max_table_mb <= LARGEST_CELLS / CELLS_IN_MB:
+            most = LARGEST_CELLS // CELLS_IN_MB
+            raise ConfigError(f"mechanism.max_table_mb is {self.max_table_mb:g}; want 0 < max_table_mb <= {most:,}")
         if min(self.start_share, self.total_share) <= 0 or self.start_share + self.total_share >= 1:
             raise ConfigError("mechanism.start_share and mechanism.total_share; want both > 0 and their sum < 1")
 
@@ -180,16 +217,9 @@ class _Shares:
         return tuple(made)
 
 
-def _start_table(queries: Marginals, measured: list[Measurement]) -> NDArray[np.float64]:
-    """The product of the measured marginals, each mixed with a little of the uniform so that no cell starts at 0."""
-    domain = _modelled(queries)
-    table = np.ones(domain.sizes)
-    for measurement in measured:
-        clique = _clique(measurement)
-        counts = measurement.values
-        chances = (1 - START_MIX) * to_simplex(counts / max(1.0, counts.sum())) + START_MIX / counts.size
-        table *= chances.reshape([domain.shape((name,))[0] if name in clique else 1 for name in domain.names])
-    return table.ravel()
+def _chances(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Noisy counts as a distribution, mixed with a little of the uniform so that no cell starts at 0."""
+    return (1 - START_MIX) * to_simplex(counts / max(1.0, counts.sum())) + START_MIX / counts.size
 
 
 def _pairs(measured: list[Measurement]) -> list[tuple[Clique, NDArray[np.float64]]]:
@@ -212,6 +242,6 @@ def _marginals(workload: Workload) -> Marginals:
 
 
 def _modelled(queries: Marginals) -> Domain:
-    """The attributes that some clique names: the others need no place in the dense table."""
+    """The attributes that some clique names: the others need no place in a table."""
     used = {name for clique in queries.cliques for name in clique}
     return queries.domain.project(name for name in queries.domain.names if name in used)

@@ -209,7 +209,7 @@ def test_polishing_brings_the_model_to_its_measurements(monkeypatch: pytest.Monk
 
 def test_only_the_rounds_keep_to_the_newest_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     followed: list[int] = []
-    monkeypatch.setattr(mwem.MultiplicativeWeights, "follow", lambda _, pairs, passes: followed.append(len(pairs)))
+    monkeypatch.setattr(mwem.FactoredWeights, "follow", lambda _, pairs, passes: followed.append(len(pairs)))
     run(Mwem(rounds=3, newest_only=True, start="uniform"))
     assert followed == [1, 1, 1, 3]
 
@@ -247,7 +247,7 @@ def test_a_dense_table_that_does_not_fit_is_refused_with_its_size() -> None:
     wide = Domain.of({f"x{i}": 100 for i in range(6)})
     terms = Terms(PrivacyUnit(ADD_REMOVE, Contribution(Shape.TABLE, 1)), Budget.pure(1))
     with pytest.raises(DomainTooLargeError, match="x0 x x1 .* has 1,000,000,000,000 cells; .*independent, gaussian"):
-        Mwem().plan(terms, all_k_way(wide, 2))
+        Mwem(start="cells").plan(terms, all_k_way(wide, 2))
     assert Mwem().plan(terms, all_k_way(wide, 2, ["x0", "x1", "x2"])).memory_bytes > 8 * 10**6
 
 

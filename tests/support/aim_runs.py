@@ -97,7 +97,7 @@ class Recorder:
         return chosen
 
     def measure_errors(self, candidates: Marginals, estimate: NDArray[np.float64], share: Fraction) -> NoisyErrors:
-        assert not (self._selected or self.rounds), "errors are asked before any selection"
+        assert self._selected == () == tuple(self.rounds), "errors are asked before any selection"
         found = self.inner.measure_errors(candidates, estimate, share)
         self.errors.append(Errors(candidates, estimate.copy(), share, len(self.start), found))
         return found

@@ -1,0 +1,1 @@
+"""The experiments of the MWEM paper, and what they are compared with."""

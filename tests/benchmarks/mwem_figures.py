@@ -1,0 +1,124 @@
+"""The experiments of the MWEM paper (Fig. 2 to 5) with the matrix mechanism and models beside it.
+
+Tables go to the terminal and to results/MWEM.md, beside what the paper says of its plots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
+from tests.benchmarks.mwem import contingency, cubes, histograms, ranges
+from tests.benchmarks.mwem.contingency import BARAK, MWEM_PARITIES, Setting
+from tests.benchmarks.mwem.lines import Line
+from tests.benchmarks.mwem.report import markdown
+
+PAGE = Path(__file__).resolve().parent / "results" / "MWEM.md"
+CAPITAL_LOSS, AGE_HOURS = "Adult: capital loss", "Adult: age x hours"
+MONETARY, RECENCY_FREQUENCY = "Transfusion: monetary", "Transfusion: recency x frequency"
+RANGES = (MONETARY, RECENCY_FREQUENCY, CAPITAL_LOSS, AGE_HOURS)
+VALUES, RANGES_SEED = 512, 1
+MILDEW, CZECH, NLTCS_2, NLTCS_3 = "mildew, 3-way", "czech, 3-way", "NLTCS, 2-way", "NLTCS, 3-way"
+CUBE = "Adult, 256 cuboids"
+SMALL = Setting(order=3, epsilons=(0.1, 0.25, 0.5, 1.0), rounds=10, runs=5, all_forms=True)
+PAIRS = Setting(order=2, epsilons=(0.03, 0.1, 1.0), rounds=30, runs=3, all_forms=False)
+TRIPLES = Setting(order=3, epsilons=(0.1, 1.0), rounds=30, runs=3, all_forms=False)
+
+
+def inputs(data: Path) -> Inputs:
+    return histograms.paths()
+
+
+def prepare(paths: Inputs, seed: int) -> Inputs:
+    return paths
+
+
+def work(paths: Inputs) -> list[Line]:
+    return [line for part in (range_queries, contingency_tables, data_cube) for line in part(paths)]
+
+
+def range_queries(paths: Inputs) -> Iterator[Line]:
+    """Fig. 2."""
+    tables = {
+        MONETARY: histograms.monetary(paths["raw/transfusion"]),
+        RECENCY_FREQUENCY: histograms.recency_frequency(paths["raw/transfusion"]),
+        CAPITAL_LOSS: histograms.capital_loss(paths["histograms/ADULTFRANK.n4096.npy"], VALUES),
+        AGE_HOURS: histograms.age_hours(paths["raw/adult"]),
+    }
+    for name, data in tables.items():
+        yield from ranges.panel(name, data, RANGES_SEED)
+
+
+def contingency_tables(paths: Inputs) -> Iterator[Line]:
+    """Fig. 3 without the Rochdale table, and Fig. 4."""
+    survey = histograms.nltcs(paths["tabular/nltcs"])
+    mildew = histograms.contingency(paths["tables/mildew.csv"])
+    czech = histograms.contingency(paths["tables/czech_autoworkers_reinis.csv"])
+    settings = {MILDEW: (mildew, SMALL), CZECH: (czech, SMALL), NLTCS_2: (survey, PAIRS), NLTCS_3: (survey, TRIPLES)}
+    for name, (data, setting) in settings.items():
+        yield from contingency.panel(name, data, setting)
+
+
+def data_cube(paths: Inputs) -> Iterator[Line]:
+    """Fig. 5."""
+    yield from cubes.panel(CUBE, histograms.adult_cube(paths["raw/adult"]))
+
+
+def judge(paths: Inputs, lines: list[Line]) -> Judgement:
+    page = markdown(lines)
+    PAGE.write_text(page)
+    print(page)
+    facts = {f"{line.key}: {name}": value for line in lines for name, value in figures(line).items()}
+    found = {line.key: line.mean for line in lines}
+    first = ranges.EPSILONS[0]
+    error = {
+        f"MWEM over SVD bound, {name}": ratio(found, name, first, ranges.VARIED, ranges.SVD, ranges.MEASURE)
+        for name in RANGES
+    }
+    error |= {
+        "MWEM over Barak, 3-way": ratio(found, NLTCS_3, 0.1, MWEM_PARITIES, BARAK, contingency.MEASURE),
+        "Barak over MWEM, 2-way": ratio(found, NLTCS_2, 1.0, BARAK, MWEM_PARITIES, contingency.MEASURE),
+        "MWEM over PMostC": max(
+            ratio(found, CUBE, epsilon, cubes.FIGURE_5, cubes.P_MOST_C, cubes.AVERAGE) for epsilon in cubes.EPSILONS
+        ),
+    }
+    return Judgement(error=error, facts=facts)
+
+
+def figures(line: Line) -> dict[str, float]:
+    return {"mean": line.mean, "spread": line.spread} if line.runs else {"exact": line.mean}
+
+
+def ratio(found: dict[str, float], panel: str, epsilon: float, series: str, other: str, measure: str) -> float:
+    """Mean of a series over that of another."""
+    over, under = (Line(panel, epsilon, name, measure, 0, 0, 0).key for name in (series, other))
+    return found[over] / found[under]
+
+
+def _error(name: str) -> Callable[[Sequence[Run]], float]:
+    return lambda runs: runs[0].error[name]
+
+
+CASE = Case(
+    params={
+        "accounting": "pure DP, rows added or removed, n public", "queries of Fig. 2": ranges.QUERIES,
+        "rounds of Fig. 2 and 5": ranges.ROUNDS, "rounds of Fig. 3 and 4": [SMALL.rounds, PAIRS.rounds],
+        "releases": {"Fig. 2": ranges.RUNS, "Fig. 3": SMALL.runs, "Fig. 4": PAIRS.runs, "Fig. 5": cubes.RUNS},
+    },
+    seeds=(1,),
+    inputs=inputs,
+    prepare=prepare,
+    work=work,
+    judge=judge,
+    targets=(
+        *(
+            Target(f"Fig. 2: {name}, epsilon 0.0125", "<", 1.0, _error(name))
+            for name in (f"MWEM over SVD bound, {panel}" for panel in RANGES)
+        ),
+        Target("Fig. 4: MWEM over Barak, 3-way, epsilon 0.1", "<", 1.0, _error("MWEM over Barak, 3-way")),
+        Target("Fig. 4: Barak over MWEM, 2-way, epsilon 1", "<", 1.0, _error("Barak over MWEM, 2-way")),
+        Target("Fig. 5: MWEM over PMostC, worst epsilon", "<", 1.0, _error("MWEM over PMostC")),
+    ),
+    cold=False,
+)  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Final, Literal, final
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.estimation.consistent import nonnegative_consistent, nonnegative_products
 from dpcore.estimation.least_squares import local_least_squares, mean_absolute_error, row_total, total_factors
 from dpcore.estimation.pgm.fit import Fitting, fit_model
 from dpcore.estimation.pgm.junction_tree import JunctionTree
@@ -20,8 +21,7 @@ from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import CELLS_IN_MB, COPIES
-from dpcore.mechanisms.hdmm_marginals import MeasuredMarginals
-from dpcore.mechanisms.hdmm_residuals import MeasuredResiduals
+from dpcore.mechanisms.hdmm_together import Loss, Strategy, Together, measured_together
 from dpcore.mechanisms.totals import public_total
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.allocation import weighted_shares
@@ -29,13 +29,8 @@ from dpcore.strategies.union_of_products import TermStrategy, union_of_products
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload, part_sizes
 
-Together = MeasuredResiduals | MeasuredMarginals
-
 _WORTH: Final = 1e-6  # What gains less is not worth measuring anything else.
-_NEEDS: Final = {
-    "residuals": "marginals of at most 2,048 values an attribute under Gaussian noise (privacy.accounting zcdp or gdp)",
-    "marginals": "marginals over at most 16 attributes together, under Laplace noise (privacy.accounting pure)",
-}
+_OF_PARTS: Final = {(strategy, "total", "unbiased") for strategy in ("best", "parts")}
 
 
 @final
@@ -44,16 +39,22 @@ class Hdmm:
     """Measures, for each part of a workload, the integer queries from which its answers come out with least error.
 
     A part is a term of products or a clique of marginals; the budget is split so that the weighted squared error of
-    local least squares is least. A workload of marginals is measured together where that is better: under Gaussian
-    noise by residuals, with the least weighted squared error that there is (``hdmm_residuals``), under Laplace noise by
-    marginals that tell the others (``hdmm_marginals``). Part by part a marginal is its own best strategy, so that the
-    measured values are those of ``gaussian`` or ``laplace``.
+    local least squares is least. All parts are measured together where that is possible and better: under Gaussian
+    noise by residuals, of marginals with the least weighted squared error that there is (``hdmm_residuals``,
+    ``hdmm_products``), under Laplace noise by marginals or products that tell the others (``hdmm_marginals``,
+    ``hdmm_terms``). Part by part a marginal is its own best strategy, so that the measured values are those of
+    ``gaussian`` or ``laplace``.
 
     reconstruction: "least_squares" answers each part from its own measured values: unbiased, with a standard deviation
-        and an interval for each answer; those of different parts need not agree, those of marginals by residuals do.
+        and an interval for each answer; those of different parts need not agree, those measured together do.
         "graphical" fits one graphical model to the measured values of all parts (HDMM+PGM): answers agree, none is
         negative, and there are synthetic rows; no error bars.
     strategy: "best" by the expected weighted squared error, "parts", "residuals" or "marginals".
+    loss: What the queries are chosen for: the "total" weighted squared error, or, of marginals by residuals, the
+        "largest" weighted variance of an answer.
+    answers: "unbiased", or "nonnegative": the nearest ones that tables without negative cells have, which agree on
+        shared attributes where the workload is of marginals. Mostly nearer to the truth, but biased, without error
+        bars. The measured values are released alike.
     max_model_mb: Largest graphical model, in MiB of the tables of its junction tree.
     tolerance: How far from the optimum a fit may stop, in units a measured value whose own noise is worth 1/2. Answers
         that sum up many cells want a small one.
@@ -64,15 +65,21 @@ class Hdmm:
     """
 
     reconstruction: Literal["least_squares", "graphical"] = "least_squares"
-    strategy: Literal["best", "parts", "residuals", "marginals"] = "best"
+    strategy: Strategy = "best"
+    loss: Loss = "total"
+    answers: Literal["unbiased", "nonnegative"] = "unbiased"
     max_model_mb: float = 1000.0
     tolerance: float = 1e-3
     iterations: int = 2000
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         together, parts = self._select(terms, workload)
-        if together is not None:
-            return together.of_release(terms)
+        plan = self._of_parts(terms, workload, parts) if together is None else together.of_release(terms)
+        if self.answers == "nonnegative":
+            return replace(plan, notes=(*plan.notes, "the expected error is that of the unbiased answers"))
+        return plan
+
+    def _of_parts(self, terms: Terms, workload: Workload, parts: list[_Part]) -> Plan:
         steps = tuple(
             Step(f"measure {part.queries.description}", float(part.share), 1, part.stddev(terms)) for part in parts
         )
@@ -89,8 +96,15 @@ class Hdmm:
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         together, parts = self._select(private.terms, workload)  # SELECT
-        if together is not None:
-            return together.run(private, progress)
+        if together is None:
+            release = self._run_parts(private, workload, parts, progress)
+        else:
+            release = together.run(private, progress)
+        return release if self.answers == "unbiased" else _nonnegative(private.terms, release)
+
+    def _run_parts(
+        self, private: PrivateStatistics, workload: Workload, parts: list[_Part], progress: Progress
+    ) -> Release:
         private.expect(workload.queries)
         measured: list[Measurement] = []
         before, total = 0, sum(part.queries.size for part in parts)
@@ -122,9 +136,12 @@ class Hdmm:
             raise ConfigError(f"mechanism.{asked}; want 0 < max_model_mb < inf, 0 < tolerance <= 1, iterations >= 1")
         parts = _parts(terms, workload)
         if self.reconstruction == "graphical":
-            if self.strategy in _NEEDS:
-                asked = f"mechanism.strategy {self.strategy}, reconstruction graphical"
-                raise ConfigError(f"{asked}; want strategy: best, or reconstruction: least_squares")
+            if (self.strategy, self.loss, self.answers) not in _OF_PARTS:
+                asked = f"mechanism.strategy {self.strategy}, loss {self.loss}, answers {self.answers}"
+                raise ConfigError(
+                    f"{asked} with reconstruction graphical; want strategy: best, loss: total, answers: unbiased, or "
+                    "reconstruction: least_squares"
+                )
             self._check_model(workload)
             if public_total(terms) is None and all(total_factors(part.queries) is None for part in parts):
                 raise ConfigError(
@@ -136,15 +153,9 @@ class Hdmm:
         return None, parts
 
     def _together(self, terms: Terms, workload: Workload, parts: list[_Part]) -> Together | None:
-        """Marginals measured together, where that is asked for or does better than the parts."""
-        found: Together | None = None
-        if self.strategy in ("best", "residuals"):
-            found = MeasuredResiduals.of(terms, workload)
-        if found is None and self.strategy in ("best", "marginals"):
-            found = MeasuredMarginals.of(terms, workload)
-        if found is None and self.strategy in _NEEDS:
-            raise ConfigError(f"mechanism.strategy {self.strategy} is for {_NEEDS[self.strategy]}; want strategy: best")
-        if found is None or self.strategy != "best":
+        """What is measured for all parts, where that is asked for or does better than the parts."""
+        found = measured_together(terms, workload, self.strategy, self.loss)
+        if found is None or self.strategy != "best" or self.loss != "total":
             return found
         weighted = [
             weight**2 * part.strategy.error * part.stddev(terms) ** 2
@@ -200,9 +211,20 @@ def _parts(terms: Terms, workload: Workload) -> list[_Part]:
     return [_Part(*part) for part in zip(strategies, sizes.tolist(), shares, strict=True)]
 
 
+def _nonnegative(terms: Terms, release: Release) -> Release:
+    """With the nearest answers that no negative cell makes."""
+    queries, given, rows = _table(release.workload), release.answers, public_total(terms)
+    if isinstance(queries, Marginals):
+        values = nonnegative_consistent(queries, given.values, given.stddev, rows)
+    else:
+        values = nonnegative_products(queries, given.values, given.stddev, rows)
+    return replace(release, answers=of_model(values))
+
+
 def _table(workload: Workload) -> Marginals | Products:
     if not isinstance(workload.queries, Marginals | Products):
-        raise ConfigError("mechanism hdmm answers marginals, prefixes and ranges of a table; want workload.marginals")
+        asked = "mechanism hdmm answers marginals, prefixes and ranges of a table"
+        raise ConfigError(f"{asked}; want workload.marginals or workload.products")
     return workload.queries
 
 

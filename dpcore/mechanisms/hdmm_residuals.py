@@ -16,7 +16,7 @@ from dpcore.measurement import Noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.residual_bases import joint_noise, joint_queries
-from dpcore.strategies.residual_planning import ResidualPlan, least_squared_error
+from dpcore.strategies.residual_planning import ResidualPlan, least_largest_variance, least_squared_error
 from dpcore.workload import Workload, squared_weights
 
 
@@ -25,7 +25,8 @@ from dpcore.workload import Workload, squared_weights
 class MeasuredResiduals:
     """Residual planning: the least weighted squared error that linear queries with Gaussian noise can have.
 
-    workload: Of marginals. plan: Of their residuals. queries: These, a term each.
+    workload: Of marginals. plan: Of their residuals. queries: These, a term each. largest: Whether the plan's error is
+        the largest weighted variance of a cell.
 
     Source: Xiao, He, Zhang and Kifer (2023), ResidualPlanner.
     """
@@ -33,21 +34,26 @@ class MeasuredResiduals:
     workload: Workload
     plan: ResidualPlan
     queries: Products
+    largest: bool = False
 
     @classmethod
-    def of(cls, terms: Terms, workload: Workload) -> MeasuredResiduals | None:
-        """From public facts alone; None for other queries or noise, and for attributes of too many values."""
+    def of(cls, terms: Terms, workload: Workload, *, largest: bool = False) -> MeasuredResiduals | None:
+        """From public facts alone; None for other queries or noise, and for attributes of too many values.
+
+        largest: Whether the largest weighted variance of a cell is to be least, and not their sum.
+        """
         queries = workload.queries
         if terms.noise is Noise.LAPLACE or not isinstance(queries, Marginals) or not queries.cliques:
             return None
         try:
-            plan = least_squared_error(queries.domain, squared_weights(workload), terms.unit.replaced)
-            return cls(workload, plan, joint_queries(plan))
+            least = least_largest_variance if largest else least_squared_error
+            plan = least(queries.domain, squared_weights(workload), replaced=terms.unit.replaced)
+            return cls(workload, plan, joint_queries(plan), largest)
         except ValueError:
             return None
 
     def weighted_error(self, terms: Terms) -> float:
-        """Expected sum over the answers of (weight * error)^2."""
+        """Expected sum over the answers of (weight * error)^2; the largest weight^2 * variance where that is wanted."""
         return (self._unit(terms) * float(self.workload.weights.max())) ** 2 * self.plan.error
 
     def of_release(self, terms: Terms) -> Plan:
@@ -55,6 +61,9 @@ class MeasuredResiduals:
         step = Step(f"measure {len(self.plan.residuals):,} residuals of marginals", 1.0, 1, stddev)
         memory = 32 * self.workload.queries.size + 32 * self.queries.size
         notes: tuple[str, ...] = ("no linear queries with Gaussian noise have a smaller weighted squared error",)
+        if self.largest:
+            beyond = math.sqrt(1 + self.plan.gap) - 1
+            notes = (f"the largest weighted error is at most {beyond:.2%} above the least possible",)
         if terms.unit.replaced:
             notes = ()  # The bound is of rows that are added or removed.
         return Plan((step,), 0, memory, self._absolute(terms), notes, (terms.measured(Fraction(1)),))

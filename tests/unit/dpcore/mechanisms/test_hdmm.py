@@ -11,7 +11,7 @@ import pytest
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.evaluation import exact_answers
-from dpcore.kernel.budget import Budget
+from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.memory import MemoryJournal
 from dpcore.mechanisms import hdmm
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
@@ -34,18 +34,22 @@ BUDGETS = (Budget.pure(1), Budget.zcdp(1), Budget.gdp(1))
 every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.currency.name)
 
 
-def released(budget: Budget, workload: Workload = RANGES, **options: Any) -> Any:
-    return Hdmm().run(private_statistics(TABLE, budget, **options), workload, generator=GENERATOR)
+PARTS = Hdmm(strategy="parts")
 
 
+def released(budget: Budget, workload: Workload = RANGES, mechanism: Hdmm = PARTS, **options: Any) -> Any:
+    return mechanism.run(private_statistics(TABLE, budget, **options), workload, generator=GENERATOR)
+
+
+@pytest.mark.parametrize("mechanism", [PARTS, Hdmm()], ids=["parts", "best"])
 @pytest.mark.parametrize(
     ("budget", "replaced"), [(BUDGETS[0], False), (BUDGETS[1], True), (BUDGETS[2], False)], ids=str
 )
-def test_the_error_is_the_predicted_one(budget: Budget, replaced: bool) -> None:
+def test_the_error_is_the_predicted_one(budget: Budget, replaced: bool, mechanism: Hdmm) -> None:
     """Mean squared and mean absolute error over many runs; half or twice the prediction is rejected."""
     options = {"neighbours": REPLACE, "units": 50} if replaced else {}
     exact = exact_answers(TABLE, RANGES.queries)
-    runs = [released(budget, **options).answers for _ in range(120)]
+    runs = [released(budget, mechanism=mechanism, **options).answers for _ in range(120)]
     squared = np.array([((run.values - exact) ** 2).sum() for run in runs])
     predicted = float((runs[0].stddev ** 2).sum())
     deviation = squared.std() / math.sqrt(len(runs))
@@ -53,7 +57,7 @@ def test_the_error_is_the_predicted_one(budget: Budget, replaced: bool) -> None:
     for wrong in (0.5, 2.0):
         assert abs(squared.mean() - wrong * predicted) > 4.5 * deviation
     absolute = np.array([np.abs(run.values - exact).mean() for run in runs])
-    plan = Hdmm().plan(private_statistics(TABLE, budget, **options).terms, RANGES)
+    plan = mechanism.plan(private_statistics(TABLE, budget, **options).terms, RANGES)
     assert plan.predicted_error is not None
     deviation = absolute.std() / math.sqrt(len(runs))
     assert 0.88 * plan.predicted_error - 4.5 * deviation < absolute.mean() < plan.predicted_error + 4.5 * deviation
@@ -64,14 +68,14 @@ def test_the_error_is_the_predicted_one(budget: Budget, replaced: bool) -> None:
 @every_budget
 def test_without_noise_the_answers_are_exact(budget: Budget) -> None:
     plenty = Budget(budget.currency, budget.amount * 10**18)
-    for workload in (RANGES, MARGINALS):
-        answers = released(plenty, workload).answers
+    for workload, mechanism in ((RANGES, PARTS), (MARGINALS, PARTS), (RANGES, Hdmm()), (MARGINALS, Hdmm())):
+        answers = released(plenty, workload, mechanism).answers
         assert np.allclose(answers.values, exact_answers(TABLE, workload.queries), atol=1e-4)
 
 
 @every_budget
 def test_no_other_split_has_a_smaller_weighted_error(budget: Budget) -> None:
-    plan = Hdmm().plan(private_statistics(TABLE, budget).terms, RANGES)
+    plan = PARTS.plan(private_statistics(TABLE, budget).terms, RANGES)
     shares = np.array([step.share for step in plan.steps])
     power = 2 if budget.currency is Budget.pure(1).currency else 1
     answers = released(budget).answers
@@ -162,6 +166,71 @@ def test_the_model_is_fitted_to_what_least_squares_answers_from(budget: Budget) 
     assert np.abs(release.answers.values - answers.values).mean() < 3 * answers.stddev.mean()
     ranges, prefixes = np.split(release.answers.values, [21 * 16])[0], release.answers.values[21 * 16 : 21 * 16 + 16]
     assert np.allclose(ranges.reshape(21, 16)[5], prefixes)  # Row 5 of all ranges of six values is all of them.
+
+
+@every_budget
+def test_ranges_are_measured_together_where_that_is_better(budget: Budget) -> None:
+    """Half the squared error of the parts, in one call under Gaussian noise; also as it comes out."""
+    terms = private_statistics(TABLE, budget).terms
+    best, parts = (mechanism.plan(terms, RANGES) for mechanism in (Hdmm(), PARTS))
+    assert best.predicted_error is not None
+    assert parts.predicted_error is not None
+    assert best.predicted_error < 0.9 * parts.predicted_error
+    assert len(best.steps) == 1 or budget.currency is Currency.PURE
+    both = [released(budget, mechanism=mechanism).answers for mechanism in (Hdmm(), PARTS)]
+    weighted = [((cell_weights(RANGES) * answers.stddev) ** 2).sum() for answers in both]
+    assert weighted[0] < 0.8 * weighted[1]
+    found = both[0].values
+    ranges, prefixes = found[: 21 * 16].reshape(21, 16), found[21 * 16 : 21 * 16 + 16]
+    np.testing.assert_allclose(ranges[5], prefixes, atol=1e-6 * abs(prefixes).max())  # All of six values: they agree.
+
+
+@every_budget
+@pytest.mark.parametrize("workload", [RANGES, MARGINALS], ids=["ranges", "marginals"])
+def test_answers_without_negative_cells(budget: Budget, workload: Workload) -> None:
+    """They are those of the same measured values, nearer to the truth, without error bars."""
+    exact, off = exact_answers(TABLE, workload.queries), []
+    for _ in range(8):
+        journal = MemoryJournal()
+        plain = released(budget, workload, Hdmm(), journal=journal)
+        fixed = released(budget, workload, Hdmm(answers="nonnegative"), journal=journal)
+        for one, other in zip(plain.measurements, fixed.measurements, strict=True):
+            np.testing.assert_array_equal(one.values, other.values)
+        assert fixed.answers.values.min() >= -1e-9
+        assert np.isnan(fixed.answers.stddev).all()
+        assert not fixed.answers.measured
+        off.append([((release.answers.values - exact) ** 2).sum() for release in (plain, fixed)])
+    unbiased, nonnegative = np.mean(off, axis=0)
+    assert nonnegative < unbiased
+    plan = Hdmm(answers="nonnegative").plan(private_statistics(TABLE, budget).terms, workload)
+    assert plan.notes[-1] == "the expected error is that of the unbiased answers"
+
+
+@pytest.mark.parametrize("budget", BUDGETS[1:], ids=["zcdp", "gdp"])
+def test_the_largest_error_is_least_where_that_is_asked_for(budget: Budget) -> None:
+    both = [released(budget, MARGINALS, Hdmm(loss=loss)).answers for loss in ("total", "largest")]
+    weighted = [cell_weights(MARGINALS) * answers.stddev for answers in both]
+    assert weighted[1].max() < 0.99 * weighted[0].max()
+    assert (weighted[0] ** 2).sum() < 0.999 * (weighted[1] ** 2).sum()
+    plan = Hdmm(loss="largest").plan(private_statistics(TABLE, budget).terms, MARGINALS)
+    assert "the largest weighted error is at most 0.0" in plan.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "budget", "workload", "message"),
+    [
+        (Hdmm(loss="largest"), BUDGETS[0], MARGINALS, "loss largest is for marginals under Gaussian noise"),
+        (Hdmm(loss="largest"), BUDGETS[1], RANGES, "loss largest is for marginals under Gaussian noise"),
+        (Hdmm(loss="largest", strategy="parts"), BUDGETS[1], MARGINALS, "loss largest, strategy parts; want"),
+        (Hdmm("graphical", loss="largest"), BUDGETS[1], MARGINALS, "loss largest, .* reconstruction graphical; want"),
+        (Hdmm("graphical", answers="nonnegative"), BUDGETS[1], MARGINALS, "nonnegative with .* graphical; want"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(
+    mechanism: Hdmm, budget: Budget, workload: Workload, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        mechanism.plan(private_statistics(TABLE, budget).terms, workload)
 
 
 def test_a_model_that_is_too_large_is_refused_before_anything_is_measured() -> None:

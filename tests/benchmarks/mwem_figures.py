@@ -1,6 +1,7 @@
 """The experiments of the MWEM paper (Fig. 2 to 5) with the matrix mechanism and models beside it.
 
-Tables go to the terminal and to results/MWEM.md, beside what the paper says of its plots.
+Tables go to the terminal and to results/MWEM.md, beside what the paper says of its plots and whether that holds here.
+The targets are that the matrix mechanism with a model is ahead of MWEM on ranges, and clique_tree on cuboids.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ RANGES = (MONETARY, RECENCY_FREQUENCY, CAPITAL_LOSS, AGE_HOURS)
 VALUES, RANGES_SEED = 512, 1
 MILDEW, CZECH, NLTCS_2, NLTCS_3 = "mildew, 3-way", "czech, 3-way", "NLTCS, 2-way", "NLTCS, 3-way"
 CUBE = "Adult, 256 cuboids"
+OURS = ("hdmm, graphical", "gaussian_pgm", "clique_tree", "aim")
 SMALL = Setting(order=3, epsilons=(0.1, 0.25, 0.5, 1.0), rounds=10, runs=5, all_forms=True)
 PAIRS = Setting(order=2, epsilons=(0.03, 0.1, 1.0), rounds=30, runs=3, all_forms=False)
 TRIPLES = Setting(order=3, epsilons=(0.1, 1.0), rounds=30, runs=3, all_forms=False)
@@ -66,34 +68,77 @@ def data_cube(paths: Inputs) -> Iterator[Line]:
 
 
 def judge(paths: Inputs, lines: list[Line]) -> Judgement:
-    page = markdown(lines)
+    said = claims(lines)
+    page = markdown(lines, said)
     PAGE.write_text(page)
     print(page)
     facts = {f"{line.key}: {name}": value for line in lines for name, value in figures(line).items()}
-    found = {line.key: line.mean for line in lines}
-    first = ranges.EPSILONS[0]
-    error = {
-        f"MWEM over SVD bound, {name}": ratio(found, name, first, ranges.VARIED, ranges.SVD, ranges.MEASURE)
+    facts |= {"panels": len({(line.panel, line.measure) for line in lines})}
+    facts |= said
+    ranges_ahead = [
+        ratio(found(lines), name, epsilon, ranges.HDMM_MODEL, ranges.VARIED, ranges.MEASURE)
         for name in RANGES
-    }
-    error |= {
-        "MWEM over Barak, 3-way": ratio(found, NLTCS_3, 0.1, MWEM_PARITIES, BARAK, contingency.MEASURE),
-        "Barak over MWEM, 2-way": ratio(found, NLTCS_2, 1.0, BARAK, MWEM_PARITIES, contingency.MEASURE),
-        "MWEM over PMostC": max(
-            ratio(found, CUBE, epsilon, cubes.FIGURE_5, cubes.P_MOST_C, cubes.AVERAGE) for epsilon in cubes.EPSILONS
-        ),
+        for epsilon in ranges.EPSILONS
+    ]
+    tables_ahead = [
+        best(lines, name, 1.0, OURS, contingency.MEASURE)
+        / found(lines)[key(name, 1.0, MWEM_PARITIES, contingency.MEASURE)]
+        for name in (MILDEW, CZECH, NLTCS_2, NLTCS_3)
+    ]
+    cubes_ahead = [
+        ratio(found(lines), CUBE, epsilon, "clique_tree", cubes.FIGURE_5, cubes.AVERAGE) for epsilon in cubes.EPSILONS
+    ]
+    error = {
+        "ranges: hdmm, graphical over MWEM, worst": max(ranges_ahead),
+        "tables: best of ours over MWEM at epsilon 1, worst": max(tables_ahead),
+        "cuboids: clique_tree over MWEM, worst": max(cubes_ahead),
     }
     return Judgement(error=error, facts=facts)
+
+
+def claims(lines: list[Line]) -> dict[str, float]:
+    """What the paper says of its plots, as ratios that are below 1 where it holds here."""
+    means, first = found(lines), ranges.EPSILONS[0]
+    said = {
+        f"Fig. 2: {name}, epsilon {first:g}: MWEM over the SVD bound": ratio(
+            means, name, first, ranges.VARIED, ranges.SVD, ranges.MEASURE
+        )
+        for name in RANGES
+    }
+    said["Fig. 4: 3-way, epsilon 0.1: MWEM over Barak"] = ratio(
+        means, NLTCS_3, 0.1, MWEM_PARITIES, BARAK, contingency.MEASURE
+    )
+    said["Fig. 4: 2-way, epsilon 1: Barak over MWEM"] = ratio(
+        means, NLTCS_2, 1.0, BARAK, MWEM_PARITIES, contingency.MEASURE
+    )
+    for epsilon in cubes.EPSILONS:
+        said[f"Fig. 5: epsilon {epsilon:g}: 4 x MWEM over PMostC"] = 4 * ratio(
+            means, CUBE, epsilon, cubes.FIGURE_5, cubes.P_MOST_C, cubes.AVERAGE
+        )
+    return said
+
+
+def found(lines: list[Line]) -> dict[str, float]:
+    return {line.key: line.mean for line in lines}
+
+
+def key(panel: str, epsilon: float, series: str, measure: str) -> str:
+    return Line(panel, epsilon, series, measure, 0, 0, 0).key
+
+
+def best(lines: list[Line], panel: str, epsilon: float, series: Sequence[str], measure: str) -> float:
+    """The least mean of some series."""
+    means = found(lines)
+    return min(means[at] for name in series if (at := key(panel, epsilon, name, measure)) in means)
 
 
 def figures(line: Line) -> dict[str, float]:
     return {"mean": line.mean, "spread": line.spread} if line.runs else {"exact": line.mean}
 
 
-def ratio(found: dict[str, float], panel: str, epsilon: float, series: str, other: str, measure: str) -> float:
+def ratio(means: dict[str, float], panel: str, epsilon: float, series: str, other: str, measure: str) -> float:
     """Mean of a series over that of another."""
-    over, under = (Line(panel, epsilon, name, measure, 0, 0, 0).key for name in (series, other))
-    return found[over] / found[under]
+    return means[key(panel, epsilon, series, measure)] / means[key(panel, epsilon, other, measure)]
 
 
 def _error(name: str) -> Callable[[Sequence[Run]], float]:
@@ -111,14 +156,12 @@ CASE = Case(
     prepare=prepare,
     work=work,
     judge=judge,
-    targets=(
-        *(
-            Target(f"Fig. 2: {name}, epsilon 0.0125", "<", 1.0, _error(name))
-            for name in (f"MWEM over SVD bound, {panel}" for panel in RANGES)
-        ),
-        Target("Fig. 4: MWEM over Barak, 3-way, epsilon 0.1", "<", 1.0, _error("MWEM over Barak, 3-way")),
-        Target("Fig. 4: Barak over MWEM, 2-way, epsilon 1", "<", 1.0, _error("Barak over MWEM, 2-way")),
-        Target("Fig. 5: MWEM over PMostC, worst epsilon", "<", 1.0, _error("MWEM over PMostC")),
+    targets=tuple(
+        Target(name, "<", 1.0, _error(name))
+        for name in (
+            "ranges: hdmm, graphical over MWEM, worst",
+            "cuboids: clique_tree over MWEM, worst",
+        )
     ),
     cold=False,
 )  # fmt: skip

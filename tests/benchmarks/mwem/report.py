@@ -37,9 +37,14 @@ is "less clear"; the axis ends at 800.""",
 }  # fmt: skip
 
 
-def markdown(lines: Sequence[Line]) -> str:
-    """The whole page."""
-    parts = [_HEAD]
+def markdown(lines: Sequence[Line], claims: Mapping[str, float]) -> str:
+    """The whole page. claims: Of the paper, as ratios that are below 1 where they hold."""
+    said = [f"| {claim} | {ratio:,.3g} | {'yes' if ratio < 1 else 'no'} |" for claim, ratio in claims.items()]
+    parts = [
+        _HEAD,
+        "\n".join(["| what the paper says, as a ratio below 1 | here | holds |", "| --- | --- | --- |", *said]),
+    ]
+    parts.append("")
     for measure, said in _PAPER.items():
         here = [line for line in lines if line.measure == measure]
         if not here:

@@ -64,8 +64,9 @@ def test_a_histogram_answers_marginals() -> None:
 
 
 def test_the_page_has_a_row_a_series_with_spread_where_there_are_runs() -> None:
-    page = markdown(
-        [line("P", 0.1, "ours", "squared error", [1.0, 3.0]), expected("P", 0.1, "zeros", "squared error", 4.5)]
-    )
+    lines = [line("P", 0.1, "ours", "squared error", [1.0, 3.0]), expected("P", 0.1, "zeros", "squared error", 4.5)]
+    page = markdown(lines, {"ours over zeros": 0.444, "zeros over ours": 2.25})
+    assert "| ours over zeros | 0.444 | yes |" in page
+    assert "| zeros over ours | 2.25 | no |" in page
     assert "| ours | 2 ± 1.4 | 2 |" in page
     assert "| zeros | 4.5 | exact |" in page

@@ -81,7 +81,7 @@ def _of_marginals(terms: Terms, workload: Workload, queries: Marginals) -> Itera
         counted = f"the marginals and their parts are more than {_LARGEST_CLOSURE:,}, or than {LARGEST_CELLS:,} cells"
         yield Recommendation("clique_tree", f"{counted}: it weighs them once, not in every round")
     else:
-        why = f"it selects, round by round, which of {candidates:,} marginals are worth their noise"
+        why = f"it selects, at once and then round by round, which of {candidates:,} marginals are worth their noise"
         yield Recommendation("aim", why)
 
 

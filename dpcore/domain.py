@@ -39,6 +39,18 @@ class Domain:
         return cls(tuple(sizes), tuple(sizes.values()))
 
     @cached_property
+    def _hash(self) -> int:
+        return hash((self.names, self.sizes))
+
+    def __hash__(self) -> int:
+        """Computed once: domains are parts of many keys, and may have thousands of attributes."""
+        return self._hash
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what is computed: another process hashes names in another way."""
+        return {"names": self.names, "sizes": self.sizes}
+
+    @cached_property
     def _positions(self) -> dict[str, int]:
         return {name: position for position, name in enumerate(self.names)}
 

@@ -60,5 +60,9 @@ class UnprovedError(MarqueeError):
     """A guarantee that was asked for was not proved with these settings; trying again would end in the same place."""
 
 
+class CutOffError(MarqueeError):
+    """A noisy answer reached the end of 64 bits and tells nothing; trying again would end in the same place."""
+
+
 class IntegrityError(MarqueeError):
     """What is stored does not match what is asked: never answered with a new draw."""

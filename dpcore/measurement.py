@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.queries import ClippedSums, Marginals, Products, Queries, UnitQueries
+from dpcore.queries import ClippedSums, Marginals, Measurable, Products
 
 GRID_BITS = 10
 ERROR_STEPS = 256  # Of a count, in noisy errors.
@@ -38,7 +38,7 @@ class Measurement:
     was drawn in steps of 1 / ``denominator``.
     """
 
-    queries: Queries | UnitQueries
+    queries: Measurable
     values: NDArray[np.float64]
     noise: Noise
     scale: float

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dpcore.errors import (
     BudgetExceededError,
     ConfigError,
+    CutOffError,
     EngineError,
     InputError,
     IntegrityError,
@@ -33,6 +34,7 @@ INTERRUPTED = 130
 _CODES: tuple[tuple[type[MarqueeError], int], ...] = (
     (ConfigError, CONFIG),
     (UnprovedError, CONFIG),
+    (CutOffError, CONFIG),
     (InputError, INPUT),
     (BudgetExceededError, BUDGET),
     (NoBudgetError, BUDGET),

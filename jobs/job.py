@@ -16,6 +16,7 @@ from dpcore.mechanisms.aim import Aim
 from dpcore.mechanisms.api import Mechanism, Plan
 from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.clique_tree import CliqueTree
+from dpcore.mechanisms.fourier import Fourier
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
@@ -31,7 +32,7 @@ from jobs.workloads import workload_of
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema, load_schema
 
-_MOSTLY_GAUSSIANS = (Aim, CliqueTree, ClippedGaussian, Gaussian, GaussianPgm, Hdmm, Independent, Mst, MwemPgm)
+_MOSTLY_GAUSSIANS = (Aim, CliqueTree, ClippedGaussian, Fourier, Gaussian, GaussianPgm, Hdmm, Independent, Mst, MwemPgm)
 
 
 @dataclass(frozen=True, eq=False)

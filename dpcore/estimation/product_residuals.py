@@ -30,7 +30,7 @@ class ProductResiduals:
     Because 1'L_i = 0 and B_i u_i = 0 the parts tell nothing of each other, so that this is least squares from all the
     values together: the best linear unbiased estimate.
 
-    Source: Xiao, He, Wang, Ding, Zhang and Kifer (2025), ResidualPlanner+, for u_i = 1 / n_i.
+    Source: ResidualPlanner+ (the successor of Xiao, He, Zhang and Kifer, 2023), for u_i = 1 / n_i.
     """
 
     def __init__(self, measurement: Measurement) -> None:

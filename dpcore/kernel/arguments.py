@@ -14,15 +14,24 @@ from dpcore.queries import (
     ClippedSums,
     Conjunctions,
     Marginals,
+    Measurable,
     Parities,
     Products,
-    Queries,
     SatisfactionHistogram,
+    SymmetricQueries,
     UnitCount,
-    UnitQueries,
 )
 
-_QUERIES: Final = (Marginals, Conjunctions, Parities, Products, UnitCount, SatisfactionHistogram, ClippedSums)
+_QUERIES: Final = (
+    Marginals,
+    Conjunctions,
+    Parities,
+    Products,
+    SymmetricQueries,
+    UnitCount,
+    SatisfactionHistogram,
+    ClippedSums,
+)
 
 
 def plain_fraction(name: str, value: Fraction) -> Fraction:
@@ -39,7 +48,7 @@ def plain_integer(name: str, value: int) -> int:
     return value
 
 
-def check_queries(queries: Queries | UnitQueries) -> None:
+def check_queries(queries: Measurable) -> None:
     """Raises TypeError for a subclass of a query or of what it speaks of: its digest could name other queries."""
     if type(queries) not in _QUERIES:
         raise TypeError(f"queries of type {type(queries).__name__}; want one of the closed union, no subclass")
@@ -49,5 +58,5 @@ def check_queries(queries: Queries | UnitQueries) -> None:
         check_queries(queries.queries)
     if isinstance(queries, Conjunctions | Parities) and type(queries.view) is not BinaryView:
         raise TypeError("queries over a subclass of BinaryView; want a BinaryView")
-    if isinstance(queries, Marginals | Products) and type(queries.domain) is not Domain:
+    if isinstance(queries, Marginals | Products | SymmetricQueries) and type(queries.domain) is not Domain:
         raise TypeError("marginals over a subclass of Domain; want a Domain")

@@ -19,12 +19,13 @@ from dpcore.queries import (
     Conjunctions,
     CountingQueries,
     Marginals,
+    Measurable,
     Parities,
     Products,
     Queries,
     SatisfactionHistogram,
+    SymmetricQueries,
     UnitCount,
-    UnitQueries,
 )
 
 LARGEST_ROWS: Final = 1 << 44  # Of a table, and units: scores and sums of products then stay within 64 bits.
@@ -65,7 +66,7 @@ class ExactAnswers:
             case Conjunctions() | Parities():
                 self.of(queries)
 
-    def of(self, queries: Queries | UnitQueries) -> NDArray[np.int64]:
+    def of(self, queries: Measurable) -> NDArray[np.int64]:
         """The exact answer vector; of products and clipped sums the integers before the denominator."""
         match queries:
             case Marginals():
@@ -74,6 +75,9 @@ class ExactAnswers:
             case Products():
                 tables = dict(self.tables(queries))
                 return queries.of_tables([tables[place] for place in range(len(tables))], LARGEST_ROWS)
+            case SymmetricQueries():
+                ((_, table),) = self.tables(queries.marginal)
+                return queries.of_table(table, exact_sum(table))
             case Conjunctions() | Parities():
                 return self._vector(queries.digest(), QueryAnswers(queries), queries.size)
             case UnitCount():

@@ -14,6 +14,7 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore.errors import CutOffError
 from dpcore.exact_statistics import Statistics
 from dpcore.frozen import frozen
 from dpcore.kernel import bernoulli, weighted_sampler
@@ -29,8 +30,9 @@ from dpcore.kernel.terms import Terms
 from dpcore.kernel.tilt import Tilt
 from dpcore.kernel.weighted_sampler import Scores
 from dpcore.measurement import GRID_BITS, Measurement, Noise, NoisyErrors
-from dpcore.queries import ClippedSums, CountingQueries, Marginals, Products, Queries, UnitQueries
+from dpcore.queries import ClippedSums, CountingQueries, Marginals, Measurable, Products, Queries
 
+_LARGEST_STEPS: Final = 1 << 61
 SMALLEST_GAP: Final = Fraction(1, 1 << 20)  # Chances of ``retain`` stay below exp(-SMALLEST_GAP).
 
 
@@ -74,12 +76,14 @@ class PrivateStatistics:
         check_queries(queries)
         self._exact.expect(queries)
 
-    def measure(self, queries: Queries | UnitQueries, share: Fraction, progress: Progress = silent) -> Measurement:
+    def measure(self, queries: Measurable, share: Fraction, progress: Progress = silent) -> Measurement:
         """Answers plus exact noise: discrete Laplace (pure DP), discrete Gaussian (zCDP), rounded Gaussian (GDP).
 
         progress: Told (values done, queries.size) while noise is drawn, not for a stored answer.
 
         The answers and the scale of products and clipped sums are in units of their integer answers / denominator.
+
+        Raises CutOffError, after the charge, where a noisy answer is so large that it may have been cut off.
         """
         check_queries(queries)
         share = plain_fraction("share", share)
@@ -93,6 +97,7 @@ class PrivateStatistics:
             return add_noise(self._exact.of(queries), noise, scale, progress)
 
         steps = self._answer(f"measure {queries.description}", request, amount, draw)
+        _check_range(steps, noise)
         in_a_count = 1 << GRID_BITS if noise is Noise.ROUNDED_GAUSSIAN else 1
         return Measurement(queries, steps / (in_a_count * unit), noise, scale / unit)
 
@@ -266,6 +271,20 @@ def _gaps(slope: Fraction, tilt: Tilt, drawn: NDArray[np.int64]) -> Counter[Frac
     for (log_weight, hit), bits in times.items():
         gaps[-(most + Fraction(log_weight) - step * hit)] += bits
     return gaps
+
+
+def _check_range(steps: NDArray[np.int64], noise: Noise) -> None:
+    """Of noisy answers, which are public: what is cut off, at 2^62 answers or 2^63 steps, is at least 2^61 with noise.
+
+    No count comes near; products of large entries about very many rows may.
+    """
+    if steps.size and max(int(steps.max()), -int(steps.min())) >= _LARGEST_STEPS:
+        finer = noise is Noise.ROUNDED_GAUSSIAN
+        advice = "privacy.accounting: zcdp, whose answers have 10 bits more, or a" if finer else "a"
+        raise CutOffError(
+            f"a noisy answer reached 2^61 steps of its noise, where answers are cut off; want {advice} strategy with "
+            "smaller integers (of mechanism hdmm strategy: parts)"
+        )
 
 
 def _digest(*arrays: NDArray[np.generic]) -> str:

@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
+from dpcore.kernel import symmetric_sensitivity
 from dpcore.kernel.product_sensitivity import largest_l1, largest_squared_exchange, largest_squared_l2
 from dpcore.queries import (
     ClippedSums,
     Conjunctions,
     Marginals,
+    Measurable,
     Parities,
     Products,
-    Queries,
     SatisfactionHistogram,
+    SymmetricQueries,
     UnitCount,
-    UnitQueries,
 )
 
 
@@ -55,7 +56,7 @@ class PrivacyUnit:
         return self.neighbours is Neighbours.REPLACE_ONE_UNIT
 
 
-def l1_sensitivity(queries: Queries | UnitQueries, unit: PrivacyUnit) -> int:
+def l1_sensitivity(queries: Measurable, unit: PrivacyUnit) -> int:
     """Largest L1 distance between the exact answers of neighbours.
 
     A unit of a table holds at most b rows, a unit of baskets is a set of at most b items and moves a conjunction by at
@@ -64,15 +65,16 @@ def l1_sensitivity(queries: Queries | UnitQueries, unit: PrivacyUnit) -> int:
         * m conjunctions: each answer moves by at most r = b (table) or 1 (baskets), so |v|_1 <= m r;
         * m parities: a 0/1 property of a row or basket as a conjunction is, so |v|_1 <= m r;
         * distinct positive single literals: a row satisfies one for each one-hot group, a basket one for each item.
-        * products: v is a sum of at most b columns of the integer matrix, so |v|_1 <= b C_1, C_1 their largest norm;
+        * products and symmetric queries: v is a sum of at most b columns of the integer matrix, so |v|_1 <= b C_1, with
+          C_1 their largest norm;
         * a satisfaction histogram of G groups: a unit is in one cell of each group, so |v|_1 = G;
         * clipped sums: a unit that satisfies k queries of group g adds w = weights[g, k] to those k answers and nothing
           to the others of g, so |v|_1 <= sum over g of max over k of k w.
     Replacing a unit moves by v' - v with both of that kind: at most 2 |v|_1 (whatever the signs), except that both add
     0 to r to the answer of a conjunction or a parity, which so moves by at most r: m r still holds.
 
-    Raises ConfigError for marginals or products of baskets and for a histogram or clipped sums where a unit may hold
-    several rows, ValueError for the number of units where it is public.
+    Raises ConfigError for marginals, products or symmetric queries of baskets and for a histogram or clipped sums where
+    a unit may hold several rows, ValueError for the number of units where it is public.
     """
     match queries:
         case UnitCount():
@@ -86,20 +88,22 @@ def l1_sensitivity(queries: Queries | UnitQueries, unit: PrivacyUnit) -> int:
             return queries.size * answer_sensitivity(unit)
         case Products():
             return _twice_if_replaced(_rows_of_unit(unit) * largest_l1(queries), unit)
+        case SymmetricQueries():
+            return _twice_if_replaced(_rows_of_unit(unit) * symmetric_sensitivity.largest_l1(queries), unit)
         case SatisfactionHistogram() | ClippedSums():
             return _twice_if_replaced(_of_one_record(queries, unit, 1), unit)
 
 
-def squared_l2_sensitivity(queries: Queries | UnitQueries, unit: PrivacyUnit) -> int:
+def squared_l2_sensitivity(queries: Measurable, unit: PrivacyUnit) -> int:
     """Square of the largest L2 distance between the exact answers of neighbours.
 
     With v as in ``l1_sensitivity``: |v|_2^2 <= m b^2 for marginals (one cell a clique at worst), m r^2 for
     conjunctions and parities, also for v' - v. For non-negative v, v': |v' - v|_2^2 <= |v|_2^2 + |v'|_2^2, so
     replace-one at most doubles the square.
 
-    Products have entries of either sign. Adding: |v|_2 <= b max |a(x)|_2. Replacing: fill the rows of both units up to
-    b with rows that add nothing; v' - v is then a sum of b differences, each of two columns or of a column and nothing,
-    so |v' - v|_2 <= b max(|a(x) - a(y)|_2, |a(x)|_2).
+    Products and symmetric queries have entries of either sign. Adding: |v|_2 <= b max |a(x)|_2. Replacing: fill the
+    rows of both units up to b with rows that add nothing; v' - v is then a sum of b differences, each of two columns or
+    of a column and nothing, so |v' - v|_2 <= b max(|a(x) - a(y)|_2, |a(x)|_2).
 
     A histogram of G groups: |v|_2^2 = G. Clipped sums: v holds k times the number w in each group, so |v|_2^2 <= sum
     over g of max over k of k w^2. Both v are non-negative.
@@ -117,6 +121,9 @@ def squared_l2_sensitivity(queries: Queries | UnitQueries, unit: PrivacyUnit) ->
         case Products():
             one_row = largest_squared_exchange(queries) if unit.replaced else largest_squared_l2(queries)
             return _rows_of_unit(unit) ** 2 * one_row
+        case SymmetricQueries():
+            exchanged, alone = symmetric_sensitivity.largest_squared_exchange, symmetric_sensitivity.largest_squared_l2
+            return _rows_of_unit(unit) ** 2 * (exchanged if unit.replaced else alone)(queries)
         case SatisfactionHistogram() | ClippedSums():
             return _twice_if_replaced(_of_one_record(queries, unit, 2), unit)
 

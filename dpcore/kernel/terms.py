@@ -22,7 +22,7 @@ from dpcore.kernel.sensitivity import (
 )
 from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Noise
-from dpcore.queries import Marginals, Queries, UnitQueries
+from dpcore.queries import Marginals, Measurable
 
 _SLACK: Final = 1e-9
 
@@ -48,7 +48,7 @@ class Terms:
             raise ValueError(f"share {float(share):.3g} of the budget is below 2^-80; want a larger share or budget")
         return amount
 
-    def measure_scale(self, queries: Queries | UnitQueries, share: Fraction) -> float:
+    def measure_scale(self, queries: Measurable, share: Fraction) -> float:
         """Noise scale of measuring these queries for this share, in steps of their integer answers: counts for most."""
         l1, squared_l2 = l1_sensitivity(queries, self.unit), squared_l2_sensitivity(queries, self.unit)
         return noise_scale(self.budget.currency, self.amount(share), l1, squared_l2)

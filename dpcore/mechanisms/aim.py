@@ -152,11 +152,12 @@ class Aim:
                 teaches = moved > self.least_move * left[chosen]
             elif moved <= self.patience * left[chosen]:
                 annealing = annealing.grown()
-            progress(round(_TICKS * (1 - private.remaining_share)), _TICKS)
+            progress(round((_TICKS - 1) * (1 - private.remaining_share)), _TICKS)
         if batch and private.remaining_share > _CRUMB:
             measured += batch.again(private)  # MEASURE
         fit = fit.released()
         model = self._fitted(private.terms, candidates, measured, fit, polish=True).model
+        progress(_TICKS, _TICKS)
         return rounds.release(workload, model, measured)
 
     def _start(self, private: PrivateStatistics, workload: Workload, candidates: Candidates) -> _Start:

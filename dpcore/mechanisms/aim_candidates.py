@@ -85,8 +85,8 @@ def candidates_of(workload: Workload, terms: Terms) -> Candidates:
     if isinstance(workload.queries, Products):
         return ProductCandidates.of(workload, terms)
     raise ConfigError(
-        "mechanism aim answers marginals, prefixes and ranges of a table; want workload.marginals, or mechanism "
-        "dual_query for conjunctions and parities"
+        "mechanism aim answers marginals, prefixes and ranges of a table; want workload.marginals or "
+        "workload.products, or mechanism dual_query for conjunctions and parities"
     )
 
 

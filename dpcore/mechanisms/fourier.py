@@ -44,8 +44,8 @@ class Fourier:
 
     The measurement spends the whole budget in one call; what comes after it is post-processing.
 
-    Source: Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar (2007), sections 3 and 4, with multiplicative weights in
-    place of their linear program as in Hardt, Ligett and McSherry (2012), section 3.2.
+    Source: Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar (2007), with multiplicative weights in place of their
+    linear program as in Hardt, Ligett and McSherry (2012), section 3.2.
     """
 
     within: float = 1.0

@@ -36,8 +36,8 @@ def table_marginals(workload: Workload, mechanism: str) -> Marginals:
     if isinstance(workload.queries, Products):
         return workload.queries.marginals
     raise ConfigError(
-        f"mechanism {mechanism} answers marginals, prefixes and ranges of a table; want workload.marginals, or "
-        "mechanism dual_query for conjunctions and parities"
+        f"mechanism {mechanism} answers marginals, prefixes and ranges of a table; want workload.marginals "
+        "or workload.products, or mechanism dual_query for conjunctions and parities"
     )
 
 

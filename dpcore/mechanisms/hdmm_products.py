@@ -27,7 +27,7 @@ class MeasuredProductResiduals:
 
     workload: Of products. selected: The residuals to measure.
 
-    Source: Xiao, He, Wang, Ding, Zhang and Kifer (2025), ResidualPlanner+, with split points of this project.
+    Source: ResidualPlanner+ (the successor of Xiao, He, Zhang and Kifer, 2023), with split points of this project.
     """
 
     workload: Workload

@@ -8,13 +8,15 @@ from dpcore.errors import ConfigError
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.terms import Terms
 from dpcore.mechanisms.api import Plan, Progress, Release
+from dpcore.mechanisms.hdmm_kronecker import MeasuredKronecker
 from dpcore.mechanisms.hdmm_marginals import MeasuredMarginals
 from dpcore.mechanisms.hdmm_products import MeasuredProductResiduals
 from dpcore.mechanisms.hdmm_residuals import MeasuredResiduals
+from dpcore.mechanisms.hdmm_symmetric import MeasuredSymmetric
 from dpcore.mechanisms.hdmm_terms import MeasuredTerms
 from dpcore.workload import Workload
 
-Strategy = Literal["best", "parts", "residuals", "marginals"]
+Strategy = Literal["best", "parts", "residuals", "marginals", "table"]
 Loss = Literal["total", "largest"]
 
 _RANGES: Final = "or prefixes and ranges that ask an attribute the same in all terms"
@@ -23,7 +25,10 @@ _NEEDS: Final = {
     "(privacy.accounting zcdp or gdp)",
     "marginals": f"marginals over at most 16 attributes together, {_RANGES}, under Laplace noise "
     "(privacy.accounting pure)",
+    "table": "two terms of products or more, whose attributes have at most 2,097,152 cells together and enough values "
+    "that are asked alike",
 }
+_CLOSE: Final = 0.02  # Of the squared error: a search that gains less at most is not made.
 
 
 class Together(Protocol):
@@ -50,10 +55,13 @@ def measured_together(terms: Terms, workload: Workload, strategy: Strategy, loss
             raise ConfigError(f"mechanism.loss largest, strategy {strategy}; want strategy: best or residuals")
         strategy, found = "residuals", [MeasuredResiduals.of(terms, workload, largest=True)]
     elif strategy != "parts":
+        products = MeasuredProductResiduals.of(terms, workload) if strategy in ("best", "residuals") else None
         if strategy in ("best", "residuals"):
-            found += [MeasuredResiduals.of(terms, workload), MeasuredProductResiduals.of(terms, workload)]
+            found += [MeasuredResiduals.of(terms, workload), products]
         if strategy in ("best", "marginals"):
             found += [MeasuredMarginals.of(terms, workload), MeasuredTerms.of(terms, workload)]
+        if strategy == "table" or (strategy == "best" and (products is None or products.selected.gap > _CLOSE)):
+            found += [MeasuredSymmetric.of(terms, workload), MeasuredKronecker.of(terms, workload)]
     usable = [one for one in found if one is not None]
     if not usable and loss == "largest":
         raise ConfigError("mechanism.loss largest is for marginals under Gaussian noise; want loss: total")

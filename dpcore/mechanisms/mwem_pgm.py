@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique
 from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.estimation.pgm.expected_error import expected_errors
 from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
 from dpcore.estimation.pgm.triangulation import Triangulation
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.terms import Terms
-from dpcore.measurement import Measurement, mean_absolute_noise
+from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import (
     CELLS_IN_MB,
@@ -52,8 +53,8 @@ class MwemPgm:
     start_share: Share of the budget for those.
     total_share: Share for the number of rows where it is private.
     select_share: Part of each round that selects; the rest measures. 1/2 as printed: epsilon^2 / 8 = 1 / (2 sigma^2).
-    size_penalty: Taken off a marginal's score: its number of "cells", as printed, or the "noise" that its measurement
-        is expected to have: cells times mean absolute noise.
+    size_penalty: Taken off a marginal's score: its number of "cells", as printed, the "noise" that its measurement is
+        expected to have, cells times mean absolute noise, or what the fit is "expected" to leave of that.
     max_model_mb: Largest junction tree, in MiB. As printed nothing bounds the model; here marginals with which it would
         pass this size are no candidates.
     strength: How far fits lean towards independent attributes, 1 / spread of ``Fitting``: near 0 the fit is the printed
@@ -65,10 +66,10 @@ class MwemPgm:
 
     rounds: int | None = None
     start: Literal["uniform", "one_way"] = "one_way"
-    start_share: float = 0.1
+    start_share: float = 0.2
     total_share: float = 0.02
     select_share: float = 0.5
-    size_penalty: Literal["cells", "noise"] = "cells"
+    size_penalty: Literal["cells", "noise", "expected"] = "expected"
     max_model_mb: float = 80.0
     strength: float = 0.2
 
@@ -107,7 +108,7 @@ class MwemPgm:
             places = _candidates(queries, structure, self._largest)
             candidates = queries.only([queries.cliques[place] for place in places])
             estimate = _estimate(candidates, fit, total)
-            penalties = self._penalties(private.terms, candidates, shares)
+            penalties = self._penalties(private.terms, candidates, shares, estimate)
             score = L1Error(estimate, relative(weights[places]), penalties)
             clique = candidates.cliques[private.select(candidates, score, shares.select)]  # SELECT
             measured.append(private.measure(queries.only([clique]), shares.measure))  # MEASURE
@@ -126,12 +127,19 @@ class MwemPgm:
         """What is measured to start from."""
         return [] if self.start == "uniform" else [(name,) for name in modelled(queries)]
 
-    def _penalties(self, terms: Terms, candidates: Marginals, shares: _Shares) -> NDArray[np.float64]:
+    def _penalties(
+        self, terms: Terms, candidates: Marginals, shares: _Shares, estimate: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Float64 [candidates], in counts."""
         cells = np.array(candidates.sizes, dtype=np.float64)
         if self.size_penalty == "cells":
             return cells
         scale = terms.measure_scale(candidates.only(candidates.cliques[:1]), shares.measure)
-        return np.minimum(cells * mean_absolute_noise(terms.noise, scale), LARGEST_PENALTY)
+        if self.size_penalty == "noise":
+            return np.minimum(cells * mean_absolute_noise(terms.noise, scale), LARGEST_PENALTY)
+        left = expected_errors(estimate, noise_stddev(terms.noise, scale))
+        starts = np.cumsum([0, *candidates.sizes[:-1]])
+        return np.minimum(np.add.reduceat(left, starts), LARGEST_PENALTY)
 
     def _fitted(
         self,

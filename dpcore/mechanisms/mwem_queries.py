@@ -196,7 +196,8 @@ def _single(workload: Workload) -> Products:
     if not isinstance(queries, Products):
         raise ConfigError(
             "mechanism mwem_queries selects from prefixes and ranges of a table, one by one; want workload.marginals "
-            "with prefix or ranges, mechanism.queries parities, or mechanism mwem for whole marginals"
+            "with prefix or ranges, workload.products, mechanism.queries parities, or mechanism mwem for whole "
+            "marginals"
         )
     _check_number(queries.size)
     if not all(matrix.any(axis=1).all() for term in queries.terms for matrix in term.matrices):

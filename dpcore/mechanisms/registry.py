@@ -13,12 +13,14 @@ from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.mechanisms.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.fem import Fem
+from dpcore.mechanisms.fourier import Fourier
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mst import Mst
 from dpcore.mechanisms.mwem import Mwem
 from dpcore.mechanisms.mwem_pgm import MwemPgm
+from dpcore.mechanisms.mwem_queries import MwemQueries
 from dpcore.mechanisms.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.sep_fem import SepFem
 
@@ -27,6 +29,8 @@ MECHANISMS: Final[dict[str, type[Mechanism]]] = {
     "gaussian": Gaussian,
     "independent": Independent,
     "mwem": Mwem,
+    "mwem_queries": MwemQueries,
+    "fourier": Fourier,
     "aim": Aim,
     "dual_query": DualQuery,
     "dqrs": Dqrs,

@@ -7,6 +7,7 @@ from dpcore.queries.conjunctions import Conjunctions
 from dpcore.queries.marginals import Marginals
 from dpcore.queries.parities import Parities
 from dpcore.queries.products import Product, Products, rounded_rows
+from dpcore.queries.symmetric import BlockQueries, SymmetricQueries
 from dpcore.queries.units import UnitCount
 
 # What engines count over the data; the kernel makes the answers of products from marginals.
@@ -14,17 +15,22 @@ CountingQueries = Marginals | Conjunctions | Parities
 Queries = CountingQueries | Products
 # Sums over units of what depends on all queries that a unit satisfies.
 UnitQueries = UnitCount | SatisfactionHistogram | ClippedSums
+# All that can be measured; nobody asks for symmetric queries, other answers are made from theirs.
+Measurable = Queries | UnitQueries | SymmetricQueries
 
 __all__ = [
+    "BlockQueries",
     "ClippedSums",
     "Conjunctions",
     "CountingQueries",
     "Marginals",
+    "Measurable",
     "Parities",
     "Product",
     "Products",
     "Queries",
     "SatisfactionHistogram",
+    "SymmetricQueries",
     "UnitCount",
     "UnitQueries",
     "rounded_rows",

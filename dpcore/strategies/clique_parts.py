@@ -39,7 +39,7 @@ class CliqueParts:
     noise s_a brings the error s_a V_a prod_{i in a} t_i, where V_a = sum over b >= a of c_b prod_{i in b - a} s0_i, and
     costs 1 / s_a.
 
-    Source: Xiao, He, Wang, Ding, Zhang and Kifer (2025), ResidualPlanner+, for u = 1 / n.
+    Source: ResidualPlanner+ (the successor of Xiao, He, Zhang and Kifer, 2023), for u = 1 / n.
     """
 
     def __init__(

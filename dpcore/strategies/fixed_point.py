@@ -50,15 +50,15 @@ def ascended(at: Callable[[Real], Reached], sizes: Real, gap: float, steps: int)
     """
     best = at(np.ones(len(sizes)))
     best = at(best.v * best.ratios)
-    now, highest = best, best.bound
+    v, bound, highest = best.v, best.bound, best.bound  # Of the last point, whose other arrays may be large.
     trail = [_logs(best)]
     omega, done = _FASTEST, 2
     while best.error > highest * (1 + gap) and done < steps:
-        ahead, done = at(np.exp(_ahead(trail, omega, now.v * sizes))), done + 1
-        if ahead.bound < now.bound * (1 - _FLAT) and (len(trail) > 1 or omega > 1):
+        ahead, done = at(np.exp(_ahead(trail, omega, v * sizes))), done + 1
+        if ahead.bound < bound * (1 - _FLAT) and (len(trail) > 1 or omega > 1):
             trail, omega = trail[-1:], 1.0
             continue
-        now, highest, omega = ahead, max(highest, ahead.bound), _FASTEST
+        v, bound, highest, omega = ahead.v, ahead.bound, max(highest, ahead.bound), _FASTEST
         trail = [*trail[-_MEMORY:], _logs(ahead)]
         if ahead.error < best.error:
             best = ahead

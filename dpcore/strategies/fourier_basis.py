@@ -22,7 +22,7 @@ def parities_below(domain: Domain, cliques: Iterable[Clique], *, total: bool) ->
     A row moves each answer by exactly 1, so that m parities have L1 sensitivity m and squared L2 sensitivity m. Those
     below a clique of k attributes, 2^k with the total, are its marginal in another basis.
 
-    Source: Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar (2007), section 3.
+    Source: Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar (2007).
 
     Raises ValueError for a clique with an attribute of other than two values, or where no parity is left; ConfigError
     for more than ``workload.LARGEST_CLOSURE`` sets.

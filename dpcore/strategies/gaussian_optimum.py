@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore.strategies.fixed_point import LEAST, ascended
+
 Real = NDArray[np.float64]
 
-_FASTEST = 1.9  # Times log g, a step of log v; 1 never lowers the dual, and 2 would go round the optimum for ever.
-_MEMORY = 5  # Steps that the extrapolation looks back on.
-_LONGEST = 4.0  # Of a step of log v: what is 0 at the optimum gets there fast, and nothing leaves the range of doubles.
-_FLAT = 1e-9  # The dual may fall by this part of itself before a step is taken back.
-_LEAST = 1e-12  # Of the largest v: below it the rounding of eigenvectors would be all that X shows of a value.
 _ROOT = 2**0.5
 
 
@@ -109,7 +107,7 @@ class _Point:
     @classmethod
     def at(cls, halves: _Halves, workload: list[Real], v: Real) -> _Point:
         """workload: The blocks of V."""
-        v = np.maximum(v, _LEAST * v.max())
+        v = np.maximum(v, LEAST * v.max())
         v = v / v.sum()
         spectra = [_spectrum(block, np.sqrt(v[: len(block)])) for block in workload]
         largest = max(float(values[-1]) for values, _ in spectra)
@@ -162,45 +160,12 @@ def gaussian_optimum(workload: Real, gap: float = 1e-7, steps: int = 2000) -> Ce
     read = workload if support.all() else workload[np.ix_(support, support)]
     halves = _Halves(len(read), len(read) > 1 and np.array_equal(read, read[::-1, ::-1]))
     blocks = halves.split(read)
-    best = _Point.at(halves, blocks, np.ones(len(read)))
-    best = _Point.at(halves, blocks, best.ratios)
-    v, bound, highest = best.v, best.bound, best.bound
-    trail = [_logs(best)]
-    omega, done = _FASTEST, 2
-    while best.error > highest * (1 + gap) and done < steps:
-        ahead, done = _Point.at(halves, blocks, np.exp(_ahead(trail, omega, v))), done + 1
-        if ahead.bound < bound * (1 - _FLAT) and (len(trail) > 1 or omega > 1):
-            trail, omega = trail[-1:], 1.0
-            continue
-        v, bound, highest, omega = ahead.v, ahead.bound, max(highest, ahead.bound), _FASTEST
-        trail = [*trail[-_MEMORY:], _logs(ahead)]
-        if ahead.error < best.error:
-            best = ahead
+    best, bound, done = ascended(partial(_Point.at, halves, blocks), np.ones(len(read)), gap, steps)
     gram = best.gram(halves)
     if not support.all():
         gram, within = np.zeros(workload.shape), gram
         gram[np.ix_(support, support)] = within
-    return CertifiedGram(gram, best.error, highest, done)
-
-
-def _logs(point: _Point) -> tuple[Real, Real]:
-    """log v, and log g, which is 0 at the optimum except where v is."""
-    return np.log(point.v), np.log(np.maximum(point.ratios, _LEAST))
-
-
-def _ahead(trail: list[tuple[Real, Real]], omega: float, v: Real) -> Real:
-    """The next log v: the fixed point by Anderson's extrapolation from those before, in the metric of v.
-
-    Source: Walker and Ni (2011), equation (2.2), with every step of log v cut to _LONGEST.
-    """
-    logs, left = trail[-1]
-    step = omega * left
-    if len(trail) > 1:
-        steps, changes = (np.diff(np.array(each), axis=0).T for each in zip(*trail, strict=True))
-        weights = np.sqrt(v)
-        mixed = np.linalg.lstsq(weights[:, None] * changes, weights * left, rcond=1e-10)[0]
-        step = step - (steps + omega * changes) @ mixed
-    return np.asarray(logs + np.clip(step, -_LONGEST, _LONGEST))
+    return CertifiedGram(gram, best.error, bound, done)
 
 
 def _spectrum(block: Real, d: Real) -> tuple[Real, Real]:

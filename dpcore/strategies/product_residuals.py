@@ -79,7 +79,7 @@ def product_residuals(queries: Products, weights: Vector) -> ProductResidualPlan
 
     For u_i = 1 / n_i this is ResidualPlanner+; the choice of u_i, the rounding and the bound are this project's.
 
-    Source: Xiao, He, Wang, Ding, Zhang and Kifer (2025), ResidualPlanner+.
+    Source: ResidualPlanner+ (the successor of Xiao, He, Zhang and Kifer, 2023).
 
     Raises ValueError for weights that are not positive, an attribute with two different matrices or too many values,
     too many parts, and where no integers small enough measure the parts.

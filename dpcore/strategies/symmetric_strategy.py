@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
-from dpcore.queries import Products, rounded_rows
-from dpcore.strategies.residual_bases import residual_scale
+from dpcore.queries import BlockQueries, Products, SymmetricQueries, rounded_rows
+from dpcore.queries.residual_matrices import residual_scale
+from dpcore.queries.symmetric import LARGEST_ENTRY
+from dpcore.strategies.symmetric_matrix import SymmetricMatrix
 from dpcore.strategies.symmetric_optimum import SymmetricOptimum
-from dpcore.strategies.symmetric_queries import LARGEST_ENTRY, BlockQueries, SymmetricQueries
 from dpcore.strategies.symmetry import Block, SymmetricGram
 
 Real = NDArray[np.float64]
@@ -26,7 +27,7 @@ _DEPENDENT: Final = 1e-9  # Of a row, what is left of it beyond those that span 
 @final
 @dataclass(frozen=True, eq=False)
 class SymmetricStrategy:
-    """Integer queries A, from whose answers those of a workload W are made.
+    """Integer queries A over a domain, from whose answers those of a workload W are made.
 
     inverses: float64 [g, r] a block: from answers of its matrix the values of the cells that least squares makes.
     variance: tr(V (A'A)^+), the weighted squared error of all answers of W together, where each answer of A has noise
@@ -42,7 +43,7 @@ class SymmetricStrategy:
     @property
     def error(self) -> float:
         """|A|^2 times ``variance``, |A| the largest L2 norm of a column: the squared error at unit noise."""
-        return self.queries.squared_sensitivity() * self.variance
+        return self.matrix.sensitivity(2) ** 2 * self.variance
 
     @property
     def gap(self) -> float:
@@ -57,9 +58,15 @@ class SymmetricStrategy:
         W A^+ y are the best linear unbiased answers of the workload. Blocks do not overlap, so that each is solved by
         itself.
         """
-        blocks = enumerate(self.inverses)
-        parts = [self.queries.block_pseudo_inverse(at, answers[self.queries.answers_of(at)], one) for at, one in blocks]
-        return np.asarray(sum(parts))
+        matrix, parts = self.matrix, []
+        for block, inverse, part in zip(self.queries.blocks, self.inverses, self.matrix.parts(answers), strict=True):
+            parts.append(inverse @ part / matrix.scale(block) ** 2)
+        return matrix.back(parts)
+
+    @property
+    def matrix(self) -> SymmetricMatrix:
+        """A as a real matrix."""
+        return SymmetricMatrix(self.queries)
 
 
 def symmetric_strategy(queries: Products, optimum: SymmetricOptimum, bits: int = 24) -> SymmetricStrategy:
@@ -71,7 +78,7 @@ def symmetric_strategy(queries: Products, optimum: SymmetricOptimum, bits: int =
     In each block the queries are weights @ basis, with a basis of integer rows that span those of the workload, so that
     rounding leaves all of its answers in reach. Sensitivity and variance are those of the rounded queries.
 
-    Raises ValueError where rounding leaves a row of the basis without a weight, or makes integers above 2^40.
+    Raises ValueError where rounding leaves a row of the basis without a weight, or makes integers above 2^30.
     """
     workload = optimum.workload
     bases, weights = [], []
@@ -86,13 +93,13 @@ def symmetric_strategy(queries: Products, optimum: SymmetricOptimum, bits: int =
         if not rounded.diagonal().all():
             raise ValueError(f"weights of which {bits} bits leave nothing; want more bits")
         if (np.abs(rounded).astype(np.float64) @ np.abs(basis.rows)).max() > LARGEST_ENTRY:
-            raise ValueError(f"a strategy whose entries pass 2^40 at {bits} bits; want fewer bits")
+            raise ValueError(f"a strategy whose entries pass 2^30 at {bits} bits; want fewer bits")
         made.append(BlockQueries(block.choice, rounded @ basis.rows))
         solved = solve_triangular(rounded.astype(np.float64).T, basis.inverse.T, lower=True).T
         inverses.append(solved / basis.roots[:, None])
         told = float(np.einsum("ij,ij->", block.gram @ solved, solved))
         variance += block.multiplicity * told / _scale(workload, block) ** 2
-    measured = SymmetricQueries(workload.domain, workload.classes, tuple(made))
+    measured = SymmetricQueries(workload.domain, workload.domain.names, workload.classes, tuple(made))
     return SymmetricStrategy(measured, tuple(inverses), variance, optimum.bound)
 
 

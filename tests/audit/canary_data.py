@@ -43,9 +43,12 @@ DATASETS: dict[str, dict[str, Any]] = {
 WORKLOADS: dict[str, Any] = {
     "marginals": {"marginals": {"order": 2}},
     "conjunctions": {"conjunctions": {"count": 60, "order": 2, "seed": 3}},
+    "ranges": {"marginals": {"order": 2, "ranges": ["work"]}},
+    "bits": {"marginals": {"order": 1, "attributes": ["sex"]}},
 }
 SETTINGS: Mapping[str, dict[str, Any]] = {
     "mwem": {"rounds": 3},
+    "mwem_queries": {"rounds": 3},
     "dual_query": {"rounds": 4, "samples": 5},
     "dqrs": {"rounds": 4, "samples": 5},
 }

@@ -21,12 +21,14 @@ from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.mechanisms.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.fem import Fem
+from dpcore.mechanisms.fourier import Fourier
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mst import Mst
 from dpcore.mechanisms.mwem import Mwem
 from dpcore.mechanisms.mwem_pgm import MwemPgm
+from dpcore.mechanisms.mwem_queries import MwemQueries
 from dpcore.mechanisms.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.sep_fem import SepFem
 from tests.audit import score_cases, worst_cases
@@ -44,11 +46,17 @@ OF_EPSILON, OF_MU = 0.8, 0.9
 
 
 class Kind(StrEnum):
-    """What is asked of what."""
+    """What is asked of what.
+
+    RANGES, BITS: What takes marginals takes linear queries on them, or marginals of binary attributes, as well; only a
+    row that takes no others names them.
+    """
 
     MARGINALS = "marginals"
     CONJUNCTIONS = "conjunctions of a table"
     BASKETS = "conjunctions of baskets"
+    RANGES = "prefixes and ranges"
+    BITS = "marginals of bits"
 
 
 @dataclass(frozen=True)
@@ -165,6 +173,7 @@ def _answers(claim: Claim) -> int:
 
 
 _MWEM = Mwem(rounds=1, start="uniform", polish=0, passes=1)
+_MWEM_QUERIES = MwemQueries(rounds=1, polish=0, passes=1)
 _MWEM_PGM = MwemPgm(rounds=1, start="uniform")
 _EACH = (Kind.MARGINALS, Kind.CONJUNCTIONS, Kind.BASKETS)
 TABLES = (
@@ -188,6 +197,21 @@ TABLES = (
             Mwem(rounds=2, start="uniform", size_penalty="none"),
         )},
         {Kind.MARGINALS: {"rounds": 3}},
+    ),
+    AuditRow(
+        "mwem_queries", EVERY, _runs(lambda claim: worst_cases.mwem_queries(_MWEM_QUERIES, claim), 2_500),
+        {
+            Kind.RANGES: (
+                MwemQueries(rounds=3, passes=2, polish=3),
+                MwemQueries(rounds=2, distribution="average", start="cells", newest_only=True, within=0.0, step=0.5),
+            ),
+            Kind.BITS: (MwemQueries("parities", rounds=3), MwemQueries("parities", rounds=2, start="cells")),
+        },
+        {Kind.RANGES: {"rounds": 3}, Kind.BITS: {"rounds": 3, "queries": "parities"}},
+    ),
+    AuditRow(
+        "fourier", EVERY, _runs(lambda claim: worst_cases.parities(Fourier(), claim), 2_500),
+        {Kind.BITS: (Fourier(), Fourier(within=0.0, iterations=20))}, {Kind.BITS: {}},
     ),
     AuditRow(
         "aim", EVERY, _runs(lambda claim: worst_cases.one_marginal(Aim(rounds_per_attribute=2), claim), 1_000),

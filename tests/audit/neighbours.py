@@ -20,8 +20,10 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.exact_statistics import Statistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.queries import Conjunctions, UnitCount
+from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.workload import Workload, explicit
 from pipelines.attributes import Attribute
+from pipelines.attributes import Kind as Type
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics
 from pipelines.layout import BasketLayout, Layout, TableLayout
@@ -49,6 +51,14 @@ _RAW: Columns = {
     "day": (_MOMENTS, pa.timestamp("us", "UTC")),
     "member": ([True, False, None], pa.bool_()),
 }
+_BITS = Schema(
+    (
+        Attribute("colour", Type.CATEGORICAL, values=("red", "green"), other="green", null=False),
+        Attribute("level", Type.CATEGORICAL, values=(3,), other=True, null=False),
+        Attribute("age", Type.FLOAT, edges=(0.0, 18.5, 65.0), null=False),
+        Attribute("member", Type.BOOLEAN, null=False),
+    )
+)
 _ITEMS = [*range(6), *range(3), -1, 6, 2**40, -(2**63), None]
 
 
@@ -100,6 +110,8 @@ def _in_memory(
         )
         return first, neighbour, _conjunctions(view, draw)
     sizes = draw.integers(1, 5, size=draw.integers(1, 5)).tolist()
+    if kind is Kind.BITS:
+        sizes = [2] * len(sizes)
     domain = Domain.of({f"x{place}": size for place, size in enumerate(sizes)})
     favourite = tuple(int(code) for code in draw.integers(0, sizes))
 
@@ -139,7 +151,7 @@ def _layout(kind: Kind, bound: int, draw: np.random.Generator) -> tuple[Layout, 
     if kind is Kind.BASKETS:
         items = {"item": (_ITEMS, pa.int64())}
         return BasketLayout("unit", "item", 6, int(draw.integers(1, 7)), clustered), items
-    schema = Schema(_some_attributes(draw))
+    schema = Schema(_some_attributes(_BITS if kind is Kind.BITS else SCHEMA, draw))
     columns = {attribute.column: _RAW[attribute.column] for attribute in schema.attributes}
     return TableLayout("unit", schema, bound, clustered), columns
 
@@ -176,9 +188,9 @@ def _tables(rows: Sequence[Row], columns: Columns, files: int, draw: np.random.G
     return tables
 
 
-def _some_attributes(draw: np.random.Generator) -> tuple[Attribute, ...]:
-    chosen = draw.choice(len(SCHEMA.attributes), size=int(draw.integers(1, 4)), replace=False)
-    return tuple(SCHEMA.attributes[place] for place in np.sort(chosen).tolist())
+def _some_attributes(schema: Schema, draw: np.random.Generator) -> tuple[Attribute, ...]:
+    chosen = draw.choice(len(schema.attributes), size=int(draw.integers(1, 4)), replace=False)
+    return tuple(schema.attributes[place] for place in np.sort(chosen).tolist())
 
 
 def _basket(draw: np.random.Generator, items: int, most: int) -> Row:
@@ -204,6 +216,10 @@ def _workload(kind: Kind, domain: Domain, draw: np.random.Generator) -> Workload
         order = int(draw.integers(1, len(domain.names) + 1))
         clique = domain.canonical(draw.choice(np.array(domain.names), size=order, replace=False).tolist())
         cliques[clique] = float(draw.choice([0.1, 1.0, 7.0]))
+    if kind is Kind.RANGES:
+        kinds = [(prefix, all_ranges)[int(draw.integers(2))] for _ in domain.names]
+        rows = {name: rows_of(size) for name, size, rows_of in zip(domain.names, domain.sizes, kinds, strict=True)}
+        return Workload(range_marginals(domain, list(cliques), rows), np.array(list(cliques.values())))
     return explicit(domain, cliques)
 
 

@@ -32,6 +32,10 @@ from tests.support.releases import BASKETS, SCHEMA, TABLE, people
 
 EPSILON = 2.0
 _UNITS = 40
+_BITS = [{"name": "sex", "type": "categorical", "values": ["female", "male"], "other": "male", "null": False},
+         {"name": "work", "type": "categorical", "values": ["private"], "other": True, "null": False},
+         {"name": "age", "type": "integer", "edges": [0, 40, 100], "null": False},
+         {"name": "home", "type": "boolean", "null": False}]  # fmt: skip
 _CLIQUES = [{"attributes": ["sex", "work"]}, {"attributes": ["age"]}, {"attributes": ["home", "age"], "weight": 3.0}]
 
 
@@ -54,7 +58,8 @@ def differences(
     draw = np.random.default_rng([seed, list(Kind).index(kind)])
     first, neighbour = _neighbours(kind, relation, draw)
     config = _config(row, kind, relation, currency, folder / "world")
-    _prepare(folder / "new", config, currency)
+    schema = SCHEMA | {"attributes": _BITS} if kind is Kind.BITS else SCHEMA
+    _prepare(folder / "new", config, schema, currency)
     one = _release(config, folder, first, None)
     other = _release(config, folder, neighbour, one.draws)
     found = [name for name in sorted({*one.files, *other.files}) if one.files.get(name) != other.files.get(name)]
@@ -88,10 +93,10 @@ def _job(config: dict[str, Any], world: Path) -> Job:
     return job_of(parse_config(config), world)
 
 
-def _prepare(new: Path, config: dict[str, Any], currency: Currency) -> None:
+def _prepare(new: Path, config: dict[str, Any], schema: dict[str, Any], currency: Currency) -> None:
     """A folder with a schema and a ledger in which the dataset has a budget, its salt and its key, and no release."""
     new.mkdir(parents=True)
-    (new / "people.schema.yaml").write_text(yaml.safe_dump(SCHEMA, sort_keys=False))
+    (new / "people.schema.yaml").write_text(yaml.safe_dump(schema, sort_keys=False))
     accounting = {Currency.GDP: Accounting.GDP, Currency.ZCDP: Accounting.ZCDP}.get(currency, Accounting.AUTO)
     ledger = SqlLedger(f"sqlite:///{new / 'marquee.db'}")
     privacy = config["privacy"]
@@ -108,8 +113,8 @@ def _config(row: AuditRow, kind: Kind, relation: Neighbours, currency: Currency,
     config["privacy"] = privacy | {"ledger": f"sqlite:///{world / 'marquee.db'}", "neighbours": relation.value}
     if relation is REPLACE:
         config["privacy"]["units"] = _UNITS
-    if kind is Kind.MARGINALS:
-        config["workload"] = {"marginals": {"cliques": _CLIQUES}}
+    if kind in (Kind.MARGINALS, Kind.RANGES, Kind.BITS):
+        config["workload"] = {"marginals": {"cliques": _CLIQUES} | ({"prefix": ["age"]} if kind is Kind.RANGES else {})}
         if not row.one_row:
             config["dataset"]["max_rows_per_unit"] = 2
     elif kind is Kind.CONJUNCTIONS:

@@ -22,14 +22,16 @@ from dpcore.kernel.tilt import Tilt
 from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.api import Mechanism, Release
-from dpcore.queries import ClippedSums, Conjunctions, Marginals
-from dpcore.workload import Workload, conjunctive, explicit
+from dpcore.queries import ClippedSums, Conjunctions, Marginals, Product, Products
+from dpcore.workload import Workload, conjunctive, explicit, linear
 from tests.audit.lower_bounds import Sample
 from tests.audit.worst_pairs import ONE, ROWS, TWO, Claim, Pair, lone_row, one_cell, opposite_errors, table
 from tests.support.candidates import tables_from
 from tests.support.tilts import flat
 
 X, X_AND_Y = Marginals(ONE, (("x",),)), Marginals(TWO, (("x",), ("y",)))
+FIRST_VALUE = (np.array([[1, 0]]),)
+X_OR_Y = Products(TWO, (Product(("x",), FIRST_VALUE), Product(("y",), FIRST_VALUE)))
 CLIPPED_UNIT = 1 << 16  # What the lone row adds to each clipped sum, in its steps.
 FIRST_COLUMN = Conjunctions(BinaryView.one_hot(ONE), np.array([[0]]), np.array([[False]]))
 _MOST_AT_ONCE = 1_000_000  # Answers or draws of one call: more would take gigabytes.
@@ -83,6 +85,31 @@ def mwem(mechanism: Mechanism, claim: Claim) -> Trial:
         return _shift(measured, claim, 1, 3) if chosen else -1e9
 
     return Runs(mechanism, explicit(TWO, {("x",): 1.0, ("y",): 1.0}), opposite_errors(claim), claim, statistic)
+
+
+def mwem_queries(mechanism: Mechanism, claim: Claim) -> Trial:
+    """As ``mwem``, between the counts of the first value of x and of y."""
+
+    def statistic(release: Release) -> float:
+        (measured,) = release.measurements
+        (value,) = measured.values.tolist()
+        assert isinstance(measured.queries, Products)
+        return _between(value, measured, 2, 3) if measured.queries.terms[0].clique == ("x",) else -1e9
+
+    return Runs(mechanism, linear(X_OR_Y), opposite_errors(claim), claim, statistic)
+
+
+def parities(mechanism: Mechanism, claim: Claim) -> Trial:
+    """The marginal of ``one_cell`` as the number of rows and the rows of the first cell less those of the second."""
+
+    def statistic(release: Release) -> float:
+        (measured,) = release.measurements
+        rows, apart = measured.values.tolist()
+        if claim.replaced:  # The number of rows tells nothing.
+            return -_between(apart, measured, -ROWS, ROWS)
+        return -sum(_between(value, measured, 0, ROWS) for value in (rows, apart))
+
+    return Runs(mechanism, explicit(ONE, {("x",): 1.0}), one_cell(claim), claim, statistic)
 
 
 def dual_query(make: Callable[[float], Mechanism], claim: Claim) -> Trial:
@@ -277,10 +304,13 @@ def _shift(measured: Measurement, claim: Claim, low: int, high: int) -> float:
 
     Where a unit is replaced, the second cell moves the other way; else it tells nothing.
     """
-    first, second = measured.values.tolist()
-    if measured.noise is Noise.LAPLACE:  # Beyond the two exact values a Laplace tells nothing more.
-        first, second = (min(max(value, float(low)), float(high)) for value in (first, second))
+    first, second = (_between(value, measured, low, high) for value in measured.values.tolist())
     return float(first - second) if claim.replaced else float(first)
+
+
+def _between(value: float, measured: Measurement, low: int, high: int) -> float:
+    """A value that tells two exact ones apart: beyond them a Laplace tells nothing more."""
+    return min(max(value, float(low)), float(high)) if measured.noise is Noise.LAPLACE else value
 
 
 def _telling(measured: Measurement) -> float:

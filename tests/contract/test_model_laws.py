@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.estimation.dense import DenseModel
+from dpcore.estimation.factored import FactoredModel
 from dpcore.estimation.independent import IndependentModel
 from dpcore.estimation.model import Model, SyntheticRows, TableRows
 from dpcore.estimation.pgm.model import GraphicalModel
@@ -50,6 +51,15 @@ class Row:
 def dense() -> Model:
     cells = np.random.default_rng(1).exponential(size=24) * (np.arange(24) % 5 > 0)
     return DenseModel(DOMAIN, cells * 730.5 / cells.sum())
+
+
+def factored() -> Model:
+    """The attributes of the two groups take turns in the domain."""
+    draw = np.random.default_rng(10)
+    apart = DOMAIN.project(("a", "c")), DOMAIN.project(("b",))
+    tables = [draw.exponential(size=part.size()) * (np.arange(part.size()) % 5 > 0) for part in apart]
+    groups = tuple(DenseModel(part, 640.5 * table / table.sum()) for part, table in zip(apart, tables, strict=True))
+    return FactoredModel(DOMAIN, groups, 640.5)
 
 
 def independent_table() -> Model:
@@ -98,6 +108,7 @@ def records_of_baskets() -> Model:
 
 MODELS = [
     Row("dense", dense, VIEW, True),
+    Row("factored", factored, VIEW, True),
     Row("graphical", graphical, VIEW, True),
     Row("graphical, rounded", rounded, VIEW, True),
     Row("independent, table", independent_table, VIEW, True),

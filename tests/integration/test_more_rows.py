@@ -13,9 +13,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from dpcore.estimation import factored
+from dpcore.estimation.factored import FactoredModel
 from dpcore.estimation.pgm.model import GraphicalModel
 from dpcore.estimation.pgm.saving import load_model
 from dpcore.mechanisms.api import Release
+from dpcore.mechanisms.graphical import CELLS_IN_MB
 from dpcore.mechanisms.mwem import Mwem
 from dpcore.queries import Marginals
 from tests.support.graphical_models import random_model
@@ -114,3 +117,41 @@ def test_a_release_without_a_graphical_model_says_so(
     code, _, err = world.marquee("generate", "rows", "release.yaml", "more", "--rows", "5")
     assert (code, "has no model.npz" in err) == (2, True)
     assert not (tmp_path / "more").exists()
+
+
+def test_a_product_of_tables_has_rows_and_no_model_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a dense table: rows of all attributes, as often as the answers say, and no model to draw more from."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(factored, "LARGEST_WHOLE", 1)
+    released: list[Release] = []
+    run = Mwem.run
+
+    def kept(self: Mwem, *arguments: Any, **named: Any) -> Release:
+        released.append(run(self, *arguments, **named))
+        return released[-1]
+
+    monkeypatch.setattr(Mwem, "run", kept)
+    world = table_world(tmp_path, capsys)
+    world.set("mechanism.max_table_mb", 12 / CELLS_IN_MB)
+    world.set("output.synthetic_rows", 20_000)
+    world.budget()
+    code, _, err = world.run()
+    assert code == 0, err
+    (release,) = released
+    model = release.model
+    assert isinstance(model, FactoredModel)
+    assert len(model.groups) > 1
+    rows = pq.read_table(tmp_path / "out/people/synthetic")
+    assert rows.num_rows == 20_000
+    assert rows.column_names == ["person", "sex", "work", "age", "home"]
+    women = float(np.mean(np.array(rows.column("sex").to_pylist()) == "female"))
+    assert women == pytest.approx(float(model.answer(Marginals(model.domain, (("sex",),)))[0] / model.total), abs=0.02)
+    answers = pq.read_table(tmp_path / "out/people/answers.parquet")
+    assert np.array_equal(answers["answer"].to_numpy(), release.answers.values)
+    assert not (tmp_path / "out/people/model.npz").exists()
+    code, _, err = world.marquee("generate", "rows", "release.yaml", "more", "--rows", "5")
+    assert (code, "has no model.npz" in err) == (2, True)
+    assert world.run()[0] == 0
+    assert len(released) == 1

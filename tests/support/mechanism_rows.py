@@ -19,12 +19,15 @@ from dpcore.mechanisms.dqrs import Dqrs
 from dpcore.mechanisms.dual_query import DualQuery
 from dpcore.mechanisms.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.fem import Fem
+from dpcore.mechanisms.fourier import Fourier
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
+from dpcore.mechanisms.graphical import CELLS_IN_MB
 from dpcore.mechanisms.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mst import Mst
 from dpcore.mechanisms.mwem import Mwem
 from dpcore.mechanisms.mwem_pgm import MwemPgm
+from dpcore.mechanisms.mwem_queries import MwemQueries
 from dpcore.mechanisms.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.sep_fem import SepFem
 from dpcore.queries.generation import all_parities, random_conjunctions
@@ -36,6 +39,7 @@ DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
 CODES = np.random.default_rng(0).integers(0, DOMAIN.sizes, (40, 3))
 ONE_HOT, ITEMS = BinaryView.one_hot(DOMAIN), BinaryView(6)
 BITS = np.random.default_rng(1).random((40, 6)) < 0.4
+BINARY = Domain.of({"p": 2, "q": 2, "r": 2, "s": 2})
 BITS[:, 0] |= ~BITS.any(axis=1)
 
 
@@ -54,6 +58,10 @@ class Data:
 
 def table(codes: np.ndarray[tuple[int, int], np.dtype[np.int64]], bound: int = 1) -> TinyTable:
     return TinyTable(DOMAIN, codes, bound)
+
+
+def bits(matrix: np.ndarray[tuple[int, int], np.dtype[np.bool_]], bound: int = 1) -> TinyTable:
+    return TinyTable(BINARY, matrix[:, :4].astype(np.int64), bound)
 
 
 OTHER_CODES, OTHER_BITS = CODES.copy(), BITS.copy()
@@ -84,6 +92,10 @@ DATA = {
     "products of several rows a unit": Data(
         linear(range_marginals(DOMAIN, [("a", "b")], {"b": all_ranges(3, 2)})), table(CODES, 2), table(OTHER_CODES, 2)
     ),
+    "marginals of bits": Data(all_k_way(BINARY, 2), bits(BITS), bits(OTHER_BITS)),
+    "products of bits": Data(
+        linear(range_marginals(BINARY, [("p", "r"), ("q",)], {"r": prefix(2)})), bits(BITS, 2), bits(OTHER_BITS, 2)
+    ),
     "parities of a table": Data(conjunctive(all_parities(ONE_HOT, 3)), table(CODES), table(OTHER_CODES)),
 }
 MARGINALS = ("marginals", "weighted marginals", "marginals of several rows a unit")
@@ -91,6 +103,7 @@ POSITIVE = ("positive conjunctions of a table", "positive conjunctions of basket
 CONJUNCTIONS = ("conjunctions of a table", "conjunctions of baskets", *POSITIVE)
 PARITIES = ("parities of a table",)
 PRODUCTS = ("products", "products of several rows a unit")
+OF_BITS = ("marginals of bits", "products of bits")
 EVERY = MARGINALS + PRODUCTS + CONJUNCTIONS + PARITIES
 ONE_RECORD = ("marginals", "weighted marginals", *CONJUNCTIONS, *PARITIES)  # What the query release game is about.
 EPSILON, DELTA = 2.5, 1e-6
@@ -119,6 +132,10 @@ class Row:
     rounds_follow_draws: bool = False
     scales_follow_answers: bool = False
 
+    def is_asked(self, kind: str) -> bool:
+        """What takes every marginal takes those of bits: a row names them that takes no others."""
+        return kind in self.data or kind not in OF_BITS or "marginals" not in self.data
+
     def knows_its_calls(self, public: bool) -> bool:
         """Whether they are fixed in advance. public: The number of units is."""
         return not self.rounds_follow_draws and (public or not self.rounds_follow_units)
@@ -145,6 +162,17 @@ ROWS = [
     Row(SepFem(rounds=5, records=6, burn_in=0.5), ONE_RECORD, BUDGETS, exact=True, rounds_follow_units=True),
     Row(Mwem(rounds=3), MARGINALS, BUDGETS, exact=True),
     Row(Mwem(rounds=2, distribution="average", start="cells"), MARGINALS, BUDGETS, exact=True),
+    Row(Mwem(rounds=3, max_table_mb=6 / CELLS_IN_MB), MARGINALS, BUDGETS, exact=True),  # A pair in a table, no triple.
+    Row(MwemQueries(rounds=3), (*PRODUCTS, "products of bits"), BUDGETS, exact=True),
+    Row(
+        MwemQueries(rounds=2, distribution="average", newest_only=True, within=0.0, step=0.5, start="cells"),
+        (*PRODUCTS, "products of bits"),
+        BUDGETS,
+        exact=True,
+    ),
+    Row(MwemQueries("parities", rounds=4), OF_BITS, BUDGETS, exact=True),
+    Row(Fourier(), OF_BITS, BUDGETS, exact=True),
+    Row(Fourier(within=0.0, iterations=20), OF_BITS, BUDGETS, exact=True),
     Row(Hdmm(), MARGINALS + PRODUCTS, BUDGETS, exact=True),
     Row(Hdmm(reconstruction="graphical"), MARGINALS + PRODUCTS, BUDGETS, exact=True),
     Row(Mst(), MARGINALS + PRODUCTS, BUDGETS, exact=True),

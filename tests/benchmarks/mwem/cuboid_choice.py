@@ -3,8 +3,8 @@
 With s cuboids measured, each of their cells has Laplace noise of scale s / epsilon, and a cuboid read off a measured
 one of k times as many cells has the noise of k of them in each cell: variance 2 s^2 k / epsilon^2.
 
-Source: Ding, Winslett, Han and Li (2011), sections 4.2 (bounding the largest variance) and 4.3 (publishing most of the
-cuboids within a threshold), both greedy.
+Source: Ding, Winslett, Han and Li (2011): bounding the largest variance, and publishing most of the cuboids within a
+threshold, both greedy.
 """
 
 from __future__ import annotations

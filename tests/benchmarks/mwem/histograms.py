@@ -18,7 +18,9 @@ from dpcore.queries import Marginals
 from tests.benchmarks.figures.runs import Remembered
 from tests.support.datasets import folder
 
-RFM = {  # The stored file has each column under the name of the next one: its first is the class.
+# The stored file names its columns recency, frequency, monetary, time, class, and holds the class first: each column
+# stands under the name of the next one. It has 747 of the 748 rows.
+RFM = {
     "recency": "frequency_times", "frequency": "monetary_cc", "monetary": "time_months",
 }  # fmt: skip
 CUBE = ("workclass", "education", "marital_status", "occupation", "relationship", "race", "sex", "income")

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import math
+import os
+import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -27,6 +31,25 @@ def test_a_bad_domain_names_the_attribute(sizes: dict[str, tuple[object, ...]], 
 def test_names_and_sizes_must_pair_up() -> None:
     with pytest.raises(ValueError, match="shorter"):
         Domain(("a", "b"), (2,))
+
+
+def test_equal_domains_are_one_key() -> None:
+    again = Domain(["age", "sex", "race"], [5, 2, 3])  # type: ignore[arg-type]
+    assert (again, hash(again)) == (DOMAIN, hash(DOMAIN))
+    assert {DOMAIN: 1}[again] == 1
+    assert Domain.of({"age": 5, "race": 3, "sex": 2}) != DOMAIN
+
+
+def test_a_domain_is_a_key_in_another_process_too() -> None:
+    """Strings have other hashes there."""
+    assert {DOMAIN: 1}  # It is hashed here.
+    code = (
+        "import pickle, sys; from dpcore.domain import Domain; found = pickle.load(sys.stdin.buffer); "
+        "assert {found: 1}[Domain.of({'age': 5, 'sex': 2, 'race': 3})] == 1"
+    )
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", code], input=pickle.dumps(DOMAIN), env=environment, check=True)
 
 
 def test_cliques_come_in_the_order_of_the_domain() -> None:

@@ -31,6 +31,7 @@ CASES: list[tuple[BaseException, int]] = [
     (errors.LedgerUnavailableError("said"), 5),
     (errors.EngineError("said"), 6),
     (errors.UnprovedError("said"), 2),
+    (errors.CutOffError("said"), 2),
     (errors.IntegrityError("said"), 7),
     (errors.MarqueeError("said"), 70),
 ]

@@ -10,6 +10,7 @@ import pytest
 from dpcore.domain import Domain
 from dpcore.errors import IntegrityError
 from dpcore.estimation.dense import DenseModel
+from dpcore.estimation.factored import FactoredModel
 from jobs.model_file import read_model, write_model
 from pipelines.attributes import Attribute, Kind
 from pipelines.layout import BasketLayout, TableLayout
@@ -31,7 +32,8 @@ def test_a_model_of_some_attributes_is_read_back(tmp_path: Path) -> None:
 
 
 def test_other_models_have_no_file(tmp_path: Path) -> None:
-    for model in (None, DenseModel(Domain.of({"a": 3}), np.ones(3))):
+    dense = DenseModel(Domain.of({"a": 3}), np.ones(3))
+    for model in (None, dense, FactoredModel(dense.domain, (dense,), 3.0)):
         write_model(tmp_path, model)
         assert not list(tmp_path.iterdir())
         assert read_model(tmp_path, LAYOUT) is None

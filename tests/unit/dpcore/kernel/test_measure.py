@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dpcore.domain import Domain
+from dpcore.errors import CutOffError
 from dpcore.kernel import blocks
-from dpcore.kernel.budget import Budget
+from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.memory import MemoryJournal
 from dpcore.measurement import GRID_BITS, Noise
 from dpcore.queries import Marginals, Product, Products
@@ -75,3 +77,26 @@ def test_noise_that_lasts_tells_how_far_it_is(budget: Budget, monkeypatch: pytes
     assert len(told) == 4
     assert told[-1] == (1000, 1000)
     assert sorted(told) == told
+
+
+class Heavy(TinyTable):
+    """A table that holds each of its rows 2^33 times."""
+
+    def aggregate(self, request: Any) -> Any:
+        return super().aggregate(request) << 33
+
+
+@every_currency
+@pytest.mark.parametrize(("entry", "bits"), [(2**29, 63), (2**26, 60), (2**16, 50)])
+def test_answers_that_may_have_been_cut_off_are_refused(budget: Budget, entry: int, bits: int) -> None:
+    """Half of the range is left for noise; the rounded Gaussian's steps take ten bits of it."""
+    queries = Products(DOMAIN, (Product(("a",), (np.array([[entry, -entry], [1, 1]]),), 1), Product((), (), 2)))
+    table = Heavy(DOMAIN, np.array([[1, 3], [1, 5]]))
+    private = private_statistics(table, Budget(budget.currency, 10**9 * budget.amount))
+    if bits + (GRID_BITS if budget.currency is Currency.GDP else 0) - 61 > 0:
+        with pytest.raises(CutOffError, match="a noisy answer reached 2\\^61 steps"):
+            private.measure(queries, Fraction(1, 2))
+        assert private.remaining_share <= Fraction(1, 2), "what was drawn is charged"
+    else:
+        values = private.measure(queries, Fraction(1, 2)).values
+        assert values == pytest.approx([-(2**34) * entry, 2**34, 2**35], rel=1e-3)

@@ -39,7 +39,7 @@ JOINT = np.bincount(CELLS, minlength=36).reshape(DOMAIN.sizes).astype(float)
 TABLE = TinyTable(DOMAIN, CODES)
 WORKLOAD = all_k_way(DOMAIN, 2)
 NO_NOISE = Budget.zcdp(10**9)
-PRINTED = MwemPgm(rounds=3, start="uniform", strength=1e-6)
+PRINTED = MwemPgm(size_penalty="cells", rounds=3, start="uniform", strength=1e-6)
 
 
 def run(mechanism: MwemPgm, budget: Budget = NO_NOISE, workload: Workload = WORKLOAD, **options: Any) -> Release:

@@ -17,7 +17,8 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.product_sensitivity import largest_squared_exchange, largest_squared_l2
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.kernel.terms import Terms
-from dpcore.strategies.residual_bases import joint_queries, residual_matrix, residual_queries, residual_scale
+from dpcore.queries.residual_matrices import residual_matrix, residual_scale
+from dpcore.strategies.residual_bases import joint_queries, residual_queries
 from dpcore.strategies.residual_planning import ResidualPlan, least_largest_variance, least_squared_error
 from tests.support.private import ADD_REMOVE
 

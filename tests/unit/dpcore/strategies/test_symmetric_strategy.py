@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from dpcore.queries import Products
 from dpcore.strategies.symmetric_optimum import symmetric_optimum
-from dpcore.strategies.symmetric_queries import BlockQueries, SymmetricQueries
 from dpcore.strategies.symmetric_strategy import SymmetricStrategy, symmetric_strategy
+from dpcore.strategies.symmetric_variances import answer_variances
 from dpcore.strategies.symmetry import SymmetricGram
 from tests.benchmarks.matrix import sf1
 from tests.unit.dpcore.strategies.small_unions import DOMAIN, SIGMA, dense, dense_gram, union
@@ -26,15 +27,10 @@ def strategy_of(seed: int, bits: int = 24, weights: np.ndarray | None = None) ->
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sensitivity_and_error_are_those_of_the_dense_matrix(seed: int, bits: int) -> None:
     found = strategy_of(seed, bits)
-    matrix = found.queries.dense()
+    matrix = found.matrix.dense()
     assert np.array_equal(matrix, np.rint(matrix))
-    squares = (matrix.astype(np.int64).astype(object) ** 2).sum(axis=0)
-    norms = found.queries.squared_norms()[np.ix_(*found.queries.classes)].ravel()
-    assert squares.tolist() == norms.tolist()
-    assert found.queries.squared_sensitivity() == max(squares)
-    assert found.queries.absolute_sensitivity() == np.abs(matrix).sum(axis=0).max()
-    assert np.allclose(found.queries.column_norms(1), np.abs(matrix).sum(axis=0))
-    assert found.queries.sensitivity(2) == pytest.approx(np.linalg.norm(matrix, axis=0).max())
+    assert np.allclose(found.matrix.column_norms(1), np.abs(matrix).sum(axis=0))
+    assert found.matrix.sensitivity(2) == pytest.approx(np.linalg.norm(matrix, axis=0).max())
     inverse = np.linalg.pinv(matrix, rcond=1e-9)
     variance = sum(float(((each @ inverse) ** 2).sum()) for each in dense(union(seed)))
     assert found.variance == pytest.approx(variance, rel=1e-6)
@@ -47,9 +43,9 @@ def test_sensitivity_and_error_are_those_of_the_dense_matrix(seed: int, bits: in
 def test_every_answer_of_the_workload_is_in_reach(seed: int) -> None:
     """Also after coarse rounding."""
     found = strategy_of(seed, 8)
-    matrix = found.queries.dense()
+    matrix = found.matrix.dense()
     counts = np.random.default_rng(seed).integers(0, 30, DOMAIN.size())
-    answers = found.queries.exact_answers(counts)
+    answers = found.queries.of_table(counts, int(counts.sum()))
     assert np.array_equal(answers, matrix.astype(np.int64) @ counts)
     table = found.estimate(answers.astype(np.float64))
     assert np.allclose(table, np.linalg.pinv(matrix, rcond=1e-9) @ answers, atol=1e-6)
@@ -59,7 +55,7 @@ def test_every_answer_of_the_workload_is_in_reach(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_it_is_applied_without_being_written_out(seed: int) -> None:
-    queries = strategy_of(seed).queries
+    queries = strategy_of(seed).matrix
     matrix, generator = queries.dense(), np.random.default_rng(seed)
     x, y = generator.normal(size=matrix.shape[1]), generator.normal(size=matrix.shape[0])
     assert np.allclose(queries.matvec(x), matrix @ x, rtol=1e-9, atol=1e-3)
@@ -71,7 +67,7 @@ def test_it_is_applied_without_being_written_out(seed: int) -> None:
 def test_least_squares_is_the_one_of_the_noise() -> None:
     """Of answers out of reach too, those of the nearest table."""
     found = strategy_of(1)
-    matrix = found.queries.dense()
+    matrix = found.matrix.dense()
     y = np.random.default_rng(0).normal(size=len(matrix)) * 1e6
     assert np.allclose(found.estimate(y), np.linalg.pinv(matrix, rcond=1e-9) @ y, rtol=1e-6, atol=1e-6)
 
@@ -79,7 +75,7 @@ def test_least_squares_is_the_one_of_the_noise() -> None:
 def test_weights_of_terms_count() -> None:
     weights = np.array([0.5, 2.0, 0.0, 3.0, 1.0])
     found = strategy_of(2, weights=weights)
-    inverse = np.linalg.pinv(found.queries.dense(), rcond=1e-9)
+    inverse = np.linalg.pinv(found.matrix.dense(), rcond=1e-9)
     assert found.variance == pytest.approx(np.trace(inverse.T @ dense_gram(union(2), weights) @ inverse), rel=1e-6)
 
 
@@ -93,29 +89,23 @@ def test_too_many_bits_are_refused() -> None:
         strategy_of(0, 40)
 
 
-def test_answers_beyond_64_bits_are_refused() -> None:
-    queries = strategy_of(0).queries
-    with pytest.raises(ValueError, match="might pass 2\\^62"):
-        queries.exact_answers(np.full(DOMAIN.size(), 1 << 40))
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_variances_are_those_of_the_dense_inverse(seed: int, weighted: bool) -> None:
+    weights = np.array([0.5, 2.0, 0.0, 3.0, 1.0]) if weighted else None
+    found, queries = strategy_of(seed, weights=weights), union(seed)
+    kept = Products(queries.domain, queries.terms if weights is None else (*queries.terms[:2], *queries.terms[3:]), 2)
+    inverse = np.linalg.pinv(found.matrix.dense(), rcond=1e-9)
+    wanted = np.concatenate([((each @ inverse) ** 2).sum(axis=1) for each in dense(kept)])
+    assert np.allclose(4 * answer_variances(found, kept), wanted, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        BlockQueries((None, None), np.ones((1, 12), dtype=np.int64)),
-        BlockQueries((None, None, None), np.ones((1, 5), dtype=np.int64)),
-    ],
-)
-def test_blocks_that_do_not_fit_are_refused(block: BlockQueries) -> None:
-    classes = tuple(np.zeros(size, dtype=np.int64) for size in DOMAIN.sizes)
-    with pytest.raises(ValueError, match="want"):
-        SymmetricQueries(DOMAIN, classes, (block,))
-
-
-@pytest.mark.parametrize("matrix", [np.ones((1, 1)), np.zeros((1, 1), dtype=np.int64), np.full((1, 1), 1 << 41)])
-def test_matrices_that_are_no_integers_are_refused(matrix: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="want"):
-        BlockQueries((None,), matrix)
+def test_the_census_variances_add_up() -> None:
+    queries = sf1.sf1()
+    found = symmetric_strategy(queries, symmetric_optimum(SymmetricGram.of(queries), gap=1e-2))
+    variances = answer_variances(found, queries)
+    assert variances.shape == (sf1.ANSWERS,)
+    assert variances.sum() == pytest.approx(found.variance, rel=1e-6)
 
 
 def test_the_census_strategy_of_integers_is_optimal() -> None:
@@ -123,9 +113,10 @@ def test_the_census_strategy_of_integers_is_optimal() -> None:
     queries = sf1.sf1()
     found = symmetric_strategy(queries, symmetric_optimum(SymmetricGram.of(queries), gap=1e-4))
     assert 8.0444 < SIGMA * math.sqrt(found.error / sf1.ANSWERS) < 8.046
-    assert found.queries.shape[0] < sf1.ANSWERS
+    assert found.queries.size < sf1.ANSWERS
     counts = np.random.default_rng(0).integers(0, 1000, queries.domain.size())
-    table = found.estimate(found.queries.exact_answers(counts).astype(np.float64)).reshape(queries.domain.sizes)
+    answers = found.queries.of_table(counts, int(counts.sum())).astype(np.float64)
+    table = found.estimate(answers).reshape(queries.domain.sizes)
     exact = counts.reshape(queries.domain.sizes)
     for term in queries.terms:
         axes = tuple(axis for axis, name in enumerate(queries.domain.names) if name not in term.clique)

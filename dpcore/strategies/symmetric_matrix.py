@@ -1,0 +1,83 @@
+"""Symmetric queries as a real matrix: applied, transposed, and solved for block by block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.queries import BlockQueries, SymmetricQueries
+from dpcore.queries.implicit import ImplicitMatrix
+from dpcore.queries.residual_matrices import residual_scale
+
+Real = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SymmetricMatrix(ImplicitMatrix):
+    """A over the cells of the clique, in C order."""
+
+    queries: SymmetricQueries
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.queries.size, self.queries.domain.size(self.queries.clique)
+
+    def column_norms(self, order: Literal[1, 2]) -> Real:
+        totals = np.zeros([len(axis.members) for axis in self.queries.axes])
+        for block in self.queries.blocks:
+            columns = (np.abs(block.matrix).astype(np.float64) ** order).sum(axis=0)
+            for axis in block.chosen:
+                each = self.queries.axes[axis]
+                within = np.abs(each.matrix[each.places[block.choice[axis]]]).astype(np.float64) ** order
+                columns = columns * within.sum(axis=0).max()
+            at = tuple(slice(None) if each is None else slice(each, each + 1) for each in block.choice)
+            totals[at] += columns.reshape(totals[at].shape)
+        norms = totals[np.ix_(*self.queries.classes)].ravel()
+        return norms if order == 1 else np.asarray(np.sqrt(norms))
+
+    def parts(self, answers: Real) -> list[Real]:
+        """The answers of each block, float64 [rows of its matrix, answers of all M_C]."""
+        pieces = np.split(answers, np.cumsum(self.queries.sizes)[:-1])
+        return [piece.reshape(len(block.matrix), -1) for piece, block in zip(pieces, self.queries.blocks, strict=True)]
+
+    def back(self, parts: Sequence[Real]) -> Real:
+        """The transpose of what is done before a block's matrix is applied, of all blocks: float64 [cells].
+
+        parts: float64 [combinations of classes, answers of all M_C], one a block.
+        """
+        axes = self.queries.axes
+        table = np.zeros(self.queries.read_shape)
+        for block, part in zip(self.queries.blocks, parts, strict=True):
+            order = [*block.free, *block.chosen]
+            view = table[tuple(axis.places[at] for axis, at in zip(axes, block.choice, strict=True))].transpose(order)
+            view += part.reshape(view.shape)
+        for place, axis in enumerate(axes):
+            table = np.moveaxis(np.tensordot(axis.matrix.astype(np.float64), table, axes=(0, place)), 0, place)
+        return table.ravel()
+
+    def scale(self, block: BlockQueries) -> float:
+        """c with M'M = c^2 times a projection, for all M_C of a block together."""
+        members = [int(self.queries.axes[axis].members[block.choice[axis]]) for axis in block.chosen]
+        return math.prod(residual_scale(size) for size in members)
+
+    def _times(self, columns: Real) -> Real:
+        return np.stack([self._applied(column) for column in columns.T], axis=1)
+
+    def _applied(self, table: Real) -> Real:
+        read = self.queries.read(np.ascontiguousarray(table))
+        return np.concatenate(
+            [(block.matrix @ self.queries.part(block, read)).ravel() for block in self.queries.blocks]
+        )
+
+    def _transposed_times(self, columns: Real) -> Real:
+        pairs = [zip(self.queries.blocks, self.parts(column), strict=True) for column in columns.T]
+        return np.stack([self.back([block.matrix.T @ part for block, part in each]) for each in pairs], axis=1)
+
+    def _gram(self) -> Real:
+        return self._transposed_times(self._times(np.eye(self.shape[1])))

@@ -11,7 +11,7 @@ from typing import Final
 
 from pipelines.attributes import Attribute, Kind, days_since_epoch
 
-_INTERVAL: Final = re.compile(r"\[\s*([^,]+?)\s*,\s*([^,]+?)\s*[)\]]")
+_INTERVAL: Final = re.compile(r"\[\s*([^,]+?)\s*,\s*([^,]+?)\s*([)\]])")
 _RANGE: Final = re.compile(r"(.+?)\s*\.\.\s*(.+)")
 _SHOWN: Final = 20
 
@@ -19,9 +19,10 @@ _SHOWN: Final = 20
 def codes_of(attribute: Attribute, group: Sequence[str | int]) -> list[int]:
     """The codes of a group, each once, in increasing order.
 
-    group: Labels, as ``Attribute.labels`` has them. For bins also [a, b): those between two edges. ``a..b`` is, for
-        listed values, those from a to b in the order of the schema; for bins of integers or days, those that hold
-        exactly the numbers or days from a to b.
+    group: Labels, as ``Attribute.labels`` has them. For bins also [a, b): those between two edges, or [a, b] where b is
+        the last one, which the last bin holds with what is above it. ``a..b`` is, for listed values, those from a to b
+        in the order of the schema; for bins of integers or days, those that hold exactly the numbers or days from a to
+        b, or from a on where b is the last edge.
 
     Raises ValueError that names the attribute and what does not fit, and the nearest known.
     """
@@ -41,7 +42,7 @@ def _codes(attribute: Attribute, text: str) -> list[int]:
         return [attribute.labels.index(text)]
     try:
         if attribute.edges and (interval := _INTERVAL.fullmatch(text)):
-            return _between(_edge(attribute, interval[1]), _edge(attribute, interval[2]), text)
+            return _between(_edge(attribute, interval[1]), _end(attribute, interval[2], interval[3], text), text)
         if between := _RANGE.fullmatch(text):
             return _in_range(attribute, between[1], between[2], text)
     except ValueError as error:
@@ -62,7 +63,24 @@ def _in_range(attribute: Attribute, low: str, high: str, text: str) -> list[int]
     # The last bin holds its last edge; any other one ends before the number or day that follows.
     last = _number(attribute, high)
     stop = attribute.known if last == attribute.edges[-1] else _place(attribute, last + 1, f"after {high}")
+    if stop == attribute.known and last != attribute.edges[-1]:
+        raise ValueError(
+            f"{text!r} leaves {_last(attribute)} out, which the last bin holds; want {low}..{_last(attribute)}"
+        )
     return _between(_edge(attribute, low), stop, text)
+
+
+def _end(attribute: Attribute, edge: str, bracket: str, text: str) -> int:
+    """The last bin holds its last edge, and no other one does."""
+    place = _edge(attribute, edge)
+    if (bracket == "]") != (place == attribute.known):
+        wanted = f"'..., {edge}]', as the last bin holds it" if bracket == ")" else f"'..., {edge})'"
+        raise ValueError(f"{text!r}; want {wanted}")
+    return place
+
+
+def _last(attribute: Attribute) -> str:
+    return attribute.edge_label(attribute.known)
 
 
 def _between(start: int, stop: int, text: str) -> list[int]:

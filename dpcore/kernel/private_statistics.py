@@ -279,11 +279,10 @@ def _check_range(steps: NDArray[np.int64], noise: Noise) -> None:
     No count comes near; products of large entries about very many rows may.
     """
     if steps.size and max(int(steps.max()), -int(steps.min())) >= _LARGEST_STEPS:
-        finer = noise is Noise.ROUNDED_GAUSSIAN
-        advice = "privacy.accounting: zcdp, whose answers have 10 bits more, or a" if finer else "a"
+        finer = "; zCDP would leave them 10 bits more" if noise is Noise.ROUNDED_GAUSSIAN else ""
         raise CutOffError(
-            f"a noisy answer reached 2^61 steps of its noise, where answers are cut off; want {advice} strategy with "
-            "smaller integers (of mechanism hdmm strategy: parts)"
+            "a noisy answer reached 2^61 steps of its noise, where answers are cut off; want a strategy of smaller "
+            f"integers, such as strategy: parts of mechanism hdmm{finer}"
         )
 
 

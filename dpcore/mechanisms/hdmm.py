@@ -135,6 +135,8 @@ class Hdmm:
         if not (0 < self.max_model_mb < float("inf") and 0 < self.tolerance <= 1 and self.iterations >= 1):
             asked = f"max_model_mb {self.max_model_mb:g}, tolerance {self.tolerance:g}, iterations {self.iterations}"
             raise ConfigError(f"mechanism.{asked}; want 0 < max_model_mb < inf, 0 < tolerance <= 1, iterations >= 1")
+        if self.answers == "nonnegative":
+            _check_rows(terms, _table(workload))
         parts = _parts(terms, workload)
         if self.reconstruction == "graphical":
             if (self.strategy, self.loss, self.answers) not in _OF_PARTS:
@@ -220,6 +222,20 @@ def _nonnegative(terms: Terms, release: Release) -> Release:
     else:
         values = nonnegative_products(queries, given.values, given.stddev, rows)
     return replace(release, answers=of_model(values))
+
+
+def _check_rows(terms: Terms, queries: Marginals | Products) -> None:
+    """Answers without negative cells need the number of rows, and every answer a standard deviation."""
+    if isinstance(queries, Marginals):
+        return
+    if not all(matrix.any(axis=1).all() for term in queries.terms for matrix in term.matrices):
+        raise ConfigError("mechanism.answers nonnegative, and a query that asks for no value; want one or more each")
+    alone = (Products(queries.domain, (term,)) for term in queries.terms)
+    if public_total(terms) is None and all(total_factors(term) is None for term in alone):
+        raise ConfigError(
+            "mechanism.answers nonnegative cannot tell the number of rows from these queries; want a term that covers "
+            "every value, privacy.units: N, or answers: unbiased"
+        )
 
 
 def _table(workload: Workload) -> Marginals | Products:

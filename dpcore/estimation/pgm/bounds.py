@@ -124,7 +124,8 @@ class Evidence:
         self.model = model
         self.domain = model.domain
         self.estimates = Estimates(model.domain, measurements, batch)
-        of_rounds = tail / 2 if rounds else 0.0
+        # Of a run that may make rounds whether it made any or not, since that may depend on noise.
+        of_rounds = tail / 2 if rounds or horizon else 0.0
         self._noise_tail = 0.75 * (tail - of_rounds)
         self.low, self.high = _total(self.estimates, 0.25 * (tail - of_rounds), rows)
         self._rounds = [

@@ -121,7 +121,7 @@ GROUPS: list[tuple[Attribute, list[Any], list[int]]] = [
     (PAY, ["[0, 1.5)"], [0]),
     (PAY, ["[0,3]"], [0, 1]),
     (DAY, ["2026-01-01..2026-01-31"], [0]),
-    (DAY, ["[2026-01-01, 2026-03-01)"], [0, 1]),
+    (DAY, ["[2026-01-01, 2026-03-01]"], [0, 1]),
     (OWNS, ["true"], [1]),
 ]
 
@@ -145,6 +145,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"age": {"groups": [["[18, x)"]]}}, "attribute 'age': 'x' is no edge; want an integer"),
     ({"day": {"groups": [["2026..2027"]]}}, "'day': '2027' is no edge; want a day such as 2026-01-31"),
     ({"pay": {"groups": [["0..1.5"]]}}, r"attribute 'pay': '0..1.5' of decimal numbers; want '\[0, 1.5\)'"),
+    ({"age": {"groups": [["18..99"]]}}, "'18..99' leaves 100 out, which the last bin holds; want 18..100"),
+    ({"age": {"groups": [["[18, 100)"]]}}, r"'\[18, 100\)'; want '..., 100\]', as the last bin holds it"),
+    ({"age": {"groups": [["[5, 65]"]]}}, r"'\[5, 65\]'; want '..., 65\)'"),
     ({"age": {"width": 5}}, "attribute 'age': ranges of 5 values; want at most 4"),
 ]
 

@@ -233,6 +233,26 @@ def test_settings_that_do_not_go_together_are_refused(
         mechanism.plan(private_statistics(TABLE, budget).terms, workload)
 
 
+FEW = Products(DOMAIN, (Product(("a",), (np.array([[1, 1, 0, 0, 0, 0]]),)),))
+EMPTY = Products(DOMAIN, (Product(("a",), (np.array([[1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0]]),)),))
+
+
+@every_budget
+@pytest.mark.parametrize(
+    ("queries", "message"), [(FEW, "cannot tell the number of rows"), (EMPTY, "a query that asks for no value")]
+)
+def test_answers_that_no_table_can_be_made_of_are_refused_before_anything_is_measured(
+    budget: Budget, queries: Products, message: str
+) -> None:
+    private = private_statistics(NoStatistics(TABLE.contribution), budget)
+    with pytest.raises(ConfigError, match=message):
+        Hdmm(answers="nonnegative").run(private, linear(queries), generator=GENERATOR)
+    assert private.charges == ()
+    known = private_statistics(TABLE, budget, units=50)
+    found = Hdmm(answers="nonnegative").run(known, linear(FEW), generator=GENERATOR)
+    assert found.answers.values.min() >= 0
+
+
 def test_a_model_that_is_too_large_is_refused_before_anything_is_measured() -> None:
     private = private_statistics(NoStatistics(TABLE.contribution), BUDGETS[1])
     with pytest.raises(DomainTooLargeError, match=r"the model of mechanism hdmm has 108 cells; want at most 10"):

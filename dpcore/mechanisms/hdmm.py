@@ -50,7 +50,8 @@ class Hdmm:
         "graphical" fits one graphical model to the measured values of all parts (HDMM+PGM): answers agree, none is
         negative, and there are synthetic rows; no error bars.
     strategy: "best" by the expected weighted squared error, "parts", "residuals", "marginals" or, for unions of
-        products about few attributes, queries about their whole "table" (``hdmm_symmetric``, ``hdmm_kronecker``).
+        products about few attributes, queries about their whole "table" (``hdmm_symmetric``, ``hdmm_kronecker``), or
+        about many, a product for each of some "clusters" of terms (``hdmm_clusters``).
     loss: What the queries are chosen for: the "total" weighted squared error, or, of marginals by residuals, the
         "largest" weighted variance of an answer.
     answers: "unbiased", or "nonnegative": the nearest ones that tables without negative cells have, which agree on

@@ -8,6 +8,7 @@ from dpcore.errors import ConfigError
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.terms import Terms
 from dpcore.mechanisms.api import Plan, Progress, Release
+from dpcore.mechanisms.hdmm_clusters import MeasuredClusters
 from dpcore.mechanisms.hdmm_kronecker import MeasuredKronecker
 from dpcore.mechanisms.hdmm_marginals import MeasuredMarginals
 from dpcore.mechanisms.hdmm_products import MeasuredProductResiduals
@@ -16,7 +17,7 @@ from dpcore.mechanisms.hdmm_symmetric import MeasuredSymmetric
 from dpcore.mechanisms.hdmm_terms import MeasuredTerms
 from dpcore.workload import Workload
 
-Strategy = Literal["best", "parts", "residuals", "marginals", "table"]
+Strategy = Literal["best", "parts", "residuals", "marginals", "table", "clusters"]
 Loss = Literal["total", "largest"]
 
 _RANGES: Final = "or prefixes and ranges that ask an attribute the same in all terms"
@@ -27,6 +28,7 @@ _NEEDS: Final = {
     "(privacy.accounting pure)",
     "table": "two terms of products or more, whose attributes have at most 2,097,152 cells together and enough values "
     "that are asked alike",
+    "clusters": "products under Laplace noise (privacy.accounting pure) of which some ask the same attributes",
 }
 _CLOSE: Final = 0.02  # Of the squared error: a search that gains less at most is not made.
 
@@ -62,6 +64,8 @@ def measured_together(terms: Terms, workload: Workload, strategy: Strategy, loss
             found += [MeasuredMarginals.of(terms, workload), MeasuredTerms.of(terms, workload)]
         if strategy == "table" or (strategy == "best" and (products is None or products.selected.gap > _CLOSE)):
             found += [MeasuredSymmetric.of(terms, workload), MeasuredKronecker.of(terms, workload)]
+        if strategy == "clusters" or (strategy == "best" and found == [None] * len(found)):
+            found.append(MeasuredClusters.of(terms, workload))
     usable = [one for one in found if one is not None]
     if not usable and loss == "largest":
         raise ConfigError("mechanism.loss largest is for marginals under Gaussian noise; want loss: total")

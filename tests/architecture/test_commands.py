@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import datasets
+from tests.support import required_data
 from tests.support.checks import ROOT
 
 
@@ -91,6 +91,6 @@ def test_an_absent_dataset(
     monkeypatch.setenv("MARQUEE_DATASETS", str(tmp_path))
     monkeypatch.setenv("MARQUEE_REQUIRE_DATASETS", required)
     with pytest.raises(outcome, match=str(tmp_path / "raw" / "adult")):
-        datasets.dataset("raw/adult")
+        required_data.dataset("raw/adult")
     (tmp_path / "raw" / "adult").mkdir(parents=True)
-    assert datasets.dataset("raw/adult") == tmp_path / "raw" / "adult"
+    assert required_data.dataset("raw/adult") == tmp_path / "raw" / "adult"

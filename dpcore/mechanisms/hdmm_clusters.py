@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import final
-
-import numpy as np
 
 from dpcore.estimation.least_squares import local_least_squares, mean_absolute_error
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -14,9 +12,10 @@ from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, Noise, noise_stddev
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
+from dpcore.mechanisms.hdmm_asked import AskedProducts
 from dpcore.queries import Products
 from dpcore.strategies.clustered_terms import Cluster, clustered_terms
-from dpcore.workload import Workload, relative
+from dpcore.workload import Workload
 
 
 @final
@@ -41,7 +40,7 @@ class MeasuredClusters:
         queries = workload.queries
         if terms.noise is not Noise.LAPLACE or not isinstance(queries, Products) or len(queries.terms) < 2:
             return None
-        clusters = _selected(_Asked(queries.digest(), tuple(relative(workload.weights).tolist()), queries))
+        clusters = _selected(AskedProducts.of(queries, workload))
         if len(clusters) in (0, len(queries.terms)):
             return None
         if sum(cluster.strategy.queries.size for cluster in clusters) > LARGEST_ANSWERS:
@@ -92,19 +91,10 @@ class MeasuredClusters:
         return noise_stddev(terms.noise, terms.measure_scale(queries, one.share)) / queries.denominator
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """digest: Of the queries. weights: Of their terms."""
-
-    digest: str
-    weights: tuple[float, ...]
-    queries: Products = field(compare=False)
-
-
 @lru_cache(maxsize=4)
-def _selected(asked: _Asked) -> tuple[Cluster, ...]:
+def _selected(asked: AskedProducts) -> tuple[Cluster, ...]:
     """Searched once for a plan and its run; empty where there is nothing to cluster."""
     try:
-        return clustered_terms(asked.queries, np.array(asked.weights) ** 2)
+        return clustered_terms(asked.queries, asked.squared_weights)
     except ValueError:
         return ()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, final
-
-import numpy as np
 
 from dpcore.estimation.least_squares import local_least_squares, mean_absolute_error
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -15,9 +13,10 @@ from dpcore.kernel.terms import Terms
 from dpcore.measurement import Noise, noise_stddev
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
+from dpcore.mechanisms.hdmm_asked import AskedProducts
 from dpcore.queries import Products
 from dpcore.strategies.kronecker_search import KroneckerStrategy, kronecker_strategy
-from dpcore.workload import Workload, relative
+from dpcore.workload import Workload
 
 LARGEST_CELLS: Final = 1 << 21  # Of the attributes that are asked for, together.
 LARGEST_SIZE: Final = 1 << 8  # Values of one attribute: more would take minutes.
@@ -51,8 +50,7 @@ class MeasuredKronecker:
             return None
         if queries.domain.size(named) > LARGEST_CELLS:
             return None
-        weights = tuple(relative(workload.weights).tolist())
-        strategy = _selected(_Asked(queries.digest(), weights, queries))
+        strategy = _selected(AskedProducts.of(queries, workload))
         if strategy is None or strategy.queries.size > LARGEST_ANSWERS:
             return None
         found = cls(workload, strategy)
@@ -94,19 +92,10 @@ class MeasuredKronecker:
         return noise_stddev(terms.noise, terms.measure_scale(queries, Fraction(1))) / queries.denominator
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """digest: Of the queries. weights: Of their terms."""
-
-    digest: str
-    weights: tuple[float, ...]
-    queries: Products = field(compare=False)
-
-
 @lru_cache(maxsize=4)
-def _selected(asked: _Asked) -> KroneckerStrategy | None:
+def _selected(asked: AskedProducts) -> KroneckerStrategy | None:
     """Searched once for a plan and its run; None where there is none."""
     try:
-        return kronecker_strategy(asked.queries, np.array(asked.weights) ** 2)
+        return kronecker_strategy(asked.queries, asked.squared_weights)
     except ValueError:
         return None

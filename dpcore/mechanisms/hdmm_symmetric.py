@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, final
@@ -18,13 +18,14 @@ from dpcore.kernel.terms import Terms
 from dpcore.measurement import Noise, noise_stddev
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
+from dpcore.mechanisms.hdmm_asked import AskedProducts
 from dpcore.queries import Marginals, Products, SymmetricQueries
 from dpcore.strategies.symmetric_optimum import symmetric_optimum
 from dpcore.strategies.symmetric_strategy import SymmetricStrategy, symmetric_strategy
 from dpcore.strategies.symmetric_variances import answer_variances
 from dpcore.strategies.symmetry import SymmetricGram
 from dpcore.uncertainty import Answers
-from dpcore.workload import Workload, relative
+from dpcore.workload import Workload
 
 Real = NDArray[np.float64]
 
@@ -70,8 +71,7 @@ class MeasuredSymmetric:
         if queries.domain.size(named) > LARGEST_CELLS or grams > LARGEST_GRAMS:
             return None
         projected = Products(queries.domain.project(named), queries.terms)
-        weights = tuple(relative(workload.weights).tolist())
-        selected = _selected(_Asked(projected.digest(), weights, projected))
+        selected = _selected(AskedProducts.of(projected, workload))
         if selected is None:
             return None
         found = cls(workload, replace(selected.strategy.queries, domain=queries.domain), selected)
@@ -132,20 +132,11 @@ class _Selected:
     norms: Real
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """digest: Of the queries. weights: Of their terms."""
-
-    digest: str
-    weights: tuple[float, ...]
-    queries: Products = field(compare=False)
-
-
 @lru_cache(maxsize=4)
-def _selected(asked: _Asked) -> _Selected | None:
+def _selected(asked: AskedProducts) -> _Selected | None:
     """Found once for a plan and its run; None where there is none."""
     try:
-        gram = SymmetricGram.of(asked.queries, np.array(asked.weights) ** 2)
+        gram = SymmetricGram.of(asked.queries, asked.squared_weights)
     except ValueError:
         return None
     if len(gram.sizes) > LARGEST_ORBITS:

@@ -14,15 +14,14 @@ from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.dense import LARGEST_CELLS, DenseModel, check_size
 from dpcore.estimation.factored import FactoredModel, FactoredWeights
-from dpcore.estimation.independent import to_simplex
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.renyi import Event
 from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import CELLS_IN_MB
 from dpcore.mechanisms.mwem_candidates import Candidates, first_candidates, largest_cells
-from dpcore.mechanisms.totals import row_total, total_share
+from dpcore.mechanisms.mwem_shares import Shares, check_split, start_chances
+from dpcore.mechanisms.totals import row_total
 from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
@@ -31,7 +30,6 @@ LARGEST_STEP = 4.0
 LARGEST_POLISH = 10**10  # Updates of a cell, about 20 CPU seconds.
 LARGEST_WORK = 10**12  # Updates of a cell in all rounds, about half a CPU hour.
 WIDE_CELLS = 1 << 18  # Of one table, where one of all attributes does not fit or takes more work.
-START_MIX = 0.001
 
 
 @final
@@ -133,7 +131,7 @@ class Mwem:
 
     def _start(self, domain: Domain, measured: list[Measurement], total: float) -> FactoredWeights:
         """The product of what was measured; one table where the mechanism needs one."""
-        start = [(_clique(measurement), _chances(measurement.values)) for measurement in measured]
+        start = [(_clique(measurement), start_chances(measurement.values)) for measurement in measured]
         model = FactoredWeights(domain, start, total, self.step, self._limit(domain))
         if self._is_dense():
             model.join(domain.names)
@@ -148,7 +146,7 @@ class Mwem:
         model.follow(pairs, min(self.polish, LARGEST_POLISH // max(1, model.work(pairs))))
         return model.model()
 
-    def _penalty(self, terms: Terms, queries: Marginals, shares: _Shares) -> float:
+    def _penalty(self, terms: Terms, queries: Marginals, shares: Shares) -> float:
         """Taken off a marginal's score for each of its cells, in counts."""
         if self.size_penalty == "noise":
             scale = terms.measure_scale(queries.only(queries.cliques[:1]), shares.measure)
@@ -176,50 +174,20 @@ class Mwem:
         fits = domain.size() <= min(LARGEST_CELLS, LARGEST_WORK // max(1, self.passes * followed))
         return LARGEST_CELLS if fits or self._is_dense() else WIDE_CELLS
 
-    def _shares(self, terms: Terms, rounds: int) -> _Shares:
-        total = total_share(terms, Fraction(self.total_share))
-        start = Fraction(0) if self.start == "uniform" else Fraction(self.start_share)
-        a_round = (1 - total - start) / rounds
-        select = a_round * Fraction(self.select_share)
-        return _Shares(total, start, select, a_round - select)
+    def _shares(self, terms: Terms, rounds: int) -> Shares:
+        start = 0.0 if self.start == "uniform" else self.start_share
+        return Shares.of(terms, rounds, self.total_share, start, self.select_share)
 
     def _check(self) -> None:
         if (self.rounds is not None and self.rounds < 1) or self.passes < 1 or self.polish < 0:
             asked = f"mechanism.rounds {self.rounds}, passes {self.passes}, polish {self.polish}"
             raise ConfigError(f"{asked}; want rounds and passes >= 1, polish >= 0")
-        if not 0 < self.select_share < 1:
-            raise ConfigError(f"mechanism.select_share is {self.select_share}; want 0 < select_share < 1")
         if not 0 < self.step <= LARGEST_STEP:
             raise ConfigError(f"mechanism.step is {self.step}; want 0 < step <= {LARGEST_STEP:g}")
         if self.max_table_mb is not None and not 0 < self.max_table_mb <= LARGEST_CELLS / CELLS_IN_MB:
             most = LARGEST_CELLS // CELLS_IN_MB
             raise ConfigError(f"mechanism.max_table_mb is {self.max_table_mb:g}; want 0 < max_table_mb <= {most:,}")
-        if min(self.start_share, self.total_share) <= 0 or self.start_share + self.total_share >= 1:
-            raise ConfigError("mechanism.start_share and mechanism.total_share; want both > 0 and their sum < 1")
-
-
-@dataclass(frozen=True)
-class _Shares:
-    """Shares of the whole budget for each kernel call."""
-
-    total: Fraction
-    start: Fraction
-    select: Fraction
-    measure: Fraction
-
-    def events(self, terms: Terms, rounds: int, starts: int) -> tuple[Event, ...]:
-        """All kernel calls; only which marginal is measured depends on answers."""
-        made = [terms.selected(self.select, rounds), terms.measured(self.measure, rounds)]
-        if starts:
-            made.append(terms.measured(self.start / starts, starts))
-        if self.total:
-            made.append(terms.measured(self.total))
-        return tuple(made)
-
-
-def _chances(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Noisy counts as a distribution, mixed with a little of the uniform so that no cell starts at 0."""
-    return (1 - START_MIX) * to_simplex(counts / max(1.0, counts.sum())) + START_MIX / counts.size
+        check_split(self.start_share, self.total_share, self.select_share)
 
 
 def _pairs(measured: list[Measurement]) -> list[tuple[Clique, NDArray[np.float64]]]:

@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 from dpcore.domain import Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.dense import DenseModel, check_size
-from dpcore.estimation.independent import to_simplex
 from dpcore.estimation.parity_weights import places_of, walsh_hadamard
 from dpcore.estimation.query_weights import Followed, QueryWeights
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.renyi import Event
 from dpcore.kernel.scores import LinearL1Error
 from dpcore.kernel.terms import Terms
-from dpcore.measurement import Measurement, noise_stddev
+from dpcore.measurement import noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import modelled, table_marginals
-from dpcore.mechanisms.totals import row_total, total_share
+from dpcore.mechanisms.mwem_shares import Shares, check_split, start_chances
+from dpcore.mechanisms.totals import row_total
 from dpcore.queries import Marginals, Product, Products
 from dpcore.strategies.fourier_basis import parities_below
 from dpcore.uncertainty import of_model
@@ -33,7 +32,6 @@ from dpcore.workload import Workload, cell_weights, relative
 LARGEST_CELLS: Final = 1 << 20
 LARGEST_CANDIDATES: Final = 20_000  # Single queries; a round looks at each of them.
 _LARGEST_STEP: Final = {"answers": 4.0, "parities": 1.0}  # A longer one may overshoot.
-_START_MIX: Final = 0.001
 
 
 @final
@@ -94,7 +92,9 @@ class MwemQueries:
         memory = (6 * 8 + self.rounds) * _domain(workload).size() + 32 * sum(
             m.size for term in candidates.terms for m in term.matrices
         )
-        return Plan(tuple(steps), self.rounds, memory, None, events=shares.events(terms, self.rounds))
+        return Plan(
+            tuple(steps), self.rounds, memory, None, events=shares.events(terms, self.rounds, int(bool(shares.start)))
+        )
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
@@ -107,7 +107,7 @@ class MwemQueries:
         start = np.ones(domain.size())
         if shares.start:
             measured = [*measured, private.measure(_cells(workload), shares.start)]
-            start = _chances(measured[-1])
+            start = start_chances(measured[-1].values)
         weights = QueryWeights(domain, start, total, self.step)
         average, followed = np.zeros(domain.size()), list[Followed]()
         score_weights = self._score_weights(workload, candidates)
@@ -153,12 +153,9 @@ class MwemQueries:
     def _score_weights(self, workload: Workload, candidates: Products) -> NDArray[np.float64]:
         return relative(cell_weights(workload)) if self.queries == "answers" else np.ones(len(candidates.terms))
 
-    def _shares(self, terms: Terms) -> _Shares:
-        total = total_share(terms, Fraction(self.total_share))
-        start = Fraction(0) if self.start == "uniform" else Fraction(self.start_share)
-        a_round = (1 - total - start) / self.rounds
-        select = a_round * Fraction(self.select_share)
-        return _Shares(total, start, select, a_round - select)
+    def _shares(self, terms: Terms) -> Shares:
+        start = 0.0 if self.start == "uniform" else self.start_share
+        return Shares.of(terms, self.rounds, self.total_share, start, self.select_share)
 
     def _check(self) -> None:
         if self.rounds < 1 or self.passes < 1 or self.polish < 0:
@@ -166,28 +163,10 @@ class MwemQueries:
             raise ConfigError(f"{asked}; want rounds and passes >= 1, polish >= 0")
         if not 0 <= self.within < float("inf"):
             raise ConfigError(f"mechanism.within is {self.within}; want 0 <= within < inf")
-        if not 0 < self.select_share < 1:
-            raise ConfigError(f"mechanism.select_share is {self.select_share}; want 0 < select_share < 1")
         if not 0 < self.step <= _LARGEST_STEP[self.queries]:
             wanted = f"0 < step <= {_LARGEST_STEP[self.queries]:g} for queries {self.queries}"
             raise ConfigError(f"mechanism.step is {self.step}; want {wanted}")
-        if min(self.start_share, self.total_share) <= 0 or self.start_share + self.total_share >= 1:
-            raise ConfigError("mechanism.start_share and mechanism.total_share; want both > 0 and their sum < 1")
-
-
-@dataclass(frozen=True)
-class _Shares:
-    """Shares of the whole budget for each kernel call."""
-
-    total: Fraction
-    start: Fraction
-    select: Fraction
-    measure: Fraction
-
-    def events(self, terms: Terms, rounds: int) -> tuple[Event, ...]:
-        """All kernel calls; only which query is measured depends on answers."""
-        made = [terms.selected(self.select, rounds), terms.measured(self.measure, rounds)]
-        return (*made, *(terms.measured(share) for share in (self.start, self.total) if share))
+        check_split(self.start_share, self.total_share, self.select_share)
 
 
 def _single(workload: Workload) -> Products:
@@ -228,9 +207,3 @@ def _cells(workload: Workload) -> Marginals:
     """The counts of all cells of the dense table."""
     marginals = table_marginals(workload, "mwem_queries")
     return Marginals(marginals.domain, (modelled(marginals),))
-
-
-def _chances(measured: Measurement) -> NDArray[np.float64]:
-    """Noisy counts as a distribution, with a little of the uniform so that no cell starts at 0."""
-    counts = measured.values
-    return (1 - _START_MIX) * to_simplex(counts / max(1.0, counts.sum())) + _START_MIX / counts.size

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,32 +14,49 @@ Real = NDArray[np.float64]
 LEAST: Final = 1e-12  # Of the largest v: below it the rounding of eigenvectors would be all that X shows of a value.
 _FASTEST: Final = 1.9  # Times log g, a step of log v; 1 never lowers the dual, and 2 would go round it for ever.
 _MEMORY: Final = 5  # Steps that the extrapolation looks back on.
-_LONGEST: Final = (
-    4.0  # Of a step of log v: what is 0 at the optimum gets there fast, and stays in the range of doubles.
-)
+_LONGEST: Final = 4.0  # Of a step of log v: what is 0 at the optimum gets there fast, within the range of doubles.
 _FLAT: Final = 1e-9  # The dual may fall by this part of itself before a step is taken back.
 
 
-class Point(Protocol):
-    """Where the dual stands.
+@dataclass(frozen=True, eq=False)
+class DualPoint:
+    """Where the dual stands: v > 0, and K = D V D, D = diag(v^(1/2)), in blocks.
 
-    v: Positive, float64 [k].
-    ratios: g, float64 [k]: the dual ascends where it is above 1.
-    bound: The dual function at v.
-    error: Of the strategy made from this point, at least ``bound``.
+    v: Float64 [k], scaled so that all values together have sum 1.
+    total: T = tr K^(1/2).
+    ratios: g = diag(K^(1/2)) / (v T), float64 [k]: the dual ascends where it is above 1.
+    roots: Of the eigenvalues of K, block by block; vectors: The eigenvectors. They take most of the memory.
     """
 
+    v: Real
+    total: float
+    ratios: Real
+    roots: list[Real]
+    vectors: list[Real]
+
     @property
-    def v(self) -> Real: ...
+    def bound(self) -> float:
+        """T(v)^2 / sum(v), the dual function."""
+        return self.total**2
+
     @property
-    def ratios(self) -> Real: ...
-    @property
-    def bound(self) -> float: ...
-    @property
-    def error(self) -> float: ...
+    def error(self) -> float:
+        """Of the strategy made from this point, at least ``bound``."""
+        return self.bound * float(self.ratios.max())
 
 
-Reached = TypeVar("Reached", bound=Point)
+def spectra_of(blocks: Iterable[tuple[Real, Real]], size: int) -> tuple[list[Real], list[Real]]:
+    """Roots of the eigenvalues, and eigenvectors, of diag(d) V diag(d) for each block V with its d.
+
+    size: Of the largest matrix: an eigenvalue that its rounding may have made, of either sign, is 0.
+    """
+    spectra = [np.linalg.eigh(d[:, None] * block * d) for block, d in blocks]
+    largest = max(float(values[-1]) for values, _ in spectra)
+    least = largest * size * np.finfo(np.float64).eps
+    return [np.sqrt(np.where(values < least, 0.0, values)) for values, _ in spectra], [each for _, each in spectra]
+
+
+Reached = TypeVar("Reached", bound=DualPoint)
 
 
 def ascended(at: Callable[[Real], Reached], sizes: Real, gap: float, steps: int) -> tuple[Reached, float, int]:
@@ -65,7 +83,7 @@ def ascended(at: Callable[[Real], Reached], sizes: Real, gap: float, steps: int)
     return best, highest, done
 
 
-def _logs(point: Point) -> tuple[Real, Real]:
+def _logs(point: DualPoint) -> tuple[Real, Real]:
     """log v, and log g, which is 0 at the optimum except where v is."""
     return np.log(point.v), np.log(np.maximum(point.ratios, LEAST))
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.strategies.fixed_point import LEAST, ascended
+from dpcore.strategies.fixed_point import LEAST, DualPoint, ascended, spectra_of
 
 Real = NDArray[np.float64]
 
@@ -90,43 +90,18 @@ class _Halves:
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
-    """Where the dual stands: v > 0 with sum 1, and K = D V D, D = diag(v^(1/2)).
-
-    total: T = tr K^(1/2).
-    ratios: g = diag(K^(1/2)) sum(v) / (v T): the dual ascends where it is above 1, and the gap is max(g) - 1.
-    roots: Of the eigenvalues of K, block by block; vectors: The eigenvectors. They take most of the memory.
-    """
-
-    v: Real
-    total: float
-    ratios: Real
-    roots: list[Real]
-    vectors: list[Real]
+class _Point(DualPoint):
+    """v of all values."""
 
     @classmethod
     def at(cls, halves: _Halves, workload: list[Real], v: Real) -> _Point:
         """workload: The blocks of V."""
         v = np.maximum(v, LEAST * v.max())
         v = v / v.sum()
-        spectra = [_spectrum(block, np.sqrt(v[: len(block)])) for block in workload]
-        largest = max(float(values[-1]) for values, _ in spectra)
-        least = largest * halves.size * np.finfo(np.float64).eps  # Rounding makes zeros of either sign.
-        roots = [np.sqrt(np.where(values < least, 0.0, values)) for values, _ in spectra]
-        vectors = [columns for _, columns in spectra]
+        roots, vectors = spectra_of(((block, np.sqrt(v[: len(block)])) for block in workload), halves.size)
         total = sum(float(part.sum()) for part in roots)
         diagonal = halves.diagonal([columns**2 @ part for part, columns in zip(roots, vectors, strict=True)])
         return cls(v, total, diagonal / (v * total), roots, vectors)
-
-    @property
-    def bound(self) -> float:
-        """T(v)^2 / sum(v), the dual function."""
-        return self.total**2
-
-    @property
-    def error(self) -> float:
-        """Of the strategy made from this point."""
-        return self.bound * float(self.ratios.max())
 
     def gram(self, halves: _Halves) -> Real:
         """X = D^-1 K^(1/2) D^-1, scaled."""
@@ -166,9 +141,3 @@ def gaussian_optimum(workload: Real, gap: float = 1e-7, steps: int = 2000) -> Ce
         gram, within = np.zeros(workload.shape), gram
         gram[np.ix_(support, support)] = within
     return CertifiedGram(gram, best.error, bound, done)
-
-
-def _spectrum(block: Real, d: Real) -> tuple[Real, Real]:
-    """Eigenvalues, ascending, and eigenvectors of diag(d) block diag(d)."""
-    values, vectors = np.linalg.eigh(d[:, None] * block * d)
-    return values, vectors

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.strategies.fixed_point import LEAST, ascended
+from dpcore.strategies.fixed_point import LEAST, DualPoint, ascended, spectra_of
 from dpcore.strategies.symmetry import SymmetricGram
 
 Real = NDArray[np.float64]
@@ -38,46 +38,19 @@ class SymmetricOptimum:
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
-    """Where the dual stands: v > 0 on the orbits that are read, a unit of it all over their cells.
-
-    total: T = tr K^(1/2), K = D V D, D = diag(v^(1/2)).
-    ratios: g = diag(K^(1/2)) / (v T).
-    roots, vectors: Of the eigenvalues of K, and its eigenvectors, block by block.
-    """
-
-    v: Real
-    total: float
-    ratios: Real
-    roots: list[Real]
-    vectors: list[Real]
+class _Point(DualPoint):
+    """v on the orbits that are read, a unit of it all over their cells."""
 
     @classmethod
     def at(cls, workload: SymmetricGram, read: NDArray[np.bool_], v: Real) -> _Point:
         v = np.maximum(v, LEAST * v.max())
         v = v / (v @ workload.sizes[read])
         full = _spread(v, read)
-        spectra = []
-        for block in workload.blocks:
-            d = np.sqrt(full[block.orbits])
-            spectra.append(np.linalg.eigh(d[:, None] * block.gram * d))
-        largest = max(float(values[-1]) for values, _ in spectra)
-        least = largest * max(len(values) for values, _ in spectra) * np.finfo(np.float64).eps
-        roots = [np.sqrt(np.where(values < least, 0.0, values)) for values, _ in spectra]
-        vectors = [columns for _, columns in spectra]
+        size = max(len(block.gram) for block in workload.blocks)
+        roots, vectors = spectra_of(((block.gram, np.sqrt(full[block.orbits])) for block in workload.blocks), size)
         total = sum(block.multiplicity * float(part.sum()) for block, part in zip(workload.blocks, roots, strict=True))
         diagonal = workload.diagonal([columns**2 @ part for columns, part in zip(vectors, roots, strict=True)])
         return cls(v, total, diagonal[read] / (v * total), roots, vectors)
-
-    @property
-    def bound(self) -> float:
-        """T(v)^2 / sum(v), the dual function."""
-        return self.total**2
-
-    @property
-    def error(self) -> float:
-        """Of the strategy made from this point."""
-        return self.bound * float(self.ratios.max())
 
     def grams(self, workload: SymmetricGram, read: NDArray[np.bool_]) -> tuple[Real, ...]:
         """X = D^-1 K^(1/2) D^-1, scaled, block by block; 0 where no query reads."""

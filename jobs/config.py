@@ -10,28 +10,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dpcore.errors import ConfigError
-from jobs.config_section import Positive, Section, Text, check_key
-from jobs.workload_config import ConjunctionQueries, MarginalQueries, ParityQueries, ProductQueries, Queries
+from jobs.config_section import Positive, Section, Text
+from jobs.workload_config import Queries
 from jobs.yaml_file import read_yaml
-
-__all__ = [
-    "Config",
-    "ConjunctionQueries",
-    "Dataset",
-    "EngineChoice",
-    "MarginalQueries",
-    "MechanismChoice",
-    "Output",
-    "ParityQueries",
-    "Privacy",
-    "ProductQueries",
-    "Queries",
-    "Section",
-    "check_key",
-    "load_config",
-    "parse_config",
-    "said",
-]
 
 LARGEST_EPSILON = 100.0
 LARGEST_QUIET_DELTA = 1e-5

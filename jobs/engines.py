@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dpcore.errors import ConfigError
-from jobs.config import EngineChoice, check_key
+from jobs.config import EngineChoice
+from jobs.config_section import check_key
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine
 

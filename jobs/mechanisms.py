@@ -12,7 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from dpcore.errors import ConfigError
 from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.registry import MECHANISMS
-from jobs.config import MechanismChoice, check_key, said
+from jobs.config import MechanismChoice, said
+from jobs.config_section import check_key
 
 
 def mechanism_of(choice: MechanismChoice) -> Mechanism:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpcore.frozen import frozen
 from dpcore.queries import Product, Products
-from dpcore.queries.ranges import LARGEST_MATRIX, all_ranges, identity, prefix, range_rows
+from dpcore.queries.ranges import LARGEST_MATRIX, all_ranges, identity, of_width, prefix, range_rows
 from dpcore.workload import Workload
 from jobs.config_section import check_key
 from jobs.value_groups import codes_of
@@ -50,19 +50,6 @@ def product_workload(asked: Sequence[ProductQueries], schema: Schema) -> Workloa
     return Workload(Products(domain, tuple(terms)), np.array([term.weight for term in asked]))
 
 
-def neighbours(size: int, ordered: int, width: int) -> NDArray[np.int64]:
-    """One row for every range of ``width`` ordered codes, then one for each code after these: int64 [rows, size].
-
-    Source: thesis of McKenna (2022), section 3.8, Width-32 range.
-    """
-    rows = np.zeros((size - width + 1, size), dtype=np.int64)
-    for low in range(ordered - width + 1):
-        rows[low, low : low + width] = 1
-    for row, code in enumerate(range(ordered, size), ordered - width + 1):
-        rows[row, code] = 1
-    return rows
-
-
 def _attribute(schema: Schema, name: str) -> Attribute:
     known = {attribute.name: attribute for attribute in schema.attributes}
     check_key(name, list(known), "attribute")
@@ -97,7 +84,7 @@ def _matrix(attribute: Attribute, way: Asked) -> NDArray[np.int64]:
         raise ValueError(f"{asked}; want at most {LARGEST_MATRIX:,} entries: fewer codes")
     match way:
         case Width():
-            return neighbours(size, ordered, way.width)
+            return of_width(size, ordered, way.width)
         case Groups():
             matrix = np.zeros((rows, size), dtype=np.int64)
             for row, group in zip(matrix, way.groups, strict=True):

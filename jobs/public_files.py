@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from dpcore.errors import ConfigError
 from dpcore.queries import Conjunctions
 from dpcore.workload import Workload
-from jobs.config import Queries
 from jobs.query_text import LiteralError, read_columns, read_conjunctions
+from jobs.workload_config import Queries
 from pipelines.layout import BasketLayout, Layout
 
 

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpcore.queries.ranges import all_ranges, prefix, range_rows
-from jobs.product_workloads import neighbours
+from dpcore.queries.ranges import all_ranges, of_width, prefix, range_rows
 from pipelines.attributes import Attribute
 from pipelines.layout import Layout, TableLayout
 
@@ -99,7 +98,9 @@ def _in_order(attribute: Attribute, matrix: NDArray[np.int64]) -> bool:
         return True
     if rows == range_rows(size, ordered) and np.array_equal(matrix, all_ranges(size, ordered)):
         return True
-    return rows == size - width + 1 and width <= ordered and np.array_equal(matrix, neighbours(size, ordered, width))
+    if rows != size - width + 1 or not 1 <= width <= ordered:
+        return False
+    return np.array_equal(matrix, of_width(size, ordered, width))
 
 
 def _row_as_text(attribute: Attribute, codes: NDArray[np.intp], ordered: bool) -> str:

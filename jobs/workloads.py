@@ -14,9 +14,10 @@ from dpcore.queries import Marginals
 from dpcore.queries.generation import all_parities, parity_counts, random_conjunctions, random_parities
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals, range_rows
 from dpcore.workload import LARGEST_CLIQUES, Workload, all_k_way, conjunctive, explicit, skewed, target
-from jobs.config import Config, ConjunctionQueries, MarginalQueries, ParityQueries
+from jobs.config import Config
 from jobs.product_workloads import number_of_answers, product_workload
 from jobs.public_files import PublicFiles
+from jobs.workload_config import ConjunctionQueries, MarginalQueries, ParityQueries
 from pipelines.attributes import Attribute
 from pipelines.layout import Layout, TableLayout
 from pipelines.schema import Schema

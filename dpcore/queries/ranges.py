@@ -47,6 +47,19 @@ def all_ranges(size: int, ordered: int | None = None) -> NDArray[np.int64]:
     return _matrix([(low, high) for low in range(ordered) for high in range(low, ordered)], ordered, size)
 
 
+def of_width(size: int, ordered: int, width: int) -> NDArray[np.int64]:
+    """One row for every range of ``width`` ordered codes, then one for each code after these: int64 [rows, size].
+
+    Source: thesis of McKenna (2022), section 3.8, Width-32 range.
+
+    Raises ValueError for a width above the ordered codes, and more entries than LARGEST_MATRIX.
+    """
+    if not 1 <= width <= ordered:
+        raise ValueError(f"ranges of {width} codes out of {ordered} in an order; want 1 .. {ordered}")
+    _check(size, ordered, size - width + 1)
+    return _matrix([(low, low + width - 1) for low in range(ordered - width + 1)], ordered, size)
+
+
 def range_rows(size: int, ordered: int) -> int:
     """Rows of ``all_ranges``."""
     return ordered * (ordered + 1) // 2 + size - ordered

@@ -15,8 +15,8 @@ from dpcore.errors import ConfigError
 from dpcore.queries import Conjunctions
 from dpcore.uncertainty import of_model
 from jobs.answers_table import write_answers
-from jobs.config import ConjunctionQueries, MarginalQueries, ParityQueries, Queries
 from jobs.public_files import read_public_files, read_queries, read_weights
+from jobs.workload_config import ConjunctionQueries, MarginalQueries, ParityQueries, Queries
 from pipelines.attributes import Attribute, Kind
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema

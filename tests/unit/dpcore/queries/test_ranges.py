@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Domain
 from dpcore.queries import Marginals, Products
-from dpcore.queries.ranges import LARGEST_MATRIX, all_ranges, identity, prefix, range_marginals, range_rows
+from dpcore.queries.ranges import LARGEST_MATRIX, all_ranges, identity, of_width, prefix, range_marginals, range_rows
 from tests.support.product_cases import dense
 
 DOMAIN = Domain.of({"a": 2, "b": 4, "c": 3})
@@ -31,6 +31,17 @@ def test_codes_without_an_order_are_asked_one_by_one_and_lie_in_no_prefix() -> N
     assert prefix(4, 2).tolist() == rows({0}, {0, 1}, {2}, {3}, size=4)
     assert all_ranges(4, 2).tolist() == rows({0}, {0, 1}, {1}, {2}, {3}, size=4)
     assert prefix(3, 0).tolist() == all_ranges(3, 0).tolist() == identity(3).tolist()
+
+
+def test_ranges_of_a_width_by_hand() -> None:
+    assert of_width(4, 4, 2).tolist() == rows({0, 1}, {1, 2}, {2, 3}, size=4)
+    assert of_width(5, 3, 2).tolist() == rows({0, 1}, {1, 2}, {3}, {4}, size=5)
+    assert of_width(4, 3, 1).tolist() == identity(4).tolist()
+    for width in (0, 4):
+        with pytest.raises(ValueError, match=f"ranges of {width} codes out of 3 in an order; want 1 .. 3"):
+            of_width(5, 3, width)
+    with pytest.raises(ValueError, match="want at most"):
+        of_width(LARGEST_MATRIX, LARGEST_MATRIX, 2)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])

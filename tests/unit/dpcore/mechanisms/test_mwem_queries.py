@@ -109,7 +109,8 @@ def test_the_budget_is_charged_as_planned(budget: Budget, replaced: bool, start:
     assert sum(step.calls for step in plan.steps) == len(private.charges) == 10 + (start == "cells")
     assert sum(charge.amount for charge in private.charges) == sum(event.charged for event in plan.events)
     assert 0 <= private.remaining_share < Fraction(1, 1 << 20)
-    assert release.measurements[-1].stddev == pytest.approx(plan.steps[-1].stddev)
+    single = [one.stddev for one in release.measurements if one.queries.size == 1][-5:]
+    assert max(single) == pytest.approx(plan.steps[-1].stddev)  # Replacing a row halves no count but that of all rows.
 
 
 def test_the_shares_are_those_of_fig_1() -> None:

@@ -234,11 +234,13 @@ class Aim:
         polish: bool = False,
         learns: bool = False,
     ) -> GraphicalFit:
-        """A fit; where the whole workload was measured at once, no matter how it looks, the prior is learnt from it."""
+        """A fit; where the whole workload was measured at once, no matter how it looks, the prior is learnt from it.
+        In the last one (``polish``) marginals have priors of their own.
+        """
         total = rows_of(terms, candidates.full, measured)
         spread = None if learns or (warm is not None and warm.learns) else LARGEST_SPREAD
-        fitting = Fitting(spread, 1e-3, 2000, LAST_WORK) if polish else Fitting(spread, 1e-2, 300, ROUND_WORK)
-        return fit_model(candidates.domain, measured, total, fitting, warm)
+        rough, last = Fitting(spread, 1e-2, 300, ROUND_WORK), Fitting(spread, 1e-3, 2000, LAST_WORK, own=True)
+        return fit_model(candidates.domain, measured, total, last if polish else rough, warm)
 
     def _check(self) -> None:
         if not (0 < self.max_model_mb < float("inf") and self.rounds_per_attribute >= 1):

@@ -23,7 +23,13 @@ from dpcore.estimation.pgm.linear_terms import LinearTerm, linear_terms, merged
 from dpcore.estimation.pgm.maximum_entropy import DualFit, MaximumEntropy
 from dpcore.estimation.pgm.model import GraphicalModel
 from dpcore.estimation.pgm.node_tables import Conditionals, NodeTable
-from dpcore.estimation.pgm.prior import LARGEST_SPREAD, LEAST_EXPECTED, learnt_spread, prior_variances
+from dpcore.estimation.pgm.prior import (
+    LARGEST_SPREAD,
+    LEAST_EXPECTED,
+    learnt_spread,
+    own_spreads,
+    prior_variances,
+)
 from dpcore.estimation.pgm.read_off import one_way_of
 from dpcore.estimation.pgm.rows import Rows
 from dpcore.measurement import Measurement
@@ -53,6 +59,9 @@ class Fitting:
     iterations: Most calls of the marginal oracle for one order, where
     work: so many cells of nodes, all calls together, allow for them; a sixth of them always.
     device: Where the marginal oracle computes; "gpu" needs the extra marquee[gpu].
+    own: Whether every marginal of two attributes or more has a spread of its own in place of ``spread``, learnt from
+        its noisy values (``prior.own_spreads``): for marginals whose choice did not rest on the noise in them. It takes
+        a rough fit for each order.
     """
 
     spread: float | None = LARGEST_SPREAD
@@ -60,6 +69,7 @@ class Fitting:
     iterations: int = 500
     work: float = math.inf
     device: Literal["cpu", "gpu"] = "cpu"
+    own: bool = False
 
 
 @final
@@ -151,7 +161,10 @@ def fit_model(
         factors, learnt = warm.factors, warm.learnt_from
     else:
         factors, learnt = problem.learnt(start), problem.terms
-    found = problem.fitted(factors, start, fitting.tolerance)
+    spreads = problem.spreads(factors)
+    if fitting.own and fitting.spread is not None:
+        spreads = problem.own_spreads(spreads, start)
+    found = problem.fitted(spreads, start, fitting.tolerance)
     pieces = np.split(found.multipliers, problem.rows.starts[1:-1])
     multipliers = dict(zip(problem.keys, pieces, strict=True))
     return GraphicalFit(
@@ -203,42 +216,52 @@ class _Problem:
         pairs = zip(self.keys, self.rows.terms, strict=True)
         return np.concatenate([known.get(key, np.zeros(term.values.size)) for key, term in pairs])
 
+    def spreads(self, factors: dict[int, float]) -> Vector:
+        """That of each term, float64 [terms], from those of the orders."""
+        return np.array([factors[len(term.clique)] for term in self.rows.terms])
+
     def learnt(self, start: Vector) -> dict[int, float]:
         """The factor of the prior of each order, each from models of the orders below it."""
         factors = dict.fromkeys(self.orders, LARGEST_SPREAD)
         for order in self.orders:
             if order > 1:
-                below = self._order < order
-                held = (
-                    self.fitted(factors, np.where(below, start, 0.0), _ROUGH, below).potentials
-                    if below.any()
-                    else self._base
-                )
-                factors[order] = self._factor(order, self._total * self.oracle.marginals(held))
+                factors[order] = learnt_spread(self._domain, *self._seen(order, self.spreads(factors), start))
         return factors
 
-    def _factor(self, order: int, marginals: Vector) -> float:
-        split = self.rows.starts[1:-1]
-        away = np.split(self.rows.values - self.rows.applied(marginals), split)
-        counts = np.split(self._counts, split)
-        chosen = [k for k, term in enumerate(self.rows.terms) if term.centred and len(term.clique) == order]
-        return learnt_spread(
-            self._domain,
-            [self.rows.terms[k] for k in chosen],
-            [away[k] for k in chosen],
-            [counts[k] for k in chosen],
-        )
+    def own_spreads(self, spreads: Vector, start: Vector) -> Vector:
+        """The same, with one of its own for each marginal of two attributes or more."""
+        spreads = spreads.copy()
+        for order in self.orders:
+            if order > 1:
+                seen = self._seen(order, spreads, start)
+                spreads[self._chosen(order)] = own_spreads(self._domain, *seen)
+        return spreads
 
     def fitted(
-        self, factors: dict[int, float], start: Vector, tolerance: float, free: NDArray[np.bool_] | None = None
+        self, spreads: Vector, start: Vector, tolerance: float, free: NDArray[np.bool_] | None = None
     ) -> DualFit:
-        """The fit with these priors; rows that are not ``free`` hardly count."""
-        spread = np.array([factors[order] for order in self._order.tolist()])
+        """The fit with these priors, one a term; rows that are not ``free`` hardly count."""
+        spread = np.repeat(spreads, np.diff(self.rows.starts))
         strengths = np.maximum(self._counts, LEAST_EXPECTED) / prior_variances(self._counts, spread)
         if free is not None:
             strengths = np.where(free, strengths, _HELD)
         estimator = MaximumEntropy(strengths, tolerance, self._iterations)
         return estimator.estimate(self.oracle, self.rows, self._total, self._base, start, self._counts)
+
+    def _chosen(self, order: int) -> list[int]:
+        """Places of the components of one order."""
+        return [k for k, term in enumerate(self.rows.terms) if term.centred and len(term.clique) == order]
+
+    def _seen(self, order: int, spreads: Vector, start: Vector) -> tuple[list[LinearTerm], list[Vector], list[Vector]]:
+        """The components of one order, how far they lie from a model of the orders below, and expected counts."""
+        below = self._order < order
+        held = (
+            self.fitted(spreads, np.where(below, start, 0.0), _ROUGH, below).potentials if below.any() else self._base
+        )
+        split, chosen = self.rows.starts[1:-1], self._chosen(order)
+        away = np.split(self.rows.values - self.rows.applied(self._total * self.oracle.marginals(held)), split)
+        counts = np.split(self._counts, split)
+        return [self.rows.terms[k] for k in chosen], [away[k] for k in chosen], [counts[k] for k in chosen]
 
 
 def _key(term: LinearTerm) -> str:

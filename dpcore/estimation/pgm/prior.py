@@ -16,6 +16,9 @@ Vector = NDArray[np.float64]
 LEAST_EXPECTED: Final = 0.01
 LARGEST_SPREAD: Final = 5.0
 _SMALLEST_SPREAD: Final = 1e-3
+_TRIED: Final = 2.0 ** np.arange(-4, 8, 0.25)
+_APART: Final = 1.5  # Standard deviation of the logarithms of spreads, of one marginal's and of one order's.
+_OWN: Final = (3.0, 30.0)
 
 
 def prior_variances(counts: Vector, spread: float | Vector) -> Vector:
@@ -49,3 +52,33 @@ def learnt_spread(
         return LARGEST_SPREAD
     learnt = (max(signal, 0.0) + trust * LARGEST_SPREAD) / (prior + trust)
     return min(LARGEST_SPREAD, max(_SMALLEST_SPREAD, learnt))
+
+
+def own_spreads(
+    domain: Domain, terms: Sequence[LinearTerm], away: Sequence[Vector], counts: Sequence[Vector]
+) -> Vector:
+    """A spread for each component, float64 [terms], between 3 and 30; arguments as of ``learnt_spread``.
+
+    The most probable one where the logarithm of a marginal's spread is normal around that of all of them together, and
+    this one around that of ``LARGEST_SPREAD``. A component of d degrees of freedom on c cells counts as d / c of
+    independent cells. The ends: the many small cells of a large marginal, which hardly move, say little about the few
+    large ones, and with a weak prior a fit takes long.
+    """
+    likely = [_log_likelihoods(domain, *one) for one in zip(terms, away, counts, strict=True)]
+    together = _most_probable(np.sum(likely, axis=0), LARGEST_SPREAD) if likely else LARGEST_SPREAD
+    return np.clip([_most_probable(one, together) for one in likely], *_OWN)
+
+
+def _log_likelihoods(domain: Domain, term: LinearTerm, away: Vector, expected: Vector) -> Vector:
+    """Of each of the tried spreads, but for a constant."""
+    part = math.prod(size - 1 for size in domain.shape(term.clique)) / away.size
+    prior = prior_variances(expected, 1.0)
+    found = np.empty(len(_TRIED))
+    for place, spread in enumerate(_TRIED.tolist()):
+        variances = spread * prior + 1 / term.precision
+        found[place] = -(part * np.log(variances).sum() + (away**2 / variances).sum()) / 2
+    return found
+
+
+def _most_probable(likely: Vector, around: float) -> float:
+    return float(_TRIED[np.argmax(likely - (np.log(_TRIED / around) / _APART) ** 2 / 2)])

@@ -12,10 +12,12 @@ import pytest
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.pgm.expected_error import expected_errors
+from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
 from dpcore.estimation.pgm.junction_tree import JunctionTree
 from dpcore.evaluation import exact_answers, workload_error
 from dpcore.kernel.budget import Budget
 from dpcore.measurement import mean_absolute_noise
+from dpcore.mechanisms import aim
 from dpcore.mechanisms.aim import Aim
 from dpcore.mechanisms.aim_budget import split_by_size
 from dpcore.mechanisms.independent import Independent
@@ -318,3 +320,18 @@ def test_other_queries_are_refused() -> None:
         ConfigError, match="aim answers marginals, .* want workload.marginals or workload.products, or mechanism"
     ):
         Aim().plan(terms, conjunctive(Conjunctions.single_columns(BinaryView(3))))
+
+
+def test_marginals_have_their_own_priors_in_the_last_fit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def watched(*settled: object) -> GraphicalFit:
+        fitting = settled[3]
+        assert isinstance(fitting, Fitting)
+        asked.append(fitting.own)
+        return fit_model(*settled)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(aim, "fit_model", watched)
+    run(Aim(), BUDGETS[1])
+    assert asked[-1]
+    assert not any(asked[:-1])

@@ -80,7 +80,7 @@ class GraphicalFit:
     tree: Its structure.
     total: Number of rows that it stands for.
     loss, gap, evaluations: As of ``DualFit``.
-    factors: Of the prior variances, for each order of a component.
+    factors: Of the prior variances, for each order of a component, before a marginal got its own.
     learns: Whether the factors were learnt, and
     learnt_from: how many terms there were then.
     joints: The joint tables of the nodes, the only copy, which ``calibrated`` and ``model`` read; None once released.

@@ -235,7 +235,7 @@ class Aim:
         learns: bool = False,
     ) -> GraphicalFit:
         """A fit; where the whole workload was measured at once, no matter how it looks, the prior is learnt from it.
-        In the last one (``polish``) marginals have priors of their own.
+        In the last one (``polish``) pairs have priors of their own.
         """
         total = rows_of(terms, candidates.full, measured)
         spread = None if learns or (warm is not None and warm.learns) else LARGEST_SPREAD

@@ -59,9 +59,8 @@ class Fitting:
     iterations: Most calls of the marginal oracle for one order, where
     work: so many cells of nodes, all calls together, allow for them; a sixth of them always.
     device: Where the marginal oracle computes; "gpu" needs the extra marquee[gpu].
-    own: Whether every marginal of two attributes or more has a spread of its own in place of ``spread``, learnt from
-        its noisy values (``prior.own_spreads``): for marginals whose choice did not rest on the noise in them. It takes
-        a rough fit for each order.
+    own: Whether every pair of attributes has a spread of its own in place of ``spread``, learnt from its noisy values
+        (``prior.own_spreads``): for marginals whose choice did not rest on the noise in them.
     """
 
     spread: float | None = LARGEST_SPREAD
@@ -80,7 +79,7 @@ class GraphicalFit:
     tree: Its structure.
     total: Number of rows that it stands for.
     loss, gap, evaluations: As of ``DualFit``.
-    factors: Of the prior variances, for each order of a component, before a marginal got its own.
+    factors: Of the prior variances, for each order of a component, before a pair got its own.
     learns: Whether the factors were learnt, and
     learnt_from: how many terms there were then.
     joints: The joint tables of the nodes, the only copy, which ``calibrated`` and ``model`` read; None once released.
@@ -229,13 +228,11 @@ class _Problem:
         return factors
 
     def own_spreads(self, spreads: Vector, start: Vector) -> Vector:
-        """The same, with one of its own for each marginal of two attributes or more."""
-        spreads = spreads.copy()
-        for order in self.orders:
-            if order > 1:
-                seen = self._seen(order, spreads, start)
-                spreads[self._chosen(order)] = own_spreads(self._domain, *seen)
-        return spreads
+        """The same, with one of its own for each pair."""
+        found, pairs = spreads.copy(), self._chosen(2)
+        if pairs:
+            found[pairs] = own_spreads(self._domain, *self._seen(2, spreads, start))
+        return found
 
     def fitted(
         self, spreads: Vector, start: Vector, tolerance: float, free: NDArray[np.bool_] | None = None

@@ -322,7 +322,7 @@ def test_other_queries_are_refused() -> None:
         Aim().plan(terms, conjunctive(Conjunctions.single_columns(BinaryView(3))))
 
 
-def test_marginals_have_their_own_priors_in_the_last_fit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_have_their_own_priors_in_the_last_fit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
 
     def watched(*settled: object) -> GraphicalFit:

@@ -1,4 +1,4 @@
-"""A prior for each marginal, learnt from its own noisy values."""
+"""A prior for each pair of attributes, learnt from its own noisy values."""
 
 from __future__ import annotations
 

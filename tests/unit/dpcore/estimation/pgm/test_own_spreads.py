@@ -99,7 +99,7 @@ def error(fit: GraphicalFit, joint: Vector) -> float:
     return float(np.abs(tables - joint.sum(axis=(2, 3, 4)).ravel()).sum())
 
 
-def test_a_pair_that_hangs_together_is_followed_and_the_others_are_not_less_than_a_little() -> None:
+def test_a_pair_that_hangs_together_is_followed_and_one_that_does_not_is_held() -> None:
     joint, seen = planted(2.0, 7)
     own, fixed = (fit_model(DOMAIN, seen, ROWS, fitting) for fitting in (OWN, FIXED))
     assert error(own, joint) < 0.95 * error(fixed, joint)

@@ -16,6 +16,7 @@ from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.kernel.terms import Terms
+from dpcore.measurement import noise_stddev
 from dpcore.mechanisms import mwem_queries
 from dpcore.mechanisms.mwem_queries import MwemQueries
 from dpcore.queries import Conjunctions, Marginals, Product, Products
@@ -109,8 +110,11 @@ def test_the_budget_is_charged_as_planned(budget: Budget, replaced: bool, start:
     assert sum(step.calls for step in plan.steps) == len(private.charges) == 10 + (start == "cells")
     assert sum(charge.amount for charge in private.charges) == sum(event.charged for event in plan.events)
     assert 0 <= private.remaining_share < Fraction(1, 1 << 20)
-    single = [one.stddev for one in release.measurements if one.queries.size == 1][-5:]
-    assert max(single) == pytest.approx(plan.steps[-1].stddev)  # Replacing a row halves no count but that of all rows.
+    single, share = release.measurements[-5:], Fraction(plan.steps[-1].share) / 5
+    scales = [private.terms.measure_scale(one.queries, share) for one in single]
+    wanted = [noise_stddev(private.terms.noise, scale) for scale in scales]
+    assert [one.stddev for one in single] == pytest.approx(wanted)
+    assert max(wanted) == pytest.approx(plan.steps[-1].stddev)  # Replacing a row moves the number of all rows less.
 
 
 def test_the_shares_are_those_of_fig_1() -> None:

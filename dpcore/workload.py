@@ -70,12 +70,12 @@ def relative(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.maximum(weights / weights.max(), _LEAST_WEIGHT))
 
 
-def squared_weights(workload: Workload) -> dict[Clique, float]:
-    """How much a squared error of each marginal matters: squares of the relative weights, those of one clique added."""
+def added_weights(workload: Workload, power: int) -> dict[Clique, float]:
+    """How much |error|^power of each marginal matters: that power of relative weights, those of one clique added."""
     assert isinstance(workload.queries, Marginals)
     found = dict.fromkeys(workload.queries.cliques, 0.0)
     for clique, weight in zip(workload.queries.cliques, relative(workload.weights).tolist(), strict=True):
-        found[clique] += weight**2
+        found[clique] += weight**power
     return found
 
 

@@ -1,8 +1,7 @@
-"""Gaussian+PGM: additive noise on the marginals of a workload, and one graphical model for all of them."""
+"""Gaussian+PGM: additive noise on what the marginals of a workload tell, and one graphical model for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
@@ -28,7 +27,8 @@ from dpcore.mechanisms.graphical import (
     table_marginals,
     uniform_note,
 )
-from dpcore.queries import Marginals
+from dpcore.mechanisms.measured_residuals import MeasuredResiduals
+from dpcore.queries import Marginals, Products
 from dpcore.strategies.allocation import weighted_shares
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
@@ -39,18 +39,21 @@ _ADVICE = "choose cliques that overlap less, a larger max_model_mb, or mechanism
 @final
 @dataclass(frozen=True)
 class GaussianPgm:
-    """Adds noise to every marginal of the workload and fits one graphical model to all of them.
+    """Measures all marginals of the workload at once and fits one graphical model to them.
 
-    The measured values are those of ``gaussian``, or under pure DP of ``laplace``; the model's answers agree with one
-    another, none is negative, and there are synthetic rows. The junction tree holds every marginal of the workload, so
-    that cliques that overlap much are refused. Products are answered from the marginals that they are read off.
+    Under Gaussian noise the residuals of the marginals are measured, in one call, with the least weighted sum of
+    absolute errors that residuals can have: what marginals share is measured once. Under pure DP, or where an attribute
+    has too many values for residuals, the measured values are those of ``laplace`` or ``gaussian``. The model's answers
+    agree with one another, none is negative, and there are synthetic rows. The junction tree holds every marginal of
+    the workload, so that cliques that overlap much are refused. Products are answered from the marginals that they are
+    read off.
 
     max_model_mb: Largest graphical model, in MiB of the tables of its junction tree.
     tolerance: How far from the optimum the fit may stop, in units a measured value whose own noise is worth 1/2.
     iterations: Most steps of the fit.
 
-    Source: thesis of McKenna (2022), Table 5.1. The budget is split so that the weighted squared error of the measured
-    values is least.
+    Source: thesis of McKenna (2022), Table 5.1; Xiao, He, Zhang and Kifer (2023) for residuals. Marginals measured one
+    by one split the budget so that the weighted squared error of the measured values is least.
     """
 
     max_model_mb: float = 80.0
@@ -58,41 +61,34 @@ class GaussianPgm:
     iterations: int = 1000
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
-        parts = list(self._parts(terms, workload))
-        cells = self._cells(workload)
+        asked = self._asked(terms, workload)
         steps = tuple(
             Step(f"measure {queries.description}", float(share), 1, stddev_of(terms, queries, share))
-            for queries, share in parts
+            for queries, share in asked.parts
         )
-        size = sum(queries.size for queries, _ in parts)
-        absolute = sum(
-            queries.size * mean_absolute_noise(terms.noise, terms.measure_scale(queries, share))
-            for queries, share in parts
-        )
-        note = f"the measured values alone are off by {absolute / size:,.3g} counts a cell"
-        notes = (note, *uniform_note(table_marginals(workload, "gaussian_pgm")))
-        events = tuple(terms.measured(share) for _, share in parts)
-        return Plan(steps, 0, 32 * size + 8 * workload.queries.size + COPIES * 8 * cells, None, notes, events)
+        note = f"the measured values alone are off by {asked.error:,.3g} counts a cell"
+        size = sum(queries.size for queries, _ in asked.parts)
+        memory = 32 * size + 8 * workload.queries.size + COPIES * 8 * asked.cells
+        events = tuple(terms.measured(share) for _, share in asked.parts)
+        return Plan(steps, 0, memory, None, (note, *uniform_note(asked.marginals)), events)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
-        self.plan(private.terms, workload)
-        parts = list(self._parts(private.terms, workload))
-        queries = table_marginals(workload, "gaussian_pgm")
-        private.expect(queries)
+        asked = self._asked(private.terms, workload)
+        private.expect(asked.marginals)
         measured: list[Measurement] = []
-        for part, share in parts:
-            measured.append(private.measure(part, share))  # MEASURE
-            progress(len(measured), len(parts) + 1)
+        for queries, share in asked.parts:
+            measured.append(private.measure(queries, share))  # MEASURE
+            progress(len(measured), len(asked.parts) + 1)
         fitting = Fitting(spread=None, tolerance=self.tolerance, iterations=self.iterations)
-        rows = rows_of(private.terms, queries.domain, measured)
-        model = fit_model(queries.domain, measured, rows, fitting).model  # ESTIMATE
-        progress(len(parts) + 1, len(parts) + 1)
+        rows = rows_of(private.terms, asked.marginals.domain, measured)
+        model = fit_model(asked.marginals.domain, measured, rows, fitting).model  # ESTIMATE
+        progress(len(asked.parts) + 1, len(asked.parts) + 1)
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
 
-    def _parts(self, terms: Terms, workload: Workload) -> Iterator[tuple[Marginals, Fraction]]:
-        """Each marginal with its share of the budget."""
+    def _asked(self, terms: Terms, workload: Workload) -> _Asked:
+        """From public facts alone. Raises DomainTooLargeError where the answers or the model are too large."""
         check_model_size(self.max_model_mb)
         if not (0 < self.tolerance <= 1 and self.iterations >= 1):
             asked = f"tolerance {self.tolerance:g}, iterations {self.iterations}"
@@ -100,14 +96,29 @@ class GaussianPgm:
         queries = table_marginals(workload, "gaussian_pgm")
         if queries.size > LARGEST_ANSWERS:
             raise DomainTooLargeError("the marginals of mechanism gaussian_pgm", queries.size, LARGEST_ANSWERS, _ADVICE)
-        shares = weighted_shares(np.array(queries.sizes), clique_weights(workload, queries), terms.noise)
-        for clique, share in zip(queries.cliques, shares, strict=True):
-            yield queries.only([clique]), share
-
-    def _cells(self, workload: Workload) -> int:
-        """Cells of the model. Raises DomainTooLargeError where they are too many."""
-        queries, largest = table_marginals(workload, "gaussian_pgm"), int(self.max_model_mb * CELLS_IN_MB)
-        cells = JunctionTree.of(queries.domain, queries.cliques).cells
+        largest, cells = int(self.max_model_mb * CELLS_IN_MB), JunctionTree.of(queries.domain, queries.cliques).cells
         if cells > largest:
             raise DomainTooLargeError("the model of mechanism gaussian_pgm", cells, largest, _ADVICE)
-        return cells
+        weighted = Workload(queries, clique_weights(workload, queries))
+        residuals = MeasuredResiduals.of(terms, weighted, error="absolute")
+        if residuals is not None:
+            return _Asked(queries, ((residuals.queries, Fraction(1)),), residuals.absolute_error(terms), cells)
+        shares = weighted_shares(np.array(queries.sizes), weighted.weights, terms.noise)
+        parts = [(queries.only([clique]), share) for clique, share in zip(queries.cliques, shares, strict=True)]
+        noise = [mean_absolute_noise(terms.noise, terms.measure_scale(part, share)) for part, share in parts]
+        return _Asked(queries, tuple(parts), float(np.average(noise, weights=queries.sizes)), cells)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is measured, with shares of the budget.
+
+    marginals: Those that the parts are read off.
+    error: Expected absolute error of a cell of the marginals, by least squares from the measured values.
+    cells: Of the model.
+    """
+
+    marginals: Marginals
+    parts: tuple[tuple[Marginals | Products, Fraction], ...]
+    error: float
+    cells: int

@@ -40,7 +40,7 @@ class Hdmm:
 
     A part is a term of products or a clique of marginals; the budget is split so that the weighted squared error of
     local least squares is least. All parts are measured together where that is possible and better: under Gaussian
-    noise by residuals, of marginals with the least weighted squared error that there is (``hdmm_residuals``,
+    noise by residuals, of marginals with the least weighted squared error that there is (``measured_residuals``,
     ``hdmm_products``), under Laplace noise by marginals or products that tell the others (``hdmm_marginals``,
     ``hdmm_terms``). Part by part a marginal is its own best strategy, so that the measured values are those of
     ``gaussian`` or ``laplace``.

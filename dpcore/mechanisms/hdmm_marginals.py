@@ -20,7 +20,7 @@ from dpcore.mechanisms.api import Plan, Progress, Release, Step
 from dpcore.queries import Marginals
 from dpcore.strategies.allocation import exact_shares
 from dpcore.strategies.marginals_strategy import MarginalsStrategy, marginals_strategy
-from dpcore.workload import Workload, squared_weights
+from dpcore.workload import Workload, added_weights
 
 
 @final
@@ -43,7 +43,7 @@ class MeasuredMarginals:
         if terms.noise is not Noise.LAPLACE or not isinstance(queries, Marginals) or not queries.cliques:
             return None
         try:
-            return cls(workload, _strategy(queries.domain, tuple(squared_weights(workload).items())))
+            return cls(workload, _strategy(queries.domain, tuple(added_weights(workload, 2).items())))
         except ValueError:
             return None
 

@@ -12,9 +12,9 @@ from dpcore.mechanisms.hdmm_clusters import MeasuredClusters
 from dpcore.mechanisms.hdmm_kronecker import MeasuredKronecker
 from dpcore.mechanisms.hdmm_marginals import MeasuredMarginals
 from dpcore.mechanisms.hdmm_products import MeasuredProductResiduals
-from dpcore.mechanisms.hdmm_residuals import MeasuredResiduals
 from dpcore.mechanisms.hdmm_symmetric import MeasuredSymmetric
 from dpcore.mechanisms.hdmm_terms import MeasuredTerms
+from dpcore.mechanisms.measured_residuals import MeasuredResiduals
 from dpcore.workload import Workload
 
 Strategy = Literal["best", "parts", "residuals", "marginals", "table", "clusters"]
@@ -55,7 +55,7 @@ def measured_together(terms: Terms, workload: Workload, strategy: Strategy, loss
     if loss == "largest":
         if strategy not in ("best", "residuals"):
             raise ConfigError(f"mechanism.loss largest, strategy {strategy}; want strategy: best or residuals")
-        strategy, found = "residuals", [MeasuredResiduals.of(terms, workload, largest=True)]
+        strategy, found = "residuals", [MeasuredResiduals.of(terms, workload, error="largest")]
     elif strategy != "parts":
         products = MeasuredProductResiduals.of(terms, workload) if strategy in ("best", "residuals") else None
         if strategy in ("best", "residuals"):

@@ -34,7 +34,7 @@ from dpcore.strategies.residual_planning import least_squared_error
 from dpcore.strategies.symmetric_optimum import SymmetricOptimum, symmetric_optimum
 from dpcore.strategies.symmetric_strategy import symmetric_strategy
 from dpcore.strategies.symmetry import SymmetricGram
-from dpcore.workload import Workload, squared_weights
+from dpcore.workload import Workload, added_weights
 from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
 from tests.benchmarks.hdmm_1d import DELTA, EPSILON, scales
 from tests.benchmarks.matrix import schemas, tables_nd
@@ -141,7 +141,7 @@ def _bound(workload: Workload) -> float:
     """
     queries = workload.queries
     if isinstance(queries, Marginals):
-        return least_squared_error(queries.domain, squared_weights(workload)).bound
+        return least_squared_error(queries.domain, added_weights(workload, 2)).bound
     assert isinstance(queries, Products)
     try:
         return product_residuals(queries, workload.weights**2).bound

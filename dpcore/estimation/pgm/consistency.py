@@ -148,6 +148,8 @@ def _rows_that_sum(term: LinearTerm) -> NDArray[np.float64] | None:
     if term.matrices is None:
         return np.ones(term.values.size)
     row = np.ones(1)
+    if any(np.abs(matrix.sum(axis=1)).max() <= _EXACT * np.abs(matrix).max() for matrix in term.matrices):
+        return None  # A residual: what all values share is not seen.
     for matrix in term.matrices:
         factor = np.linalg.lstsq(matrix.T, np.ones(matrix.shape[1]), rcond=None)[0]
         if np.abs(factor @ matrix - 1).max() > _EXACT:

@@ -204,7 +204,7 @@ class _Problem:
         self._domain, self._total = domain, total
         allowed = max(fitting.iterations / 6, fitting.work / self.tree.cells)
         self._iterations = math.ceil(min(fitting.iterations, allowed))
-        self._base = _base(self.rows.queries, terms, total)
+        self._base = _base(self.rows.queries, self.rows.terms, total)
         self._counts = self.rows.expected(total * self.oracle.marginals(self._base))
         sizes = np.diff(self.rows.starts)
         self._order = np.repeat([len(term.clique) for term in self.rows.terms], sizes)
@@ -294,11 +294,9 @@ def _log_one_way(domain: Domain, name: str, terms: Sequence[LinearTerm], total: 
     size = domain.size((name,))
     values, precision = np.zeros(size), 0.0
     for term in terms:
-        if name in term.clique and term.matrices is None:
-            others = tuple(axis for axis, other in enumerate(term.clique) if other != name)
-            weight = term.precision * size / term.values.size
-            values += weight * term.values.reshape(domain.shape(term.clique)).sum(axis=others)
-            precision += weight
+        if term.clique == (name,) and term.centred:
+            values += term.precision * (term.values + total / size)
+            precision += term.precision
         elif (found := one_way_of(term, name)) is not None:
             values += found[1] * found[0]
             precision += found[1]

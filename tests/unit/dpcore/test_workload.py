@@ -15,6 +15,7 @@ from dpcore.queries import Conjunctions, Marginals, Parities, Product, Products
 from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.workload import (
     Workload,
+    added_weights,
     all_k_way,
     cell_weights,
     conjunctive,
@@ -23,7 +24,6 @@ from dpcore.workload import (
     linear,
     part_sizes,
     skewed,
-    squared_weights,
     target,
 )
 
@@ -160,8 +160,8 @@ def test_products_that_do_not_count_rows_are_no_workload(queries: Products) -> N
         linear(queries)
 
 
-def test_squared_weights_add_up_for_one_clique_and_are_never_zero() -> None:
+def test_weights_add_up_for_one_clique_and_are_never_zero() -> None:
     domain = Domain.of({"a": 2, "b": 3})
     workload = Workload(Marginals(domain, (("a",), ("b",), ("a",))), np.array([2.0, 1e-300, 4.0]))
-    found = squared_weights(workload)
+    found = added_weights(workload, 2)
     assert found == {("a",): 0.25 + 1.0, ("b",): 2.0**-80}

@@ -14,7 +14,12 @@ from scipy.optimize import minimize
 
 from dpcore.domain import Clique, Domain
 from dpcore.strategies.gaussian_optimum import gaussian_optimum
-from dpcore.strategies.residual_planning import ResidualPlan, least_largest_variance, least_squared_error
+from dpcore.strategies.residual_planning import (
+    ResidualPlan,
+    least_absolute_error,
+    least_largest_variance,
+    least_squared_error,
+)
 
 SIGMA = 4.2246788893268326  # Analytic Gaussian mechanism at epsilon 1, delta 1e-6.
 ADULT = (100, 100, 100, 99, 85, 42, 16, 15, 9, 7, 6, 5, 2, 2)
@@ -100,7 +105,7 @@ def test_nothing_is_better_than_the_plan(seed: int) -> None:
     assert least_squared_error(one, weights).error == pytest.approx(best.error, rel=1e-5)
 
 
-@pytest.mark.parametrize("find", [least_squared_error, least_largest_variance])
+@pytest.mark.parametrize("find", [least_squared_error, least_absolute_error, least_largest_variance])
 @pytest.mark.parametrize("seed", range(6))
 def test_variances_shares_and_noise_fit_together(seed: int, find: Callable[..., ResidualPlan]) -> None:
     one, weights = random_case(seed)
@@ -117,11 +122,45 @@ def test_variances_shares_and_noise_fit_together(seed: int, find: Callable[..., 
     assert set(plan.residuals) == wanted
     assert list(map(len, plan.residuals)) == sorted(map(len, plan.residuals))
     together = np.array([weights[clique] for clique in plan.marginals]) * plan.variances
+    cells = np.array([one.size(clique) for clique in plan.marginals])
     if find is least_squared_error:
-        assert plan.error == pytest.approx(sum(together * [one.size(clique) for clique in plan.marginals]))
+        assert plan.error == pytest.approx(together @ cells)
+    elif find is least_absolute_error:
+        assert plan.error == pytest.approx((together / np.sqrt(plan.variances)) @ cells)
+        assert -1e-12 <= plan.gap <= 1e-4
     else:
         assert plan.error == pytest.approx(together.max())
         assert -1e-12 <= plan.gap <= 1e-4
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_least_absolute_error_is_that_of_a_general_solver(seed: int) -> None:
+    one, weights = random_case(seed)
+    plan, squared = least_absolute_error(one, weights, 1e-8), least_squared_error(one, weights)
+    cells = np.array([weights[clique] * one.size(clique) for clique in plan.marginals])
+    table = np.zeros((len(plan.marginals), len(plan.residuals)))
+    for place, part in enumerate(plan.residuals):
+        for row, clique in enumerate(plan.marginals):
+            table[row, place] = by_the_formula(one, {part: plan.costs[place]}, clique)
+
+    def error(logarithms: NDArray[np.float64]) -> float:
+        shares = np.exp(logarithms - logarithms.max())
+        return float(cells @ np.sqrt(table @ (shares.sum() / shares))) / plan.error
+
+    found = minimize(error, np.zeros(len(plan.residuals)), options={"gtol": 1e-9})
+    assert found.fun == pytest.approx(1, abs=1e-6)
+    assert plan.gap <= 1e-8
+    assert error(np.log(squared.shares)) >= 1
+
+
+def test_where_all_marginals_are_alike_least_squares_have_the_least_absolute_error() -> None:
+    one = domain(3, 3, 3, 3)
+    weights = dict.fromkeys(subsets(one.names, 2, 2), 2.0)
+    plan = least_absolute_error(one, weights)
+    assert plan.steps == 1
+    np.testing.assert_allclose(plan.shares, least_squared_error(one, weights).shares)
+    with pytest.raises(ValueError, match="want gap > 0 and steps >= 1"):
+        least_absolute_error(one, weights, 0.0)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -11,7 +11,8 @@ from dpcore.estimation.pgm.components import component_terms
 from dpcore.estimation.pgm.consistency import LeastSquares
 from dpcore.estimation.pgm.linear_terms import LinearTerm, linear_terms
 from dpcore.measurement import Measurement, Noise
-from dpcore.queries import Marginals
+from dpcore.queries import Marginals, Product, Products
+from dpcore.queries.residual_matrices import residual_matrix
 from tests.support.product_cases import random_products
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4, "d": 1, "e": 2})
@@ -104,6 +105,34 @@ def test_values_are_the_components_of_the_least_squares(case: str) -> None:
             table = table - table.mean(axis=axis, keepdims=True)
         np.testing.assert_allclose(term.values, table.ravel(), atol=1e-9)
         assert 1 / term.precision == pytest.approx(best.largest_variance(term.clique), rel=1e-12)
+
+
+def residuals(cliques: tuple[Clique, ...], seed: int) -> Measurement:
+    """Any values; a residual of weight k counts as if k times as many queries had its noise."""
+    generator = np.random.default_rng(seed)
+    found = [
+        Product(one, tuple(map(residual_matrix, DOMAIN.shape(one))), place + 1) for place, one in enumerate(cliques)
+    ]
+    queries = Products(DOMAIN, tuple(found))
+    return Measurement(queries, generator.normal(0, 200, queries.size), Noise.GAUSSIAN, 3.0)
+
+
+@pytest.mark.parametrize("beside", [(), ("ab",), ("bc", "abc")], ids=["alone", "a pair", "overlaps"])
+def test_measured_residuals_are_components(beside: tuple[str, ...]) -> None:
+    """Of sizes 2 and 4, with Hadamard matrices, and 3, with others; the values that no table has go to the constant."""
+    cliques: tuple[Clique, ...] = ((), ("a",), ("b",), ("a", "b"), ("b", "c"), ("a", "b", "c"))
+    given = [*linear_terms(residuals(cliques, 4)), *terms_of(measured(beside, 4))]
+    parts = component_terms(DOMAIN, given)
+    assert {term.clique for term in parts} == {*cliques} - {()} | ({("c",), ("a", "c")} if "abc" in beside else set())
+    assert all(term.centred and term.matrices is None for term in parts)
+    apart = [loss(given, cells) - loss(parts, cells) for cells in tables(6)]
+    np.testing.assert_allclose(apart, apart[0], rtol=1e-9)
+
+
+def test_half_of_a_residual_is_no_component() -> None:
+    half = Products(DOMAIN, (Product(("c",), (residual_matrix(4)[:2],)),))
+    others = linear_terms(Measurement(half, np.ones(2), Noise.GAUSSIAN, 1.0))
+    assert component_terms(DOMAIN, others) == others
 
 
 def test_the_total_is_kept_where_nothing_else_was_measured() -> None:

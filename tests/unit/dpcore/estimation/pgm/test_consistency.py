@@ -10,6 +10,7 @@ from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.estimation.pgm.consistency import cell_variances, consistent_marginals, estimate_total
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount
+from dpcore.queries.residual_matrices import residual_matrix
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4, "d": 1, "e": 2})
 SETS: dict[str, tuple[str, ...]] = {
@@ -141,6 +142,13 @@ def test_the_total_of_products_is_unbiased_with_its_standard_deviation() -> None
     np.testing.assert_allclose(value, table.sum(), rtol=1e-12)
     # The last prefix of each value of a is its count, times 3 / 2: the sum of two values with noise 2 each.
     np.testing.assert_allclose(stddev, np.sqrt(2) * 2 / 1.5, rtol=1e-12)
+
+
+def test_residuals_tell_the_total_by_their_first_alone() -> None:
+    terms = (Product((), (), 3), *(Product((name,), (residual_matrix(size),)) for name, size in (("b", 3), ("c", 4))))
+    queries = Products(DOMAIN, terms)
+    values = np.concatenate([[3 * 50.0], np.full(queries.size - 1, 1e6)])
+    assert estimate_total(DOMAIN, [Measurement(queries, values, Noise.GAUSSIAN, 6.0)]) == pytest.approx((50, 2))
 
 
 def test_measurements_that_do_not_determine_the_total_are_refused() -> None:

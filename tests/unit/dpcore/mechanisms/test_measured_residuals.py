@@ -16,7 +16,7 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.product_sensitivity import largest_squared_l2
 from dpcore.mechanisms.hdmm import Hdmm
-from dpcore.mechanisms.hdmm_residuals import MeasuredResiduals
+from dpcore.mechanisms.measured_residuals import MeasuredResiduals
 from dpcore.queries import Marginals, Product, Products
 from dpcore.queries.ranges import prefix
 from dpcore.strategies.residual_bases import joint_queries

@@ -1,11 +1,12 @@
-"""What ``hdmm`` measures for a workload of marginals under Gaussian noise: all their residuals, in one call."""
+"""Marginals under Gaussian noise, measured as all their residuals in one call: by ``hdmm`` and ``gaussian_pgm``."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import Final, Literal, final
 
 import numpy as np
 
@@ -16,17 +17,29 @@ from dpcore.measurement import Noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.residual_bases import joint_noise, joint_queries
-from dpcore.strategies.residual_planning import ResidualPlan, least_largest_variance, least_squared_error
-from dpcore.workload import Workload, squared_weights
+from dpcore.strategies.residual_planning import (
+    ResidualPlan,
+    least_absolute_error,
+    least_largest_variance,
+    least_squared_error,
+)
+from dpcore.workload import Workload, added_weights
+
+Error = Literal["squared", "absolute", "largest"]
+_LEAST: Final[dict[Error, Callable[..., ResidualPlan]]] = {
+    "squared": least_squared_error,
+    "absolute": least_absolute_error,
+    "largest": least_largest_variance,
+}
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class MeasuredResiduals:
-    """Residual planning: the least weighted squared error that linear queries with Gaussian noise can have.
+    """Residual planning: what linear queries with Gaussian noise can do best.
 
-    workload: Of marginals. plan: Of their residuals. queries: These, a term each. largest: Whether the plan's error is
-        the largest weighted variance of a cell.
+    workload: Of marginals. plan: Of their residuals. queries: These, a term each. error: What the plan has least of:
+        the sum of weighted "squared" or "absolute" errors, or the "largest" weighted variance of a cell.
 
     Source: Xiao, He, Zhang and Kifer (2023), ResidualPlanner.
     """
@@ -34,26 +47,26 @@ class MeasuredResiduals:
     workload: Workload
     plan: ResidualPlan
     queries: Products
-    largest: bool = False
+    error: Error = "squared"
 
     @classmethod
-    def of(cls, terms: Terms, workload: Workload, *, largest: bool = False) -> MeasuredResiduals | None:
-        """From public facts alone; None for other queries or noise, and for attributes of too many values.
-
-        largest: Whether the largest weighted variance of a cell is to be least, and not their sum.
-        """
+    def of(cls, terms: Terms, workload: Workload, *, error: Error = "squared") -> MeasuredResiduals | None:
+        """From public facts alone; None for other queries or noise, and for attributes of too many values."""
         queries = workload.queries
         if terms.noise is Noise.LAPLACE or not isinstance(queries, Marginals) or not queries.cliques:
             return None
         try:
-            least = least_largest_variance if largest else least_squared_error
-            plan = least(queries.domain, squared_weights(workload), replaced=terms.unit.replaced)
-            return cls(workload, plan, joint_queries(plan), largest)
+            weights = added_weights(workload, 1 if error == "absolute" else 2)
+            plan = _LEAST[error](queries.domain, weights, replaced=terms.unit.replaced)
+            return cls(workload, plan, joint_queries(plan), error)
         except ValueError:
             return None
 
     def weighted_error(self, terms: Terms) -> float:
-        """Expected sum over the answers of (weight * error)^2; the largest weight^2 * variance where that is wanted."""
+        """Expected sum over the answers of (weight * error)^2; the largest weight^2 * variance where that is wanted.
+
+        For plans of squared and largest errors.
+        """
         return (self._unit(terms) * float(self.workload.weights.max())) ** 2 * self.plan.error
 
     def of_release(self, terms: Terms) -> Plan:
@@ -61,12 +74,12 @@ class MeasuredResiduals:
         step = Step(f"measure {len(self.plan.residuals):,} residuals of marginals", 1.0, 1, stddev)
         memory = 32 * self.workload.queries.size + 32 * self.queries.size
         notes: tuple[str, ...] = ("no linear queries with Gaussian noise have a smaller weighted squared error",)
-        if self.largest:
+        if self.error == "largest":
             beyond = math.sqrt(1 + self.plan.gap) - 1
             notes = (f"the largest weighted error is at most {beyond:.2%} above the least possible",)
         if terms.unit.replaced:
             notes = ()  # The bound is of rows that are added or removed.
-        return Plan((step,), 0, memory, self._absolute(terms), notes, (terms.measured(Fraction(1)),))
+        return Plan((step,), 0, memory, self.absolute_error(terms), notes, (terms.measured(Fraction(1)),))
 
     def run(self, private: PrivateStatistics, progress: Progress) -> Release:
         assert isinstance(self.workload.queries, Marginals)
@@ -79,7 +92,7 @@ class MeasuredResiduals:
         stddev = noise_stddev(terms.noise, terms.measure_scale(self.queries, Fraction(1)))
         return stddev / joint_noise(self.plan, self.queries)
 
-    def _absolute(self, terms: Terms) -> float:
+    def absolute_error(self, terms: Terms) -> float:
         """Expected absolute error of an answer, the mean over all."""
         queries = self.workload.queries
         assert isinstance(queries, Marginals)

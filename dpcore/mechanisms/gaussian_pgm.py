@@ -11,6 +11,7 @@ from numpy.random import Generator
 
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.pgm.fit import Fitting, fit_model
+from dpcore.estimation.pgm.intervals import answers_with_intervals
 from dpcore.estimation.pgm.junction_tree import JunctionTree
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.terms import Terms
@@ -28,6 +29,7 @@ from dpcore.mechanisms.graphical import (
     uniform_note,
 )
 from dpcore.mechanisms.measured_residuals import MeasuredResiduals
+from dpcore.mechanisms.totals import public_total
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.allocation import weighted_shares
 from dpcore.uncertainty import of_model
@@ -47,6 +49,9 @@ class GaussianPgm:
     agree with one another, none is negative, and there are synthetic rows. The junction tree holds every marginal of
     the workload, so that cliques that overlap much are refused. Products are answered from the marginals that they are
     read off.
+
+    Answers of marginals have intervals at 95 %, around the least-squares estimate; ``Release`` says how to ask for
+    more.
 
     max_model_mb: Largest graphical model, in MiB of the tables of its junction tree.
     tolerance: How far from the optimum the fit may stop, in units a measured value whose own noise is worth 1/2.
@@ -85,7 +90,13 @@ class GaussianPgm:
         rows = rows_of(private.terms, asked.marginals.domain, measured)
         model = fit_model(asked.marginals.domain, measured, rows, fitting).model  # ESTIMATE
         progress(len(asked.parts) + 1, len(asked.parts) + 1)
-        return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
+        if not isinstance(workload.queries, Marginals):
+            return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
+        public, batch = public_total(private.terms), (0, len(measured))
+        answers = answers_with_intervals(
+            model, measured, (), workload.queries, rows=None if public is None else round(public), batch=batch
+        )
+        return Release(workload, answers, model, tuple(measured), batch=batch)
 
     def _asked(self, terms: Terms, workload: Workload) -> _Asked:
         """From public facts alone. Raises DomainTooLargeError where the answers or the model are too large."""

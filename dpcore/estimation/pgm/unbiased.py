@@ -38,10 +38,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.consistency import LeastSquares
+from dpcore.estimation.pgm.consistency import LeastSquares, has_components
 from dpcore.estimation.pgm.noise_tails import l1_of_gaussians, l1_of_laplaces, l1_of_sub_gaussians, sum_of_laplaces
 from dpcore.measurement import GRID_BITS, Measurement, Noise
-from dpcore.queries import Marginals
+from dpcore.queries import Marginals, Products
 from dpcore.uncertainty import half_width
 
 GROWTH: Final = 1.1
@@ -121,8 +121,11 @@ class _Batch:
     @cached_property
     def _least_squares(self) -> LeastSquares:
         queries = self.measurements[0].queries
-        assert isinstance(queries, Marginals)
+        assert isinstance(queries, Marginals | Products)
         return LeastSquares(queries.domain, self.measurements)
+
+    def holds(self, clique: Clique) -> bool:
+        return self._least_squares.holds(clique)
 
     def of(self, clique: Clique, share: float) -> list[Estimate]:
         found = self._least_squares
@@ -136,9 +139,9 @@ class _Batch:
 
 
 def _batch(measurements: Sequence[Measurement]) -> _Batch | None:
-    """None where there is nothing to gain, or a law for which there is no proof."""
+    """None where there is nothing to gain, a law for which there is no proof, or queries without components."""
     gaussian = all(one.noise is not Noise.LAPLACE for one in measurements)
-    if not measurements or not gaussian or not all(isinstance(one.queries, Marginals) for one in measurements):
+    if not measurements or not gaussian or not all(map(has_components, measurements)):
         return None
     noise = Noise.GAUSSIAN
     if any(one.noise is Noise.ROUNDED_GAUSSIAN for one in measurements):
@@ -177,7 +180,8 @@ class _Part:
 class Estimates:
     """Unbiased estimates of all marginals that measurements support.
 
-    measurements: In the order in which they were drawn; those of anything but whole marginals are left out.
+    measurements: In the order in which they were drawn; those of anything but whole marginals are left out, but for
+        residuals in the batch.
     batch: Places of those whose cliques and scales were settled together, before the noise of the first was drawn:
         (first, after the last). Where they are all measurements nothing else is used; Laplaces are not batched. Else
         earlier noise may have decided which of two runs of measurements is the batch: it gets a quarter of a tail, so
@@ -194,6 +198,8 @@ class Estimates:
         self._found: dict[Clique, list[Estimate]] = {}
 
     def supports(self, clique: Clique) -> bool:
+        if self._batch is not None and self._batch.holds(clique):
+            return True
         return any(frozenset(clique) <= part.names for part in self._parts)
 
     def of(self, clique: Clique) -> list[Estimate]:

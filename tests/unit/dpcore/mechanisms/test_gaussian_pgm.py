@@ -12,6 +12,8 @@ import pytest
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.estimation.pgm.bounds import bounds
+from dpcore.estimation.pgm.model import GraphicalModel
 from dpcore.estimation.residuals import Residuals
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget, Currency
@@ -107,6 +109,28 @@ def test_the_model_is_nearer_to_the_truth_than_the_measured_values() -> None:
         found = (release.answers.values, Residuals(release.measurements).answers(workload.queries).values)
         errors += [np.abs(values - exact).mean() for values in found]
     assert errors[0] < 0.7 * errors[1]
+
+
+@every_budget
+@pytest.mark.parametrize("units", [None, 300])
+def test_intervals_cover_answers_and_bounds_hold_for_marginals_asked_later(budget: Budget, units: int | None) -> None:
+    """95 % of 28 runs of 23 cells, with the spread of runs; ("a",), a part of a measured one, is asked later."""
+    later = Marginals(DOMAIN, (("a",),))
+    exact, table = exact_answers(TABLE, WORKLOAD.queries), exact_answers(TABLE, later)
+    small, covered, runs = Budget(budget.currency, budget.amount / 2), [], 28
+    for _ in range(runs):
+        release = GaussianPgm().run(private_statistics(TABLE, small, units=units), WORKLOAD, generator=GENERATOR)
+        answers = release.answers
+        covered.append(((answers.lower <= exact) & (exact <= answers.upper)).mean())
+        assert (answers.lower <= answers.values).all()
+        assert (answers.values <= answers.upper).all()
+        assert isinstance(release.model, GraphicalModel)
+        measured, batch = release.measurements, release.batch
+        (bound,) = bounds(release.model, measured, (), later.cliques, 0.999, batch=batch, rows=units)
+        assert bound.supported
+        assert bound.l1 >= np.abs(release.model.answer(later) - table).sum()
+        assert bound.l1 < 600  # That of two tables of so many rows that share none.
+    assert np.mean(covered) > 0.95 - 4 * np.std(covered) / math.sqrt(runs)
 
 
 def test_products_are_answered_from_marginals_whose_weights_add_up() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Clique, Domain
-from dpcore.estimation.pgm.consistency import cell_variances, consistent_marginals, estimate_total
+from dpcore.estimation.pgm.consistency import LeastSquares, cell_variances, consistent_marginals, estimate_total
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount
 from dpcore.queries.residual_matrices import residual_matrix
@@ -80,6 +82,29 @@ def test_every_cell_of_a_clique_has_the_variance_of_the_least_squares(case: str)
     for clique, variance in zip(cliques, cell_variances(DOMAIN, measurements, cliques), strict=True):
         wanted = np.diag(summing(clique) @ covariance @ summing(clique).T)
         np.testing.assert_allclose(np.full(wanted.size, variance), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("beside", [(), ("abc", "c")], ids=["alone", "marginals beside"])
+def test_residuals_are_part_of_the_generalised_least_squares(beside: tuple[str, ...]) -> None:
+    """All parts of (b, c), with the variance in every direction by the dense covariance."""
+    cliques: tuple[Clique, ...] = ((), ("b",), ("c",), ("b", "c"))
+    terms = [Product(one, tuple(map(residual_matrix, DOMAIN.shape(one))), 5 - len(one)) for one in cliques]
+    queries = Products(DOMAIN, tuple(terms))
+    values = np.random.default_rng(8).normal(30, 20, queries.size)
+    measurements = [Measurement(queries, values, Noise.GAUSSIAN, 2.0), *measured(beside, 8)]
+    rows = [term.weight / 2 * reduce(np.kron, term.matrices, np.ones((1, 1))) @ summing(term.clique) for term in terms]
+    whole = [summing(c) / m.stddev for m in measurements[1:] for c in m.queries.cliques]  # type: ignore[union-attr]
+    matrix = np.concatenate([*rows, *whole])
+    covariance = np.linalg.pinv(matrix.T @ matrix, rcond=1e-10)
+    cells = covariance @ matrix.T @ np.concatenate([one.values / one.stddev for one in measurements])
+    found = LeastSquares(DOMAIN, measurements)
+    for clique in cliques:
+        assert found.holds(clique)
+        np.testing.assert_allclose(found.marginal(clique).ravel(), summing(clique) @ cells, atol=1e-9)
+        wanted = summing(clique) @ covariance @ summing(clique).T
+        assert found.variance(clique) == pytest.approx(wanted[0, 0])
+        assert found.largest_variance(clique) == pytest.approx(np.linalg.eigvalsh(wanted)[-1])
+    assert found.holds(("a",)) == bool(beside)
 
 
 def test_exact_marginals_are_returned_as_they_are() -> None:

@@ -9,10 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Clique, Domain
+from dpcore.estimation.least_squares import kronecker_times
 from dpcore.estimation.pgm.consistency import cell_variances, consistent_marginals
 from dpcore.estimation.pgm.unbiased import GROWTH, Estimates
 from dpcore.measurement import Measurement, Noise, noise_stddev
-from dpcore.queries import Conjunctions, Marginals
+from dpcore.queries import Conjunctions, Marginals, Product, Products
+from dpcore.queries.residual_matrices import residual_matrix
 from tests.support.drawn_noise import drawn, measured
 
 DOMAIN = Domain.of({"a": 3, "b": 4, "c": 2})
@@ -129,6 +131,44 @@ def test_the_narrowest_laplace_is_taken_without_averaging() -> None:
     assert [one.summands for one in estimates] == [8, 2]
     np.testing.assert_allclose(estimates[1].values, found[2].values.reshape(3, 2).sum(axis=1))
     assert estimates[1].half_width(TAIL) > 1.645 * noise_stddev(Noise.LAPLACE, 4.0)
+
+
+def residuals(noise: Noise, scale: float, generator: np.random.Generator) -> Measurement:
+    """Of all parts of (a, b), with weights that least squares would not choose."""
+    cliques: tuple[Clique, ...] = ((), ("a",), ("b",), ("a", "b"))
+    found = [
+        Product(clique, tuple(map(residual_matrix, DOMAIN.shape(clique))), weight)
+        for clique, weight in zip(cliques, (20, 3, 9, 4), strict=True)
+    ]
+    values = [
+        kronecker_times([term.weight * term.matrices[0], *term.matrices[1:]], exact(term.clique))
+        if term.clique
+        else 20 * exact(())
+        for term in found
+    ]
+    return measured(Products(DOMAIN, tuple(found)), np.concatenate(values), noise, scale, generator)
+
+
+@pytest.mark.parametrize("noise", [Noise.GAUSSIAN, Noise.ROUNDED_GAUSSIAN])
+@pytest.mark.parametrize("scale", [0.6, 30.0])
+def test_bounds_of_a_batch_of_residuals_hold_as_often_as_asked(noise: Noise, scale: float) -> None:
+    """Alone, and beside a marginal; of what the residuals tell together, and of a part."""
+    generator, draws = np.random.default_rng(10), 200
+    cliques: tuple[Clique, ...] = (("a", "b"), ("b",))
+    missed = np.zeros((2, len(cliques), 2))
+    for _ in range(draws):
+        one, other = residuals(noise, scale, generator), measurement("ab", noise, scale, generator)
+        for beside, found in enumerate(([one], [one, other])):
+            estimates = Estimates(DOMAIN, found, (0, len(found)))
+            for place, clique in enumerate(cliques):
+                assert estimates.supports(clique)
+                (estimate,) = estimates.of(clique)
+                away = np.abs(estimate.values - exact(clique))
+                missed[beside, place] += away.sum() > estimate.l1_of_noise(TAIL), away[1] > estimate.half_width(TAIL)
+    assert (missed <= draws * (TAIL + 4 * math.sqrt(TAIL / draws))).all()
+    # Not by being far too wide, but where a step of the grid is more than the noise.
+    assert missed[..., 1].mean() > draws * TAIL / 3 or (noise, scale) == (Noise.GAUSSIAN, 0.6)
+    assert not estimates.supports(("a", "c"))
 
 
 @pytest.mark.parametrize("noise", [Noise.GAUSSIAN, Noise.ROUNDED_GAUSSIAN])

@@ -24,12 +24,13 @@ from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_part
 from dpcore.mechanisms.aim_batch import Batch, bought_together, design_of
 from dpcore.mechanisms.aim_budget import Annealing, split_by_size
-from dpcore.mechanisms.aim_candidates import Candidates, candidates_of, one_way, within
+from dpcore.mechanisms.aim_candidates import Candidates, candidates_of, within
 from dpcore.mechanisms.aim_rounds import KEPT_CELLS, Rounds
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import CELLS_IN_MB, LARGEST_PENALTY, LAST_WORK, ROUND_WORK, rows_of
+from dpcore.mechanisms.measured_residuals import MeasuredResiduals
 from dpcore.queries import Marginals
-from dpcore.workload import Workload
+from dpcore.workload import Workload, added_weights
 
 _BYTES: Final = 8
 _TICKS: Final = 1000
@@ -66,7 +67,7 @@ class Aim:
     most_start_share: for at most this share in all. Where they are not,
     workload_error: and all marginals of the workload, measured at once, have expected noise below this fraction of the
         rows, they are measured before the rounds, in place of a batch,
-    workload_share: for this share, one-way marginals included.
+    workload_share: for this share, one-way marginals included; under Gaussian noise by their residuals.
     penalty: What a measurement is expected to leave of a marginal's error: "expected", by the fit, or all the "noise",
         as printed.
 
@@ -95,7 +96,7 @@ class Aim:
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         self._check()
         candidates = candidates_of(workload, terms)
-        single = one_way(candidates)
+        single = candidates.one_way()
         starts = _split(single, Fraction(self.start_share))
         noise = [_only(single, place).value_stddev(terms, part) or 0.0 for place, part in enumerate(starts)]
         steps = [Step("measure one-way marginals", self.start_share, len(starts), max(noise))]
@@ -165,7 +166,7 @@ class Aim:
         few, or else a batch of marginals.
         """
         first, most, whole = map(Fraction, (self.start_share, self.most_start_share, self.workload_share))
-        single, asked = one_way(candidates), candidates.only(candidates.asked)
+        single, asked = candidates.one_way(), candidates.only(candidates.asked)
         measured = _bought(private, single, first)
         fit = self._fitted(private.terms, candidates, measured)
         error = _mean_error(private.terms, single, fit, first, "expected")
@@ -175,7 +176,7 @@ class Aim:
             measured += _bought(private, single, more)
             fit = self._fitted(private.terms, candidates, measured)
         elif whole > first and self._is_cheap(private.terms, asked, fit, whole - first):
-            measured += _bought(private, asked, whole - first)
+            measured += self._whole(private, workload, asked, whole - first)
             learnt = self._fitted(private.terms, candidates, measured, learns=True)
             return _Start(measured, learnt, annealing, (len(single.cliques), len(measured)))
         if not self._has_batch(workload):
@@ -196,6 +197,18 @@ class Aim:
         if JunctionTree.of(asked.domain, asked.cliques).cells > self.max_model_mb * CELLS_IN_MB:
             return False
         return _mean_error(terms, asked, fit, share, "noise") <= self.workload_error
+
+    def _whole(
+        self, private: PrivateStatistics, workload: Workload, asked: Candidates, share: Fraction
+    ) -> list[Measurement]:
+        """The whole workload at once: by residuals where those of its marginals can be measured."""
+        if isinstance(workload.queries, Marginals) and isinstance(asked.queries, Marginals):
+            weights = added_weights(workload, 1)
+            kept = Workload(asked.queries, np.array([weights[clique] for clique in asked.queries.cliques]))
+            residuals = MeasuredResiduals.of(private.terms, kept, error="absolute")
+            if residuals is not None:
+                return [private.measure(residuals.queries, share)]
+        return _bought(private, asked, share)
 
     def _has_batch(self, workload: Workload) -> bool:
         return self.batch_share > 0 and isinstance(workload.queries, Marginals)

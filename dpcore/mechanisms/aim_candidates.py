@@ -56,6 +56,9 @@ class Candidates(Protocol):
         ...
 
     def only(self, kept: NDArray[np.bool_]) -> Candidates: ...
+    def one_way(self) -> Candidates:
+        """Those about one attribute, with what the first measurement of each is worth as weights."""
+        ...
 
     def answers(self, fit: GraphicalFit) -> NDArray[np.float64]:
         """What the model answers, float64 [queries.size], in counts."""
@@ -88,11 +91,6 @@ def candidates_of(workload: Workload, terms: Terms) -> Candidates:
         "mechanism aim answers marginals, prefixes and ranges of a table; want workload.marginals or "
         "workload.products, or mechanism dual_query for conjunctions and parities"
     )
-
-
-def one_way(candidates: Candidates) -> Candidates:
-    """Those about one attribute."""
-    return candidates.only(np.array([len(clique) == 1 for clique in candidates.cliques]))
 
 
 def within(candidates: Candidates, structure: Triangulation, cells: float) -> Candidates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, final
 
@@ -61,6 +61,11 @@ class MarginalCandidates:
         return MarginalCandidates(
             self.domain, self.full, cliques, self.sizes[kept], self.weights[kept], self.asked[kept]
         )
+
+    def one_way(self) -> MarginalCandidates:
+        """All are worth the same: products of them are the base of every model."""
+        single = self.only(np.array([len(clique) == 1 for clique in self.cliques]))
+        return replace(single, weights=np.ones(len(single.cliques)))
 
     @property
     def queries(self) -> Marginals:

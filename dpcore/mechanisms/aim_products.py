@@ -96,6 +96,9 @@ class ProductCandidates:
         parts = tuple(part for part, keep in zip(self.parts, kept.tolist(), strict=True) if keep)
         return ProductCandidates(self.domain, self.full, parts)
 
+    def one_way(self) -> ProductCandidates:
+        return self.only(np.array([len(clique) == 1 for clique in self.cliques]))
+
     @property
     def cliques(self) -> tuple[Clique, ...]:
         return tuple(part.term.clique for part in self.parts)

@@ -18,7 +18,7 @@ from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Measurement, NoisyErrors
 from dpcore.mechanisms.aim import Aim
 from dpcore.mechanisms.api import Release
-from dpcore.queries import Marginals, Queries, UnitCount
+from dpcore.queries import Marginals, Products, Queries, UnitCount
 from dpcore.workload import Workload, all_k_way
 from tests.support.private import private_statistics
 from tests.support.tiny_statistics import TinyTable
@@ -79,12 +79,13 @@ class Errors:
 
 @dataclass
 class Recorder:
-    """Passes on to the kernel; keeps what was measured before any selection, the noisy errors, the rounds, and what was
-    measured after them.
+    """Passes on to the kernel; keeps what was measured before any selection, residuals of a whole workload among it,
+    the noisy errors, the rounds, and what was measured after them.
     """
 
     inner: PrivateStatistics
     start: list[tuple[Clique, Fraction]] = field(default_factory=list)
+    whole: list[tuple[Products, Fraction]] = field(default_factory=list)
     again: list[tuple[Clique, Fraction]] = field(default_factory=list)
     errors: list[Errors] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
@@ -103,6 +104,10 @@ class Recorder:
         return found
 
     def measure(self, queries: Queries | UnitCount, share: Fraction) -> Measurement:
+        if isinstance(queries, Products):
+            assert self._selected == () == tuple(self.rounds), "a whole workload is measured before any selection"
+            self.whole.append((queries, share))
+            return self.inner.measure(queries, share)
         assert isinstance(queries, Marginals)
         (clique,) = queries.cliques
         measurement = self.inner.measure(queries, share)
@@ -117,13 +122,14 @@ class Recorder:
     def parted(self, batch: tuple[int, int] | None) -> None:
         """Where there were no rounds, the end of the batch tells what came after it."""
         if batch is not None and not self.rounds:
-            self.start, self.again = self.start[: batch[1]], self.start[batch[1] :]
+            end = batch[1] - len(self.whole)
+            self.start, self.again = self.start[:end], self.start[end:]
 
     @property
     def shares(self) -> list[Fraction]:
         """Of all calls."""
         rounds = [share for one in self.rounds for share in (one.select, one.measure)]
-        measured = [share for _, share in [*self.start, *self.again]]
+        measured = [share for _, share in [*self.start, *self.whole, *self.again]]
         return measured + [one.share for one in self.errors] + rounds
 
     def __getattr__(self, name: str) -> Any:

@@ -51,15 +51,17 @@ def test_all_of_the_budget_is_spent_and_never_more(
     assert sum(charge.amount for charge in kernel.charges) <= budget.amount
     assert abs(sum(kernel.shares) - 1) < Fraction(1, 2**60)  # A call is charged a little less than its share.
     assert len(kernel.charges) == len(kernel.shares)
-    assert len(release.measurements) == len(kernel.start) + len(kernel.rounds) + len(kernel.again)
+    before = len(kernel.start) + len(kernel.whole)
+    assert len(release.measurements) == before + len(kernel.rounds) + len(kernel.again)
 
 
 @every_budget
-def test_the_start_is_split_by_the_sizes_and_weights_of_single_attributes(budget: Budget) -> None:
+def test_the_start_is_split_by_the_sizes_of_single_attributes_alone(budget: Budget) -> None:
+    """Whatever the workload weighs: products of them are the base of all else."""
     workload = explicit(DOMAIN, {("a", "b"): 3.0, ("c", "d", "e"): 1.0})
     kernel, _ = run(Aim(batch_share=0, start_error=1e9, workload_error=1e-9), budget, workload=workload)
     assert [clique for clique, _ in kernel.start] == [("a",), ("b",), ("c",), ("d",), ("e",)]
-    wanted = split_by_size(np.array([3, 4, 2, 3, 2]), np.array([3.0, 3.0, 1.0, 1.0, 1.0]), Fraction(0.06))
+    wanted = split_by_size(np.array([3, 4, 2, 3, 2]), np.ones(5), Fraction(0.06))
     assert [float(share) for _, share in kernel.start] == pytest.approx([float(part) for part in wanted])
 
 
@@ -78,9 +80,16 @@ def test_single_attributes_are_measured_once_more_where_rows_are_few() -> None:
 
 def test_a_cheap_workload_is_measured_at_once() -> None:
     workload = explicit(DOMAIN, {("a", "b"): 1.0, ("b", "c"): 1.0})
-    cheap, _ = run(Aim(batch_share=0, workload_error=0.1), Budget.zcdp(1000), workload=workload)
-    assert [clique for clique, _ in cheap.start[3:]] == [("a", "b"), ("b", "c")]
-    assert float(sum(share for _, share in cheap.start)) == pytest.approx(0.5)
+    cheap, release = run(Aim(batch_share=0, workload_error=0.1), Budget.zcdp(1000), workload=workload)
+    ((residuals, _),) = cheap.whole
+    assert {term.clique for term in residuals.terms} == {(), ("a",), ("b",), ("c",), ("a", "b"), ("b", "c")}
+    assert len(cheap.start) == 3
+    assert release.batch == (3, 4)
+    assert float(sum(share for _, share in [*cheap.start, *cheap.whole])) == pytest.approx(0.5)
+    pure, release = run(Aim(batch_share=0, workload_error=0.1), Budget.pure(1000), workload=workload)
+    assert [clique for clique, _ in pure.start[3:]] == [("a", "b"), ("b", "c")]
+    assert release.batch == (3, 5)
+    assert float(sum(share for _, share in pure.start)) == pytest.approx(0.5)
     for mechanism in (Aim(batch_share=0, workload_error=1e-9), Aim(batch_share=0, max_model_mb=8 * 19 / 2**20)):
         kernel, _ = run(mechanism, Budget.zcdp(1000), workload=workload)
         assert len(kernel.start) == 3, "too much noise, or a junction tree of 12 + 8 cells above 19"
@@ -183,7 +192,7 @@ def test_the_junction_tree_keeps_to_its_limit_in_every_round(cells: int) -> None
     """A round may use the part of it that is spent once it is done (Algorithm 6, line 13); single attributes always."""
     kernel, release = run(Aim(max_model_mb=8 * cells / 2**20), Budget.zcdp(1000))
     domain = DOMAIN.project("abcde")
-    known = [clique for clique, _ in kernel.start]
+    known = [clique for clique, _ in kernel.start] + [term.clique for one, _ in kernel.whole for term in one.terms]
     largest = max(14, cells if len(known) > 5 else 14)
     for one in kernel.rounds:
         allowed = float(one.before + one.select + one.measure) * cells

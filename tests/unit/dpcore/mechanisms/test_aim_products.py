@@ -18,7 +18,7 @@ from dpcore.kernel.budget import Budget
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms import aim_marginals
 from dpcore.mechanisms.aim import Aim
-from dpcore.mechanisms.aim_candidates import candidates_of, one_way
+from dpcore.mechanisms.aim_candidates import candidates_of
 from dpcore.mechanisms.aim_marginals import MarginalCandidates
 from dpcore.mechanisms.aim_products import ProductCandidates
 from dpcore.queries import Marginals, Product, Products
@@ -58,7 +58,7 @@ def test_the_candidates_are_the_terms_restricted_to_some_of_their_attributes() -
         for name, matrix in zip(part.term.clique, part.term.matrices, strict=True):
             assert np.array_equal(matrix, MATRICES.get(name, np.eye(DOMAIN.size((name,)))))
     assert set(found.only(found.asked).cliques) == set(CLIQUES)
-    assert one_way(found).cliques == (("a",), ("b",), ("c",))
+    assert found.one_way().cliques == (("a",), ("b",), ("c",))
     assert found.sizes.tolist() == [part.term.size for part in found.parts]
     assert found.queries.size == found.sizes.sum()
 

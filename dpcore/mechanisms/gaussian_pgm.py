@@ -81,7 +81,8 @@ class GaussianPgm:
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         asked = self._asked(private.terms, workload)
-        private.expect(asked.marginals)
+        if len(asked.parts) > 1:  # Residuals are asked for in one pass as they are.
+            private.expect(asked.marginals)
         measured: list[Measurement] = []
         for queries, share in asked.parts:
             measured.append(private.measure(queries, share))  # MEASURE

@@ -62,7 +62,7 @@ class Round(Protocol):
 class Bound:
     """|M_r(D) - M_r(model)|_1 <= l1, in counts, with the confidence asked for; infinite where nothing is known.
 
-    supported: Whether a measured clique contains r.
+    supported: Whether what was measured gives an unbiased estimate of r: in a clique that contains it, or by residuals.
     round: The round that the bound rests on; None where it rests on measurements of r, or of the total.
     """
 

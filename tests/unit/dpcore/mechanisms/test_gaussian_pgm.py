@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
@@ -16,6 +17,7 @@ from dpcore.estimation.pgm.bounds import bounds
 from dpcore.estimation.pgm.model import GraphicalModel
 from dpcore.estimation.residuals import Residuals
 from dpcore.evaluation import exact_answers
+from dpcore.exact_statistics import Request
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.memory import MemoryJournal
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
@@ -85,6 +87,20 @@ def test_under_gaussian_noise_it_measures_residuals_once(budget: Budget, units: 
     assert error < 0.9 * plain
     assert agree(release)
     assert release.answers.values.min() >= 0
+
+
+@every_budget
+def test_the_data_are_passed_over_once(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Request] = []
+    aggregate = TinyTable.aggregate
+
+    def watched(table: TinyTable, request: Request) -> NDArray[np.int64]:
+        asked.append(request)
+        return aggregate(table, request)
+
+    monkeypatch.setattr(TinyTable, "aggregate", watched)
+    GaussianPgm().run(private_statistics(TABLE, budget, units=300), WORKLOAD, generator=GENERATOR)
+    assert len(asked) == 1
 
 
 @every_budget

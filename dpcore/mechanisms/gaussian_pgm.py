@@ -67,15 +67,11 @@ class GaussianPgm:
 
     def plan(self, terms: Terms, workload: Workload) -> Plan:
         asked = self._asked(terms, workload)
-        steps = tuple(
-            Step(f"measure {queries.description}", float(share), 1, stddev_of(terms, queries, share))
-            for queries, share in asked.parts
-        )
         note = f"the measured values alone are off by {asked.error:,.3g} counts a cell"
         size = sum(queries.size for queries, _ in asked.parts)
         memory = 32 * size + 8 * workload.queries.size + COPIES * 8 * asked.cells
         events = tuple(terms.measured(share) for _, share in asked.parts)
-        return Plan(steps, 0, memory, None, (note, *uniform_note(asked.marginals)), events)
+        return Plan(asked.steps, 0, memory, None, (note, *uniform_note(asked.marginals)), events)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
@@ -114,23 +110,28 @@ class GaussianPgm:
         weighted = Workload(queries, clique_weights(workload, queries))
         residuals = MeasuredResiduals.of(terms, weighted, error="absolute")
         if residuals is not None:
-            return _Asked(queries, ((residuals.queries, Fraction(1)),), residuals.absolute_error(terms), cells)
+            whole = (residuals.queries, Fraction(1))
+            return _Asked(queries, (whole,), (residuals.step,), residuals.absolute_error(terms), cells)
         shares = weighted_shares(np.array(queries.sizes), weighted.weights, terms.noise)
         parts = [(queries.only([clique]), share) for clique, share in zip(queries.cliques, shares, strict=True)]
         noise = [mean_absolute_noise(terms.noise, terms.measure_scale(part, share)) for part, share in parts]
-        return _Asked(queries, tuple(parts), float(np.average(noise, weights=queries.sizes)), cells)
+        steps = [
+            Step(f"measure {part.description}", float(share), 1, stddev_of(terms, part, share)) for part, share in parts
+        ]
+        return _Asked(queries, tuple(parts), tuple(steps), float(np.average(noise, weights=queries.sizes)), cells)
 
 
 @dataclass(frozen=True)
 class _Asked:
     """What is measured, with shares of the budget.
 
-    marginals: Those that the parts are read off.
+    marginals: Those that are answered. steps: What a plan says of the parts.
     error: Expected absolute error of a cell of the marginals, by least squares from the measured values.
     cells: Of the model.
     """
 
     marginals: Marginals
     parts: tuple[tuple[Marginals | Products, Fraction], ...]
+    steps: tuple[Step, ...]
     error: float
     cells: int

@@ -63,7 +63,7 @@ def rows_of(terms: Terms, domain: Domain, measurements: Sequence[Measurement]) -
     return max(1.0, estimate_total(domain, measurements)[0] if public is None else public)
 
 
-def stddev_of(terms: Terms, queries: Marginals | Products, share: Fraction) -> float:
+def stddev_of(terms: Terms, queries: Marginals, share: Fraction) -> float:
     """Of the noise in each value of a measurement, in counts."""
     return noise_stddev(terms.noise, terms.measure_scale(queries, share))
 

@@ -69,9 +69,12 @@ class MeasuredResiduals:
         """
         return (self._unit(terms) * float(self.workload.weights.max())) ** 2 * self.plan.error
 
+    @property
+    def step(self) -> Step:
+        """Without a standard deviation: measured values are sums with large weights, not counts."""
+        return Step(f"measure {len(self.plan.residuals):,} residuals of marginals", 1.0, 1)
+
     def of_release(self, terms: Terms) -> Plan:
-        stddev = noise_stddev(terms.noise, terms.measure_scale(self.queries, Fraction(1)))
-        step = Step(f"measure {len(self.plan.residuals):,} residuals of marginals", 1.0, 1, stddev)
         memory = 32 * self.workload.queries.size + 32 * self.queries.size
         notes: tuple[str, ...] = ("no linear queries with Gaussian noise have a smaller weighted squared error",)
         if self.error == "largest":
@@ -79,7 +82,7 @@ class MeasuredResiduals:
             notes = (f"the largest weighted error is at most {beyond:.2%} above the least possible",)
         if terms.unit.replaced:
             notes = ()  # The bound is of rows that are added or removed.
-        return Plan((step,), 0, memory, self.absolute_error(terms), notes, (terms.measured(Fraction(1)),))
+        return Plan((self.step,), 0, memory, self.absolute_error(terms), notes, (terms.measured(Fraction(1)),))
 
     def run(self, private: PrivateStatistics, progress: Progress) -> Release:
         assert isinstance(self.workload.queries, Marginals)

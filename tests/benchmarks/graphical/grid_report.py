@@ -89,6 +89,17 @@ def is_best(mechanism: str, datasets: Sequence[str], cells: Sequence[Cell]) -> f
     return sum(cell.mechanism == mechanism for cell in best) / len(best) if best else 0.0
 
 
+def best_of_table(dataset: str, cells: Sequence[Cell]) -> str:
+    """The mechanism whose errors in all compared cells of a dataset have the least geometric mean; "" for none."""
+    keys = {key for key in winners(cells) if key[0] == dataset}
+    logs: dict[str, list[float]] = {}
+    for cell in cells:
+        if cell.runs and cell.key in keys:
+            logs.setdefault(cell.mechanism, []).append(float(np.log(cell.error)))
+    means = {name: np.mean(found) for name, found in logs.items() if len(found) == len(keys)}
+    return min(means, key=lambda name: means[name], default="")
+
+
 def _summary(cells: Sequence[Cell]) -> list[str]:
     best = winners(cells)
     if not best:
@@ -99,8 +110,19 @@ def _summary(cells: Sequence[Cell]) -> list[str]:
     said = ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
     return [
         f"{len(best)} compared cells. The recommended mechanism is the best in {recommended_is_best(cells):.0%}, and "
-        f"within two standard errors of the best in {recommended_ties(cells):.0%}; the best are: {said}."
+        f"within two standard errors of the best in {recommended_ties(cells):.0%}; the best are: {said}.",
+        f"The least geometric mean of errors over all cells: {_tables(cells)}.",
     ]
+
+
+def _tables(cells: Sequence[Cell]) -> str:
+    """Of each dataset its best mechanism, and in how many cells that is the best."""
+    best, found = winners(cells), []
+    for dataset in sorted({key[0] for key in best}):
+        name = best_of_table(dataset, cells)
+        own = [cell.mechanism == name for key, cell in best.items() if key[0] == dataset]
+        found.append(f"{dataset} {name or 'none'} (the best in {sum(own)} of {len(own)})")
+    return ", ".join(found)
 
 
 def _standing(name: str, cells: Sequence[Cell], epsilons: Sequence[float]) -> tuple[float, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -16,6 +17,7 @@ from tests.benchmarks.figures.runs import Remembered
 from tests.benchmarks.graphical import grid
 from tests.benchmarks.graphical.cells import Cell, Outcome, Store, read
 from tests.benchmarks.graphical.grid_report import (
+    best_of_table,
     is_best,
     recommended_is_best,
     recommended_ties,
@@ -139,6 +141,18 @@ def test_the_best_of_each_cell_is_found_where_two_were_run() -> None:
     assert recommended_is_best([]) == 0.0
 
 
+def test_the_best_of_a_table_has_the_least_geometric_mean_of_errors() -> None:
+    def table(**errors: tuple[float, ...]) -> list[Cell]:
+        pairs = [(name, list(zip((0.1, 1.0, 10.0), means, strict=False))) for name, means in errors.items()]
+        return [cell(name, mean, epsilon=epsilon) for name, row in pairs for epsilon, mean in row]
+
+    assert best_of_table("adult", table(aim=(0.8, 0.1, 0.4), mst=(0.4, 0.3, 0.5))) == "aim"
+    assert best_of_table("adult", table(aim=(0.8, 0.2, 0.4), mst=(0.4, 0.3, 0.5))) == "mst"
+    cut = table(aim=(0.8, 0.2, 0.4), mst=(0.1, 0.1), mwem=(0.9, 0.9, 0.9))
+    assert best_of_table("adult", cut) == "aim", "mst was not run everywhere"
+    assert best_of_table("nltcs", CELLS) == ""
+
+
 def test_a_recommended_mechanism_that_is_as_good_but_for_chance_is_counted_apart() -> None:
     def compared(*means: float) -> list[Cell]:
         return [cell("aim", *means, recommended=True), cell("mst", 0.2, 0.4)]  # Standard error .1.
@@ -159,6 +173,7 @@ def test_the_page_says_which_is_best_and_the_plot_is_xml(tmp_path: Path) -> None
             if one.dataset == name:
                 store.put(one)
     page = write_report(folder, tmp_path / "GRID.md").read_text()
+    assert re.search(r"The least geometric mean of errors over all cells: adult (aim|mst) \(the best in 1 of 2\)", page)
     assert (
         "2 compared cells. The recommended mechanism is the best in 50%, and within two standard errors of the best in "
         "50%; the best are: aim 1, mst 1."

@@ -111,7 +111,7 @@ class GaussianPgm:
         residuals = MeasuredResiduals.of(terms, weighted, error="absolute")
         if residuals is not None:
             whole = (residuals.queries, Fraction(1))
-            return _Asked(queries, (whole,), (residuals.step,), residuals.absolute_error(terms), cells)
+            return _Asked(queries, (whole,), (residuals.step(terms),), residuals.absolute_error(terms), cells)
         shares = weighted_shares(np.array(queries.sizes), weighted.weights, terms.noise)
         parts = [(queries.only([clique]), share) for clique, share in zip(queries.cliques, shares, strict=True)]
         noise = [mean_absolute_noise(terms.noise, terms.measure_scale(part, share)) for part, share in parts]

@@ -69,10 +69,10 @@ class MeasuredResiduals:
         """
         return (self._unit(terms) * float(self.workload.weights.max())) ** 2 * self.plan.error
 
-    @property
-    def step(self) -> Step:
-        """Without a standard deviation: measured values are sums with large weights, not counts."""
-        return Step(f"measure {len(self.plan.residuals):,} residuals of marginals", 1.0, 1)
+    def step(self, terms: Terms) -> Step:
+        """Its standard deviation is that of a measured value: of a sum with large weights, not of a count."""
+        stddev = noise_stddev(terms.noise, terms.measure_scale(self.queries, Fraction(1)))
+        return Step(f"measure {len(self.plan.residuals):,} weighted residuals of marginals", 1.0, 1, stddev)
 
     def of_release(self, terms: Terms) -> Plan:
         memory = 32 * self.workload.queries.size + 32 * self.queries.size
@@ -82,7 +82,7 @@ class MeasuredResiduals:
             notes = (f"the largest weighted error is at most {beyond:.2%} above the least possible",)
         if terms.unit.replaced:
             notes = ()  # The bound is of rows that are added or removed.
-        return Plan((self.step,), 0, memory, self.absolute_error(terms), notes, (terms.measured(Fraction(1)),))
+        return Plan((self.step(terms),), 0, memory, self.absolute_error(terms), notes, (terms.measured(Fraction(1)),))
 
     def run(self, private: PrivateStatistics, progress: Progress) -> Release:
         assert isinstance(self.workload.queries, Marginals)

@@ -217,7 +217,8 @@ def test_first_measurements_that_were_settled_together_are_a_batch() -> None:
     cheap = replace(AIM, start_error=10.0, workload_error=9.0, max_model_mb=1)
     whole = made(private_statistics(TABLE, Budget.zcdp(9)), cheap)
     assert whole.batch == (4, 5)
-    many = made(private_statistics(TABLE, Budget.zcdp(1)), replace(BATCH, start_error=1e-3))
+    once = replace(BATCH, start_error=1e-3, least_move=1e300, batch_share=0.3)  # A round, which cannot take all.
+    many = made(private_statistics(TABLE, Budget.zcdp(1)), once)
     assert many.batch is not None
     first, end = many.batch
     again = len(many.measurements) - end - len(selections(many))

@@ -76,7 +76,8 @@ def test_under_gaussian_noise_it_measures_residuals_once(budget: Budget, units: 
     assert isinstance(measured.queries, Products)
     wanted = {(), ("a",), ("b",), ("c",), ("d",), ("a", "b"), ("b", "c")}
     assert {term.clique for term in measured.queries.terms} == wanted
-    assert [step.label for step in plan.steps] == ["measure 7 residuals of marginals"]
+    assert [step.label for step in plan.steps] == ["measure 7 weighted residuals of marginals"]
+    assert [step.stddev for step in plan.steps] == [measured.stddev]
     told = Residuals([measured]).answers(WORKLOAD.queries)
     error = math.sqrt(2 / math.pi) * told.stddev.mean()
     noted = re.fullmatch(r"the measured values alone are off by (\S+) counts a cell", plan.notes[0])

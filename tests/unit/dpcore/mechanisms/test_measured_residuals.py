@@ -66,8 +66,8 @@ def test_they_win_by_themselves_and_are_what_the_weighted_error_says(budget: Bud
     assert [step.calls for step in best.steps] == [1]
     assert len(parts.steps) == 4
     release = released(budget)
-    assert len(release.measurements) == 1
-    assert best.steps[0].stddev is None  # It would be that of sums with large weights.
+    (measured,) = release.measurements
+    assert measured.stddev == best.steps[0].stddev
     found = MeasuredResiduals.of(terms, WORKLOAD)
     assert found is not None
     sizes = WORKLOAD.queries.sizes  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Marginals under Gaussian noise, measured as all their residuals in one call: by ``hdmm`` and ``gaussian_pgm``."""
+"""Marginals under Gaussian noise, measured as all their residuals in one call: by ``hdmm``, ``gaussian_pgm``, ``aim``."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ def component_terms(domain: Domain, terms: Sequence[LinearTerm]) -> list[LinearT
         found = told(domain, term)
         if found is None:
             others.append(term)
-        for subset, component, precision in found or ():
+            continue
+        for subset, component, precision in found:
             precisions[subset] = precisions.get(subset, 0.0) + precision
             sums[subset] = sums.get(subset, 0.0) + precision * component.ravel()
     components = [

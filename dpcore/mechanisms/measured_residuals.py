@@ -1,4 +1,4 @@
-"""Marginals under Gaussian noise, measured as all their residuals in one call: by ``hdmm``, ``gaussian_pgm``, ``aim``."""
+"""Marginals under Gaussian noise, measured as all their residuals in one call: by hdmm, gaussian_pgm and aim."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from dpcore.mechanisms.aim_rounds import KEPT_CELLS, Rounds
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.graphical import CELLS_IN_MB, LARGEST_PENALTY, LAST_WORK, ROUND_WORK, rows_of
 from dpcore.mechanisms.measured_residuals import MeasuredResiduals
-from dpcore.queries import Marginals
+from dpcore.queries import Marginals, Products
 from dpcore.workload import Workload, added_weights
 
 _BYTES: Final = 8
@@ -125,7 +125,7 @@ class Aim:
     ) -> Release:
         self.plan(private.terms, workload)
         candidates = candidates_of(workload, private.terms)
-        private.expect(candidates.queries)
+        private.expect(_announced(candidates))
         start = self._start(private, workload, candidates)
         measured, fit, annealing = list(start.measured), start.fit, start.annealing
         structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
@@ -296,6 +296,12 @@ class _Start:
 def _split(candidates: Candidates, share: Fraction) -> tuple[Fraction, ...]:
     """Parts of a share for measuring each candidate once."""
     return split_by_size(candidates.noisiness, candidates.weights, share)
+
+
+def _announced(candidates: Candidates) -> Marginals | Products:
+    """All that may be asked, in one pass: of marginals the number of rows too, which residuals need."""
+    queries = candidates.queries
+    return Marginals(queries.domain, ((), *queries.cliques)) if isinstance(queries, Marginals) else queries
 
 
 def _only(candidates: Candidates, place: int) -> Candidates:

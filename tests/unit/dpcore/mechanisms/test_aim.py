@@ -16,6 +16,7 @@ from dpcore.estimation.pgm.expected_error import expected_errors
 from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
 from dpcore.estimation.pgm.junction_tree import JunctionTree
 from dpcore.evaluation import exact_answers, workload_error
+from dpcore.exact_statistics import Request
 from dpcore.kernel.budget import Budget
 from dpcore.measurement import mean_absolute_noise
 from dpcore.mechanisms import aim
@@ -94,6 +95,19 @@ def test_a_cheap_workload_is_measured_at_once() -> None:
     for mechanism in (Aim(batch_share=0, workload_error=1e-9), Aim(batch_share=0, max_model_mb=8 * 19 / 2**20)):
         kernel, _ = run(mechanism, Budget.zcdp(1000), workload=workload)
         assert len(kernel.start) == 3, "too much noise, or a junction tree of 12 + 8 cells above 19"
+
+
+@pytest.mark.parametrize("budget", [Budget.pure(1000), Budget.zcdp(1000)], ids=["pure", "residuals"])
+def test_a_cheap_workload_takes_one_pass_over_the_data(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
+    aggregate, asked = TinyTable.aggregate, []
+
+    def watched(table: TinyTable, request: Request) -> Any:
+        asked.append(request)
+        return aggregate(table, request)
+
+    monkeypatch.setattr(TinyTable, "aggregate", watched)
+    run(Aim(batch_share=0, workload_error=0.1), budget, workload=explicit(DOMAIN, {("a", "b"): 1.0, ("b", "c"): 1.0}))
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("budget", [Budget.zcdp(1000), Budget.zcdp(Fraction(1, 1000))], ids=["rich", "poor"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from dpcore.estimation.pgm.linear_terms import LinearTerm, linear_terms, merged
 from dpcore.estimation.pgm.maximum_entropy import DualFit, MaximumEntropy
 from dpcore.estimation.pgm.model import GraphicalModel
 from dpcore.estimation.pgm.node_tables import Conditionals, NodeTable
+from dpcore.estimation.pgm.one_way import denoised
 from dpcore.estimation.pgm.prior import (
     LARGEST_SPREAD,
     LEAST_EXPECTED,
@@ -59,8 +61,10 @@ class Fitting:
     iterations: Most calls of the marginal oracle for one order, where
     work: so many cells of nodes, all calls together, allow for them; a sixth of them always.
     device: Where the marginal oracle computes; "gpu" needs the extra marquee[gpu].
-    own: Whether every pair of attributes has a spread of its own in place of ``spread``, learnt from its noisy values
-        (``prior.own_spreads``): for marginals whose choice did not rest on the noise in them.
+    own: Whether priors are learnt attribute by attribute and pair by pair, each from its own noisy values: counts of an
+        attribute are taken for what they probably are (``one_way``), and a pair has a spread of its own in place of
+        ``spread`` (``prior.own_spreads``); nothing changes where that is None. For marginals whose choice did not rest
+        on the noise in them.
     """
 
     spread: float | None = LARGEST_SPREAD
@@ -195,8 +199,9 @@ class _Problem:
         fitting: Fitting,
         cliques: Sequence[Clique],
     ) -> None:
-        terms = merged(term for measurement in measurements for term in linear_terms(measurement))
-        self.rows = Rows(domain, component_terms(domain, terms), merge=False)
+        terms = component_terms(domain, merged(itertools.chain(*map(linear_terms, measurements))))
+        own = fitting.own and fitting.spread is not None
+        self.rows = Rows(domain, denoised(terms, total) if own else terms, merge=False)
         self.tree = JunctionTree.of(domain, [*self.rows.queries.cliques, *cliques])
         self.oracle = _ORACLES[fitting.device](self.tree, self.rows.queries.cliques)
         self.keys = [_key(term) for term in self.rows.terms]

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, Literal, final
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.independent import to_simplex
 from dpcore.estimation.pgm.array_inference import gpu_inference
+from dpcore.estimation.pgm.block_descent import BlockDescent
 from dpcore.estimation.pgm.calibrated import Calibrated
 from dpcore.estimation.pgm.components import component_terms
 from dpcore.estimation.pgm.inference import Inference, MarginalOracle
@@ -41,6 +42,9 @@ Vector = NDArray[np.float64]
 _LEARN_AGAIN: Final = 1.2
 _ROUGH: Final = 1e-2  # Tolerance of the fits that a prior is learnt from.
 _HELD: Final = 1e9  # Weight of a prior that leaves no room.
+_LARGE: Final = (
+    1 << 18
+)  # Cells of a tree, from which on a fit starts clique by clique; there is too little to gain below.
 _FLOOR: Final = 0.1  # Of a standard deviation: no value of an attribute is excluded because its noisy count is low.
 _ORACLES: Final[dict[str, Callable[[JunctionTree, Sequence[Clique]], MarginalOracle]]] = {
     "cpu": Inference,
@@ -248,7 +252,11 @@ class _Problem:
         if free is not None:
             strengths = np.where(free, strengths, _HELD)
         estimator = MaximumEntropy(strengths, tolerance, self._iterations)
-        return estimator.estimate(self.oracle, self.rows, self._total, self._base, start, self._counts)
+        sweeps = None
+        if self.tree.cells >= _LARGE:
+            blocks = BlockDescent(self.tree, self.rows, self._total, strengths / self.rows.precisions)
+            sweeps = partial(blocks.swept, self.oracle, self._base) if blocks.any else None
+        return estimator.estimate(self.oracle, self.rows, self._total, self._base, start, self._counts, sweeps)
 
     def _chosen(self, order: int) -> list[int]:
         """Places of the components of one order."""

@@ -12,6 +12,7 @@ At any lambda   P(p_lambda) - min P <= P(p_lambda) + f(lambda) = 1/2 sum_j (tau_
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -24,6 +25,8 @@ from dpcore.estimation.pgm.rows import Rows
 
 Vector = NDArray[np.float64]
 _LEAST_COUNT: Final = 1.0
+_FEWEST: Final = 2  # Sweeps at a time.
+_CALLS: Final = 3  # Of the marginal oracle take about as long as a sweep.
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +37,7 @@ class DualFit:
     loss: 1/2 sum tau (A mu - y)^2.
     gap: 1/2 sum tau (grad f)^2, in units of the noise: with one kappa, at least kappa times the distance of the primal
         from its minimum.
-    evaluations: Of f.
+    evaluations: Of f, sweeps among them for what they take.
     """
 
     multipliers: Vector
@@ -66,10 +69,13 @@ class MaximumEntropy:
         base: Vector,
         start: Vector,
         counts: Vector | None = None,
+        sweeps: Callable[[Vector, int], Vector] | None = None,
     ) -> DualFit:
         """The multipliers for ``rows``, from the log-potentials ``base`` and first multipliers ``start``.
 
         counts: ``rows.expected`` under the base, where that is known.
+        sweeps: sweeps(multipliers, times) lowers f clique by clique (``BlockDescent.swept``). They come first, twice as
+            many each time, as long as they halve the gap.
 
         The last call of the oracle is the one for the potentials of the fit.
         """
@@ -92,9 +98,29 @@ class MaximumEntropy:
         if counts is None:
             counts = rows.expected(total * oracle.marginals(base))
         scales = 1 / np.sqrt(np.maximum(counts, _LEAST_COUNT) + kappa)
+        used = 0
+        if sweeps is not None:
+            start, used = self._swept(sweeps, start, lambda point: gap(dual(point)[1]), enough)
         found, gradient, evaluations = descend(
-            dual, start, scales, lambda _, slope: gap(slope) <= enough, self.iterations
+            dual, start, scales, lambda _, slope: gap(slope) <= enough, self.iterations - used
         )
         residual = gradient - kappa * found
         loss = 0.5 * float((rows.precisions * residual) @ residual)
-        return DualFit(found, potentials(found), loss, gap(gradient), evaluations)
+        return DualFit(found, potentials(found), loss, gap(gradient), used + evaluations)
+
+    def _swept(
+        self,
+        sweeps: Callable[[Vector, int], Vector],
+        point: Vector,
+        gap: Callable[[Vector], float],
+        enough: float,
+    ) -> tuple[Vector, int]:
+        """Where sweeps lead as long as they pay, and how many calls of the oracle they were worth."""
+        times, before, used = _FEWEST, np.inf, 0
+        while used + _CALLS * times < self.iterations:
+            point, used = sweeps(point, times), used + _CALLS * times
+            now = gap(point)
+            if now <= enough or now > before / 2:
+                break
+            times, before = 2 * times, now
+        return point, used

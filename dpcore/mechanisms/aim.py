@@ -78,7 +78,7 @@ class Aim:
     penalty, the batch, and one-way marginals that share their budget by size and get more of it where rows are few.
     """
 
-    max_model_mb: float = 16.0
+    max_model_mb: float = 80.0
     batch_share: float = 0.6
     errors_share: float = 0.1
     least_move: float = 1.0

@@ -180,7 +180,7 @@ def _lightest(table: Vector, weights: Vector) -> Vector:
 def _solved(counts: Vector, goal: Vector, stiffness: Vector) -> Vector:
     """d with counts e^d + stiffness d = goal in each cell, from the right, where no Newton step passes it."""
     change, up = np.zeros_like(counts), goal > counts
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):  # Their minimum is finite.
         change[up] = np.minimum(np.log(goal[up] / counts[up]), (goal[up] - counts[up]) / stiffness[up])
     for _ in range(_STEPS):
         there = counts * np.exp(change)

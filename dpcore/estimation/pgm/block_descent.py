@@ -32,6 +32,9 @@ from dpcore.estimation.pgm.rows import Rows
 
 Vector = NDArray[np.float64]
 _STEPS: Final = 8  # Newton steps from above on a convex function of one variable.
+_LONGEST: Final = (
+    300.0  # Of a change upwards: its exponential is finite, and a part of the way lowers the bound as well.
+)
 
 
 class _Part(NamedTuple):
@@ -182,7 +185,8 @@ def _solved(counts: Vector, goal: Vector, stiffness: Vector) -> Vector:
     change, up = np.zeros_like(counts), goal > counts
     with np.errstate(divide="ignore", over="ignore"):  # Their minimum is finite.
         change[up] = np.minimum(np.log(goal[up] / counts[up]), (goal[up] - counts[up]) / stiffness[up])
+    change = np.minimum(change, _LONGEST)
     for _ in range(_STEPS):
         there = counts * np.exp(change)
-        change -= (there + stiffness * change - goal) / (there + stiffness)
+        change = np.minimum(change - (there + stiffness * change - goal) / (there + stiffness), _LONGEST)
     return change

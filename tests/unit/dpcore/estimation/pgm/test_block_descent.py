@@ -135,6 +135,14 @@ def test_each_cell_is_solved() -> None:
     np.testing.assert_allclose(_solved(counts, goal, stiffness), change, rtol=1e-6, atol=1e-6)
 
 
+def test_a_cell_that_vanished_stays_finite() -> None:
+    counts, goal = np.array([0.0, 0.0, 1e-320, 5.0]), np.array([1e6, -1e6, 1e6, -1e9])
+    change = _solved(counts, goal, np.full(4, 1e-3))
+    assert np.isfinite(change).all()
+    assert np.isfinite(counts * np.exp(change)).all()
+    assert (np.sign(change) == np.sign(goal)).all()
+
+
 def test_a_large_model_starts_with_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The optimum is the same; a fit that is cut short comes closer to it."""
     seen = measured(SHAPES["triples"], 0.5)

@@ -18,7 +18,7 @@ Source: Deming and Stephan (1940) for sigma = 0, Jirousek and Preucil (1995) for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Final, NamedTuple, final
 
@@ -32,9 +32,7 @@ from dpcore.estimation.pgm.rows import Rows
 
 Vector = NDArray[np.float64]
 _STEPS: Final = 8  # Newton steps from above on a convex function of one variable.
-_LONGEST: Final = (
-    300.0  # Of a change upwards: its exponential is finite, and a part of the way lowers the bound as well.
-)
+_LONGEST: Final = 300.0  # Of a change upwards: its exponential is finite, and part of the way is a descent as well.
 
 
 class _Part(NamedTuple):
@@ -67,12 +65,9 @@ class BlockDescent:
     def __init__(self, tree: JunctionTree, rows: Rows, total: float, kappa: Vector) -> None:
         self._tree, self._rows, self._total, self._kappa = tree, rows, total, kappa
         self._blocks: list[list[_Block]] = [[] for _ in tree.nodes]
-        self._children: list[list[int]] = [[] for _ in tree.nodes]
         for block in self._found():
             self._blocks[tree.node_of(block.clique)].append(block)
-        for node, parent in enumerate(tree.parents):
-            if parent >= 0:
-                self._children[parent].append(node)
+        self._tour = list(_tour(tree))
 
     @property
     def any(self) -> bool:
@@ -85,8 +80,12 @@ class BlockDescent:
         oracle.marginals(base + self._rows.transposed(found))
         tables = [_Table(*joint) for joint in oracle.handed_over()]
         for _ in range(times):
-            for root in (node for node, parent in enumerate(self._tree.parents) if parent < 0):
-                self._visit(root, tables, found)
+            for origin, node in self._tour:
+                if origin >= 0:
+                    tables[node].receive(tables[origin], self._tree.separators[max(origin, node)])
+                if origin == self._tree.parents[node]:
+                    for block in self._blocks[node]:
+                        self._lower(block, tables[node], found)
         return found
 
     def _found(self) -> Iterator[_Block]:
@@ -107,16 +106,6 @@ class BlockDescent:
                 parts.append(part)
             else:
                 yield _Block(clique, tuple(parts), stiffness)
-
-    def _visit(self, node: int, tables: Sequence[_Table], found: Vector) -> None:
-        """The node's cliques, and those of all below it."""
-        for block in self._blocks[node]:
-            self._lower(block, tables[node], found)
-        for child in self._children[node]:
-            separator = self._tree.separators[child]
-            tables[child].receive(tables[node], separator)
-            self._visit(child, tables, found)
-            tables[node].receive(tables[child], separator)
 
     def _lower(self, block: _Block, table: _Table, found: Vector) -> None:
         counts = self._total * table.marginal(block.clique)
@@ -159,6 +148,26 @@ class _Table:
         if separator:
             wanted, own = other.marginal(separator), self.marginal(separator)
             self.scale(separator, np.divide(wanted, own, out=np.zeros_like(own), where=own > 0))
+
+
+def _tour(tree: JunctionTree) -> Iterator[tuple[int, int]]:
+    """(from, to) along every link, there and back, each tree depth first; (-1, root) at its start."""
+    children: list[list[int]] = [[] for _ in tree.nodes]
+    for node, parent in enumerate(tree.parents):
+        if parent >= 0:
+            children[parent].append(node)
+    for root in (node for node, parent in enumerate(tree.parents) if parent < 0):
+        yield -1, root
+        path = [root]
+        while path:
+            if children[path[-1]]:
+                node = children[path[-1]].pop()
+                yield path[-1], node
+                path.append(node)
+            elif len(path) > 1:
+                yield path.pop(), path[-1]
+            else:
+                path.pop()
 
 
 def _spread(part: _Part, values: Vector, cells: int) -> Vector:

@@ -42,9 +42,7 @@ Vector = NDArray[np.float64]
 _LEARN_AGAIN: Final = 1.2
 _ROUGH: Final = 1e-2  # Tolerance of the fits that a prior is learnt from.
 _HELD: Final = 1e9  # Weight of a prior that leaves no room.
-_LARGE: Final = (
-    1 << 18
-)  # Cells of a tree, from which on a fit starts clique by clique; there is too little to gain below.
+_LARGE: Final = 1 << 18  # Cells of a tree: below, a call of its oracle takes too little for sweeps to gain much.
 _FLOOR: Final = 0.1  # Of a standard deviation: no value of an attribute is excluded because its noisy count is low.
 _ORACLES: Final[dict[str, Callable[[JunctionTree, Sequence[Clique]], MarginalOracle]]] = {
     "cpu": Inference,
@@ -253,7 +251,7 @@ class _Problem:
             strengths = np.where(free, strengths, _HELD)
         estimator = MaximumEntropy(strengths, tolerance, self._iterations)
         sweeps = None
-        if self.tree.cells >= _LARGE:
+        if self.tree.cells >= _LARGE and free is None:
             blocks = BlockDescent(self.tree, self.rows, self._total, strengths / self.rows.precisions)
             sweeps = partial(blocks.swept, self.oracle, self._base) if blocks.any else None
         return estimator.estimate(self.oracle, self.rows, self._total, self._base, start, self._counts, sweeps)

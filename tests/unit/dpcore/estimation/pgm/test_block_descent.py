@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.pgm import fit
-from dpcore.estimation.pgm.block_descent import BlockDescent, _solved
+from dpcore.estimation.pgm.block_descent import BlockDescent, _solved, _tour
 from dpcore.estimation.pgm.components import component_terms
 from dpcore.estimation.pgm.fit import Fitting, fit_model
 from dpcore.estimation.pgm.inference import Inference
@@ -133,6 +134,16 @@ def test_each_cell_is_solved() -> None:
     change = generator.uniform(-4, 4, counts.shape)
     goal = counts * np.exp(change) + stiffness * change
     np.testing.assert_allclose(_solved(counts, goal, stiffness), change, rtol=1e-6, atol=1e-6)
+
+
+def test_a_chain_of_thousands_of_nodes_is_walked() -> None:
+    """Without a call of Python a node."""
+    names = [f"a{place}" for place in range(3_000)]
+    domain = Domain(tuple(names), (2,) * 3_000)
+    tour = list(_tour(JunctionTree.of(domain, list(pairwise(names)))))
+    assert len(tour) == 2 * 2_998 + 1
+    assert {node for _, node in tour} == set(range(2_999))
+    assert all(before[1] == after[0] for before, after in pairwise(tour))
 
 
 def test_a_cell_that_vanished_stays_finite() -> None:

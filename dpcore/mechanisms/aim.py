@@ -49,8 +49,9 @@ class Aim:
     promises most, measures it and fits the model anew. They go on as long as they teach; what they leave measures the
     batch once more.
 
-    max_model_mb: MAX-SIZE, the largest junction tree in MiB. The batch may use ``batch_share`` of it, rounds after it
-        all; rounds without a batch the part that their share of the budget, and what was spent before, allow.
+    max_model_mb: MAX-SIZE, the largest junction tree in MiB. The batch may use ``batch_share`` of it, and each round
+        after it half of what is left; rounds without a batch the part that their share of the budget, and what was
+        spent before, allow.
     batch_share: Part of what one-way marginals leave that goes into the batch at first; without one all is spent in
         rounds, as printed. A round then gets the share that a marginal of the batch got, or more where rounds are few.
     errors_share: Share of the budget for the noisy errors, at most half of the batch's.
@@ -136,8 +137,8 @@ class Aim:
         teaches = batch is None or bool(told)
         while teaches and private.remaining_share > _CRUMB and not rounds.are_over:
             annealing = annealing.limited(private.remaining_share)
-            spent = 1 - private.remaining_share + annealing.round
-            allowed = self._allowed(candidates, structure, Fraction(1) if batch else spent)
+            spent = None if batch else 1 - private.remaining_share + annealing.round
+            allowed = self._allowed(candidates, structure, spent)
             estimate = allowed.answers(fit)
             left = self._penalties(private.terms, allowed, estimate, annealing)
             score = allowed.score(estimate, left)
@@ -225,9 +226,10 @@ class Aim:
     def _rounds(self, candidates: Candidates) -> int:
         return self.rounds_per_attribute * len(candidates.domain.names)
 
-    def _allowed(self, candidates: Candidates, structure: Triangulation, part: Fraction) -> Candidates:
-        """C_t: those that keep the junction tree below the part of its limit that this round may use."""
-        return within(candidates, structure, float(part) * self.max_model_mb * CELLS_IN_MB)
+    def _allowed(self, candidates: Candidates, structure: Triangulation, spent: Fraction | None) -> Candidates:
+        """C_t: those that keep the junction tree below what this round may use; ``spent`` is None after a batch."""
+        most = self.max_model_mb * CELLS_IN_MB
+        return within(candidates, structure, (structure.cells + most) / 2 if spent is None else float(spent) * most)
 
     def _penalties(
         self, terms: Terms, allowed: Candidates, estimate: NDArray[np.float64], annealing: Annealing

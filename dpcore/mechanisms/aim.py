@@ -33,6 +33,7 @@ from dpcore.queries import Marginals, Products
 from dpcore.workload import Workload, added_weights
 
 _BYTES: Final = 8
+_AFTER_BATCH: Final = 0.75  # Of the largest junction tree.
 _TICKS: Final = 1000
 _CRUMB: Final = Fraction(1, 1 << 30)  # What is left of a budget that rounded shares have spent.
 _Penalty = Literal["expected", "noise"]
@@ -49,9 +50,9 @@ class Aim:
     promises most, measures it and fits the model anew. They go on as long as they teach; what they leave measures the
     batch once more.
 
-    max_model_mb: MAX-SIZE, the largest junction tree in MiB. The batch may use ``batch_share`` of it, and each round
-        after it half of what is left; rounds without a batch the part that their share of the budget, and what was
-        spent before, allow.
+    max_model_mb: MAX-SIZE, the largest junction tree in MiB. The batch may use ``batch_share`` of it, and rounds after
+        it three quarters: answers and rows take room as well. Rounds without a batch may use the part that their share
+        of the budget, and what was spent before, allow.
     batch_share: Part of what one-way marginals leave that goes into the batch at first; without one all is spent in
         rounds, as printed. A round then gets the share that a marginal of the batch got, or more where rounds are few.
     errors_share: Share of the budget for the noisy errors, at most half of the batch's.
@@ -229,7 +230,7 @@ class Aim:
     def _allowed(self, candidates: Candidates, structure: Triangulation, spent: Fraction | None) -> Candidates:
         """C_t: those that keep the junction tree below what this round may use; ``spent`` is None after a batch."""
         most = self.max_model_mb * CELLS_IN_MB
-        return within(candidates, structure, (structure.cells + most) / 2 if spent is None else float(spent) * most)
+        return within(candidates, structure, (_AFTER_BATCH if spent is None else float(spent)) * most)
 
     def _penalties(
         self, terms: Terms, allowed: Candidates, estimate: NDArray[np.float64], annealing: Annealing

@@ -33,7 +33,7 @@ from dpcore.queries import Marginals, Products
 from dpcore.workload import Workload, added_weights
 
 _BYTES: Final = 8
-_AFTER_BATCH: Final = 0.75  # Of the largest junction tree.
+_AFTER_BATCH: Final = Fraction(3, 4)  # Of the largest junction tree.
 _TICKS: Final = 1000
 _CRUMB: Final = Fraction(1, 1 << 30)  # What is left of a budget that rounded shares have spent.
 _Penalty = Literal["expected", "noise"]
@@ -138,8 +138,8 @@ class Aim:
         teaches = batch is None or bool(told)
         while teaches and private.remaining_share > _CRUMB and not rounds.are_over:
             annealing = annealing.limited(private.remaining_share)
-            spent = None if batch else 1 - private.remaining_share + annealing.round
-            allowed = self._allowed(candidates, structure, spent)
+            spent = 1 - private.remaining_share + annealing.round
+            allowed = self._allowed(candidates, structure, _AFTER_BATCH if batch else spent)
             estimate = allowed.answers(fit)
             left = self._penalties(private.terms, allowed, estimate, annealing)
             score = allowed.score(estimate, left)
@@ -227,10 +227,9 @@ class Aim:
     def _rounds(self, candidates: Candidates) -> int:
         return self.rounds_per_attribute * len(candidates.domain.names)
 
-    def _allowed(self, candidates: Candidates, structure: Triangulation, spent: Fraction | None) -> Candidates:
-        """C_t: those that keep the junction tree below what this round may use; ``spent`` is None after a batch."""
-        most = self.max_model_mb * CELLS_IN_MB
-        return within(candidates, structure, (_AFTER_BATCH if spent is None else float(spent)) * most)
+    def _allowed(self, candidates: Candidates, structure: Triangulation, part: Fraction) -> Candidates:
+        """C_t: those that keep the junction tree below the part of its limit that this round may use."""
+        return within(candidates, structure, float(part) * self.max_model_mb * CELLS_IN_MB)
 
     def _penalties(
         self, terms: Terms, allowed: Candidates, estimate: NDArray[np.float64], annealing: Annealing

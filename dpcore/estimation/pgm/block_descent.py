@@ -92,22 +92,18 @@ class BlockDescent:
         rows, domain = self._rows, self._tree.domain
         places = {term.clique: place for place, term in enumerate(rows.terms) if term.centred}
         for clique in rows.queries.cliques:
-            axes = range(len(clique))
-            inside = [part for size in range(1, len(clique) + 1) for part in combinations(axes, size)]
-            held = [places.get(tuple(clique[axis] for axis in part)) for part in inside]
-            parts, stiffness = [], np.zeros(domain.shape(clique))
-            for kept, place in zip(inside, held, strict=True):
-                if place is None:
-                    break
-                span = slice(int(rows.starts[place]), int(rows.starts[place + 1]))
-                shape = domain.shape(rows.terms[place].clique)
-                part = _Part(span, shape, tuple(axis for axis in axes if axis not in kept))
-                stiffness += _spread(part, self._kappa[span].reshape(shape), stiffness.size)
-                parts.append(part)
-            else:
+            inside = [part for size in range(1, len(clique) + 1) for part in combinations(clique, size)]
+            if all(part in places for part in inside):
+                parts, stiffness = [], np.zeros(domain.shape(clique))
+                for names in inside:
+                    span = slice(int(rows.starts[places[names]]), int(rows.starts[places[names] + 1]))
+                    over = tuple(axis for axis, name in enumerate(clique) if name not in names)
+                    parts.append(_Part(span, domain.shape(names), over))
+                    stiffness += _spread(parts[-1], self._kappa[span].reshape(parts[-1].shape), stiffness.size)
                 yield _Block(clique, tuple(parts), stiffness)
 
     def _lower(self, block: _Block, table: _Table, found: Vector) -> None:
+        """The step of one clique, in its node's table and in the multipliers ``found``."""
         counts = self._total * table.marginal(block.clique)
         goal = counts.copy()
         for part in block.parts:
@@ -118,7 +114,7 @@ class BlockDescent:
         change = _solved(counts, goal, block.stiffness)
         for part in block.parts:
             moved = found[part.rows].reshape(part.shape) + change.mean(axis=part.over)
-            found[part.rows] = _lightest(moved, self._kappa[part.rows].reshape(part.shape)).ravel()
+            found[part.rows] = _centred(moved, self._kappa[part.rows].reshape(part.shape)).ravel()
         table.scale(block.clique, np.exp(change))
 
 
@@ -175,17 +171,12 @@ def _spread(part: _Part, values: Vector, cells: int) -> Vector:
     return np.asarray(np.expand_dims(values, part.over) * (values.size / cells))
 
 
-def _centred(table: Vector) -> Vector:
+def _centred(table: Vector, weights: Vector | None = None) -> Vector:
+    """Without its means along every axis, one after another. With weights each step leaves the least weighted sum of
+    squares that a change constant along the axis can leave.
+    """
     for axis in range(table.ndim):
-        table = table - table.mean(axis=axis, keepdims=True)
-    return table
-
-
-def _lightest(table: Vector, weights: Vector) -> Vector:
-    """With less of what a component has no use for, constants along an axis, so that the weighted squares are fewer."""
-    for axis in range(table.ndim):
-        means = (weights * table).sum(axis=axis, keepdims=True) / weights.sum(axis=axis, keepdims=True)
-        table = table - means
+        table = table - np.average(table, axis=axis, weights=weights, keepdims=True)
     return table
 
 

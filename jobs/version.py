@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 
-VERSION = "0.8.0"
+VERSION = "0.9.0"
 
 # What draws, computes or writes a release.
 _PARTS = ("numpy", "scipy", "numba", "opendp", "highspy", "pyarrow")

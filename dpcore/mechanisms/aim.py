@@ -251,7 +251,8 @@ class Aim:
         learns: bool = False,
     ) -> GraphicalFit:
         """A fit; where the whole workload was measured at once, no matter how it looks, the prior is learnt from it.
-        In the last one (``polish``) pairs have priors of their own.
+        The last one (``polish``) has single attributes' counts as they probably are and priors of their own for pairs,
+        but where the prior was learnt.
         """
         total = rows_of(terms, candidates.full, measured)
         spread = None if learns or (warm is not None and warm.learns) else LARGEST_SPREAD

@@ -84,7 +84,7 @@ class GraphicalFit:
 
     tree: Its structure.
     total: Number of rows that it stands for.
-    loss, gap, evaluations: As of ``DualFit``.
+    loss, gap, evaluations: As of ``DualFit``; of what the measurements were taken for, where ``Fitting.own``.
     factors: Of the prior variances, for each order of a component, before a pair got its own.
     learns: Whether the factors were learnt, and
     learnt_from: how many terms there were then.

@@ -15,7 +15,7 @@ from dpcore.estimation.least_squares import kronecker_times
 from dpcore.measurement import Measurement
 from dpcore.queries import Marginals, Products
 
-_LEAST_STDDEV: Final = 1e-9  # Laplace noise of a huge epsilon is exactly 0.
+LEAST_STDDEV: Final = 1e-9  # Laplace noise of a huge epsilon is exactly 0.
 Matrices = tuple[NDArray[np.float64], ...]
 
 
@@ -65,7 +65,7 @@ class LinearTerm:
 
 def linear_terms(measurement: Measurement) -> list[LinearTerm]:
     """The parts of a measurement, one a marginal. Raises TypeError for queries that no marginal answers."""
-    precision = max(measurement.stddev, _LEAST_STDDEV) ** -2
+    precision = max(measurement.stddev, LEAST_STDDEV) ** -2
     match measurement.queries:
         case Marginals() as queries:
             tables = queries.split(measurement.values)

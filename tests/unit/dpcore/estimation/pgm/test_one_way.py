@@ -9,9 +9,10 @@ from scipy.stats import gamma, norm
 
 from dpcore.domain import Domain
 from dpcore.estimation.independent import to_simplex
+from dpcore.estimation.pgm import one_way
 from dpcore.estimation.pgm.fit import Fitting, fit_model
 from dpcore.estimation.pgm.linear_terms import LinearTerm
-from dpcore.estimation.pgm.one_way import _SHAPES, denoised, likely_counts
+from dpcore.estimation.pgm.one_way import _SHAPES, _Posteriors, denoised, likely_counts
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
 
@@ -27,28 +28,47 @@ def noisy(counts: Vector, stddev: float, seed: int) -> Vector:
     return np.asarray(counts + noise - noise.mean())
 
 
-def reference(values: Vector, stddev: float) -> Vector:
-    """Medians by sums over a dense grid of counts, averaged over the shapes; for values that are all close to 0."""
-    scale, grid = values.sum() / values.size, np.linspace(0, 3 * values.max() + 30 * stddev, 400_001)
-    step = grid[1]
-    logarithms, medians = [], []
+def reference(values: Vector, stddev: float, level: float, mean: float) -> Vector:
+    """Quantiles by sums over a dense grid of counts, of posteriors averaged over the shapes; for values close to 0."""
+    grid = np.linspace(0, 3 * values.max() + 30 * stddev, 40_001)
+    cuts = np.array([0.0, *(grid[1:] - grid[1] / 2), grid[-1]])
+    joint, logarithms = [], []
     for shape in _SHAPES:
-        prior = np.diff(gamma.cdf([*np.maximum(grid - step / 2, 0), grid[-1] + step / 2], shape, scale=scale / shape))
-        joint = prior * norm.pdf(values[:, None], grid, stddev)
-        together = joint.sum(axis=1)
-        logarithms.append(np.log(together).sum())
-        medians.append(grid[np.argmax(np.cumsum(joint, axis=1) >= together[:, None] / 2, axis=1)])
+        below, above = gamma.cdf(cuts, shape, scale=mean / shape), gamma.sf(cuts, shape, scale=mean / shape)
+        prior = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))
+        joint.append(prior * norm.pdf(values[:, None], grid, stddev))
+        logarithms.append(np.log(joint[-1].sum(axis=1)).sum())
     chances = np.exp(np.array(logarithms) - max(logarithms))
-    found = chances @ np.array(medians) / chances.sum()
-    return np.asarray(found * values.sum() / found.sum())
+    mixed = sum(chance * part / part.sum(axis=1, keepdims=True) for chance, part in zip(chances, joint, strict=True))
+    passed = np.cumsum(mixed, axis=1)
+    return np.asarray(grid[np.argmax(passed >= level * chances.sum(), axis=1)])
 
 
+@pytest.mark.parametrize("level", [0.2, 0.5, 0.8])
 @pytest.mark.parametrize("counts", [SPARSE[:9], EVEN], ids=["sparse", "even"])
 @pytest.mark.parametrize("stddev", [100.0, 300.0])
-def test_counts_are_posterior_medians(counts: Vector, stddev: float) -> None:
+def test_posteriors_are_those_of_a_dense_grid(counts: Vector, stddev: float, level: float) -> None:
     values = noisy(counts, stddev, 1)
-    wanted = reference(values, stddev)
-    np.testing.assert_allclose(likely_counts(values, stddev, values.sum()), wanted, atol=0.02 * stddev)
+    wanted = reference(values, stddev, level, values.mean())
+    np.testing.assert_allclose(_Posteriors(values, stddev).quantiles(level), wanted, atol=0.02 * stddev)
+
+
+@pytest.mark.parametrize("large", [990.0, 1_900.0])
+@pytest.mark.parametrize("mean", [1.0, 10.0, 40.0])
+def test_the_posterior_of_a_count_that_neither_noise_nor_prior_explains(mean: float, large: float) -> None:
+    values = np.array([large, 700.0, *noisy(np.zeros(60), 100.0, 7)])
+    values[2:] += mean - values.mean()
+    least = 100.0 * values.size**-0.5 / 2
+    found = _Posteriors(values, 100.0).quantiles(0.5)[:40]
+    np.testing.assert_allclose(found, reference(values, 100.0, 0.5, max(mean, least))[:40], atol=6.0)
+
+
+def test_all_have_the_same_chance_to_be_too_large() -> None:
+    """The largest is known, the level that its count is at is that of the others."""
+    values = noisy(np.array([9_000.0, 200.0, 100.0, 50.0, *np.zeros(30)]), 100.0, 11)
+    found = likely_counts(values, 100.0, 9_350.0)
+    level = norm.cdf((found[0] - values[0]) / 100.0)
+    np.testing.assert_allclose(found[1:], _Posteriors(values[1:], 100.0).quantiles(float(level)), rtol=1e-6, atol=1e-3)
 
 
 @pytest.mark.parametrize("size", [1, 2, 30, 5_000])
@@ -58,6 +78,26 @@ def test_counts_are_positive_and_sum_to_the_total(size: int, stddev: float) -> N
     found = likely_counts(values, stddev, 1_234.5)
     assert (found > 0).all()
     assert found.sum() == pytest.approx(1_234.5)
+
+
+@pytest.mark.parametrize("zeros", [100, 2_000])
+def test_many_counts_are_as_if_each_had_a_posterior_of_its_own(zeros: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where there is a gap between the largest and the others."""
+    counts = np.array([900.0, *np.zeros(zeros)])
+    values = counts + np.random.default_rng(8).normal(0, 100.0, counts.size)
+    found = likely_counts(values, 100.0, 900.0)
+    monkeypatch.setattr(one_way, "_KNOTS", counts.size)
+    assert np.abs(found - likely_counts(values, 100.0, 900.0)).sum() < 0.03 * 900.0
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "stddev"), [(1e7, 5_000, 300.0), (2e5, 1_000, 300.0), (44_000.0, 41, 150.0)]
+)
+def test_a_known_count_moves_no_further_than_its_noise(large: float, small: int, stddev: float) -> None:
+    rest = np.random.default_rng(9).gamma(0.1, 1_000.0, small)
+    values = noisy(np.array([large, *rest]), stddev, 10)
+    total = large + rest.sum()
+    assert abs(likely_counts(values, stddev, total)[0] - values[0]) < 2.5 * stddev
 
 
 def test_counts_far_above_the_noise_stay() -> None:

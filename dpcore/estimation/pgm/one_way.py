@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import gammainc, gammaincc, gammaincinv, ndtr
+from scipy.special import gammainc, gammaincc, gammaincinv
 
 from dpcore.estimation.pgm.linear_terms import LinearTerm
 
@@ -23,9 +22,10 @@ Vector = NDArray[np.float64]
 _SHAPES: Final = np.array([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 4.0, 16.0, 100.0])
 _QUANTILES: Final = np.array([0.0, *(np.arange(1, 32) / 32), 1 - 1e-3, 1 - 1e-5])
 _PIECES: Final = 129
-_REACH: Final = 6.0  # Standard deviations: no count lies further from its noisy one.
+_REACH: Final = 6.0  # Standard deviations: no count lies further above its noisy one.
 _KNOTS: Final = 64  # Noisy counts that posteriors are computed for; between them they are interpolated.
 _CLEAR: Final = 20.0  # Standard deviations: so far above 0 a count is known.
+_OFF: Final = 2.0  # Standard deviations: as far as a known count is moved.
 _LEAST: Final = 1e-9
 
 
@@ -39,25 +39,19 @@ def likely_counts(noisy: Vector, stddev: float, total: float) -> Vector:
 
     noisy: With iid Gaussian noise of this standard deviation, or noise much like it, and with sum ``total``.
 
-    Of all counts with this sum they have the least expected L1 error: at its minimum each has the same chance to be too
-    large, that is, all are quantiles of their posteriors at one level.
+    Medians of a skewed distribution sum to less than its mean: known counts take their part of the difference as far as
+    their noise explains it, the others the rest.
     """
     rest = noisy <= _CLEAR * stddev
     if not rest.any():
         return np.asarray(noisy * (total / noisy.sum()))
-    posteriors = _Posteriors(noisy[rest], stddev)
-
-    def counts(level: float) -> Vector:
-        """Quantiles at the level of this many standard deviations of a normal distribution."""
-        found = noisy + level * stddev
-        found[rest] = posteriors.quantiles(float(ndtr(level)))
-        return np.asarray(np.maximum(found, _LEAST))
-
-    def excess(level: float) -> float:
-        return float(counts(level).sum() - total)
-
-    level = brentq(excess, -_REACH, _REACH) if excess(-_REACH) < 0 < excess(_REACH) else 0.0
-    found = counts(level)
+    known = noisy[~rest]
+    least = stddev * min(max(known.size, 1), int(rest.sum())) ** 0.5 / 2  # Of the others' sum, which may be noise.
+    medians = _medians(noisy[rest], stddev, max(float(noisy[rest].sum()), least))
+    scaled = known * (total / (known.sum() + medians.sum()))
+    found = noisy.copy()
+    found[~rest] = np.clip(scaled, known - _OFF * stddev, known + _OFF * stddev)
+    found[rest] = medians * (max(total - found[~rest].sum(), least) / medians.sum())
     return np.asarray(found * (total / found.sum()))
 
 
@@ -70,39 +64,27 @@ def _denoised(term: LinearTerm, total: float) -> LinearTerm:
     return replace(term, values=likely_counts(term.values + total / size, stddev, total) - total / size)
 
 
-@final
-class _Posteriors:
-    """Distributions of counts that do not stand out of the noise: a gamma prior whose shape they tell together.
+def _medians(noisy: Vector, stddev: float, total: float) -> Vector:
+    """The posterior median of each, which errs less in L1 than the mean, for counts with about this sum; float64
+    [size], positive.
 
-    noisy: float64 [size].
+    Each shape's posterior is weighed by its evidence from all counts.
     """
-
-    def __init__(self, noisy: Vector, stddev: float) -> None:
-        mean = max(float(noisy.mean()), stddev * noisy.size**-0.5 / 2)  # Of a sum that may be no more than noise.
-        knots = np.unique(noisy)
-        if knots.size > _KNOTS:
-            knots = np.linspace(knots[0], knots[-1], _KNOTS)
-        edges = _edges(float(noisy.max()), stddev, mean / _SHAPES)
-        apart = (knots[:, None] - (edges[1:] + edges[:-1]) / 2) / stddev
-        with np.errstate(divide="ignore"):
-            weights = np.log(_prior(edges, mean / _SHAPES))[:, None] - apart**2 / 2  # [shapes, knots, pieces]
-        most = weights.max(axis=2, keepdims=True)
-        weights = np.exp(weights - most)
-        together = weights.sum(axis=2, keepdims=True)
-        evidence = np.array([np.interp(noisy, knots, of).sum() for of in (np.log(together) + most)[:, :, 0]])
-        chances = np.exp(evidence - evidence.max())
-        self._chances = np.tensordot(chances / chances.sum(), weights / together, axes=1)  # [knots, pieces]
-        self._passed = np.cumsum(self._chances, axis=1)
-        self._noisy, self._knots, self._edges = noisy, knots, edges
-
-    def quantiles(self, level: float) -> Vector:
-        """Of each count at a level between 0 and 1, float64 [size]."""
-        reached = level * self._passed[:, -1]
-        piece = np.argmax(self._passed >= reached[:, None], axis=1)
-        row = np.arange(piece.size)
-        part = (self._passed[row, piece] - reached) / self._chances[row, piece]
-        begin, end = self._edges[piece], self._edges[piece + 1]
-        return np.asarray(np.interp(self._noisy, self._knots, end - (end - begin) * np.minimum(part, 1.0)))
+    scales = total / noisy.size / _SHAPES
+    edges = _edges(float(noisy.max()), stddev, scales)
+    knots = np.unique(noisy)
+    if knots.size > _KNOTS:
+        knots = np.linspace(knots[0], knots[-1], _KNOTS)
+    apart = (knots[:, None] - (edges[1:] + edges[:-1]) / 2) / stddev
+    with np.errstate(divide="ignore"):
+        weights = np.log(_prior(edges, scales))[:, None] - apart**2 / 2  # [shapes, knots, pieces]
+    most = weights.max(axis=2, keepdims=True)
+    weights = np.exp(weights - most)
+    together = weights.sum(axis=2, keepdims=True)
+    evidence = np.array([np.interp(noisy, knots, of).sum() for of in (np.log(together) + most)[:, :, 0]])
+    chances = np.exp(evidence - evidence.max())
+    posterior = np.tensordot(chances / chances.sum(), weights / together, axes=1)
+    return np.asarray(np.maximum(np.interp(noisy, knots, _middle(posterior, edges)), _LEAST))
 
 
 def _edges(largest: float, stddev: float, scales: Vector) -> Vector:
@@ -120,3 +102,12 @@ def _prior(edges: Vector, scales: Vector) -> Vector:
     at = edges / scales[:, None]
     below, above = gammainc(_SHAPES[:, None], at), gammaincc(_SHAPES[:, None], at)
     return np.asarray(np.maximum(np.where(below[:, 1:] < 0.5, np.diff(below), -np.diff(above)), 0.0))
+
+
+def _middle(chances: Vector, edges: Vector) -> Vector:
+    """The medians of distributions over the pieces, float64 [rows of chances]."""
+    passed = np.cumsum(chances, axis=1)
+    piece = np.argmax(passed >= 0.5, axis=1)
+    row = np.arange(piece.size)
+    part = (passed[row, piece] - 0.5) / chances[row, piece]
+    return np.asarray(edges[piece + 1] - (edges[piece + 1] - edges[piece]) * part)

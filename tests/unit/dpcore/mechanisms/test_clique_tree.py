@@ -123,3 +123,8 @@ def test_conjunctions_are_refused() -> None:
     queries = conjunctive(Conjunctions(BinaryView.one_hot(DOMAIN), np.array([[0]]), np.array([[False]])))
     with pytest.raises(ConfigError, match="clique_tree answers marginals"):
         CliqueTree().plan(private_statistics(TABLE, BUDGET).terms, queries)
+
+
+def test_noise_that_is_exactly_zero_is_no_division_by_zero() -> None:
+    """Discrete Laplace noise of a huge pure epsilon is."""
+    assert error(run(CliqueTree(), Budget.pure(10**6))) < error(run(CliqueTree()))

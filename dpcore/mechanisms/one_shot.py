@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique
 from dpcore.estimation.pgm.expected_error import expected_errors
 from dpcore.estimation.pgm.fit import GraphicalFit
-from dpcore.estimation.pgm.linear_terms import LEAST_STDDEV
+from dpcore.estimation.pgm.linear_terms import precision_of
 from dpcore.estimation.pgm.triangulation import Triangulation
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.terms import Terms
@@ -138,7 +138,7 @@ def _precisions(cliques: Sequence[Clique], measured: Sequence[Measurement]) -> N
     found = np.zeros(len(cliques))
     for measurement in measured:
         assert isinstance(measurement.queries, Marginals)
-        found[place[measurement.queries.cliques[0]]] += max(measurement.stddev, LEAST_STDDEV) ** -2
+        found[place[measurement.queries.cliques[0]]] += precision_of(measurement)
     return found
 
 

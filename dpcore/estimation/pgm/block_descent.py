@@ -75,8 +75,9 @@ class BlockDescent:
         return any(self._blocks)
 
     def swept(self, oracle: MarginalOracle, base: Vector, start: Vector, times: int) -> Vector:
-        """Multipliers after so many sweeps from ``start``, float64 [rows]; f is nowhere larger than before,
-        but for rounding where noise is less than a billionth of a count."""
+        """Multipliers after so many sweeps from ``start``, float64 [rows]; f is nowhere larger than before, but
+        for rounding where noise is less than a billionth of a count.
+        """
         found = start.copy()
         oracle.marginals(base + self._rows.transposed(found))
         tables = [_Table(*joint) for joint in oracle.handed_over()]

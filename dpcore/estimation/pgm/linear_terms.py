@@ -15,7 +15,7 @@ from dpcore.estimation.least_squares import kronecker_times
 from dpcore.measurement import Measurement
 from dpcore.queries import Marginals, Products
 
-LEAST_STDDEV: Final = 1e-9  # Laplace noise of a huge epsilon is exactly 0.
+_LEAST_STDDEV: Final = 1e-9  # Laplace noise of a huge epsilon is exactly 0.
 Matrices = tuple[NDArray[np.float64], ...]
 
 
@@ -63,9 +63,14 @@ class LinearTerm:
         return self.precision * largest * (0.5 if alike else 1.0)
 
 
+def precision_of(measurement: Measurement) -> float:
+    """1 / sigma^2 of every value, finite where the noise is exactly 0."""
+    return float(max(measurement.stddev, _LEAST_STDDEV) ** -2)
+
+
 def linear_terms(measurement: Measurement) -> list[LinearTerm]:
     """The parts of a measurement, one a marginal. Raises TypeError for queries that no marginal answers."""
-    precision = max(measurement.stddev, LEAST_STDDEV) ** -2
+    precision = precision_of(measurement)
     match measurement.queries:
         case Marginals() as queries:
             tables = queries.split(measurement.values)

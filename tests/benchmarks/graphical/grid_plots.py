@@ -47,8 +47,9 @@ def _plot(axes: Axes, cells: Sequence[Cell], colours: dict[str, str]) -> None:
         if not line:
             continue
         errors = [[run.mean for run in cell.runs] for cell in line]
-        below = [cell.error - min(found) for cell, found in zip(line, errors, strict=True)]
-        above = [max(found) - cell.error for cell, found in zip(line, errors, strict=True)]
+        # A mean of equal errors may differ from them in its last bit.
+        below = [max(0.0, cell.error - min(found)) for cell, found in zip(line, errors, strict=True)]
+        above = [max(0.0, max(found) - cell.error) for cell, found in zip(line, errors, strict=True)]
         axes.errorbar(
             [cell.epsilon for cell in line],
             [cell.error for cell in line],

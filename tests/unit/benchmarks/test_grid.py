@@ -189,6 +189,15 @@ def test_the_page_says_which_is_best_and_the_plot_is_xml(tmp_path: Path) -> None
     assert (folder / "all-3way.svg").read_text() == text
 
 
+def test_equal_errors_whose_mean_is_rounded_below_them_are_drawn(tmp_path: Path) -> None:
+    equal = cell("independent", *[3.355] * 5)
+    assert equal.error < 3.355
+    store = Store.opened(tmp_path / "graphical" / "adult.json", {"dataset": "adult"})
+    store.put(equal)
+    write_report(store.path.parent, tmp_path / "GRID.md")
+    assert ">independent<" in (store.path.parent / "all-3way.svg").read_text()
+
+
 def test_the_command_without_a_dataset_only_writes(tmp_path: Path) -> None:
     store = Store.opened(tmp_path / "graphical" / "adult.json", {"dataset": "adult"})
     store.put(dataclasses.replace(CELLS[0], recommended=False))

@@ -125,7 +125,10 @@ def _result(
         "cold_cpu_seconds": runs[0].cpu_seconds if cold is None else cold["cpu_seconds"],
         "peak_rss_mb": max(run.peak_rss_mb for run in read),
         "error": _means(run.error for run in read),
-        "baselines": {key: _means(run.baselines[key] for run in read) for key in read[0].baselines},
+        "baselines": {
+            name: _means(run.baselines[name] for run in read if name in run.baselines)
+            for name in _keys(run.baselines for run in read)
+        },
         "facts": _means(run.facts for run in read),
         "peer": peer,
         "targets": targets,
@@ -134,5 +137,12 @@ def _result(
 
 
 def _means(rows: Iterable[Figures]) -> dict[str, float]:
+    """Each over the rows that have it: what was cut off in one run may end in another."""
     rows = list(rows)
-    return {key: sum(row[key] for row in rows) / len(rows) for key in rows[0]}
+    found = {key: [row[key] for row in rows if key in row] for key in _keys(rows)}
+    return {key: sum(values) / len(values) for key, values in found.items()}
+
+
+def _keys(rows: Iterable[Mapping[str, object]]) -> list[str]:
+    """Of all rows, in the order of their first sight."""
+    return list(dict.fromkeys(key for row in rows for key in row))

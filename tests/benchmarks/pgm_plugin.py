@@ -31,7 +31,7 @@ from tests.benchmarks.graphical.releases import made, mechanism, private_of
 DATASETS: Final = ("titanic", "adult_fine", "loans")
 COUNT, ORDER, EPSILON, DUAL_DELTA = 15, 3, 1.0, 1e-3
 RELEASES: Final = {"titanic": 8}  # A run's error is the mean of so many: 1,304 rows leave 10 % to chance in one.
-SECONDS: Final = 60.0  # Of CPU for one release; the thesis too lets MWEM run out of time.
+SECONDS: Final = 300.0  # Of CPU for one release; HDMM's strategy for Loans takes 61.
 WITHIN: Final = 1.02
 # Without and with the model.
 PAIRS: Final = {
@@ -139,16 +139,12 @@ def judge(state: State, found: Mapping[tuple[str, str], Found]) -> Judgement:
 
 
 def ratio_of_medians(cell: str, runs: Sequence[Run]) -> float:
-    """With the model over without; 0 where only the mechanism with the model runs at all."""
-    if any(cell not in run.error for run in runs):
-        return float("inf")
-    if any(cell not in run.baselines["without"] for run in runs):
-        return 0.0
-    medians = (
-        np.median([run.error[cell] for run in runs]),
-        np.median([run.baselines["without"][cell] for run in runs]),
-    )
-    return float(medians[0] / medians[1])
+    """With the model over without. A run that did not end errs infinitely: 0 where only most of those without did not,
+    infinite where most of those with the model did not.
+    """
+    pgm = np.median([run.error.get(cell, np.inf) for run in runs])
+    plain = np.median([run.baselines["without"].get(cell, np.inf) for run in runs])
+    return float(pgm / plain) if np.isfinite(pgm) else float("inf")
 
 
 def _cells(found: Mapping[tuple[str, str], Found]) -> Iterator[tuple[str, tuple[Found, Found]]]:

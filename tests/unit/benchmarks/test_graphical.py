@@ -12,7 +12,8 @@ from dpcore.domain import Domain
 from dpcore.estimation.model import TableRows
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, linear
-from tests.benchmarks import pgm_chain
+from tests.benchmarks import pgm_chain, pgm_plugin
+from tests.benchmarks.case import Run
 from tests.benchmarks.figures.datasets import Table
 from tests.benchmarks.graphical import peers, ranges, workloads
 from tests.benchmarks.graphical.definition26 import counted, distances, workload_error
@@ -123,3 +124,26 @@ def test_the_chain_recursion_is_the_sum_over_all_cells(monkeypatch: pytest.Monke
 def test_a_peer_that_is_not_installed_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "PYTHON", peers.ROOT / "no" / "python")
     assert peers.missing() == "peer not installed: run make peers"
+
+
+@pytest.mark.parametrize(
+    ("pgm", "plain", "ratio"),
+    [
+        ([1.0, 2.0, 9.0], [4.0, 5.0, 8.0], 0.4),
+        ([1.0, None, 3.0], [None, 4.0, 5.0], 0.6),
+        ([1.0, 2.0, 9.0], [None, None, 4.0], 0.0),
+        ([1.0, None, None], [None, None, 4.0], np.inf),
+        ([None, None, None], [None, None, None], np.inf),
+    ],
+)
+def test_a_release_that_did_not_end_errs_infinitely(
+    pgm: list[float | None], plain: list[float | None], ratio: float
+) -> None:
+    def figures(value: float | None) -> dict[str, float]:
+        return {} if value is None else {"cell": value}
+
+    runs = [
+        Run(0, 0.0, 0.0, 0.0, 0.0, figures(with_it), {"without": figures(without)}, {})
+        for with_it, without in zip(pgm, plain, strict=True)
+    ]
+    assert pgm_plugin.ratio_of_medians("cell", runs) == pytest.approx(ratio)

@@ -87,6 +87,28 @@ def test_a_peer_has_figures_and_seeds_of_its_own(data: Path, monkeypatch: pytest
     }
 
 
+def test_means_are_over_the_runs_that_have_a_figure(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: dict[int, dict[str, Any]] = {
+        1: {"error": {"a": 2.0}, "baselines": {"plain": {"a": 1.0, "b": 6.0}}, "facts": {}},
+        3: {
+            "error": {"a": 4.0, "b": 3.0},
+            "baselines": {"plain": {"a": 5.0}, "other": {"a": 7.0}},
+            "facts": {"f": 9.0},
+        },
+    }
+
+    def runs(self: Processes, role: str, seed: int) -> tuple[dict[str, float], dict[str, Any]]:
+        times = {"cpu_seconds": 1.0, "wall_seconds": 1.0, "process_cpu_seconds": 1.0, "peak_rss_mb": 1.0}
+        return times, judged[seed]
+
+    monkeypatch.setattr(Processes, "run", runs)
+    monkeypatch.setattr(harness, "load_case", lambda module: replace(toy.CASE, targets=(), peer=None))
+    found = run_case("toy", "tests.support.toy_benchmark", data)
+    assert found["error"] == {"a": 3, "b": 3}
+    assert found["baselines"] == {"plain": {"a": 3, "b": 6}, "other": {"a": 7}}
+    assert found["facts"] == {"f": 9}
+
+
 def test_a_peer_that_is_missing_is_named_and_ours_runs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     peer = Peer("absent", lambda state: state, missing=lambda: "peer not installed: run make peers")
     monkeypatch.setattr(harness, "load_case", lambda module: replace(toy.CASE, cold=False, seeds=(1,), peer=peer))

@@ -47,7 +47,8 @@ from dpcore.workload import Workload, relative
 class MwemPgm:
     """Selects the worst answered marginal of the workload, measures it, fits a graphical model to all measurements.
 
-    rounds: T, selections and measurements; None for the number of modelled attributes.
+    rounds: T, selections and measurements; None for the number of modelled attributes, as published code has it. Twice
+        as many err less where the workload has many marginals, and more where it has few.
     start: What the first selection compares with: the "uniform" distribution, as printed, or the model of noisy
         "one_way" marginals.
     start_share: Share of the budget for those.
@@ -58,7 +59,8 @@ class MwemPgm:
     max_model_mb: Largest junction tree, in MiB. As printed nothing bounds the model; here marginals with which it would
         pass this size are no candidates.
     strength: How far fits lean towards independent attributes, 1 / spread of ``Fitting``: near 0 the fit is the printed
-        one, the minimum of the squared loss alone, on which MWEM's multiplicative weights converge too.
+        one, the minimum of the squared loss alone, on which MWEM's multiplicative weights converge too. 1e-3 is near
+        enough; far below it fits may end before they converge.
 
     Source: McKenna (2022), section 4.5 and Algorithm 5. The number of rows, which Algorithm 5 takes as known, is public
     or bought first. Products are answered from the marginals that they are read off.

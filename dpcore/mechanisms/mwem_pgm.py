@@ -58,9 +58,10 @@ class MwemPgm:
         expected to have, cells times mean absolute noise, or what the fit is "expected" to leave of that.
     max_model_mb: Largest junction tree, in MiB. As printed nothing bounds the model; here marginals with which it would
         pass this size are no candidates.
-    strength: How far fits lean towards independent attributes, 1 / spread of ``Fitting``: near 0 the fit is the printed
-        one, the minimum of the squared loss alone, on which MWEM's multiplicative weights converge too. 1e-3 is near
-        enough; far below it fits may end before they converge.
+    strength: How far fits lean towards independent attributes, 1 / spread of ``Fitting``. Near 0 they minimise the
+        squared loss, as printed and as MWEM's multiplicative weights do, but where noise makes values contradict each
+        other they trust those more that independent attributes expect to be large. 1e-3 is near enough; far below it
+        fits may end before they converge.
 
     Source: McKenna (2022), section 4.5 and Algorithm 5. The number of rows, which Algorithm 5 takes as known, is public
     or bought first. Products are answered from the marginals that they are read off.

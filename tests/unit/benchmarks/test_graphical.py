@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Domain
 from dpcore.estimation.model import TableRows
+from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, linear
-from tests.benchmarks import pgm_chain, pgm_plugin
+from tests.benchmarks import mwem_identity, pgm_chain, pgm_plugin
 from tests.benchmarks.case import Run
 from tests.benchmarks.figures.datasets import Table
 from tests.benchmarks.graphical import peers, ranges, workloads
@@ -147,3 +148,25 @@ def test_a_release_that_did_not_end_errs_infinitely(
         for with_it, without in zip(pgm, plain, strict=True)
     ]
     assert pgm_plugin.ratio_of_medians("cell", runs) == pytest.approx(ratio)
+
+
+def test_two_mechanisms_are_apart_by_their_mean_errors() -> None:
+    def run(pgm: tuple[float, float], mwem: tuple[float, float], ratio: float) -> Run:
+        cells = ("epsilon 1", "epsilon 10")
+        facts = {f"epsilon {epsilon:g}: error_ratio": ratio for epsilon in mwem_identity.EPSILONS}
+        beside = {"mwem": dict(zip(cells, mwem, strict=True))}
+        return Run(0, 0.0, 0.0, 0.0, 0.0, dict(zip(cells, pgm, strict=True)), beside, facts)
+
+    runs = [run((2.0, 1.0), (1.0, 1.0), 1.001), run((1.0, 1.0), (2.0, 3.0), 0.98)]
+    assert mwem_identity.apart(runs) == pytest.approx(0.5)
+    assert mwem_identity.error_off(runs) == pytest.approx(0.02)
+    assert mwem_identity.farthest("error_ratio", runs) == 1.001
+
+
+def test_the_model_of_least_squared_loss_is_found() -> None:
+    """Two values of one attribute and a cell below 0: a projection on the simplex, by hand."""
+    domain = Domain.of({"a": 3, "b": 2})
+    measured = [Measurement(Marginals(domain, (("a",),)), np.array([7.0, 6.0, -5.0]), Noise.GAUSSIAN, 1.0)]
+    model = mwem_identity.least_squares(domain, measured, 10.0)
+    assert np.allclose(model.answer(Marginals(domain, (("a",),))), [5.5, 4.5, 0.0], atol=1e-3)
+    assert np.allclose(model.answer(Marginals(domain, (("b",),))), [5.0, 5.0])

@@ -64,5 +64,9 @@ class CutOffError(MarqueeError):
     """A noisy answer reached the end of 64 bits and tells nothing; trying again would end in the same place."""
 
 
+class ScaleError(MarqueeError, ValueError):
+    """No noise of this scale can be drawn: the budget is too small, or too large, for what is measured with it."""
+
+
 class IntegrityError(MarqueeError):
     """What is stored does not match what is asked: never answered with a new draw."""

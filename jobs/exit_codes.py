@@ -18,6 +18,7 @@ from dpcore.errors import (
     LedgerUnavailableError,
     MarqueeError,
     NoBudgetError,
+    ScaleError,
     UnprovedError,
 )
 
@@ -35,6 +36,7 @@ _CODES: tuple[tuple[type[MarqueeError], int], ...] = (
     (ConfigError, CONFIG),
     (UnprovedError, CONFIG),
     (CutOffError, CONFIG),
+    (ScaleError, CONFIG),
     (InputError, INPUT),
     (BudgetExceededError, BUDGET),
     (NoBudgetError, BUDGET),

@@ -31,6 +31,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore.errors import ScaleError
 from dpcore.kernel.exact_exp import exp_bounds
 from dpcore.measurement import GRID_BITS, Noise
 
@@ -45,7 +46,7 @@ _BITS = 64  # Of the bounds that decide how many rectangles stand over a bin.
 class Law:
     """A law of noise. scale: In counts, a double, which is taken as the rational that it is.
 
-    Raises ValueError for a scale outside SMALLEST_SCALE .. LARGEST_SCALE.
+    Raises ScaleError for a scale outside SMALLEST_SCALE .. LARGEST_SCALE.
     """
 
     noise: Noise
@@ -53,7 +54,7 @@ class Law:
 
     def __post_init__(self) -> None:
         if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
-            raise ValueError(f"noise scale {self.scale:.6g} counts; want 2^-20 <= scale <= 2^40")
+            raise ScaleError(f"noise scale {self.scale:.6g} counts; want 2^-20 <= scale <= 2^40")
 
     @property
     def is_real(self) -> bool:

@@ -25,7 +25,7 @@ dp.enable_features("contrib")
 def representable_scale(noise: Noise, scale: float) -> float:
     """Smallest scale >= ``scale``, in counts, that ``add_noise`` draws: the double itself from 2^-20 to 2^40.
 
-    Raises ValueError above 2^40 counts.
+    Raises ScaleError above 2^40 counts.
     """
     return Law(noise, max(scale, SMALLEST_SCALE)).scale
 
@@ -44,7 +44,7 @@ def add_noise(
     Formal guarantee: each value is exact + z with z drawn from exactly the law of ``envelope``; cutting off is
     post-processing. Memory: the result, and a few megabytes a thread.
 
-    Raises ValueError for a scale out of range or ``exact`` of another shape or type.
+    Raises ScaleError for a scale out of range, ValueError for ``exact`` of another shape or type.
     """
     if exact.ndim != 1 or exact.dtype != np.int64:
         raise ValueError(f"exact answers are {exact.dtype} of {exact.ndim} dimensions; want int64 of 1")

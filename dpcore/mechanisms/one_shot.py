@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique
+from dpcore.errors import ScaleError
 from dpcore.estimation.pgm.expected_error import expected_errors
 from dpcore.estimation.pgm.fit import GraphicalFit
 from dpcore.estimation.pgm.linear_terms import precision_of
@@ -87,11 +88,19 @@ def noisy_errors(private: PrivateStatistics, design: Design, fit: GraphicalFit, 
     part = share / max(1, len(parts))
     found: list[NoisyErrors] = []
     for queries, limit in zip(parts, _LARGEST_NOISE, strict=False):
-        if private.terms.errors_scale(queries, part) > limit * fit.total:
+        if not _stand_out(private.terms, queries, part, limit * fit.total):
             break
         estimate = fit.total * fit.calibrated.vector(queries.cliques)
         found.append(private.measure_errors(queries, estimate, part))
     return found
+
+
+def _stand_out(terms: Terms, queries: Marginals, share: Fraction, most: float) -> bool:
+    """Whether the noise of errors would be at most this; more than can be drawn is not."""
+    try:
+        return terms.errors_scale(queries, share) <= most
+    except ScaleError:
+        return False
 
 
 def called_for(

@@ -32,6 +32,7 @@ CASES: list[tuple[BaseException, int]] = [
     (errors.EngineError("said"), 6),
     (errors.UnprovedError("said"), 2),
     (errors.CutOffError("said"), 2),
+    (errors.ScaleError("said"), 2),
     (errors.IntegrityError("said"), 7),
     (errors.MarqueeError("said"), 70),
 ]

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpcore.errors import ScaleError
 from dpcore.kernel.envelope import LARGEST_SCALE, RECTANGLES, SMALLEST_SCALE, TAIL, UNUSED, Envelope, Law, envelope
 from dpcore.measurement import Noise
 from tests.support.decimals import scaled_exp
@@ -66,7 +67,7 @@ def test_energies_before_the_tail_fit_the_table_of_exponentials(law: Law) -> Non
     "scale", [0.0, -1.0, math.nextafter(SMALLEST_SCALE, 0), math.nextafter(LARGEST_SCALE, math.inf), math.inf, math.nan]
 )
 def test_other_scales_are_refused(noise: Noise, scale: float) -> None:
-    with pytest.raises(ValueError, match=r"noise scale .* counts; want 2\^-20 <= scale <= 2\^40"):
+    with pytest.raises(ScaleError, match=r"noise scale .* counts; want 2\^-20 <= scale <= 2\^40"):
         Law(noise, scale)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpcore.errors import ScaleError
 from dpcore.kernel.blocks import BLOCK
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.envelope import LARGEST_SCALE, SMALLEST_SCALE
@@ -84,11 +85,11 @@ def test_other_arrays_are_refused(exact: NDArray[np.int64]) -> None:
 @pytest.mark.parametrize("noise", list(Noise))
 def test_scales_out_of_range_are_refused_and_small_ones_can_be_raised(noise: Noise) -> None:
     for scale in (0.0, SMALLEST_SCALE / 2, 2 * LARGEST_SCALE, math.nan):
-        with pytest.raises(ValueError, match=r"want 2\^-20 <= scale <= 2\^40"):
+        with pytest.raises(ScaleError, match=r"want 2\^-20 <= scale <= 2\^40"):
             add_noise(zeros(1), noise, scale)
     assert representable_scale(noise, 1e-9) == SMALLEST_SCALE
     assert representable_scale(noise, 0.1) == 0.1
-    with pytest.raises(ValueError, match=r"want 2\^-20 <= scale <= 2\^40"):
+    with pytest.raises(ScaleError, match=r"want 2\^-20 <= scale <= 2\^40"):
         representable_scale(noise, 2 * LARGEST_SCALE)
 
 

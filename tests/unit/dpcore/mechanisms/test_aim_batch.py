@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from dpcore.errors import ScaleError
 from dpcore.estimation.pgm.error_round import ErrorRound
 from dpcore.estimation.pgm.junction_tree import JunctionTree
 from dpcore.kernel.budget import Budget
@@ -76,6 +77,19 @@ def test_a_batch_spends_its_share_whether_errors_are_asked_or_not(
         assert kernel.terms.errors_scale(one.candidates, one.share) <= 1.2 * limit
         assert float(one.share) == pytest.approx(part)
     assert shares(kernel, release.batch) == pytest.approx((0.5, orders * part, whole - orders * part))
+
+
+def test_errors_with_more_noise_than_can_be_drawn_are_not_asked() -> None:
+    """They are drawn in steps of 1/256 counts, so that a poor budget that still buys one-way marginals does not buy
+    them; without this the release would end after its first charges.
+    """
+    budget = Budget.pure(Fraction(1, 10**9))
+    kernel, release = run(BATCH, budget)
+    with pytest.raises(ScaleError, match="want 2"):
+        kernel.terms.errors_scale(WORKLOAD.queries, Fraction(1, 20))
+    assert kernel.errors == []
+    assert release.batch == (5, len(kernel.start))
+    assert np.isfinite(release.answers.values).all()
 
 
 @every_budget

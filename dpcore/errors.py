@@ -65,7 +65,7 @@ class CutOffError(MarqueeError):
 
 
 class ScaleError(MarqueeError, ValueError):
-    """No noise of this scale can be drawn: the budget is too small, or too large, for what is measured with it."""
+    """Noise of this scale cannot be drawn: as a rule, the budget is too small for what is measured with it."""
 
 
 class IntegrityError(MarqueeError):

@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.domain import Domain
 from dpcore.estimation.dense import DenseModel, MultiplicativeWeights
 from dpcore.estimation.pgm.estimators import MirrorDescent
 from dpcore.estimation.pgm.fit import Fitting, fit_model
@@ -96,7 +95,8 @@ def identity(state: State, measured: Sequence[Measurement], exact: NDArray[np.in
     for weights.step, passes in STEPS:
         weights.follow([(measured_cliques(one)[0], one.values) for one in measured], passes)
     dense = DenseModel(domain, weights.table)
-    models = {"": least_squares(domain, measured, units), "fit ": fit_model(domain, measured, units, CONVERGED).model}
+    loss = SquaredLoss(domain, measured)
+    models = {"": least_squares(loss, units), "fit ": fit_model(domain, measured, units, CONVERGED).model}
     found: dict[str, float] = {}
     for name, model in models.items():
         table = model.answer(Marginals(domain, (domain.names,)))
@@ -105,16 +105,15 @@ def identity(state: State, measured: Sequence[Measurement], exact: NDArray[np.in
         found[f"{name}total_variation"] = float(np.abs(weights.table - table).sum()) / (2 * units)
         found[f"{name}moved"] = float(np.abs(table - units / domain.size()).sum()) / (2 * units)
         found[f"{name}error_ratio"] = errors[0] / errors[1]
-    loss = SquaredLoss(domain, measured)
     reached, least = (loss(one.answer(loss.queries))[0] for one in (dense, models[""]))
     return found | {"excess": reached / least - 1}
 
 
-def least_squares(domain: Domain, measured: Sequence[Measurement], units: float) -> GraphicalModel:
+def least_squares(loss: SquaredLoss, units: float) -> GraphicalModel:
     """PrivatePGM as printed (thesis, Algorithm 2): the squared loss alone, from the uniform distribution."""
-    loss = SquaredLoss(domain, measured)
-    oracle = Inference(JunctionTree.of(domain, loss.queries.cliques), loss.queries.cliques)
-    found = LEAST_SQUARES.estimate(oracle, loss, units, np.zeros(loss.queries.size))
+    queries = loss.queries
+    oracle = Inference(JunctionTree.of(queries.domain, queries.cliques), queries.cliques)
+    found = LEAST_SQUARES.estimate(oracle, loss, units, np.zeros(queries.size))
     return GraphicalModel(oracle.tree, oracle.conditionals(found.potentials), units)
 
 

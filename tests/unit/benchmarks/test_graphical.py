@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Domain
 from dpcore.estimation.model import TableRows
+from dpcore.estimation.pgm.losses import SquaredLoss
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, linear
@@ -167,6 +168,6 @@ def test_the_model_of_least_squared_loss_is_found() -> None:
     """Two values of one attribute and a cell below 0: a projection on the simplex, by hand."""
     domain = Domain.of({"a": 3, "b": 2})
     measured = [Measurement(Marginals(domain, (("a",),)), np.array([7.0, 6.0, -5.0]), Noise.GAUSSIAN, 1.0)]
-    model = mwem_identity.least_squares(domain, measured, 10.0)
+    model = mwem_identity.least_squares(SquaredLoss(domain, measured), 10.0)
     assert np.allclose(model.answer(Marginals(domain, (("a",),))), [5.5, 4.5, 0.0], atol=1e-3)
     assert np.allclose(model.answer(Marginals(domain, (("b",),))), [5.0, 5.0])

@@ -83,8 +83,7 @@ def test_errors_with_more_noise_than_can_be_drawn_are_not_asked() -> None:
     """They are drawn in steps of 1/256 counts, so that a poor budget that still buys one-way marginals does not buy
     them; without this the release would end after its first charges.
     """
-    budget = Budget.pure(Fraction(1, 10**9))
-    kernel, release = run(BATCH, budget)
+    kernel, release = run(BATCH, Budget.pure(Fraction(1, 10**9)))
     with pytest.raises(ScaleError, match="want 2"):
         kernel.terms.errors_scale(WORKLOAD.queries, Fraction(1, 20))
     assert kernel.errors == []

@@ -17,7 +17,7 @@ from dpcore.kernel.renyi import epsilon_of_events
 from dpcore.kernel.scales import noise_of
 from dpcore.uncertainty import CONFIDENCE
 from dpcore.workload import Workload
-from jobs.figures import exactly
+from jobs.figures import format_exact
 from jobs.identity import WORKLOAD_PLACES
 from jobs.job import Job
 from jobs.mechanisms import settings_of
@@ -96,9 +96,9 @@ def promise(job: Job) -> str:
     """The guarantee in one sentence."""
     privacy = job.config.privacy
     pure = job.budget.currency is Currency.PURE
-    law = f"{exactly(privacy.epsilon)}-differential privacy"
+    law = f"{format_exact(privacy.epsilon)}-differential privacy"
     if not pure:
-        law = f"({exactly(privacy.epsilon)}, {exactly(privacy.delta)})-differential privacy"
+        law = f"({format_exact(privacy.epsilon)}, {format_exact(privacy.delta)})-differential privacy"
     unit = job.config.dataset.unit
     return f"{law} for {privacy.neighbours} on column {unit!r}: {_NEIGHBOURS[privacy.neighbours]}."
 

@@ -200,7 +200,7 @@ _WANTED = {
 }
 
 
-def said(error: ValidationError) -> str:
+def error_text(error: ValidationError) -> str:
     """The first problem of a single value."""
     problem = error.errors(include_url=False)[0]
     if problem["type"] in _WANTED:
@@ -218,5 +218,5 @@ def _sentence(error: ValidationError) -> str:
     elif first["type"] == "value_error":
         sentence = f"{place}: {first['ctx']['error']}" if place else str(first["ctx"]["error"])
     else:
-        sentence = f"{place} {said(error)}"
+        sentence = f"{place} {error_text(error)}"
     return sentence + (f" (and {others} more)" if others else "")

@@ -18,7 +18,7 @@ from jobs import publish
 from jobs.engines import open_engine
 from jobs.job import Job
 from jobs.ledger import SqlLedger
-from jobs.publish import Standing
+from jobs.publish import PublicationState
 from jobs.run import build_workload, open_statistics, replayed_popularity
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine, EngineStatistics
@@ -78,7 +78,7 @@ def published_folder(job: Job) -> Path:
     if record is None or record.output is None:
         raise ConfigError(f"release {job.release_id[:12]} is not published; want marquee run with this config first")
     output = Path(record.output)
-    if publish.standing(output, job.release_id) is not Standing.DONE:
+    if publish.standing(output, job.release_id) is not PublicationState.DONE:
         raise ConfigError(f"output {output} no longer holds release {job.release_id[:12]}; want marquee run again")
     publish.verify(output)
     return output

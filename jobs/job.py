@@ -9,19 +9,19 @@ from pathlib import Path
 from dpcore.errors import ConfigError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.kernel.terms import Terms
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
-from dpcore.mechanisms.aim import Aim
+from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.api import Mechanism, Plan
-from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.clique_tree import CliqueTree
 from dpcore.mechanisms.fourier import Fourier
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
-from dpcore.mechanisms.hdmm import Hdmm
+from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.mst import Mst
-from dpcore.mechanisms.mwem_pgm import MwemPgm
+from dpcore.mechanisms.mwem.mwem_pgm import MwemPgm
 from dpcore.workload import Workload
 from jobs.config import Config, Dataset, Privacy, load_config
 from jobs.engines import check_engine
@@ -85,7 +85,7 @@ def job_of(config: Config, folder: Path) -> Job:
     popularity, rest = _parts(config, budget)
     files = read_public_files(config.workload, layout, folder)
     stand_in = workload_of(config, layout, files)
-    plan = _plan(mechanism, Terms(unit, rest), stand_in)
+    plan = _plan(mechanism, PrivacyTerms(unit, rest), stand_in)
     identity = release_id(config, schema, files.digests)
     return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, identity)
 
@@ -136,7 +136,7 @@ def _parts(config: Config, budget: Budget) -> tuple[Budget | None, Budget]:
     return part, Budget(budget.currency, budget.amount - part.amount)
 
 
-def _plan(mechanism: Mechanism, terms: Terms, workload: Workload) -> Plan:
+def _plan(mechanism: Mechanism, terms: PrivacyTerms, workload: Workload) -> Plan:
     try:
         return mechanism.plan(terms, workload)
     except ValueError as error:

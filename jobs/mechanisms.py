@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from dpcore.errors import ConfigError
 from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.registry import MECHANISMS
-from jobs.config import MechanismChoice, said
+from jobs.config import MechanismChoice, error_text
 from jobs.config_section import check_key
 
 
@@ -45,4 +45,4 @@ def _checked(key: str, kind: Any, value: object) -> object:
     try:
         return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
-        raise ConfigError(f"mechanism.{key} {said(error)}") from error
+        raise ConfigError(f"mechanism.{key} {error_text(error)}") from error

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpcore.errors import IntegrityError
+from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.answering.serialization import load_model, save_model
 from dpcore.estimation.model import Model
-from dpcore.estimation.pgm.model import GraphicalModel
-from dpcore.estimation.pgm.saving import load_model, save_model
 from pipelines.layout import Layout, TableLayout
 
 MODEL = "model.npz"

@@ -21,7 +21,7 @@ STATE_FOLDER = ".marquee"
 _CHUNK = 1 << 20
 
 
-class Standing(Enum):
+class PublicationState(Enum):
     """What an output folder holds of a release: nothing, all but the mark of success, or everything."""
 
     ABSENT = "absent"
@@ -34,20 +34,20 @@ def state_folder(output: Path, release_id: str) -> Path:
     return output.parent / STATE_FOLDER / release_id
 
 
-def standing(output: Path, release_id: str) -> Standing:
+def standing(output: Path, release_id: str) -> PublicationState:
     """How far this release is published in ``output``. Raises ConfigError when something else is there."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         if output.is_symlink() or os.path.ismount(output):
             raise ConfigError(
                 f"output {output} is a link or a mount point; want a folder, which a rename can put there"
             )
-        return Standing.ABSENT
+        return PublicationState.ABSENT
     holder = _holder(output)
     if holder is None:
         raise ConfigError(f"output {output} holds files of something else; want a new or an empty folder")
     if holder != release_id:
         raise ConfigError(f"output {output} holds release {holder[:12]}; want another folder for {release_id[:12]}")
-    return Standing.DONE if (output / SUCCESS).exists() else Standing.RENAMED
+    return PublicationState.DONE if (output / SUCCESS).exists() else PublicationState.RENAMED
 
 
 def fresh_staging(folder: Path) -> Path:
@@ -91,7 +91,7 @@ def finish(output: Path) -> None:
 
 
 def verify(output: Path) -> None:
-    """Raises IntegrityError when a published folder does not hold exactly the files that its manifest names."""
+    """Raises IntegrityError when a published folder does not hold format_exact the files that its manifest names."""
     entries = _entries(output)
     for entry in entries:
         path = output / entry.path

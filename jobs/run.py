@@ -17,7 +17,7 @@ from dpcore.errors import ConfigError, InputError, IntegrityError
 from dpcore.kernel.budget import Budget, Charge
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.mechanisms.api import Progress, Release
-from dpcore.mechanisms.popularity import noisy_popularity
+from dpcore.mechanisms.clipping.popularity import noisy_popularity
 from dpcore.workload import Workload
 from jobs import log, publish
 from jobs.answers_table import write_answers
@@ -32,7 +32,7 @@ from jobs.ledger.records import DatasetBudget, PlannedRelease, ReleaseRecord, St
 from jobs.lock import only_run
 from jobs.model_file import write_model
 from jobs.progress import bar
-from jobs.publish import Standing
+from jobs.publish import PublicationState
 from jobs.workloads import workload_of
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.statistics import Engine, EngineStatistics
@@ -65,7 +65,7 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
     dataset = _dataset(job, ledger)
     published = publish.standing(job.output, job.release_id)
     known = ledger.release(job.release_id)
-    if published is not Standing.ABSENT and (known is None or known.state.step < State.ESTIMATED.step):
+    if published is not PublicationState.ABSENT and (known is None or known.state.step < State.ESTIMATED.step):
         raise IntegrityError(f"output {job.output} holds this release, but the ledger never saw it; want its ledger")
     try:
         source = _source(job, dataset)
@@ -202,16 +202,16 @@ def _write(job: Job, made: Made, journal: FileJournal, staging: Path, progress: 
 
 
 def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
-    """Whether the ledger knows exactly this release as published; else a run looks at its input and is told why."""
+    """Whether the ledger knows format_exact this release as published; else a run looks at its input and is told why."""
     same = (record.dataset, record.budget) == (dataset.name, job.budget)
     return same and record.state is State.PUBLISHED and dataset.path == bound_path(job.config.dataset.path)
 
 
-def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Standing) -> Outcome | None:
+def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: PublicationState) -> Outcome | None:
     """The outcome when the release is published already; completes one whose process died in the last step."""
-    if published is not Standing.ABSENT:
+    if published is not PublicationState.ABSENT:
         publish.verify(job.output)
-        if published is Standing.RENAMED:
+        if published is PublicationState.RENAMED:
             publish.finish(job.output)
         if (record.state, record.output) != (State.PUBLISHED, str(job.output)):
             ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
@@ -219,7 +219,7 @@ def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Sta
     elsewhere = Path(record.output) if record.output else None
     if elsewhere is None or not elsewhere.is_dir():
         return None
-    if publish.standing(elsewhere, job.release_id) is not Standing.DONE:
+    if publish.standing(elsewhere, job.release_id) is not PublicationState.DONE:
         return None
     publish.verify(elsewhere)
     return Outcome(job.release_id, elsewhere, already=True)

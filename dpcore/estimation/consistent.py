@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
+from dpcore.estimation.graphical.fitting.consistency import split
 from dpcore.estimation.least_squares import kronecker_times, total_factors
-from dpcore.estimation.pgm.consistency import split
 from dpcore.queries import Marginals, Product, Products
 
 Real = NDArray[np.float64]

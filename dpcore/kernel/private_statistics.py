@@ -22,12 +22,12 @@ from dpcore.kernel.arguments import check_queries, plain_fraction, plain_integer
 from dpcore.kernel.blocks import Progress, silent
 from dpcore.kernel.budget import Budget, Charge, Filter
 from dpcore.kernel.exact_answers import ExactAnswers
+from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.noise import add_noise, noisy_argmax
 from dpcore.kernel.ports import Journal, Ledger
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import GRID, SCORES, Candidates, L1Error, Score
 from dpcore.kernel.sensitivity import PrivacyUnit, answer_sensitivity, marginal_l1_sensitivity
-from dpcore.kernel.terms import Terms
-from dpcore.kernel.tilt import Tilt
 from dpcore.kernel.weighted_sampler import Scores
 from dpcore.measurement import GRID_BITS, Measurement, Noise, NoisyErrors
 from dpcore.queries import ClippedSums, CountingQueries, Marginals, Measurable, Products, Queries
@@ -53,7 +53,7 @@ class PrivateStatistics:
     ) -> None:
         if statistics.contribution != unit.contribution:
             raise ValueError(f"statistics enforce {statistics.contribution}; want {unit.contribution} as declared")
-        self.terms = Terms(unit, budget)
+        self.terms = PrivacyTerms(unit, budget)
         self._filter = Filter(budget)
         self._exact = ExactAnswers(statistics)  # SENSITIVE
         self._journal = journal
@@ -109,7 +109,7 @@ class PrivateStatistics:
         estimate: float64 [candidates.size], in counts; rounded to steps of 1 / GRID first.
 
         Tables are asked for in batches of bounded size. The noise does not grow with their cells, only with their
-        number (``Terms.errors_scale``).
+        number (``PrivacyTerms.errors_scale``).
         """
         if type(candidates) is not Marginals:
             raise TypeError(f"errors of {type(candidates).__name__}; want Marginals")
@@ -151,7 +151,9 @@ class PrivateStatistics:
 
         return int(self._answer(f"select from {candidates.description}", request, amount, draw)[0])
 
-    def sample(self, queries: CountingQueries, slope: Fraction, tilt: Tilt, total: int, size: int) -> NDArray[np.int64]:
+    def sample(
+        self, queries: CountingQueries, slope: Fraction, tilt: LogWeights, total: int, size: int
+    ) -> NDArray[np.int64]:
         """Independent draws of queries and complements with chances proportional to exp(slope * c / total + tilt).
 
         queries: m of them; c is the exact count of one, or of units that do not satisfy it (its complement), clamped so
@@ -178,7 +180,7 @@ class PrivateStatistics:
         return self._answer(f"draw {size:,} from {queries.description}", request, amount, draw)
 
     def retain(
-        self, queries: CountingQueries, drawn: NDArray[np.int64], slope: Fraction, tilt: Tilt, total: int
+        self, queries: CountingQueries, drawn: NDArray[np.int64], slope: Fraction, tilt: LogWeights, total: int
     ) -> NDArray[np.bool_]:
         """Acceptance bits of DQRS: for each drawn index an exact bit, with chance exp(slope * c / total + tilt).
 
@@ -187,7 +189,7 @@ class PrivateStatistics:
             bit of its own, also where an index comes twice.
 
         Returns bool [s]. All s bits are charged before any is drawn, whether they accept or not; a bit costs the less,
-        the further its largest possible exponent lies below 0 (``Terms.retain_amount`` has the proof).
+        the further its largest possible exponent lies below 0 (``PrivacyTerms.retain_amount`` has the proof).
 
         Raises ValueError when the largest possible exponent of any query or complement is above -SMALLEST_GAP, or when
         a unit may hold several rows.
@@ -211,7 +213,7 @@ class PrivateStatistics:
 
         return self._answer(f"retain some of {drawn.size:,} draws", request, amount, draw).astype(np.bool_)
 
-    def _check_tilted(self, verb: str, queries: CountingQueries, tilt: Tilt, total: int) -> None:
+    def _check_tilted(self, verb: str, queries: CountingQueries, tilt: LogWeights, total: int) -> None:
         if answer_sensitivity(self.terms.unit) != 1:
             raise ValueError(f"{verb} needs units that hold one row or one basket; want max_rows_per_unit: 1")
         check_queries(queries)
@@ -219,8 +221,8 @@ class PrivateStatistics:
             raise TypeError(f"{verb} of {type(queries).__name__}; want queries that count units")
         if isinstance(queries, Marginals):
             marginal_l1_sensitivity(self.terms.unit)  # Refuses baskets.
-        if type(tilt) is not Tilt:
-            raise TypeError(f"tilt of type {type(tilt).__name__}; want Tilt")
+        if type(tilt) is not LogWeights:
+            raise TypeError(f"tilt of type {type(tilt).__name__}; want LogWeights")
         if tilt.size != queries.size or total < 1:
             raise ValueError(f"a tilt of {tilt.size:,} queries, total {total}; want {queries.size:,} and >= 1")
 
@@ -256,7 +258,7 @@ class _Request:
     scale: float | None = None
 
 
-def _gaps(slope: Fraction, tilt: Tilt, drawn: NDArray[np.int64]) -> Counter[Fraction]:
+def _gaps(slope: Fraction, tilt: LogWeights, drawn: NDArray[np.int64]) -> Counter[Fraction]:
     """How far below 0 the largest possible exponent of each drawn index lies, and how many draws share it; exact."""
     step, most = Fraction(tilt.step), max(slope, Fraction(0)) + Fraction(tilt.constant)
     fewest = min(int(tilt.hits.min()), tilt.done - int(tilt.hits.max()))

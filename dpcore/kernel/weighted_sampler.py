@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.kernel import entropy
-from dpcore.kernel.tilt import LARGEST_SCORE, Tilt
+from dpcore.kernel.log_weights import LARGEST_SCORE, LogWeights
 
 XI = Fraction(1, 1 << 29)
 LARGEST_SLOTS = 1 << 30
@@ -80,7 +80,7 @@ class Scores:
     constant: float
 
     @classmethod
-    def of(cls, slope: Fraction, tilt: Tilt, total: int) -> Scores:
+    def of(cls, slope: Fraction, tilt: LogWeights, total: int) -> Scores:
         """Scores whose powers of two are exp(slope * count / total + tilt).
 
         Raises ValueError when a part may pass 2^12 in size: then the error bound would not hold.
@@ -88,14 +88,14 @@ class Scores:
         return cls._checked(slope, tilt, total, 0.0, tilt.constant)
 
     @classmethod
-    def up_to_a_factor(cls, slope: Fraction, tilt: Tilt, total: int) -> Scores:
+    def up_to_a_factor(cls, slope: Fraction, tilt: LogWeights, total: int) -> Scores:
         """Where only ratios count: the largest prior and the constant become 0, which leaves more room for the rest."""
         if 2 * tilt.size > LARGEST_SLOTS:
             raise ValueError(f"{2 * tilt.size:,} queries and complements; want at most {LARGEST_SLOTS:,}")
         return cls._checked(slope, tilt, total, tilt.prior_span[1], 0.0)
 
     @classmethod
-    def _checked(cls, slope: Fraction, tilt: Tilt, total: int, shift: float, constant: float) -> Scores:
+    def _checked(cls, slope: Fraction, tilt: LogWeights, total: int, shift: float, constant: float) -> Scores:
         per_count, step, constant = float(slope) / _LN2 / total, tilt.step / _LN2, constant / _LN2
         lowest, highest = tilt.prior_span
         check_scores(per_count * total, step * tilt.done, (lowest - shift) / _LN2, (highest - shift) / _LN2, constant)

@@ -12,8 +12,8 @@ from numpy.random import Generator
 
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.kernel.budget import Currency
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
@@ -36,7 +36,7 @@ class Laplace:
     Source: Dwork, McSherry, Nissim and Smith (2006); discrete noise of Canonne, Kamath and Steinke (2020).
     """
 
-    def plan(self, terms: Terms, workload: Workload) -> Plan:
+    def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         if terms.budget.currency is not Currency.PURE:
             given = f"the budget is in {terms.budget.currency}"
             raise ConfigError(
@@ -61,7 +61,7 @@ class Gaussian:
     Source: Canonne, Kamath and Steinke (2020), Theorem 4; Dong, Roth and Su (2022), Theorem 1.
     """
 
-    def plan(self, terms: Terms, workload: Workload) -> Plan:
+    def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         if terms.budget.currency is Currency.PURE:
             raise ConfigError("mechanism gaussian has privacy.delta 0; want delta such as 1e-6, or mechanism: laplace")
         return _plan(terms, workload)
@@ -92,7 +92,7 @@ def _of_all(progress: Progress, before: int, total: int, done: int, part: int) -
         progress(before + done, total)
 
 
-def _parts(terms: Terms, workload: Workload) -> list[tuple[Queries, Fraction]]:
+def _parts(terms: PrivacyTerms, workload: Workload) -> list[tuple[Queries, Fraction]]:
     """What is measured on its own, with its share."""
     queries = workload.queries
     if isinstance(queries, Conjunctions | Parities):
@@ -108,7 +108,7 @@ def _parts(terms: Terms, workload: Workload) -> list[tuple[Queries, Fraction]]:
     return list(zip(parts, shares, strict=True))
 
 
-def _plan(terms: Terms, workload: Workload) -> Plan:
+def _plan(terms: PrivacyTerms, workload: Workload) -> Plan:
     size = workload.queries.size
     if size > LARGEST_ANSWERS:
         advice = "choose a smaller workload, or a mechanism that answers from a model: independent, mwem, dual_query"

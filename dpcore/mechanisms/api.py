@@ -8,11 +8,11 @@ from typing import Protocol
 
 from numpy.random import Generator
 
+from dpcore.estimation.graphical.confidence.bounds import Round
 from dpcore.estimation.model import Model
-from dpcore.estimation.pgm.bounds import Round
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
-from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement
 from dpcore.uncertainty import Answers
 from dpcore.workload import Workload
@@ -71,8 +71,8 @@ class Release:
             bounds(release.model, release.measurements, release.rounds, cliques, confidence,
                    horizon=release.horizon, batch=release.batch)
 
-        of ``dpcore.estimation.pgm.bounds``, and cells have intervals by ``answers_with_intervals`` of
-        ``dpcore.estimation.pgm.intervals``, called alike; add ``rows`` where their number is public. A published folder
+        of ``dpcore.estimation.graphical.confidence.bounds``, and cells have intervals by ``answers_with_intervals`` of
+        ``dpcore.estimation.graphical.confidence.intervals``, called alike; add ``rows`` where their number is public. A published folder
         holds answers with intervals, and the model, but no rounds: to ask for more, run the mechanism in Python, or
         name the marginals in the workload.
     """
@@ -96,7 +96,7 @@ class Mechanism(Protocol):
         * with one journal and one generator state two runs release the same values.
     """
 
-    def plan(self, terms: Terms, workload: Workload) -> Plan: ...
+    def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan: ...
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.random import Generator
 
 from dpcore.errors import ConfigError
-from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.fit import Fitting, GraphicalFit, fit_model
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
-from dpcore.mechanisms.graphical import (
+from dpcore.mechanisms.shared.marginal_selection import Design, expected, noisy_errors, select_marginals
+from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
     COPIES,
     check_model_size,
@@ -26,7 +27,6 @@ from dpcore.mechanisms.graphical import (
     table_marginals,
     uniform_note,
 )
-from dpcore.mechanisms.one_shot import Design, called_for, expected, noisy_errors
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
@@ -64,7 +64,7 @@ class CliqueTree:
     errors_share: float = 0.1
     strength: float = 0.2
 
-    def plan(self, terms: Terms, workload: Workload) -> Plan:
+    def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         design = self._design(workload)
         share = Fraction(self.start_share)
         first = max(stddev_of(terms, design.marginal(clique), share) for clique, share in design.starts(share))
@@ -85,7 +85,7 @@ class CliqueTree:
         errors = noisy_errors(private, design, fit, Fraction(self.errors_share))
         progress(_told(private), _TICKS)
         budget = private.remaining_share
-        chosen = called_for(private.terms, design, measured, fit, errors, budget, self.max_model_mb)  # SELECT
+        chosen = select_marginals(private.terms, design, measured, fit, errors, budget, self.max_model_mb)  # SELECT
         measured += [private.measure(queries, share) for queries, share in chosen]  # MEASURE
         model = self._fitted(private.terms, design, measured, polish=True).model  # ESTIMATE
         progress(_TICKS, _TICKS)
@@ -105,7 +105,7 @@ class CliqueTree:
         return measured, fit
 
     def _fitted(
-        self, terms: Terms, design: Design, measured: Sequence[Measurement], polish: bool = False
+        self, terms: PrivacyTerms, design: Design, measured: Sequence[Measurement], polish: bool = False
     ) -> GraphicalFit:
         tolerance, iterations = (1e-3, 1000) if polish else (1e-2, 300)
         fitting = Fitting(spread=1 / self.strength, tolerance=tolerance, iterations=iterations)

@@ -13,12 +13,12 @@ from dpcore.domain import Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.dense import DenseModel, check_size
 from dpcore.estimation.parity_weights import follow_parities, places_of
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.terms import Terms
 from dpcore.measurement import noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
-from dpcore.mechanisms.graphical import modelled, table_marginals
-from dpcore.mechanisms.totals import public_total
+from dpcore.mechanisms.shared.pgm_common import modelled, table_marginals
+from dpcore.mechanisms.shared.totals import public_total
 from dpcore.queries import Products
 from dpcore.strategies.fourier_basis import parities_below
 from dpcore.uncertainty import of_model
@@ -51,7 +51,7 @@ class Fourier:
     within: float = 1.0
     iterations: int = 300
 
-    def plan(self, terms: Terms, workload: Workload) -> Plan:
+    def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         queries, domain = self._queries(terms, workload), _domain(workload)
         stddev = noise_stddev(terms.noise, terms.measure_scale(queries, _ALL))
         steps = (Step(f"measure {len(queries.terms):,} parities", 1.0, 1, stddev),)
@@ -80,7 +80,7 @@ class Fourier:
         model = DenseModel(domain, rows * chances)
         return Release(workload, of_model(model.answer(workload.queries)), model, (measured,))
 
-    def _queries(self, terms: Terms, workload: Workload) -> Products:
+    def _queries(self, terms: PrivacyTerms, workload: Workload) -> Products:
         if not (0 <= self.within < float("inf") and self.iterations >= 1):
             asked = f"within {self.within:g}, iterations {self.iterations}"
             raise ConfigError(f"mechanism.{asked}; want 0 <= within < inf, iterations >= 1")

@@ -10,15 +10,16 @@ import numpy as np
 from numpy.random import Generator
 
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.estimation.pgm.fit import Fitting, fit_model
-from dpcore.estimation.pgm.intervals import answers_with_intervals
-from dpcore.estimation.pgm.junction_tree import JunctionTree
+from dpcore.estimation.graphical.confidence.intervals import answers_with_intervals
+from dpcore.estimation.graphical.fitting.fit import Fitting, fit_model
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, mean_absolute_noise
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
-from dpcore.mechanisms.graphical import (
+from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
+from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
     COPIES,
     check_model_size,
@@ -28,8 +29,7 @@ from dpcore.mechanisms.graphical import (
     table_marginals,
     uniform_note,
 )
-from dpcore.mechanisms.measured_residuals import MeasuredResiduals
-from dpcore.mechanisms.totals import public_total
+from dpcore.mechanisms.shared.totals import public_total
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.allocation import weighted_shares
 from dpcore.uncertainty import of_model
@@ -65,7 +65,7 @@ class GaussianPgm:
     tolerance: float = 1e-3
     iterations: int = 1000
 
-    def plan(self, terms: Terms, workload: Workload) -> Plan:
+    def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         asked = self._asked(terms, workload)
         note = f"the measured values alone are off by {asked.error:,.3g} counts a cell"
         size = sum(queries.size for queries, _ in asked.parts)
@@ -95,7 +95,7 @@ class GaussianPgm:
         )
         return Release(workload, answers, model, tuple(measured), batch=batch)
 
-    def _asked(self, terms: Terms, workload: Workload) -> _Asked:
+    def _asked(self, terms: PrivacyTerms, workload: Workload) -> _Asked:
         """From public facts alone. Raises DomainTooLargeError where the answers or the model are too large."""
         check_model_size(self.max_model_mb)
         if not (0 < self.tolerance <= 1 and self.iterations >= 1):

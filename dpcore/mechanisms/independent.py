@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.independent import IndependentModel, to_simplex
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.queries import Conjunctions, Marginals, Parities, UnitCount
@@ -32,7 +32,7 @@ class Independent:
 
     total_share: float = 0.05
 
-    def plan(self, terms: Terms, workload: Workload) -> Plan:
+    def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         if not 0 < self.total_share < 1:
             raise ConfigError(f"mechanism.total_share is {self.total_share}; want 0 < total_share < 1")
         shares = self._shares(terms, workload)
@@ -59,7 +59,7 @@ class Independent:
         model = _fit(private.terms, measured)  # ESTIMATE
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
 
-    def _shares(self, terms: Terms, workload: Workload) -> tuple[Fraction, Fraction]:
+    def _shares(self, terms: PrivacyTerms, workload: Workload) -> tuple[Fraction, Fraction]:
         """For the number of units, and for the one-way marginals: a table's marginals tell its total."""
         baskets = isinstance(workload.queries, Conjunctions | Parities) and not workload.queries.view.groups
         share = Fraction(self.total_share) if baskets and terms.unit.units is None else Fraction(0)
@@ -75,7 +75,7 @@ def _one_way(workload: Workload) -> Marginals | Conjunctions:
     return marginals.only([(name,) for name in queries.domain.names if name in used])
 
 
-def _fit(terms: Terms, measured: list[Measurement]) -> IndependentModel:
+def _fit(terms: PrivacyTerms, measured: list[Measurement]) -> IndependentModel:
     """Chances from noisy counts: the closest distribution for each attribute, clipped counts for items."""
     values = measured[-1].values
     match measured[-1].queries:
@@ -90,7 +90,7 @@ def _fit(terms: Terms, measured: list[Measurement]) -> IndependentModel:
             return IndependentModel(view, np.clip(values / total, 0, 1), total)
 
 
-def _fit_table(terms: Terms, values: NDArray[np.float64], view: BinaryView, domain: Domain) -> IndependentModel:
+def _fit_table(terms: PrivacyTerms, values: NDArray[np.float64], view: BinaryView, domain: Domain) -> IndependentModel:
     """Every attribute's noisy counts sum to the same total up to noise: their mean, weighted by its precision."""
     public = terms.unit.units if terms.unit.contribution.bound == 1 else None
     sizes = np.array(domain.sizes)
@@ -100,5 +100,5 @@ def _fit_table(terms: Terms, values: NDArray[np.float64], view: BinaryView, doma
     return IndependentModel(view, np.concatenate(chances), total, domain)
 
 
-def _stddev(terms: Terms, queries: Marginals | Conjunctions | UnitCount, share: Fraction) -> float:
+def _stddev(terms: PrivacyTerms, queries: Marginals | Conjunctions | UnitCount, share: Fraction) -> float:
     return noise_stddev(terms.noise, terms.measure_scale(queries, share))

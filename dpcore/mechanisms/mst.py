@@ -12,14 +12,14 @@ import numpy as np
 from numpy.random import Generator
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.fit import GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.fit import GraphicalFit, fit_model
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
 from dpcore.kernel.scores import L1Error
-from dpcore.kernel.terms import Terms
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
-from dpcore.mechanisms.graphical import (
+from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
     COPIES,
     check_model_size,
@@ -59,7 +59,7 @@ class Mst:
     select_share: float = 1 / 3
     max_model_mb: float = 80.0
 
-    def plan(self, terms: Terms, workload: Workload) -> Plan:
+    def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         chosen = self._design(terms, workload)
         steps = [Step(*chosen.one_way.step("measure one-way marginals", terms))]
         if chosen.select.calls:
@@ -91,7 +91,7 @@ class Mst:
         progress(steps, steps)
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
 
-    def _design(self, terms: Terms, workload: Workload) -> _Design:
+    def _design(self, terms: PrivacyTerms, workload: Workload) -> _Design:
         """What is asked of the kernel, from public facts alone: the same for a plan and for its run."""
         check_model_size(self.max_model_mb)
         check_shares([("one_way_share", self.one_way_share), ("select_share", self.select_share)])
@@ -127,7 +127,7 @@ class _Part:
     def each(self) -> Fraction:
         return self.share / self.calls
 
-    def step(self, label: str, terms: Terms) -> tuple[str, float, int, float]:
+    def step(self, label: str, terms: PrivacyTerms) -> tuple[str, float, int, float]:
         """Fields of a Step that measures."""
         return label, float(self.share), self.calls, stddev_of(terms, self.queries.only(self.first[:1]), self.each)
 
@@ -150,7 +150,7 @@ class _Design:
         alone = map(self.queries.domain.size, self.one_way.first)
         return sum(sizes[: self.measure.calls]) + sum(alone)
 
-    def events(self, terms: Terms) -> tuple[Event, ...]:
+    def events(self, terms: PrivacyTerms) -> tuple[Event, ...]:
         """All kernel calls; only which pairs are measured depends on answers."""
         made = [terms.measured(part.each, part.calls) for part in (self.one_way, self.measure) if part.calls]
         return (*made, terms.selected(self.select.each, self.select.calls)) if self.select.calls else tuple(made)
@@ -200,6 +200,6 @@ def _small(domain: Domain, pairs: Sequence[Clique], largest: int) -> tuple[Cliqu
 
 
 def _fitted(
-    terms: Terms, domain: Domain, measured: list[Measurement], warm: GraphicalFit | None = None
+    terms: PrivacyTerms, domain: Domain, measured: list[Measurement], warm: GraphicalFit | None = None
 ) -> GraphicalFit:
     return fit_model(domain, measured, rows_of(terms, domain, measured), warm=warm)

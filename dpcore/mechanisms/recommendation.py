@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from dpcore.errors import ConfigError
-from dpcore.estimation.pgm.junction_tree import JunctionTree
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.kernel.budget import Currency
-from dpcore.kernel.terms import Terms
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS, Gaussian, Laplace
-from dpcore.mechanisms.aim_marginals import LARGEST_CELLS
-from dpcore.mechanisms.graphical import CELLS_IN_MB, modelled
+from dpcore.mechanisms.aim.marginals import LARGEST_CELLS
 from dpcore.mechanisms.registry import MECHANISMS
-from dpcore.mechanisms.totals import public_total
+from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, modelled
+from dpcore.mechanisms.shared.totals import public_total
 from dpcore.queries import Conjunctions, Marginals, Parities, Products
 from dpcore.workload import Workload, downward_closure
 
@@ -34,7 +34,7 @@ class Recommendation:
     why: str
 
 
-def recommended(terms: Terms, workload: Workload, *, rows: bool = False) -> Recommendation:
+def recommended(terms: PrivacyTerms, workload: Workload, *, rows: bool = False) -> Recommendation:
     """The first mechanism, in the order of our measurements, that accepts the workload under these terms.
 
     rows: Whether synthetic rows are wanted, which mechanisms without a model cannot give.
@@ -48,7 +48,7 @@ def recommended(terms: Terms, workload: Workload, *, rows: bool = False) -> Reco
     raise ConfigError("no mechanism accepts this workload under these terms; want a smaller workload")
 
 
-def _accepts(name: str, terms: Terms, workload: Workload) -> bool:
+def _accepts(name: str, terms: PrivacyTerms, workload: Workload) -> bool:
     try:
         MECHANISMS[name]().plan(terms, workload)
     except (ConfigError, ValueError):
@@ -56,7 +56,7 @@ def _accepts(name: str, terms: Terms, workload: Workload) -> bool:
     return True
 
 
-def _options(terms: Terms, workload: Workload) -> Iterator[Recommendation]:
+def _options(terms: PrivacyTerms, workload: Workload) -> Iterator[Recommendation]:
     """Best first. What comes after the first is for terms, or sizes, for which those before have no proof."""
     queries = workload.queries
     match queries:
@@ -71,7 +71,7 @@ def _options(terms: Terms, workload: Workload) -> Iterator[Recommendation]:
     yield Recommendation("independent", "the workload is too large for any other mechanism")
 
 
-def _of_marginals(terms: Terms, workload: Workload, queries: Marginals) -> Iterator[Recommendation]:
+def _of_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals) -> Iterator[Recommendation]:
     cells = _model_cells(queries)
     if cells <= _LARGEST_MODEL and _is_worth_measuring(terms, workload, queries):
         sizes = f"{len(queries.cliques):,} marginals fit one model of {cells:,} cells"
@@ -85,7 +85,7 @@ def _of_marginals(terms: Terms, workload: Workload, queries: Marginals) -> Itera
         yield Recommendation("aim", why)
 
 
-def _is_worth_measuring(terms: Terms, workload: Workload, queries: Marginals) -> bool:
+def _is_worth_measuring(terms: PrivacyTerms, workload: Workload, queries: Marginals) -> bool:
     """Whether all marginals can be measured at once without drowning in noise.
 
     Where the number of rows is private the marginals must be small: in large ones most cells are nearly empty.

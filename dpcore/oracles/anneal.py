@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dpcore.oracles.annealing_moves import anneal
 from dpcore.oracles.clauses import SignedClauses
+from dpcore.oracles.coordinate_ascent import NONE, Blocks, blocks_of, settled
 from dpcore.oracles.protocol import BestResponse
-from dpcore.oracles.ties import NONE, Blocks, blocks_of, settled
 
 _HOTTEST: Final = 2.0  # Temperatures, in mean absolute weights of a clause.
 _COLDEST: Final = 0.2

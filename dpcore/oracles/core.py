@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView
 from dpcore.oracles.clauses import SignedClauses
-from dpcore.oracles.ties import NONE
+from dpcore.oracles.coordinate_ascent import NONE
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView
 from dpcore.errors import ConfigError
 from dpcore.oracles.clauses import SignedClauses
+from dpcore.oracles.coordinate_ascent import NONE, blocks_of, settled
 from dpcore.oracles.protocol import BestResponse
-from dpcore.oracles.ties import NONE, blocks_of, settled
 
 LARGEST = 1 << 20
 _BLOCK = 1 << 14

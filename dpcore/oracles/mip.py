@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from dpcore.errors import EngineError
 from dpcore.oracles.clauses import SignedClauses
+from dpcore.oracles.coordinate_ascent import NONE, Blocks, blocks_of, settled
 from dpcore.oracles.protocol import BestResponse
-from dpcore.oracles.ties import NONE, Blocks, blocks_of, settled
 
 # The objective is an integer; a bound from HiGHS's tolerances may lie this much below the true one.
 _SLACK = 1e-4

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.oracles.clauses import SignedClauses
 from dpcore.oracles.core import Core
-from dpcore.oracles.remainder import core_parts
+from dpcore.oracles.reduced_problem import core_parts
 
 OPEN = -2
 

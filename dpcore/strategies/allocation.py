@@ -33,3 +33,17 @@ def exact_shares(shares: NDArray[np.float64]) -> tuple[Fraction, ...]:
     """Shares with sum 1 up to rounding as positive multiples of 2^-40 with sum at most 1."""
     steps = np.maximum(1, np.floor(shares * (_STEPS - len(shares)))).astype(np.int64)
     return tuple(Fraction(int(step), _STEPS) for step in steps)
+
+
+def split_by_size(
+    cells: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.float64], share: Fraction
+) -> tuple[Fraction, ...]:
+    """Parts of a share for marginals that are measured once each, sums to at most ``share``.
+
+    cells: Of each marginal; or what multiplies its noise otherwise, up to a common factor.
+
+    Under Gaussian noise sum of weight * cells * sigma, their expected L1 error, is least where 1 / sigma^2 is
+    proportional to (weight * cells)^(2/3).
+    """
+    wanted = (np.asarray(weights, dtype=np.float64) * cells) ** (2 / 3)
+    return tuple(share * part for part in exact_shares(wanted / wanted.sum()))

@@ -98,7 +98,7 @@ class NoisyDependence:
 
 
 @final
-class Purse:
+class ShareToNoise:
     """What shares of the budget buy.
 
     unit: Standard deviation of a measured cell's noise, in counts, for all of the budget.
@@ -138,7 +138,9 @@ class Purse:
         return np.exp(begin + slopes * (at - self._grid[step - 1])), np.maximum(slopes, 0.0)
 
 
-def choose_cliques(known: NoisyDependence, purse: Purse, structure: Structure, cells: float) -> tuple[Chosen, ...]:
+def choose_cliques(
+    known: NoisyDependence, purse: ShareToNoise, structure: Structure, cells: float
+) -> tuple[Chosen, ...]:
     """The cliques to measure, and their parts of the budget, so that the expected error of the targets is small.
 
     structure: A model without any candidate. cells: How many it may have in the end.
@@ -175,7 +177,7 @@ class _State:
     """
 
     known: NoisyDependence
-    purse: Purse
+    purse: ShareToNoise
     places: Places
     shares: Vector
     error: float
@@ -185,7 +187,7 @@ class _State:
     pulls: Vector
 
     @classmethod
-    def of(cls, known: NoisyDependence, purse: Purse, places: Places, shares: Vector) -> _State:
+    def of(cls, known: NoisyDependence, purse: ShareToNoise, places: Places, shares: Vector) -> _State:
         inside = [known.parts[place] for place in places.tolist()]
         parts = np.concatenate([*inside, np.empty(0, dtype=np.intp)])
         owners = np.repeat(np.arange(len(places)), [len(part) for part in inside])

@@ -16,7 +16,7 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import epsilon_of
 from jobs import log
 from jobs.config import LARGEST_EPSILON, LARGEST_QUIET_DELTA
-from jobs.figures import exactly
+from jobs.figures import format_exact
 from jobs.identity import bound_path
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
 from jobs.ledger.records import Accounting, ChargeRecord, ConsumerBudget, DatasetBudget, GrantRecord
@@ -203,7 +203,7 @@ def _check_line(option: str, text: str) -> None:
 
 
 def _line(dataset: DatasetBudget) -> str:
-    figures = f"epsilon {exactly(dataset.epsilon)}, delta {exactly(dataset.delta)}"
+    figures = f"epsilon {format_exact(dataset.epsilon)}, delta {format_exact(dataset.delta)}"
     only = "; for consumers only" if dataset.consumers_only else ""
     if dataset.currency is None:
         return f"{dataset.name}: {figures}; nothing spent; counted as its first release is{only}"
@@ -212,7 +212,7 @@ def _line(dataset: DatasetBudget) -> str:
 
 def _consumer_line(consumer: ConsumerBudget, currency: Currency | None) -> str:
     window = "" if consumer.window is Window.NONE else f" each {consumer.window.value}"
-    figures = f"epsilon {exactly(consumer.epsilon)}, delta {exactly(consumer.delta)}{window}"
+    figures = f"epsilon {format_exact(consumer.epsilon)}, delta {format_exact(consumer.delta)}{window}"
     line = f"consumer {consumer.name}: {figures}"
     if currency is None:
         return line
@@ -245,4 +245,4 @@ def _grant_line(granted: GrantRecord) -> str:
     window = "" if granted.window is Window.NONE else f" each {granted.window.value}"
     whose = "the dataset" if granted.consumer is None else f"consumer {granted.consumer}"
     reason = f": {granted.reason}" if granted.reason else ""
-    return f"granted to {whose}: epsilon {exactly(granted.epsilon)}, delta {exactly(granted.delta)}{window}{reason}"
+    return f"granted to {whose}: epsilon {format_exact(granted.epsilon)}, delta {format_exact(granted.delta)}{window}{reason}"

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from dpcore.kernel.budget import Currency
-from dpcore.kernel.terms import Terms
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.recommendation import Recommendation, recommended
 from jobs.certificate import numerical_bound, promise
 from jobs.config import Config
@@ -97,7 +97,7 @@ def _lines(job: Job) -> list[str]:
 def _recommended(job: Job) -> Recommendation:
     """What to consider, whatever the config names: for the same terms, and with rows where it asks for them."""
     rows = job.config.output.synthetic_rows
-    return recommended(Terms(job.unit, job.rest), job.stand_in, rows=isinstance(rows, int) and rows > 0)
+    return recommended(PrivacyTerms(job.unit, job.rest), job.stand_in, rows=isinstance(rows, int) and rows > 0)
 
 
 def _error(job: Job) -> str:

@@ -8,7 +8,7 @@ from dpcore.errors import ConfigError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.gaussian_dp import gdp_of_pure
-from jobs.figures import exactly
+from jobs.figures import format_exact
 
 _OPEN = (Currency.ZCDP, Currency.GDP)  # What a budget with delta > 0 may be counted in.
 
@@ -77,7 +77,7 @@ def _granted_in(epsilon: float, delta: float, currency: Currency) -> Fraction:
         return total_of(epsilon, delta, currency)
     except ConfigError as error:
         raise ConfigError(
-            f"--epsilon {exactly(epsilon)} with --delta {exactly(delta)} cannot be counted in {currency.value}, {error}"
+            f"--epsilon {format_exact(epsilon)} with --delta {format_exact(delta)} cannot be counted in {currency.value}, {error}"
         ) from error
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select
 
 from dpcore.errors import ConfigError
 from dpcore.kernel.budget import Currency
-from jobs.figures import exactly
+from jobs.figures import format_exact
 from jobs.ledger.amounts import granted_amount
 from jobs.ledger.records import Accounting, ConsumerBudget, DatasetBudget, GrantRecord
 from jobs.ledger.rows import (
@@ -84,9 +84,9 @@ def _check_same(connection: Connection, existing: DatasetBudget, asked: Creation
 
 def _difference(existing: DatasetBudget, asked: Creation, before: set[tuple[float, float]]) -> str | None:
     if asked.delta != existing.delta:
-        return f"delta {exactly(existing.delta)} and not {exactly(asked.delta)}"
+        return f"delta {format_exact(existing.delta)} and not {format_exact(asked.delta)}"
     if (asked.epsilon, asked.delta) not in before:
-        return f"epsilon {exactly(existing.epsilon)} and not {exactly(asked.epsilon)}"
+        return f"epsilon {format_exact(existing.epsilon)} and not {format_exact(asked.epsilon)}"
     if asked.currency not in (None, existing.currency):
         held = next(one.value for one in Accounting if one.currency is existing.currency)
         return f"accounting {held} and not {asked.accounting.value}"
@@ -101,10 +101,12 @@ def raise_total(
     """Raises what all releases of a dataset together may spend. Raises ConfigError for less, or another delta."""
     dataset = locked_dataset(connection, name)
     if delta != dataset.delta:
-        raise ConfigError(f"delta of dataset {name!r} is {exactly(dataset.delta)} for ever; want --delta like that")
+        raise ConfigError(
+            f"delta of dataset {name!r} is {format_exact(dataset.delta)} for ever; want --delta like that"
+        )
     if epsilon < dataset.epsilon:
         raise ConfigError(
-            f"dataset {name!r} has epsilon {exactly(dataset.epsilon)}, more than {exactly(epsilon)}; a total is never "
+            f"dataset {name!r} has epsilon {format_exact(dataset.epsilon)}, more than {format_exact(epsilon)}; a total is never "
             "lowered"
         )
     if epsilon == dataset.epsilon:
@@ -124,7 +126,7 @@ def grant_consumer(connection: Connection, asked: ConsumerBudget, reason: str, n
     dataset = locked_dataset(connection, asked.dataset)
     if (asked.delta == 0) != (dataset.delta == 0):
         wanted = "0" if dataset.delta == 0 else "> 0"
-        raise ConfigError(f"delta is {exactly(asked.delta)}; want {wanted}, as dataset {dataset.name!r} has it")
+        raise ConfigError(f"delta is {format_exact(asked.delta)}; want {wanted}, as dataset {dataset.name!r} has it")
     total = granted_amount(asked.epsilon, asked.delta, dataset.currency)
     existing = find_consumer(connection, asked.dataset, asked.name)
     limit: dict[str, Any] = {"epsilon": asked.epsilon, "delta": asked.delta, "total": stored(total)}

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Row
 from dpcore.errors import BudgetExceededError, IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import epsilon_of
-from jobs.figures import exactly
+from jobs.figures import format_exact
 from jobs.ledger import budgets
 from jobs.ledger.amounts import advice, charged_amount, settled_currency
 from jobs.ledger.audit import check_sums
@@ -199,7 +199,7 @@ def _consumer(
         raise NoBudgetError(
             f"dataset {dataset.name!r} has no consumer {name!r}; add it with: marquee budget grant --ledger "
             f"{shlex.quote(url)} --dataset {shlex.quote(dataset.name)} --consumer {shlex.quote(name)} "
-            f"--epsilon {exactly(epsilon)} --delta {exactly(delta)}"
+            f"--epsilon {format_exact(epsilon)} --delta {format_exact(delta)}"
         )
     return consumer
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 
 from dpcore.errors import NoBudgetError
 from dpcore.kernel.budget import Budget
-from jobs.figures import exactly
+from jobs.figures import format_exact
 from jobs.ledger import binding, budgets, releases, schema
 from jobs.ledger.audit import verify
 from jobs.ledger.budgets import Creation
@@ -133,7 +133,7 @@ class SqlLedger:
 
         epsilon, delta: Figures for that command.
         """
-        figures = f"--epsilon {exactly(epsilon)} --delta {exactly(delta)}"
+        figures = f"--epsilon {format_exact(epsilon)} --delta {format_exact(delta)}"
         if not self._is_there():
             raise NoBudgetError(self._no_ledger(name, figures))
         with self._transaction() as connection:

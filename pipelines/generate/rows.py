@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.model import BasketRows, Model, SyntheticRows, TableRows
-from dpcore.estimation.pgm.model import GraphicalModel
 from pipelines.layout import BasketLayout, Layout, TableLayout
 
 UNITS_AT_ONCE = 100_000

@@ -16,8 +16,8 @@ from numpy.random import Generator
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import epsilon_of_gdp, epsilon_of_zcdp
 from dpcore.kernel.gaussian_dp import gdp_of_pure
+from dpcore.kernel.privacy_terms import bounded_range_cost
 from dpcore.kernel.renyi import Event, Loss, epsilon_of_events
-from dpcore.kernel.terms import bounded_range_cost
 from tests.audit.section import Row, Size
 
 TITLE = "Accounting against dp-accounting"

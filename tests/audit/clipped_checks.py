@@ -15,8 +15,8 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, IntegrityError
 from dpcore.exact_statistics import Contribution, Request, Shape
 from dpcore.kernel.budget import Budget
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.kernel.terms import Terms
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram, UnitCount, UnitQueries
 from pipelines.aggregators import Aggregator, BasketBlock, aggregator_for
 from pipelines.layout import BasketLayout
@@ -53,7 +53,7 @@ def clipped_answers_are_noisy_enough() -> None:
                 Budget.zcdp(1): math.sqrt(l2 / 2),
                 Budget.gdp(1): math.sqrt(l2),
             }.items():
-                assert Terms(unit, budget).measure_scale(asked, Fraction(1)) >= scale * (1 - 1e-12)
+                assert PrivacyTerms(unit, budget).measure_scale(asked, Fraction(1)) >= scale * (1 - 1e-12)
 
 
 def _of_one_unit(asked: UnitQueries, items: int) -> np.ndarray:

@@ -22,11 +22,11 @@ from dpcore.kernel import bernoulli, conversion, weighted_sampler
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.gaussian_dp import gdp_of_bounded_range
+from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.memory import MemoryJournal
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.kernel.terms import Terms
-from dpcore.kernel.tilt import Tilt
 from dpcore.kernel.weighted_sampler import Scores, UnitCounts
 from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount, rounded_rows
 from tests.audit.selection_laws import p_value as chances_p_value
@@ -77,7 +77,7 @@ def sampling_is_right(n0: int) -> None:
 
 def sampling_of_cells_is_right() -> None:
     """4 rows in 2 marginals of 2 and 3 cells: the complement of a cell counts the other rows, once."""
-    tilt = Tilt(0.5, np.array([1, 0, 0, 1, 0]), 1, np.array([0.0, 0.0, 1.0, 0.0, -1.0]))
+    tilt = LogWeights(0.5, np.array([1, 0, 0, 1, 0]), 1, np.array([0.0, 0.0, 1.0, 0.0, -1.0]))
     drawn = private_statistics(TABLE, Budget.pure(10**9)).sample(MARGINALS, Fraction(2), tilt, 4, 20_000)
     counts = np.array([2, 2, 1, 1, 2])
     scores = 2 * np.concatenate([counts, 4 - counts]) / 4 + tilt.log_weights()
@@ -93,7 +93,7 @@ def rejection_is_right() -> None:
 
 def requests_name_the_whole_tilt() -> None:
     """A change of any part of a tilt is another request, of draws and of bits."""
-    tilt = Tilt(0.5, np.array([1, 0, 0, 1, 0]), 1, np.array([-1.0, -1.0, -2.0, -1.0, -1.0]), -2.0)
+    tilt = LogWeights(0.5, np.array([1, 0, 0, 1, 0]), 1, np.array([-1.0, -1.0, -2.0, -1.0, -1.0]), -2.0)
     others = [
         replace(tilt, step=0.25),
         replace(tilt, hits=np.array([1, 0, 0, 0, 0])),
@@ -129,13 +129,13 @@ def draws_cost_enough() -> None:
     for neighbours, directions in ((ADD_REMOVE, 1), (REPLACE, 2)):
         unit = PrivacyUnit(neighbours, Contribution(Shape.BASKETS, 9), 50)
         width = Fraction(directions, 50) + Fraction(4, 2**29)
-        assert Terms(unit, Budget.pure(1)).draws_amount(Fraction(1), 50, 100) >= 100 * width
-        assert Terms(unit, Budget.zcdp(1)).draws_amount(Fraction(1), 50, 100) >= 100 * width**2 / 8
+        assert PrivacyTerms(unit, Budget.pure(1)).draws_amount(Fraction(1), 50, 100) >= 100 * width
+        assert PrivacyTerms(unit, Budget.zcdp(1)).draws_amount(Fraction(1), 50, 100) >= 100 * width**2 / 8
 
 
 def bits_cost_enough() -> None:
     """Bits whose chance is at most exp(-gap), written out for two gaps that are drawn once and three times."""
-    tilt, drawn = Tilt(0.75, np.zeros(5, dtype=np.int32), 1, None, -0.35), np.array([0, 9, 9, 9])
+    tilt, drawn = LogWeights(0.75, np.zeros(5, dtype=np.int32), 1, None, -0.35), np.array([0, 9, 9, 9])
     width = 0.1 / 4
     for budget, cost in {
         Budget.pure(9): lambda gap: width * max(1, 1 / math.expm1(gap)),
@@ -201,7 +201,7 @@ def products_are_noisy_enough() -> None:
                 Budget.zcdp(1): math.sqrt(l2 / 2),
                 Budget.gdp(1): math.sqrt(l2),
             }.items():
-                assert Terms(unit, budget).measure_scale(STRATEGY, Fraction(1)) >= scale * (1 - 1e-12)
+                assert PrivacyTerms(unit, budget).measure_scale(STRATEGY, Fraction(1)) >= scale * (1 - 1e-12)
 
 
 def refusals_draw_nothing() -> None:

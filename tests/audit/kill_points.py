@@ -339,12 +339,12 @@ def _visible(job: Job) -> str:
         return "partial"
     try:
         standing = publish.standing(job.output, job.release_id)
-        if standing is publish.Standing.ABSENT:
+        if standing is publish.PublicationState.ABSENT:
             return "none"
         publish.verify(job.output)
     except (ConfigError, IntegrityError):
         return "partial"
-    return "whole" if standing is publish.Standing.DONE else "whole, unmarked"
+    return "whole" if standing is publish.PublicationState.DONE else "whole, unmarked"
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -21,15 +21,15 @@ from dpcore.kernel import (
     exact_answers,
     product_sensitivity,
     sensitivity,
-    terms,
     weighted_sampler,
 )
+from dpcore.kernel import privacy_terms as terms
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Filter
+from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.noise import add_noise, noisy_argmax
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import GRID, L1Error
-from dpcore.kernel.terms import Terms
-from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import Noise
 from jobs.ledger import records as ledger_records
 from jobs.ledger import releases as ledger_releases
@@ -241,7 +241,7 @@ def window_of_the_moment(self: Any, now: Any) -> Any:
 
 
 NOISE_SCALE, SELECTION_SCALE = terms.noise_scale, terms.selection_scale
-DRAW, CHARGE, SELECT_SCALE = weighted_sampler.draw, Filter.charge, Terms.select_scale
+DRAW, CHARGE, SELECT_SCALE = weighted_sampler.draw, Filter.charge, PrivacyTerms.select_scale
 SMALLEST, SMALLEST_DISTINCT, KEY_OF = contribution._smallest, contribution._smallest_distinct, contribution.key_of
 RESERVE, CHARGE_RELEASE = ledger_releases.reserve, ledger_releases._charge
 WORDS, BITS, BOUNDED = entropy.words, bernoulli.bits, terms.bounded_range_cost
@@ -294,7 +294,7 @@ BUGS = [
     Bug("scores move once when replaced", L1Error, "sensitivity", lambda *_: GRID**2, "select, replace"),
     Bug("rows ignored in scores", L1Error, "sensitivity", lambda *_: GRID**2, "select, 3 rows"),
     Bug("grid forgotten in scores", L1Error, "sensitivity", lambda *_: GRID, "select, pure"),
-    Bug("selection draws for the whole budget", Terms, "select_scale",
+    Bug("selection draws for the whole budget", PrivacyTerms, "select_scale",
         lambda self, candidates, score, _: SELECT_SCALE(self, candidates, score, Fraction(1)), "select, pure"),
     Bug("shapes of scores unchecked", L1Error, "check", lambda *_: None, "shapes"),
     Bug("complement of n0", weighted_sampler, "draw", draws_by(complement_of_n0), "sample"),
@@ -313,14 +313,14 @@ BUGS = [
         lambda scores, *given: DRAW(replace(scores, slope=2 * scores.slope), *given), "sample"),
     Bug("every proposal accepted", weighted_sampler, "_accepts",
         lambda rests, *_: np.ones(rests.size, dtype=np.bool_), "rejection"),
-    *[Bug(f"a request forgets the tilt's {name}", Tilt, "digest", digest_without(name), "tilts named")
+    *[Bug(f"a request forgets the tilt's {name}", LogWeights, "digest", digest_without(name), "tilts named")
       for name in ("step", "hits", "done", "prior", "constant")],
     Bug("targets drawn evenly", entropy, "each_below", lambda bounds: np.zeros_like(bounds), "sample"),
-    Bug("replacing moves a draw in one direction", Terms, "draw_range",
+    Bug("replacing moves a draw in one direction", PrivacyTerms, "draw_range",
         lambda self, slope, total: abs(slope) / total + 4 * weighted_sampler.XI, "cost of draws"),
     Bug("weights taken as exact", terms, "XI", Fraction(0), "cost of draws"),
     Bug("table of powers shifted", weighted_sampler, "_TABLE", np.roll(weighted_sampler._TABLE, 1), "weights"),
-    Bug("NaN passes the prior of a tilt", Tilt, "_span", staticmethod(span_that_skips_nan), "no numbers"),
+    Bug("NaN passes the prior of a tilt", LogWeights, "_span", staticmethod(span_that_skips_nan), "no numbers"),
     Bug("scores of any size", weighted_sampler, "check_scores", lambda *_: None, "no numbers"),
     Bug("NaN passes the limit of estimates", L1Error, "__post_init__", finite_by_size, "no numbers"),
     Bug("bits of the complement from n0", weighted_sampler, "split_weights", bits_by(complement_of_n0), "retain"),
@@ -333,14 +333,14 @@ BUGS = [
         charged_for_what_is_accepted, "every bit charged"),
     Bug("certain bits accepted", kernel, "_gaps", gaps_of(np.max), "certain bits"),
     Bug("all bits priced as the rarest", kernel, "_gaps", gaps_of(np.min), "cost of bits"),
-    Bug("the bit 0 says nothing", Terms, "_bit_cost",
+    Bug("the bit 0 says nothing", PrivacyTerms, "_bit_cost",
         lambda self, width, _: BOUNDED(self.budget.currency, width), "cost of bits"),
     Bug("charge after the draw", kernel.PrivateStatistics, "_answer", drawn_before_charged, "refusals"),
     Bug("no charge", kernel.PrivateStatistics, "_answer", never_charged, "refusals"),
     Bug("charges never refused", Filter, "charge", lambda *_: None, "budget"),
     Bug("half of each charge recorded", Filter, "charge",
         lambda self, label, amount, *rest: CHARGE(self, label, amount / 2, *rest), "budget"),
-    Bug("draws of a call charged once", Terms, "draws_amount",
+    Bug("draws of a call charged once", PrivacyTerms, "draws_amount",
         lambda self, slope, total, size: self.draw_range(slope, total), "budget"),
     Bug("new noise on a retry", kernel.PrivateStatistics, "_answer", charged_and_never_remembered, "replay"),
     Bug("answer recorded after its use", kernel.PrivateStatistics, "_answer", recorded_after_use, "stored first"),

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Domain
 from dpcore.exact_statistics import Contribution, Shape
-from dpcore.kernel import dependence, generalised, l1_scores, terms
+from dpcore.kernel import dependence, l1_scores
+from dpcore.kernel import normalised_scores as generalised
+from dpcore.kernel import privacy_terms as terms
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.noise import add_noise

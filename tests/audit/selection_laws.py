@@ -17,9 +17,9 @@ from scipy.stats import chi2, ncx2
 
 from dpcore.kernel import bernoulli, weighted_sampler
 from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.noise import noisy_argmax
 from dpcore.kernel.sensitivity import Neighbours
-from dpcore.kernel.tilt import Tilt
 from dpcore.kernel.weighted_sampler import Scores, UnitCounts
 from tests.audit.section import Row, Size
 from tests.support import laws
@@ -141,7 +141,9 @@ def _samples(size: Size) -> Iterator[Case]:
             return _normalised(float(laws.SLOPE) * factor * laws.shares(n0) + laws.OFFSETS)
 
         yield Case("sample", "verb", name, draws, draw, law)
-    tilt = Tilt(150.0, np.array([0, 1, 0, 0, 0, 2, 0, 18]), 18, np.array([0.0, 0.0, -1e-300, -1, -3.5, -19.25, 2, 0]))
+    tilt = LogWeights(
+        150.0, np.array([0, 1, 0, 0, 0, 2, 0, 18]), 18, np.array([0.0, 0.0, -1e-300, -1, -3.5, -19.25, 2, 0])
+    )
 
     def extreme(n: int) -> Counts:
         scores, exact = Scores.up_to_a_factor(Fraction(0), tilt, 1), UnitCounts(np.zeros(8, dtype=np.int32), 1)
@@ -150,7 +152,7 @@ def _samples(size: Size) -> Iterator[Case]:
     yield Case("sample", "direct", "log-weights of 2 to -2700", draws, extreme,
                lambda factor: _normalised(tilt.log_weights() * factor))  # fmt: skip
     many = 2000  # Blocks, the last of them short.
-    steps = Tilt(0.5, np.arange(many) % 4, 3)
+    steps = LogWeights(0.5, np.arange(many) % 4, 3)
 
     def in_blocks(n: int) -> Counts:
         counts = np.arange(many, dtype=np.int32)

@@ -10,8 +10,8 @@ import pytest
 
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import epsilon_of_gdp, epsilon_of_zcdp
+from dpcore.kernel.privacy_terms import bounded_range_cost
 from dpcore.kernel.renyi import epsilon_of_events
-from dpcore.kernel.terms import bounded_range_cost
 from tests.audit.accounting import Claims, run
 from tests.audit.section import Size
 

@@ -12,7 +12,8 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import beta
 
-from dpcore.kernel import scales, terms, weighted_sampler
+from dpcore.kernel import privacy_terms as terms
+from dpcore.kernel import scales, weighted_sampler
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.weighted_sampler import Scores
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace

@@ -17,7 +17,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 import jobs.run
-from dpcore.kernel import scales, sensitivity, terms
+from dpcore.kernel import privacy_terms as terms
+from dpcore.kernel import scales, sensitivity
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
@@ -66,7 +67,7 @@ class Peeking:
 
     peek: Peek
 
-    def plan(self, terms: terms.Terms, workload: Workload) -> Plan:
+    def plan(self, terms: terms.PrivacyTerms, workload: Workload) -> Plan:
         return Laplace().plan(terms, workload)
 
     def run(
@@ -120,7 +121,7 @@ def test_a_mechanism_that_looks_past_the_kernel_is_reported(leak: str) -> None:
 class RoundsOfTheData:
     """Measures as often as the exact answers say."""
 
-    def plan(self, terms: terms.Terms, workload: Workload) -> Plan:
+    def plan(self, terms: terms.PrivacyTerms, workload: Workload) -> Plan:
         return Laplace().plan(terms, workload)
 
     def run(
@@ -156,9 +157,9 @@ PLANTED: list[tuple[str, tuple[Any, str, Any], str, Neighbours]] = [
     ("selections twice too sharp", (terms, "selection_scale", lambda *given: SELECTION_SCALE(*given) / 2), "select",
      ADD_REMOVE),
     ("scores that move twice", (L1Error, "sensitivity", lambda *_: 1 << 15), "mwem", REPLACE),
-    ("a draw charged in one direction", (terms.Terms, "draw_range",
+    ("a draw charged in one direction", (terms.PrivacyTerms, "draw_range",
      lambda self, slope, total: abs(slope) / total + Fraction(1, 2**27)), "sample", REPLACE),
-    ("bits charged for their ones alone", (terms.Terms, "_bit_cost", lambda self, width, gap: width / 2), "retain",
+    ("bits charged for their ones alone", (terms.PrivacyTerms, "_bit_cost", lambda self, width, gap: width / 2), "retain",
      ADD_REMOVE),
 ]  # fmt: skip
 

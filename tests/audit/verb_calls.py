@@ -12,10 +12,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from dpcore.kernel.log_weights import LogWeights
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import Candidates, Generalised, L1Error, LinearL1Error, MutualInformation, RScore, Score
-from dpcore.kernel.terms import Terms
-from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, silent
 from dpcore.queries import (
@@ -44,7 +44,7 @@ class VerbCalls:
         "select_information", "sample", "retain",
     ]  # fmt: skip
 
-    def plan(self, terms: Terms, workload: Workload) -> Plan:
+    def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         return Plan((), _CALLS, 0, None)
 
     def run(
@@ -200,11 +200,11 @@ def _counting(workload: Workload) -> CountingQueries:
     return workload.queries
 
 
-def _tilt(queries: CountingQueries, draw: Generator, highest: float) -> Tilt:
+def _tilt(queries: CountingQueries, draw: Generator, highest: float) -> LogWeights:
     """Log-weights of at most ``highest``, with a prior or without."""
     done = int(draw.integers(0, 4))
     prior = -draw.exponential(3.0, size=queries.size) if draw.random() < 0.5 else None
-    return Tilt(float(draw.exponential()), draw.integers(0, done + 1, size=queries.size), done, prior, highest)
+    return LogWeights(float(draw.exponential()), draw.integers(0, done + 1, size=queries.size), done, prior, highest)
 
 
 def _total(private: PrivateStatistics, draw: Generator) -> int:

@@ -17,8 +17,8 @@ from dpcore.domain import BinaryView
 from dpcore.estimation.record_model import RecordModel
 from dpcore.kernel import noise
 from dpcore.kernel.budget import Currency
+from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.scores import L1Error
-from dpcore.kernel.tilt import Tilt
 from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.api import Mechanism, Release
@@ -285,9 +285,9 @@ class Retaining:
         return private.retain(FIRST_COLUMN, np.zeros(runs, dtype=np.int64), slope, tilt, 1).astype(np.float64)
 
 
-def query_over_complement(logit: float) -> Tilt:
+def query_over_complement(logit: float) -> LogWeights:
     """One query whose log-weight passes that of its complement by ``logit``."""
-    return Tilt(abs(logit), np.array([0 if logit > 0 else 1]), 1)
+    return LogWeights(abs(logit), np.array([0 if logit > 0 else 1]), 1)
 
 
 def _parts(runs: int) -> list[int]:

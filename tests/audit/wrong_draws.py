@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.kernel.tilt import Tilt
+from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.weighted_sampler import Scores, UnitCounts
 from tests.support.slow_scores import powers
 
 Powers = Callable[[Scores, UnitCounts], NDArray[np.float64]]
-DIGEST = Tilt.digest
+DIGEST = LogWeights.digest
 
 
 def draws_by(powers: Powers) -> Callable[..., NDArray[np.int64]]:
@@ -86,11 +86,11 @@ def rows_of_all_tables(self: Any, queries: Any) -> UnitCounts:
     return UnitCounts(counts.astype(np.int32), int(counts.sum()))
 
 
-def digest_without(name: str) -> Callable[[Tilt], str]:
+def digest_without(name: str) -> Callable[[LogWeights], str]:
     """A tilt's digest that knows nothing of one of its fields."""
     anything = {"step": 1.0, "done": 1 << 20, "prior": None, "constant": 0.0}
 
-    def wrong(self: Tilt) -> str:
+    def wrong(self: LogWeights) -> str:
         other = np.zeros_like(self.hits) if name == "hits" else anything[name]
         return DIGEST(replace(self, **{name: other}))
 
@@ -100,7 +100,7 @@ def digest_without(name: str) -> Callable[[Tilt], str]:
 def gaps_of(offset: Callable[[NDArray[np.float64]], float]) -> Callable[..., Counter[Fraction]]:
     """All bits charged for one gap, and no chance refused."""
 
-    def wrong(slope: Fraction, tilt: Tilt, drawn: NDArray[np.int64]) -> Counter[Fraction]:
+    def wrong(slope: Fraction, tilt: LogWeights, drawn: NDArray[np.int64]) -> Counter[Fraction]:
         highest = slope + Fraction(float(offset(tilt.log_weights())))
         return Counter({max(-highest, Fraction(1, 2**20)): int(drawn.size)})
 

@@ -15,7 +15,7 @@ from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
 from dpcore.queries import Conjunctions
 from dpcore.queries.generation import random_conjunctions
 from dpcore.workload import conjunctive

@@ -17,9 +17,9 @@ from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism
-from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
-from dpcore.mechanisms.dual_query import DualQuery
-from dpcore.mechanisms.popularity import noisy_popularity
+from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.clipping.popularity import noisy_popularity
+from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.queries import Conjunctions
 from dpcore.queries.generation import random_conjunctions
 from dpcore.workload import conjunctive

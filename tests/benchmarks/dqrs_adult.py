@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcore.mechanisms.dqrs import Dqrs
+from dpcore.mechanisms.query_game.dqrs import Dqrs
 from tests.benchmarks.dual_release import adult181, table_case
 
 CASE = table_case(Dqrs(), adult181, largest=0.068, mean=None, added=None)

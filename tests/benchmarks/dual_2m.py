@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from dpcore.mechanisms.api import Release
-from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.query_game.dual_query import DualQuery
 from tests.benchmarks import dual_loops, dual_release
 from tests.benchmarks.case import Case, Inputs, Judgement, Target, mean_cpu_seconds
 from tests.benchmarks.dual_loops import Loop

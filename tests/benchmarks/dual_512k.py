@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView
 from dpcore.exact_statistics import Contribution, QueryAnswers, Request, Shape
-from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.queries import Conjunctions, UnitCount
 from dpcore.queries.generation import random_conjunctions
 from tests.benchmarks.case import Case, Inputs, Target, mean_cpu_seconds

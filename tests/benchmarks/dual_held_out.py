@@ -16,9 +16,9 @@ from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.mechanisms.dqrs import Dqrs
-from dpcore.mechanisms.dual_query import DualQuery
-from dpcore.mechanisms.dual_query_schedule import DQRS, DUAL_QUERY
+from dpcore.mechanisms.query_game.dqrs import Dqrs
+from dpcore.mechanisms.query_game.dual_query import DualQuery
+from dpcore.mechanisms.query_game.dual_query_schedule import DQRS, DUAL_QUERY
 from dpcore.queries import Conjunctions
 from dpcore.queries.generation import random_conjunctions
 from dpcore.workload import conjunctive

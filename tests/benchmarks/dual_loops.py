@@ -15,7 +15,7 @@ from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Release
-from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.queries import Conjunctions
 from dpcore.workload import conjunctive
 from tests.benchmarks.case import Judgement

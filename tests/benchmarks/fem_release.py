@@ -17,8 +17,8 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.additive_noise import Gaussian
 from dpcore.mechanisms.api import Mechanism, Release
-from dpcore.mechanisms.fem import Fem
-from dpcore.mechanisms.sep_fem import SepFem
+from dpcore.mechanisms.query_game.fem import Fem
+from dpcore.mechanisms.query_game.sep_fem import SepFem
 from dpcore.workload import Workload
 from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
 from tests.benchmarks.figures import datasets

@@ -22,18 +22,18 @@ import numpy as np
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.kernel.terms import Terms
 from dpcore.measurement import Noise, noise_stddev
-from dpcore.mechanisms.hdmm_together import measured_together
+from dpcore.mechanisms.hdmm.joint_strategy import measured_together
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.baselines import svd_bound
 from dpcore.strategies.kronecker_search import kronecker_strategy
-from dpcore.strategies.product_residuals import product_residuals
-from dpcore.strategies.residual_planning import least_squared_error
-from dpcore.strategies.symmetric_optimum import SymmetricOptimum, symmetric_optimum
-from dpcore.strategies.symmetric_strategy import symmetric_strategy
-from dpcore.strategies.symmetry import SymmetricGram
+from dpcore.strategies.residual_planning.planning import least_squared_error
+from dpcore.strategies.residual_planning.product_residuals import product_residuals
+from dpcore.strategies.symmetric.optimum import SymmetricOptimum, symmetric_optimum
+from dpcore.strategies.symmetric.strategy import symmetric_strategy
+from dpcore.strategies.symmetric.symmetry import SymmetricGram
 from dpcore.workload import Workload, added_weights
 from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
 from tests.benchmarks.hdmm_1d import DELTA, EPSILON, scales
@@ -51,7 +51,7 @@ SLOWEST: Final = 60.0  # CPU seconds of one selection.
 _UNIT: Final = PrivacyUnit(Neighbours.ADD_REMOVE_UNIT, Contribution(Shape.TABLE, 1))
 _FINER: Final = 1 << 10  # Noise of so many times the scale is as good as continuous: a part of 1e-7 of the variance.
 
-Error = Callable[[Terms], float]  # Expected squared error of all answers together.
+Error = Callable[[PrivacyTerms], float]  # Expected squared error of all answers together.
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ def ours(noise: str, workload: Workload) -> Ours:
     return Ours(math.sqrt(finer / workload.queries.size), released, took, bound)
 
 
-def _terms(noise: str, epsilon: float) -> Terms:
+def _terms(noise: str, epsilon: float) -> PrivacyTerms:
     """Of a release of tables whose rows are added or removed."""
-    return Terms(_UNIT, Budget.pure(epsilon) if noise == "laplace" else budget_of(epsilon, DELTA, Currency.GDP))
+    return PrivacyTerms(_UNIT, Budget.pure(epsilon) if noise == "laplace" else budget_of(epsilon, DELTA, Currency.GDP))
 
 
-def _selected(terms: Terms, workload: Workload) -> Error:
+def _selected(terms: PrivacyTerms, workload: Workload) -> Error:
     together = measured_together(terms, workload, "best", "total")
     if together is not None:
         return together.weighted_error
@@ -120,7 +120,7 @@ def _selected(terms: Terms, workload: Workload) -> Error:
     if terms.noise is Noise.LAPLACE:
         product = kronecker_strategy(queries)
 
-        def of_product(terms: Terms) -> float:
+        def of_product(terms: PrivacyTerms) -> float:
             scale = terms.measure_scale(product.queries, Fraction(1))
             return (noise_stddev(terms.noise, scale) / product.queries.denominator) ** 2 * product.variance
 

@@ -19,8 +19,8 @@ from dpcore.domain import Clique
 from dpcore.estimation.residuals import Residuals
 from dpcore.evaluation import exact_answers
 from dpcore.queries import Marginals
-from dpcore.strategies.residual_bases import residual_queries
-from dpcore.strategies.residual_planning import ResidualPlan, least_squared_error
+from dpcore.strategies.residual_planning.bases import residual_queries
+from dpcore.strategies.residual_planning.planning import ResidualPlan, least_squared_error
 from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
 from tests.benchmarks.figures import datasets
 from tests.benchmarks.figures.datasets import Table

@@ -20,7 +20,7 @@ from dpcore.domain import Clique, Domain
 from dpcore.estimation.factored import FactoredModel
 from dpcore.evaluation import baselines, errors, exact_answers
 from dpcore.mechanisms.api import Mechanism, Release
-from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.mwem.mwem import Mwem
 from dpcore.workload import Workload, explicit
 from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
 from tests.benchmarks.figures import datasets

@@ -15,18 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.estimation.dense import DenseModel, MultiplicativeWeights
-from dpcore.estimation.pgm.estimators import MirrorDescent
-from dpcore.estimation.pgm.fit import Fitting, fit_model
-from dpcore.estimation.pgm.inference import Inference
-from dpcore.estimation.pgm.junction_tree import JunctionTree
-from dpcore.estimation.pgm.linear_terms import measured_cliques
-from dpcore.estimation.pgm.losses import SquaredLoss
-from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.fitting.fit import Fitting, fit_model
+from dpcore.estimation.graphical.fitting.linear_terms import measured_cliques
+from dpcore.estimation.graphical.inference.belief_propagation import Inference
+from dpcore.estimation.graphical.likelihood.losses import SquaredLoss
+from dpcore.estimation.graphical.likelihood.mirror_descent import MirrorDescent
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.evaluation import baselines, exact_answers
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Mechanism, Release
-from dpcore.mechanisms.mwem import Mwem
-from dpcore.mechanisms.mwem_pgm import MwemPgm
+from dpcore.mechanisms.mwem.mwem import Mwem
+from dpcore.mechanisms.mwem.mwem_pgm import MwemPgm
 from dpcore.queries import Marginals
 from tests.benchmarks.case import Case, Judgement, Run, Target
 from tests.benchmarks.figures import datasets

@@ -18,7 +18,7 @@ from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Release
-from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.mwem.mwem import Mwem
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, all_k_way
 from pipelines.engines.local import LocalEngine

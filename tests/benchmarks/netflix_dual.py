@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpcore.domain import BinaryView
-from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.queries.generation import random_conjunctions
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics

@@ -16,8 +16,8 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.oracles.anneal import Annealing
 from dpcore.oracles.best_response import BestResponseOracle
 from dpcore.oracles.clauses import SignedClauses
-from dpcore.oracles.game import game_of
 from dpcore.oracles.mip import Highs
+from dpcore.oracles.objective import game_of
 from dpcore.oracles.protocol import Oracle
 from dpcore.queries import CountingQueries, Marginals
 from dpcore.queries.generation import random_conjunctions, random_parities

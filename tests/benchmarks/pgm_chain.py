@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.inference import Inference
-from dpcore.estimation.pgm.junction_tree import JunctionTree
+from dpcore.estimation.graphical.inference.belief_propagation import Inference
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from tests.benchmarks.case import Case, Inputs, Judgement, Peer, Run, Target
 from tests.benchmarks.graphical import peers
 

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.fit import Fitting, GraphicalFit, fit_model
 from dpcore.workload import Workload
 from tests.benchmarks.case import Case, Inputs, Judgement, Peer, Run, Target
 from tests.benchmarks.graphical import peers

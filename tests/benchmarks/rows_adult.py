@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.fitting.fit import fit_model
 from dpcore.estimation.model import TableRows
-from dpcore.estimation.pgm.fit import fit_model
-from dpcore.estimation.pgm.model import GraphicalModel
 from dpcore.queries import Marginals
 from tests.benchmarks.case import Case, Inputs, Judgement, Peer, Run, Target
 from tests.benchmarks.graphical import peers

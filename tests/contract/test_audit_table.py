@@ -11,9 +11,9 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import PrivacyUnit
-from dpcore.kernel.terms import Terms
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.queries import Conjunctions
 from dpcore.queries.ranges import prefix, range_marginals
@@ -66,7 +66,7 @@ def test_a_row_names_the_workloads_and_currencies_that_the_mechanism_takes(row: 
         if kind in (Kind.RANGES, Kind.BITS) and Kind.MARGINALS in row.small:
             continue
         for currency in Currency:
-            terms = Terms(PrivacyUnit(ADD_REMOVE, Contribution(shape, 1)), Budget(currency, Fraction(1)))
+            terms = PrivacyTerms(PrivacyUnit(ADD_REMOVE, Contribution(shape, 1)), Budget(currency, Fraction(1)))
             mechanism = row.small[kind][0] if kind in row.small else MECHANISMS[row.name]()
             if kind in row.small and currency in row.currencies:
                 assert mechanism.plan(terms, workload).steps

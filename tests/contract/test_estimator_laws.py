@@ -16,12 +16,17 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.brute_force import BruteForce
-from dpcore.estimation.pgm.estimators import DualAveraging, Estimator, MirrorDescent, UniversalAccelerated
-from dpcore.estimation.pgm.inference import Inference
-from dpcore.estimation.pgm.junction_tree import JunctionTree
-from dpcore.estimation.pgm.losses import SquaredLoss
-from dpcore.estimation.pgm.maximum_entropy import MaximumEntropy
+from dpcore.estimation.graphical.brute_force import BruteForce
+from dpcore.estimation.graphical.fitting.maximum_entropy import MaximumEntropy
+from dpcore.estimation.graphical.inference.belief_propagation import Inference
+from dpcore.estimation.graphical.likelihood.losses import SquaredLoss
+from dpcore.estimation.graphical.likelihood.mirror_descent import (
+    DualAveraging,
+    Estimator,
+    MirrorDescent,
+    UniversalAccelerated,
+)
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals, Product, Products
 from tests.support.graphs import SHAPES, GraphShape

@@ -14,10 +14,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.array_inference import ArrayInference
-from dpcore.estimation.pgm.brute_force import BruteForce
-from dpcore.estimation.pgm.inference import Inference, MarginalOracle
-from dpcore.estimation.pgm.junction_tree import JunctionTree
+from dpcore.estimation.graphical.brute_force import BruteForce
+from dpcore.estimation.graphical.inference.array_inference import ArrayInference
+from dpcore.estimation.graphical.inference.belief_propagation import Inference, MarginalOracle
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.queries import Marginals
 from tests.support.graphs import SHAPES, GraphShape, random_shape
 

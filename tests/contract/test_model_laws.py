@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Domain
 from dpcore.estimation.dense import DenseModel
 from dpcore.estimation.factored import FactoredModel
+from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.independent import IndependentModel
 from dpcore.estimation.model import Model, SyntheticRows, TableRows
-from dpcore.estimation.pgm.model import GraphicalModel
 from dpcore.estimation.record_model import RecordModel
 from dpcore.queries import Conjunctions, Marginals, Parities, Queries
 from dpcore.queries.generation import random_conjunctions

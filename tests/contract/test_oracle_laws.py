@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpcore.domain import BinaryView
-from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.oracles.anneal import Annealing
 from dpcore.oracles.best_response import BestResponseOracle
 from dpcore.oracles.clauses import signed_clauses

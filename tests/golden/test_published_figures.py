@@ -14,8 +14,8 @@ from dpcore.evaluation import baselines, errors, exact_answers, relative_entropy
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.conversion import epsilon_of_zcdp
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.kernel.terms import Terms
 from dpcore.queries import Marginals
 from dpcore.workload import all_k_way
 from jobs.job import load_job
@@ -37,7 +37,7 @@ DUAL_QUERY = {
 def test_dual_query_costs_what_bounded_range_accounting_says(name: str) -> None:
     eta, rounds, samples, units, wanted = DUAL_QUERY[name]
     unit = PrivacyUnit(Neighbours.REPLACE_ONE_UNIT, Contribution(Shape.BASKETS, units), units)
-    terms = Terms(unit, Budget.zcdp(1))
+    terms = PrivacyTerms(unit, Budget.zcdp(1))
     rho = sum(terms.draws_amount(Fraction(str(eta)) * done, units, samples) for done in range(rounds))
     assert float(rho) == pytest.approx(
         samples * eta**2 * (rounds - 1) * rounds * (2 * rounds - 1) / (12 * units**2), rel=1e-4

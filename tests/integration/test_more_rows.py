@@ -15,11 +15,11 @@ import pytest
 
 from dpcore.estimation import factored
 from dpcore.estimation.factored import FactoredModel
-from dpcore.estimation.pgm.model import GraphicalModel
-from dpcore.estimation.pgm.saving import load_model
+from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.answering.serialization import load_model
 from dpcore.mechanisms.api import Release
-from dpcore.mechanisms.graphical import CELLS_IN_MB
-from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.mwem.mwem import Mwem
+from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB
 from dpcore.queries import Marginals
 from tests.support.graphical_models import random_model
 from tests.support.graphs import GraphShape

@@ -17,11 +17,11 @@ from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism
-from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
-from dpcore.mechanisms.dqrs import Dqrs
-from dpcore.mechanisms.dual_query import DualQuery
-from dpcore.mechanisms.fem import Fem
-from dpcore.mechanisms.sep_fem import SepFem
+from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.query_game.dqrs import Dqrs
+from dpcore.mechanisms.query_game.dual_query import DualQuery
+from dpcore.mechanisms.query_game.fem import Fem
+from dpcore.mechanisms.query_game.sep_fem import SepFem
 from dpcore.queries.generation import random_conjunctions
 from dpcore.workload import Workload, all_k_way, conjunctive
 from pipelines.engines.local import LocalEngine

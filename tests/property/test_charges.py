@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.exact_statistics import Contribution, QueryAnswers, Shape, Statistics
-from dpcore.kernel import dependence, l1_scores, product_sensitivity, sensitivity, terms
+from dpcore.kernel import dependence, l1_scores, product_sensitivity, sensitivity
+from dpcore.kernel import privacy_terms as terms
 from dpcore.kernel.budget import Budget
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import (
     GRID,
     Candidates,
@@ -33,7 +35,6 @@ from dpcore.kernel.scores import (
     Score,
 )
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit, l1_sensitivity, squared_l2_sensitivity
-from dpcore.kernel.terms import Terms
 from dpcore.queries import (
     ClippedSums,
     Conjunctions,
@@ -125,19 +126,19 @@ def errors_moved(power: int, before: Vector, after: Vector, *_: int) -> float:
 def errors_charged(power: int, unit: PrivacyUnit) -> float:
     """epsilon 1 buys noise of scale L1, rho 1/2 that of scale L2."""
     budget = Budget.pure(1) if power == 1 else Budget.zcdp(Fraction(1, 2))
-    return Terms(unit, budget).errors_scale(SCORED, Fraction(1)) ** power
+    return PrivacyTerms(unit, budget).errors_scale(SCORED, Fraction(1)) ** power
 
 
 def draw_charged(unit: PrivacyUnit) -> float:
-    return float(Terms(unit, Budget.pure(1)).draws_amount(SLOPE, N0, 1))
+    return float(PrivacyTerms(unit, Budget.pure(1)).draws_amount(SLOPE, N0, 1))
 
 
 def bit_charged(unit: PrivacyUnit) -> float:
-    return float(Terms(unit, Budget.pure(1)).retain_amount(GENTLE, N0, {Fraction(GAMMA): 1}))
+    return float(PrivacyTerms(unit, Budget.pure(1)).retain_amount(GENTLE, N0, {Fraction(GAMMA): 1}))
 
 
 def bit_range_charged(unit: PrivacyUnit) -> float:
-    return math.sqrt(8 * Terms(unit, Budget.zcdp(1)).retain_amount(GENTLE, N0, {Fraction(GAMMA): 1}))
+    return math.sqrt(8 * PrivacyTerms(unit, Budget.zcdp(1)).retain_amount(GENTLE, N0, {Fraction(GAMMA): 1}))
 
 
 @dataclass(frozen=True)
@@ -322,8 +323,8 @@ PLANTED = [
     (RScore, "sensitivity", lambda *_: GRID, "a score of R", REPLACE),
     (terms, "marginal_l1_sensitivity", lambda unit: 1, "L1 of errors", ADD_REMOVE),
     (terms, "marginal_l1_sensitivity", lambda unit: unit.contribution.bound, "L2 of errors", REPLACE),
-    (Terms, "retain_amount", lambda self, slope, total, gaps: slope / total, "the loss of a bit, table", ADD_REMOVE),
-    (Terms, "draw_range", lambda self, slope, total: slope / total, "a draw, baskets", REPLACE),
+    (PrivacyTerms, "retain_amount", lambda self, slope, total, gaps: slope / total, "the loss of a bit, table", ADD_REMOVE),
+    (PrivacyTerms, "draw_range", lambda self, slope, total: slope / total, "a draw, baskets", REPLACE),
 ]  # fmt: skip
 
 

@@ -14,11 +14,12 @@ import pytest
 from numpy.random import Generator
 
 from dpcore.exact_statistics import Contribution, Shape
-from dpcore.kernel import private_statistics, terms, weighted_sampler
+from dpcore.kernel import privacy_terms as terms
+from dpcore.kernel import private_statistics, weighted_sampler
 from dpcore.kernel.budget import Budget
+from dpcore.kernel.log_weights import LogWeights
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.kernel.terms import Terms
-from dpcore.kernel.tilt import Tilt
 from dpcore.kernel.weighted_sampler import Scores, UnitCounts, split_weights
 from tests.support.private import ADD_REMOVE, REPLACE
 
@@ -32,7 +33,7 @@ class Pair:
     """A request, and the counts of two neighbours; totals lie below, at and above the number of units."""
 
     slope: Fraction
-    tilt: Tilt
+    tilt: LogWeights
     total: int
     before: UnitCounts
     after: UnitCounts
@@ -42,7 +43,7 @@ def a_pair(draw: Generator, neighbours: Neighbours) -> Pair:
     size, units = int(draw.integers(1, 4)), int(draw.choice([1, 2, 1000, 2**31 - 1, 2**31, 2**40]))
     total = max(1, int(draw.choice([1, units - 1, units, 2 * units, 2**45])))
     done = int(draw.choice([0, 1, 100, 2**16, 2**31 - 1]))
-    tilt = Tilt(
+    tilt = LogWeights(
         float(draw.random()) * 2800 / max(1, done),
         draw.integers(0, done + 1, size=size),
         done,
@@ -73,9 +74,9 @@ def log_ratio(after: Fraction, before: Fraction) -> float:
     return math.log(ratio.numerator) - math.log(ratio.denominator)
 
 
-def terms_of(pair: Pair, neighbours: Neighbours, budget: Budget) -> Terms:
+def terms_of(pair: Pair, neighbours: Neighbours, budget: Budget) -> PrivacyTerms:
     units = pair.total if neighbours is REPLACE else None
-    return Terms(PrivacyUnit(neighbours, Contribution(Shape.BASKETS, 9), units), budget)
+    return PrivacyTerms(PrivacyUnit(neighbours, Contribution(Shape.BASKETS, 9), units), budget)
 
 
 def of_draws(pair: Pair, neighbours: Neighbours) -> list[tuple[float, float]]:
@@ -92,7 +93,7 @@ def of_bits(pair: Pair, neighbours: Neighbours) -> list[tuple[float, float]]:
     tilt, found = pair.tilt, []
     gap = [2.0**-19, 1e-4, 0.3, 5.0, 300.0][pair.tilt.size * pair.total % 5]
     largest = max(0.0, float(pair.slope)) + tilt.prior_span[1]
-    closed = Tilt(tilt.step, tilt.hits, tilt.done, tilt.prior, -gap - largest - 1e-12 * abs(largest))
+    closed = LogWeights(tilt.step, tilt.hits, tilt.done, tilt.prior, -gap - largest - 1e-12 * abs(largest))
     scores = Scores.of(pair.slope, closed, pair.total)
     pure, squares = (terms_of(pair, neighbours, budget) for budget in (Budget.pure(1), Budget.zcdp(1)))
     for index, (after, before) in enumerate(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget, Currency
-from dpcore.mechanisms.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
 from dpcore.queries import ClippedSums
 from dpcore.queries.generation import random_conjunctions
 from dpcore.uncertainty import half_width

@@ -17,7 +17,7 @@ from dpcore import evaluation
 from dpcore.domain import BinaryView, Domain
 from dpcore.exact_statistics import QueryAnswers, Statistics
 from dpcore.kernel.budget import Budget
-from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.queries import Conjunctions
 from dpcore.queries.generation import random_conjunctions
 from dpcore.workload import conjunctive

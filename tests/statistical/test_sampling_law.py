@@ -13,7 +13,7 @@ import pytest
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.kernel.budget import Budget
-from dpcore.kernel.tilt import Tilt
+from dpcore.kernel.log_weights import LogWeights
 from dpcore.queries import CountingQueries, Marginals, Parities
 from tests.support.laws import OFFSETS, REJECT_BELOW, SLOPE, WRONG_BY, p_value, sampled
 from tests.support.private import private_statistics
@@ -64,7 +64,7 @@ def test_cells_and_parities_are_drawn_with_their_complements(kind: str, n0: int)
         counts = [(COLUMNS[:, columns].sum(axis=1) % 2 == 0).sum() for columns in SETS]
     held = np.array(counts)
     hits = np.arange(queries.size) % 4
-    tilt = Tilt(0.3, hits, 3, np.linspace(-0.5, 0.5, queries.size))
+    tilt = LogWeights(0.3, hits, 3, np.linspace(-0.5, 0.5, queries.size))
     assert tilt.prior is not None
     offsets = np.concatenate([tilt.prior - 0.3 * hits, tilt.prior - 0.3 * (3 - hits)])
     shares = np.minimum(np.concatenate([held, 8 - held]), n0) / n0

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.model import GraphicalModel
-from dpcore.estimation.pgm.selection_rounds import SelectionRound
+from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.confidence.selection_rounds import SelectionRound
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
 from tests.support.drawn_noise import measured, one_table

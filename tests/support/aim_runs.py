@@ -11,12 +11,12 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Measurement, NoisyErrors
-from dpcore.mechanisms.aim import Aim
+from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.api import Release
 from dpcore.queries import Marginals, Products, Queries, UnitCount
 from dpcore.workload import Workload, all_k_way

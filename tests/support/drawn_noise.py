@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Domain
-from dpcore.estimation.pgm.junction_tree import JunctionTree
-from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.measurement import GRID_BITS, Measurement, Noise
 from dpcore.queries import Marginals
 

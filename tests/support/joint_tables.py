@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.junction_tree import JunctionTree
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
 Conditionals = tuple[NDArray[np.float64], ...]
 

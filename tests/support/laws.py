@@ -17,10 +17,10 @@ from scipy.stats import chi2, norm
 from dpcore.domain import BinaryView, Domain
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.log_weights import LogWeights
+from dpcore.kernel.privacy_terms import bounded_range_cost
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import Neighbours
-from dpcore.kernel.terms import bounded_range_cost
-from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import GRID_BITS
 from dpcore.queries import Conjunctions, Marginals
 from tests.support.private import REPLACE, private_statistics
@@ -196,7 +196,7 @@ def selection_law(currency: Currency, scale: float) -> NDArray[np.float64]:
 
 
 SLOPE = Fraction(5, 2)
-TILT = Tilt(0.4, np.array([0, 3, 1, 2]), 3, np.array([0.1, 0.5, -0.7, 0.3]))
+TILT = LogWeights(0.4, np.array([0, 3, 1, 2]), 3, np.array([0.1, 0.5, -0.7, 0.3]))
 OFFSETS = np.array([0.1, -0.7, -1.1, -0.5, -1.1, 0.5, -1.5, -0.1])  # prior - 0.4 * hits, of queries and complements.
 _HELD = np.concatenate(
     [np.arange(30)[:, None] % np.array([2, 3, 5, 29]) == 0, np.ones((30, 1), dtype=np.bool_)], axis=1

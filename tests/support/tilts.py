@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcore.kernel.tilt import Tilt
+from dpcore.kernel.log_weights import LogWeights
 
 
-def flat(size: int, constant: float = 0.0) -> Tilt:
+def flat(size: int, constant: float = 0.0) -> LogWeights:
     """No records yet and no prior: all queries and complements alike."""
-    return Tilt(0.0, np.zeros(size, dtype=np.int32), 0, None, constant)
+    return LogWeights(0.0, np.zeros(size, dtype=np.int32), 0, None, constant)
 
 
-def with_prior(prior: Sequence[float], constant: float = 0.0) -> Tilt:
+def with_prior(prior: Sequence[float], constant: float = 0.0) -> LogWeights:
     """No records yet."""
-    return Tilt(0.0, np.zeros(len(prior), dtype=np.int32), 0, np.array(prior), constant)
+    return LogWeights(0.0, np.zeros(len(prior), dtype=np.int32), 0, np.array(prior), constant)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.kernel.blocks import Progress, silent
+from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import Measurement
 from dpcore.queries import CountingQueries, Queries, UnitCount
 
@@ -22,15 +22,15 @@ class Sampled:
     """Arguments of one call of ``sample``."""
 
     slope: Fraction
-    tilt: Tilt
+    tilt: LogWeights
     total: int
     size: int
 
 
-def opposite(tilt: Tilt) -> Tilt:
+def opposite(tilt: LogWeights) -> LogWeights:
     """The tilt of the other sign, up to a constant: a hit of the complement for a hit of the query."""
     hits = tilt.done - tilt.hits.astype(np.int32)
-    return Tilt(tilt.step, hits, tilt.done, None if tilt.prior is None else -tilt.prior, -tilt.constant)
+    return LogWeights(tilt.step, hits, tilt.done, None if tilt.prior is None else -tilt.prior, -tilt.constant)
 
 
 @dataclass
@@ -48,7 +48,9 @@ class WatchedKernel:
     def measure(self, queries: Queries | UnitCount, share: Fraction, progress: Progress = silent) -> Measurement:
         return self.change_measured(self.inner.measure(queries, share, progress))
 
-    def sample(self, queries: CountingQueries, slope: Fraction, tilt: Tilt, total: int, size: int) -> NDArray[np.int64]:
+    def sample(
+        self, queries: CountingQueries, slope: Fraction, tilt: LogWeights, total: int, size: int
+    ) -> NDArray[np.int64]:
         self.sampled.append(Sampled(slope, tilt, total, size))
         if self.direction < 0:
             slope, tilt = -slope, opposite(tilt)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.queries.generation import random_conjunctions
 from dpcore.workload import conjunctive
 from tests.benchmarks import dual_512k

@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.estimation.pgm.bounds import bounds
-from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.confidence.bounds import bounds
 from dpcore.evaluation import exact_answers
 from dpcore.mechanisms.api import Mechanism, Release
 from dpcore.queries import Marginals

@@ -23,8 +23,8 @@ from dpcore.errors import MarqueeError
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import budget_of
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.kernel.terms import Terms
 from dpcore.mechanisms.recommendation import recommended
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.workload import Workload
@@ -102,7 +102,7 @@ def compute(
 def _recommended(task: Task, epsilon: float) -> str:
     """What ``plan`` recommends, for the currency of mechanisms that mostly add Gaussian noise."""
     unit = PrivacyUnit(Neighbours.ADD_REMOVE_UNIT, task.statistics.contribution)
-    return recommended(Terms(unit, budget_of(epsilon, DELTA, Currency.GDP)), task.workload).name
+    return recommended(PrivacyTerms(unit, budget_of(epsilon, DELTA, Currency.GDP)), task.workload).name
 
 
 def _cut_before(task: Task, store: Store, name: str) -> str:

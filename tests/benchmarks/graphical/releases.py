@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.model import TableRows
-from dpcore.estimation.pgm.model import GraphicalModel
 from dpcore.exact_statistics import Statistics
 from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.memory import MemoryJournal, MemoryLedger

@@ -9,14 +9,14 @@ from typing import Final
 import numpy as np
 
 from dpcore.evaluation import relative_entropy
-from dpcore.mechanisms.aim import Aim
+from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.clique_tree import CliqueTree
 from dpcore.mechanisms.fourier import Fourier
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
-from dpcore.mechanisms.hdmm import Hdmm
-from dpcore.mechanisms.mwem import Mwem
-from dpcore.mechanisms.mwem_queries import MwemQueries
+from dpcore.mechanisms.hdmm.hdmm import Hdmm
+from dpcore.mechanisms.mwem.mwem import Mwem
+from dpcore.mechanisms.mwem.mwem_queries import MwemQueries
 from dpcore.queries import Marginals
 from dpcore.workload import all_k_way
 from tests.benchmarks.mwem.histograms import Histogram

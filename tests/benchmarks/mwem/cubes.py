@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dpcore.evaluation import baselines, exact_answers
 from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.clique_tree import CliqueTree
-from dpcore.mechanisms.hdmm import Hdmm
-from dpcore.mechanisms.mwem import Mwem
+from dpcore.mechanisms.hdmm.hdmm import Hdmm
+from dpcore.mechanisms.mwem.mwem import Mwem
 from dpcore.queries import Marginals
 from dpcore.workload import Workload
 from tests.benchmarks.mwem.cuboid_choice import Cube, b_max_c, p_most_c

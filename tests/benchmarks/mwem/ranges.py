@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from dpcore.estimation.dense import DenseModel
 from dpcore.evaluation import exact_answers
 from dpcore.measurement import Noise
-from dpcore.mechanisms.hdmm import Hdmm
-from dpcore.mechanisms.mwem_queries import MwemQueries
+from dpcore.mechanisms.hdmm.hdmm import Hdmm
+from dpcore.mechanisms.mwem.mwem_queries import MwemQueries
 from dpcore.queries import Product, Products
 from dpcore.queries.implicit import Identity, ImplicitMatrix
 from dpcore.queries.implicit_ranges import AllRanges

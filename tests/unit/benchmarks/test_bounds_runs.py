@@ -9,7 +9,7 @@ import pytest
 
 from dpcore.domain import Domain
 from dpcore.evaluation import exact_answers
-from dpcore.mechanisms.aim import Aim
+from dpcore.mechanisms.aim.aim import Aim
 from dpcore.workload import all_k_way
 from tests.benchmarks import bounds_adult
 from tests.benchmarks.figures import datasets

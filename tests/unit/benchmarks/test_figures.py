@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Domain
 from dpcore.exact_statistics import Contribution, QueryAnswers, Request
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
-from dpcore.mechanisms.dual_query import DualQuery
+from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.queries import Marginals, UnitCount
 from tests.benchmarks import paper_figures
 from tests.benchmarks.case import Run

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Domain
+from dpcore.estimation.graphical.likelihood.losses import SquaredLoss
 from dpcore.estimation.model import TableRows
-from dpcore.estimation.pgm.losses import SquaredLoss
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, linear

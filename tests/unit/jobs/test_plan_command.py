@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcore.kernel.terms import Terms
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.recommendation import recommended
 from tests.support.releases import World, baskets_world, table_world
 
@@ -34,7 +34,7 @@ def advice(world: World) -> tuple[str, str]:
 
 def test_it_is_what_the_rule_says_for_the_terms_that_the_mechanism_would_have(world: World) -> None:
     job = world.job()
-    found = recommended(Terms(job.unit, job.rest), job.stand_in)
+    found = recommended(PrivacyTerms(job.unit, job.rest), job.stand_in)
     assert advice(world) == (found.name, found.why)
     assert found.why
 

@@ -13,9 +13,9 @@ from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.additive_noise import Gaussian
-from dpcore.mechanisms.aim import Aim
+from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.api import Mechanism
-from dpcore.mechanisms.hdmm import Hdmm
+from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.queries import Products
 from dpcore.queries.ranges import all_ranges, identity, prefix

@@ -16,7 +16,7 @@ from dpcore.kernel.budget import Budget
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals, Product, Products
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
-from dpcore.strategies.product_residuals import product_residuals
+from dpcore.strategies.residual_planning.product_residuals import product_residuals
 from tests.support.private import WatchedStatistics, private_statistics
 from tests.support.tiny_statistics import TinyTable
 

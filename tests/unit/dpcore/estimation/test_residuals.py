@@ -16,8 +16,8 @@ from dpcore.kernel.budget import Budget
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals, Product, Products
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
-from dpcore.strategies.residual_bases import joint_queries, residual_queries
-from dpcore.strategies.residual_planning import least_squared_error
+from dpcore.strategies.residual_planning.bases import joint_queries, residual_queries
+from dpcore.strategies.residual_planning.planning import least_squared_error
 from tests.support.private import WatchedStatistics, private_statistics
 from tests.support.tiny_statistics import TinyTable
 

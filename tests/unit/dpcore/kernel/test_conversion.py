@@ -24,8 +24,8 @@ from dpcore.kernel.conversion import (
     gdp_of,
     zcdp_of,
 )
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.kernel.terms import Terms
 
 CASES = [
     (rho, delta) for rho in (1e-10, 1e-6, 0.003, 0.1, 1.0, 17.0, 500.0) for delta in (1e-15, 1e-9, 1e-6, 1e-3, 0.2)
@@ -119,7 +119,7 @@ ADD_REMOVE = Neighbours.ADD_REMOVE_UNIT
 
 def rho_of_rounds(neighbours: Neighbours, eta: float, rounds: int, samples: int, units: int) -> Fraction:
     """What the kernel charges for DualQuery's draws: slope eta (t - 1) in round t."""
-    terms = Terms(PrivacyUnit(neighbours, BASKETS, units), Budget.zcdp(1))
+    terms = PrivacyTerms(PrivacyUnit(neighbours, BASKETS, units), Budget.zcdp(1))
     slopes = [Fraction(str(eta)) * done for done in range(rounds)]
     return sum((terms.draws_amount(slope, units, samples) for slope in slopes), Fraction(0))
 

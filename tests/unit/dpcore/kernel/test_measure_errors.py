@@ -16,6 +16,7 @@ from dpcore.kernel import exact_answers
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.memory import MemoryJournal
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import (
     Candidates,
@@ -27,7 +28,6 @@ from dpcore.kernel.scores import (
     Score,
 )
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.kernel.terms import Terms
 from dpcore.measurement import Noise
 from dpcore.queries import Conjunctions, Marginals, Product, Products
 from tests.support.laws import REJECT_BELOW, noise_p_value
@@ -80,7 +80,7 @@ def test_scales_hide_a_unit_that_moves_every_error(neighbours: Neighbours, bound
     moved = bound * (2 if neighbours is REPLACE else 1)
     wanted = {Currency.PURE: 4 * moved * 2, Currency.ZCDP: 2.0 * moved, Currency.GDP: 2 * moved * math.sqrt(2)}
     for currency, scale in wanted.items():
-        terms = Terms(unit, Budget(currency, Fraction(1)))
+        terms = PrivacyTerms(unit, Budget(currency, Fraction(1)))
         assert terms.errors_scale(QUERIES, Fraction(1, 2)) == pytest.approx(scale)
 
 

@@ -13,11 +13,11 @@ from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, Marq
 from dpcore.exact_statistics import Contribution, QueryAnswers, Shape
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Budget
+from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import PrivacyUnit
-from dpcore.kernel.tilt import Tilt
 from dpcore.measurement import Noise
 from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount
 from tests.support.private import (
@@ -347,7 +347,7 @@ REFUSED: dict[str, Verb] = {
     "a short tilt": lambda private: private.sample(COLUMNS, Fraction(1), flat(4), 5, 1),
     "no units": lambda private: private.sample(COLUMNS, Fraction(1), FLAT, 0, 1),
     "no draws": lambda private: private.sample(COLUMNS, Fraction(1), FLAT, 5, 0),
-    "a wide tilt": lambda private: private.sample(COLUMNS, Fraction(1), Tilt(1.0, np.zeros(5, int), 4000), 5, 1),
+    "a wide tilt": lambda private: private.sample(COLUMNS, Fraction(1), LogWeights(1.0, np.zeros(5, int), 4000), 5, 1),
     "steep slope": lambda private: private.sample(COLUMNS, Fraction(3000), FLAT, 5, 1),
 }
 

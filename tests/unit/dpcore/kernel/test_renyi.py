@@ -13,10 +13,10 @@ from dpcore.domain import Domain
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of, epsilon_of_zcdp
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.renyi import Event, Loss, divergence, epsilon_of_events
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import PrivacyUnit
-from dpcore.kernel.terms import Terms
 from dpcore.queries import Marginals
 from tests.support.private import ADD_REMOVE
 
@@ -72,7 +72,7 @@ def test_the_bound_of_a_fixed_log_never_passes_the_budget_by_much_and_often_beat
 ) -> None:
     """Rounds of one selection and one measurement that use the budget up."""
     delta = 1e-6
-    terms = Terms(UNIT, budget_of(1.0, 0.0 if currency is Currency.PURE else delta, currency))
+    terms = PrivacyTerms(UNIT, budget_of(1.0, 0.0 if currency is Currency.PURE else delta, currency))
     share = Fraction(1, 2 * rounds)
     events = [terms.selected(share, rounds), terms.measured(share, rounds)]
     assert sum(event.charged for event in events) == pytest.approx(float(terms.budget.amount))
@@ -87,7 +87,7 @@ def test_the_bound_of_a_fixed_log_never_passes_the_budget_by_much_and_often_beat
 
 
 def test_draws_are_counted_one_by_one() -> None:
-    terms = Terms(UNIT, Budget.pure(1))
+    terms = PrivacyTerms(UNIT, Budget.pure(1))
     event = terms.drawn(Fraction(3, 2), 1000, 70)
     assert (event.size, event.count) == (terms.draw_range(Fraction(3, 2), 1000), 70)
     assert event.charged == terms.draws_amount(Fraction(3, 2), 1000, 70)
@@ -102,14 +102,14 @@ def test_permute_and_flip_is_pure_but_of_more_range_than_its_epsilon() -> None:
     losses = math.log(0.5 / (0.5 * math.exp(-epsilon))), math.log(0.5 / (1 - 0.5 * math.exp(-epsilon)))
     assert max(map(abs, losses)) <= epsilon + 1e-12
     assert max(losses) - min(losses) > 1.5 * epsilon
-    assert Terms(UNIT, Budget.pure(1)).selected(Fraction(1, 3)).loss is Loss.PURE
+    assert PrivacyTerms(UNIT, Budget.pure(1)).selected(Fraction(1, 3)).loss is Loss.PURE
 
 
 def test_a_selection_has_the_range_that_its_scale_gives_it() -> None:
     score, asked = L1Error(np.zeros(2), np.ones(1), np.zeros(1)), Marginals(Domain.of({"a": 2}), (("a",),))
     unit = PrivacyUnit(ADD_REMOVE, Contribution(Shape.TABLE, 1))
     for budget in (Budget.zcdp(1), Budget.gdp(1)):
-        terms = Terms(unit, budget)
+        terms = PrivacyTerms(unit, budget)
         true = 2 * score.sensitivity(asked, unit) / terms.select_scale(asked, score, Fraction(1, 3))
         assert true <= float(terms.selected(Fraction(1, 3)).size) == pytest.approx(true, rel=1e-8)
     assert math.isfinite(divergence(Loss.PURE, 300.0, 500.0))

@@ -15,10 +15,10 @@ from dpcore.errors import BudgetExceededError, IntegrityError
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Budget
+from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.memory import MemoryJournal
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.terms import Terms
-from dpcore.kernel.tilt import Tilt
 from dpcore.queries import Conjunctions
 from tests.support.private import NoStatistics, private_statistics
 from tests.support.tilts import flat, with_prior
@@ -37,7 +37,7 @@ def retained(
     private: PrivateStatistics,
     drawn: NDArray[np.int64] = DRAWN,
     slope: Fraction = SLOPE,
-    tilt: Tilt = TILT,
+    tilt: LogWeights = TILT,
     total: int = 5,
 ) -> NDArray[np.bool_]:
     return private.retain(COLUMNS, drawn, slope, tilt, total)
@@ -58,7 +58,7 @@ REFUSED: dict[str, Verb] = {
     "gamma 0 for one index that was not drawn": lambda private: retained(private, tilt=with_prior([-0.6] * 4 + [0.0])),
     "gamma 0 where the count is 0": lambda private: retained(private, slope=-SLOPE, tilt=flat(5)),
     "a positive tilt": lambda private: retained(private, tilt=flat(5, 1.0)),
-    "gamma 0 for a complement": lambda private: retained(private, tilt=Tilt(0.5, np.full(5, 1), 1, None, -0.1)),
+    "gamma 0 for a complement": lambda private: retained(private, tilt=LogWeights(0.5, np.full(5, 1), 1, None, -0.1)),
     "a short tilt": lambda private: retained(private, tilt=flat(4, -0.6)),
     "no units": lambda private: retained(private, total=0),
     "nothing drawn": lambda private: retained(private, drawn=DRAWN[:0]),
@@ -118,7 +118,7 @@ def test_every_bit_is_charged_before_any_is_drawn_and_whether_it_accepts_or_not(
 @pytest.mark.parametrize("slope", [SLOPE, -SLOPE])
 def test_a_bit_costs_what_its_own_largest_chance_asks_for(slope: Fraction) -> None:
     """The further the chance of an index stays below 1, the less its bit can say."""
-    tilt = Tilt(0.5, np.zeros(5, dtype=np.int32), 1, None, -0.6)  # -0.6 for a query, -1.1 for a complement.
+    tilt = LogWeights(0.5, np.zeros(5, dtype=np.int32), 1, None, -0.6)  # -0.6 for a query, -1.1 for a complement.
     near, far = -0.6 + max(0, float(slope)), -1.1 + max(0, float(slope))
     width = 0.1 / 5
     for budget, cost in {
@@ -166,5 +166,5 @@ def test_every_draw_gets_a_bit_of_its_own() -> None:
 def test_the_plan_knows_the_cost_from_the_gaps_alone() -> None:
     private = private_statistics(TABLE, Budget.gdp(1))
     retained(private)
-    terms = Terms(private.terms.unit, Budget.gdp(1))
+    terms = PrivacyTerms(private.terms.unit, Budget.gdp(1))
     assert private.charges[0].amount == terms.retain_amount(SLOPE, 5, {-(SLOPE + Fraction(-0.6)): 4})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpcore.domain import Domain
-from dpcore.estimation.pgm.selection_rounds import SelectionRound
+from dpcore.estimation.graphical.confidence.selection_rounds import SelectionRound
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.scores import GRID, L1Error
 from dpcore.queries import Marginals

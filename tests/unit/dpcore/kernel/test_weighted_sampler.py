@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpcore.kernel import entropy, weighted_sampler
-from dpcore.kernel.tilt import LARGEST_SCORE, Tilt
+from dpcore.kernel.log_weights import LARGEST_SCORE, LogWeights
 from dpcore.kernel.weighted_sampler import XI, Scores, UnitCounts, check_scores, draw, split_weights
 from tests.support.slow_scores import powers
 from tests.support.tilts import flat, with_prior
@@ -40,7 +40,7 @@ def weights_of(scores: Scores, exact: UnitCounts) -> list[Fraction]:
     return [Fraction(mantissa) * Fraction(2) ** (exponent - 30) for exponent, mantissa in pairs]
 
 
-def log_weights(slope: Fraction, tilt: Tilt, total: int, exact: UnitCounts) -> list[Fraction]:
+def log_weights(slope: Fraction, tilt: LogWeights, total: int, exact: UnitCounts) -> list[Fraction]:
     """slope c / n0 + prior - step hits + constant, exactly: first of the queries, then of the complements."""
     prior = [0.0] * tilt.size if tilt.prior is None else tilt.prior.tolist()
     found = []
@@ -71,7 +71,7 @@ def test_a_weight_is_within_the_stated_relative_error(
     slope: Fraction, step: float, hits: int, count: int, prior: float, constant: float, total: int
 ) -> None:
     """Of exp(slope c / n0 + tilt) for the numbers that the caller gave, every rounding on the way included."""
-    tilt, exact = Tilt(step, np.array([hits]), 2839, np.array([prior]), constant), counted([count])
+    tilt, exact = LogWeights(step, np.array([hits]), 2839, np.array([prior]), constant), counted([count])
     wanted = log_weights(slope, tilt, total, exact)
     for weight, nats in zip(weights_of(Scores.of(slope, tilt, total), exact), wanted, strict=True):
         assert abs(weight / Fraction(power_of(nats)) - 1) <= XI
@@ -116,8 +116,8 @@ def test_only_ratios_count_for_draws_and_everything_for_bits() -> None:
 
 
 def test_a_prior_of_zeros_is_no_prior_and_the_type_of_counts_is_all_one() -> None:
-    tilt = Tilt(0.3, np.array([0, 1, 2]), 2)
-    zeros = Tilt(0.3, np.array([0, 1, 2]), 2, np.zeros(3))
+    tilt = LogWeights(0.3, np.array([0, 1, 2]), 2)
+    zeros = LogWeights(0.3, np.array([0, 1, 2]), 2, np.zeros(3))
     found = {
         tuple(weights_of(Scores.of(Fraction(3, 2), own, 70), counted([0, 50, 99], 100, kind)))
         for own in (tilt, zeros)
@@ -134,11 +134,11 @@ def test_a_prior_of_zeros_is_no_prior_and_the_type_of_counts_is_all_one() -> Non
         (Fraction(0), flat(1, 2840.0)),
         (Fraction(0), with_prior([0.0, -2840.0])),
         (Fraction(0), with_prior([-1e308, 1e308])),
-        (Fraction(0), Tilt(1.0, np.array([0]), 2840)),
-        (Fraction(0), Tilt(1e308, np.array([0]), 2840)),
+        (Fraction(0), LogWeights(1.0, np.array([0]), 2840)),
+        (Fraction(0), LogWeights(1e308, np.array([0]), 2840)),
     ],
 )
-def test_scores_beyond_the_proof_are_refused(slope: Fraction, tilt: Tilt) -> None:
+def test_scores_beyond_the_proof_are_refused(slope: Fraction, tilt: LogWeights) -> None:
     with pytest.raises(ValueError, match="want at most 2\\^4096"):
         Scores.of(slope, tilt, 10)
     if tilt.constant == 0:
@@ -193,7 +193,7 @@ def made(queries: int, seed: int = 0) -> weighted_sampler._Parts:
     """Parts of random scores."""
     generator = np.random.default_rng(seed)
     hits = generator.integers(0, 8, queries)
-    tilt = Tilt(0.9, hits, 7, generator.normal(size=queries))
+    tilt = LogWeights(0.9, hits, 7, generator.normal(size=queries))
     return Scores.up_to_a_factor(Fraction(5), tilt, 900).parts(counted(generator.integers(0, 1001, queries).tolist()))
 
 
@@ -202,7 +202,7 @@ def test_scores_in_blocks_are_those_written_out(total: int) -> None:
     """Also of the last block, and of a slot on its own."""
     generator = np.random.default_rng(7)
     exact = counted(generator.integers(0, 901, 200).tolist(), 900)
-    tilt = Tilt(0.9, generator.integers(0, 8, 200), 7, generator.normal(size=200), 3.0)
+    tilt = LogWeights(0.9, generator.integers(0, 8, 200), 7, generator.normal(size=200), 3.0)
     for make in (Scores.of, Scores.up_to_a_factor):
         scores = make(Fraction(5), tilt, total)
         wanted, parts = powers(scores, exact), scores.parts(exact)
@@ -301,7 +301,7 @@ def test_draws_keep_their_own_order() -> None:
 def test_slots_of_very_different_weight_are_drawn_by_weight() -> None:
     """A slot 2^-4000 as heavy is never drawn; one 2^60 times as heavy always (chance of another below 1e-14)."""
     exact = counted([0, 1000, 0], 1000)
-    scores = Scores.up_to_a_factor(Fraction(0), Tilt(42.0, np.array([1, 0, 1]), 66), UNITS)
+    scores = Scores.up_to_a_factor(Fraction(0), LogWeights(42.0, np.array([1, 0, 1]), 66), UNITS)
     assert set(draw(scores, exact, 2000).tolist()) == {1}
     steep = Scores.up_to_a_factor(Fraction(-2800), flat(3), UNITS)
     assert set(draw(steep, counted([300, 1000, 500]), 2000).tolist()) == {4}
@@ -310,6 +310,6 @@ def test_slots_of_very_different_weight_are_drawn_by_weight() -> None:
 def test_too_many_queries_are_refused_before_a_draw_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number is public, so the refusal belongs to the scores, which are made before the charge."""
     monkeypatch.setattr(weighted_sampler, "LARGEST_SLOTS", 5)
-    Scores.up_to_a_factor(Fraction(1), Tilt(1.0, np.zeros(2, dtype=np.int32), 0), 10)
+    Scores.up_to_a_factor(Fraction(1), LogWeights(1.0, np.zeros(2, dtype=np.int32), 0), 10)
     with pytest.raises(ValueError, match="6 queries and complements; want at most 5"):
-        Scores.up_to_a_factor(Fraction(1), Tilt(1.0, np.zeros(3, dtype=np.int32), 0), 10)
+        Scores.up_to_a_factor(Fraction(1), LogWeights(1.0, np.zeros(3, dtype=np.int32), 0), 10)

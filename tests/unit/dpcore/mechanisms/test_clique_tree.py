@@ -10,7 +10,7 @@ import pytest
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
-from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.api import Release

@@ -13,8 +13,8 @@ from dpcore.estimation.dense import DenseModel
 from dpcore.evaluation import exact_answers
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import PrivacyUnit
-from dpcore.kernel.terms import Terms
 from dpcore.mechanisms.fourier import Fourier
 from dpcore.queries import Conjunctions, Products
 from dpcore.queries.ranges import prefix, range_marginals
@@ -116,10 +116,10 @@ def test_what_it_cannot_do_is_refused_before_anything_is_measured(
 
 
 def test_baskets_and_large_tables_are_refused() -> None:
-    baskets = Terms(PrivacyUnit(ADD_REMOVE, Contribution(Shape.BASKETS, 3)), Budget.pure(1))
+    baskets = PrivacyTerms(PrivacyUnit(ADD_REMOVE, Contribution(Shape.BASKETS, 3)), Budget.pure(1))
     with pytest.raises(ConfigError, match="baskets"):
         Fourier().plan(baskets, WORKLOAD)
     wide = Domain.of({f"x{place}": 2 for place in range(23)})
-    table = Terms(PrivacyUnit(ADD_REMOVE, TABLE.contribution), Budget.pure(1))
+    table = PrivacyTerms(PrivacyUnit(ADD_REMOVE, TABLE.contribution), Budget.pure(1))
     with pytest.raises(DomainTooLargeError, match="fourier"):
         Fourier().plan(table, all_k_way(wide, 2))

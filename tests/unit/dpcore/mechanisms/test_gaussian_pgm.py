@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.estimation.pgm.bounds import bounds
-from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.confidence.bounds import bounds
 from dpcore.estimation.residuals import Residuals
 from dpcore.evaluation import exact_answers
 from dpcore.exact_statistics import Request

@@ -10,9 +10,9 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.independent import IndependentModel
 from dpcore.kernel.budget import Budget
+from dpcore.mechanisms.clipping.popularity import noisy_popularity
 from dpcore.mechanisms.independent import Independent
-from dpcore.mechanisms.popularity import noisy_popularity
-from dpcore.mechanisms.totals import row_total, total_share
+from dpcore.mechanisms.shared.totals import row_total, total_share
 from dpcore.queries import Conjunctions, Marginals, UnitCount
 from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.workload import Workload, all_k_way, conjunctive

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError
-from dpcore.estimation.pgm.model import GraphicalModel
+from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.mst import Mst

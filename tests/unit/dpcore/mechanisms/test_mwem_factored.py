@@ -21,12 +21,11 @@ from dpcore.estimation.factored import FactoredModel, FactoredWeights
 from dpcore.exact_statistics import Contribution, QueryAnswers, Shape
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.memory import MemoryJournal
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import PrivacyUnit
-from dpcore.kernel.terms import Terms
-from dpcore.mechanisms import mwem
 from dpcore.mechanisms.api import Release
-from dpcore.mechanisms.mwem import Mwem
-from dpcore.mechanisms.mwem_candidates import Candidates, largest_cells
+from dpcore.mechanisms.mwem.candidates import Candidates, largest_cells
+from dpcore.mechanisms.mwem.mwem import Mwem, mwem
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, all_k_way, explicit
 from tests.support.private import ADD_REMOVE, NoStatistics, private_statistics
@@ -47,7 +46,7 @@ LINKED: Workload = explicit(
     dict.fromkeys([("x0", "x1"), ("x1", "x2"), ("x5", "x70"), ("x0", "x5", "x76"), *((n,) for n in BITS.names)], 1.0),
 )
 NO_NOISE = Budget.pure(10**9)
-TERMS = Terms(PrivacyUnit(ADD_REMOVE, Contribution(Shape.TABLE, 1)), Budget.pure(1))
+TERMS = PrivacyTerms(PrivacyUnit(ADD_REMOVE, Contribution(Shape.TABLE, 1)), Budget.pure(1))
 
 
 def run(mechanism: Mwem, table: TinyTable, workload: Workload, budget: Budget = NO_NOISE) -> Release:

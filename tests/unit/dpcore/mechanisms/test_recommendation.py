@@ -9,8 +9,8 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.kernel.terms import Terms
 from dpcore.mechanisms import additive_noise, gaussian_pgm, recommendation
 from dpcore.mechanisms.recommendation import recommended
 from dpcore.mechanisms.registry import MECHANISMS
@@ -55,9 +55,9 @@ BUDGETS = (Budget.pure(1), Budget.zcdp(1), Budget.gdp(1))
 every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.currency.name)
 
 
-def terms(shape: Shape, budget: Budget = BUDGETS[1], bound: int = 1, units: int | None = None) -> Terms:
+def terms(shape: Shape, budget: Budget = BUDGETS[1], bound: int = 1, units: int | None = None) -> PrivacyTerms:
     bound = 10 if shape is Shape.BASKETS else bound
-    return Terms(PrivacyUnit(Neighbours.ADD_REMOVE_UNIT, Contribution(shape, bound), units), budget)
+    return PrivacyTerms(PrivacyUnit(Neighbours.ADD_REMOVE_UNIT, Contribution(shape, bound), units), budget)
 
 
 def of(name: str) -> Shape:
@@ -91,7 +91,12 @@ def test_what_is_recommended_accepts_the_terms(name: str, budget: Budget) -> Non
     """With one row a unit or three, with a public number of units or not, with units replaced, with rows wanted."""
     shape, workload = of(name), WORKLOADS[name]
     unit = PrivacyUnit(Neighbours.REPLACE_ONE_UNIT, Contribution(shape, 1), 5000)
-    asked = [terms(shape, budget), terms(shape, budget, bound=3), terms(shape, budget, units=5000), Terms(unit, budget)]
+    asked = [
+        terms(shape, budget),
+        terms(shape, budget, bound=3),
+        terms(shape, budget, units=5000),
+        PrivacyTerms(unit, budget),
+    ]
     wanted = [(one, False) for one in asked] + [(asked[1], True)]
     for one, rows in wanted:
         found = recommended(one, workload, rows=rows)

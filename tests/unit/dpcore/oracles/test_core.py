@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpcore.oracles.components import components
+from dpcore.oracles.coordinate_ascent import NONE
 from dpcore.oracles.core import Core
-from dpcore.oracles.ties import NONE
 from tests.support.core_cases import all_picks, best_value, random_core, value_by_hand
 
 SEEDS = range(20)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from dpcore.domain import BinaryView, Domain
 from dpcore.oracles.clauses import SignedClauses, assembled, signed_clauses
 from dpcore.oracles.components import components, enumerated
+from dpcore.oracles.coordinate_ascent import NONE
 from dpcore.oracles.enumerate import Enumeration
 from dpcore.oracles.persistency import OPEN, Reduction, reduced
-from dpcore.oracles.ties import NONE
 from dpcore.queries.generation import random_conjunctions
 from tests.support.oracle_cases import ALL_KINDS, problem
 

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.triangulation import Triangulation
-from dpcore.strategies.clique_selection import NoisyDependence, Purse, choose_cliques
+from dpcore.estimation.graphical.structure.triangulation import Triangulation
+from dpcore.strategies.clique_selection import NoisyDependence, ShareToNoise, choose_cliques
 
 DOMAIN = Domain.of({"a": 4, "b": 4, "c": 4, "d": 4, "e": 4})
 PAIRS = tuple(combinations(DOMAIN.names, 2))
@@ -31,14 +31,14 @@ class Free:
         return self
 
 
-def purse(unit: float, candidates: tuple[Clique, ...], power: float = 0.5, before: float = 0.0) -> Purse:
+def purse(unit: float, candidates: tuple[Clique, ...], power: float = 0.5, before: float = 0.0) -> ShareToNoise:
     """Noise that no prior shrinks: n sigma sqrt(2 / pi)."""
     sizes = np.array([DOMAIN.size(clique) for clique in candidates])
 
     def left(place: int, stddevs: NDArray[np.float64]) -> NDArray[np.float64]:
         return ABSOLUTE * sizes[place] * stddevs
 
-    return Purse(unit, power, sizes, np.full(len(sizes), before), left)
+    return ShareToNoise(unit, power, sizes, np.full(len(sizes), before), left)
 
 
 def known(
@@ -57,7 +57,7 @@ def known(
     )
 
 
-def chosen(found: NoisyDependence, of: Purse, cells: float = 1e9) -> dict[Clique, float]:
+def chosen(found: NoisyDependence, of: ShareToNoise, cells: float = 1e9) -> dict[Clique, float]:
     structure = Triangulation.of(DOMAIN, [])
     return {found.candidates[one.place]: float(one.share) for one in choose_cliques(found, of, structure, cells)}
 

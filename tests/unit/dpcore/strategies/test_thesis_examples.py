@@ -34,7 +34,7 @@ from dpcore.strategies.marginal_algebra import (
 from dpcore.strategies.marginals_strategy import marginals_error, marginals_strategy
 from dpcore.strategies.p_identity import p_identity, starts
 from dpcore.strategies.product_strategy import product_strategy
-from dpcore.strategies.residual_planning import least_squared_error
+from dpcore.strategies.residual_planning.planning import least_squared_error
 from dpcore.strategies.union_of_products import union_of_products
 
 Matrix = NDArray[np.float64]

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
-from dpcore.estimation.pgm.prior import LARGEST_SPREAD
+from dpcore.estimation.graphical.fitting.fit import Fitting, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.prior import LARGEST_SPREAD
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
 from dpcore.queries.ranges import prefix, range_marginals

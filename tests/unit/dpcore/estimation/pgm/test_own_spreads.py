@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.pgm.fit import Fitting, GraphicalFit, fit_model
-from dpcore.estimation.pgm.linear_terms import LinearTerm
-from dpcore.estimation.pgm.prior import own_spreads
+from dpcore.estimation.graphical.fitting.fit import Fitting, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm
+from dpcore.estimation.graphical.fitting.prior import own_spreads
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
 

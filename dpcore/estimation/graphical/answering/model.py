@@ -1,0 +1,107 @@
+"""A graphical model as what is left of it after estimation: a junction tree and a conditional table for each node."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import Domain
+from dpcore.errors import ConfigError
+from dpcore.estimation.graphical.answering.answers import one_hot_answers
+from dpcore.estimation.graphical.answering.calibrated import Calibrated
+from dpcore.estimation.graphical.inference.node_tables import Conditionals
+from dpcore.estimation.graphical.sampling.integer_tables import round_model
+from dpcore.estimation.graphical.sampling.synthetic_rows import dealt_codes, sampled_codes
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
+from dpcore.estimation.linear_answers import answers_of_products
+from dpcore.estimation.model import TableRows
+from dpcore.queries import Marginals, Products, Queries
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GraphicalModel:
+    """The distribution p(x) = product over nodes of p(residual | separator), scaled to ``total``. Implements Model.
+
+    tree: A junction tree, or a forest of them, over all attributes.
+    conditionals: float64 [cells of the separator, cells of the residual] for each node, in C order of their attributes
+        as the node lists them; each row sums to 1, or to 0 where the separator's cell has probability 0. As
+        ``Conditionals`` they are made from joint tables when they are needed: the model holds one copy of its tables.
+    total: Number of units, >= 0.
+    """
+
+    tree: JunctionTree
+    conditionals: Sequence[NDArray[np.float64]]
+    total: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.total) and self.total >= 0):
+            raise ValueError(f"total is {self.total}; want a finite number >= 0")
+        if len(self.conditionals) != len(self.tree.nodes):
+            raise ValueError(f"{len(self.conditionals)} conditionals for {len(self.tree.nodes)} nodes; want one each")
+        if isinstance(self.conditionals, Conditionals):
+            return
+        for node, separator, table in zip(self.tree.nodes, self.tree.separators, self.conditionals, strict=True):
+            wanted = (self.domain.size(separator), self.domain.size(node[len(separator) :]))
+            if table.shape != wanted:
+                raise ValueError(f"conditional of node {node} has shape {table.shape}; want {wanted}")
+
+    @property
+    def domain(self) -> Domain:
+        return self.tree.domain
+
+    def answer(self, queries: Queries) -> NDArray[np.float64]:
+        if isinstance(queries, Products):
+            return answers_of_products(queries, self.answer)
+        if isinstance(queries, Marginals):
+            self._check_named(queries)
+            chances = self._calibrated.vector(queries.cliques)
+        else:
+            chances = one_hot_answers(self._calibrated, queries)
+        np.clip(chances, 0.0, 1.0, out=chances)
+        chances *= self.total
+        return chances
+
+    def sample(self, units: int, generator: np.random.Generator) -> TableRows:
+        """Independent rows."""
+        return TableRows(self.domain, sampled_codes(self.tree, self.conditionals, units, generator))
+
+    def rows(self, units: int, generator: np.random.Generator) -> TableRows:
+        """Rows by randomised rounding: each row has the model's distribution, and the margins of all of them together
+        stay within about one count of their means.
+        """
+        return next(self.row_blocks(units, max(1, units), generator))
+
+    def row_blocks(self, units: int, block: int, generator: np.random.Generator) -> Iterator[TableRows]:
+        """The rows of ``rows`` in random order, ``block`` at a time: one empty block where there are none.
+
+        Only all blocks together have margins as close as those of ``rows``: their counts in each node are those of
+        ``rows`` for a generator in the same state. Memory holds one block and, beside the model, 9 bytes a cell of its
+        largest node; where there are several blocks also the integer tables of all nodes.
+        """
+        (dealing,) = generator.spawn(1)  # Of its own: what is rounded does not depend on the size of the blocks.
+        tables = round_model(self.tree, self.conditionals, units, generator)
+        yield from map(partial(TableRows, self.domain), dealt_codes(self.tree, tables, units, block, dealing))
+
+    def _check_named(self, queries: Marginals) -> None:
+        """The queries' domain may have attributes that no clique names, and that the model lacks."""
+        sizes = dict(zip(queries.domain.names, queries.domain.sizes, strict=True))
+        own = dict(zip(self.domain.names, self.domain.sizes, strict=True))
+        for name in {name for clique in queries.cliques for name in clique}:
+            if own.get(name) != sizes[name]:
+                raise ConfigError(
+                    f"attribute {name!r} is not the model's; want those of {list(own)}, of the same sizes"
+                )
+        for clique in queries.cliques:
+            if self.domain.canonical(clique) != clique:
+                raise ConfigError(f"marginal on {clique}; want its attributes in the order of the model, {list(own)}")
+
+    @cached_property
+    def _calibrated(self) -> Calibrated:
+        return Calibrated(self.tree, self.conditionals)

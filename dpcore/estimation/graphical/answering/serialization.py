@@ -1,0 +1,133 @@
+"""A graphical model as one file: numpy arrays in a zip archive beside a JSON header; no pickle is written or read."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+import zlib
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import Domain
+from dpcore.errors import InputError
+from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
+
+FORMAT = "marquee graphical model"
+VERSION = 1
+_HEADER = "model.json"
+_SUM_ERROR = 1e-6  # Of a row of probabilities.
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # Of the times that an archive can name: no time of writing is stored.
+
+
+def save_model(model: GraphicalModel, file: BinaryIO) -> None:
+    """Writes the model; equal models give equal bytes. numpy reads the tables too: ``numpy.load(file)["node_0"]``."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        _store(archive, _HEADER, json.dumps(_header(model), indent=1, allow_nan=False).encode())
+        for node, table in enumerate(model.conditionals):
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.ascontiguousarray(table, dtype="<f8"), (1, 0), allow_pickle=False)
+            _store(archive, _table(node), content.getvalue())
+
+
+def load_model(file: BinaryIO) -> GraphicalModel:
+    """The model that ``save_model`` wrote, bit for bit.
+
+    Raises InputError that says what is wrong with any other file.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return _model(archive)
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, ValueError) as error:
+        # zipfile raises RuntimeError for what is encrypted or, a subclass, packed in a way that it does not know, and
+        # ValueError for a place outside the file.
+        raise InputError(f"not a model file, or one cut short ({type(error).__name__}); want {FORMAT!r}") from error
+
+
+def _store(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(name, _EARLIEST), content)
+
+
+def _table(node: int) -> str:
+    return f"node_{node}.npy"
+
+
+def _header(model: GraphicalModel) -> dict[str, object]:
+    tree = model.tree
+    nodes = zip(tree.nodes, tree.separators, tree.parents, strict=True)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "total": float(model.total),
+        "attributes": [{"name": name, "size": model.domain.size((name,))} for name in model.domain.names],
+        "nodes": [
+            {"separator": separator, "residual": node[len(separator) :], "parent": parent}
+            for node, separator, parent in nodes
+        ],
+    }
+
+
+def _model(archive: zipfile.ZipFile) -> GraphicalModel:
+    header = _read_header(archive.read(_HEADER))
+    total = header["total"]
+    if not (math.isfinite(total) and total >= 0):
+        raise InputError(f"model file: total is {total}; want a finite number >= 0")
+    tree = _tree(header)
+    tables = tuple(_read_table(archive, tree, node) for node in range(len(tree.nodes)))
+    return GraphicalModel(tree, tables, total)
+
+
+def _read_header(content: bytes) -> dict[str, Any]:
+    """The header with its fields and their types checked."""
+    try:
+        header = json.loads(content)
+        known = (header["format"], header["version"])
+        if known != (FORMAT, VERSION):
+            raise InputError(f"model file of format and version {known}; want {(FORMAT, VERSION)}")
+        return {
+            "total": float(header["total"]),
+            "attributes": [(str(one["name"]), int(one["size"])) for one in header["attributes"]],
+            "nodes": [(tuple(one["separator"]), tuple(one["residual"]), int(one["parent"])) for one in header["nodes"]],
+        }
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise InputError(f"model file: {_HEADER} is not a header of {FORMAT!r} ({type(error).__name__})") from error
+
+
+def _tree(header: dict[str, Any]) -> JunctionTree:
+    names = tuple(name for name, _ in header["attributes"])
+    try:
+        domain = Domain(names, tuple(size for _, size in header["attributes"]))
+        separators, residuals, parents = zip(*header["nodes"], strict=True) if header["nodes"] else ((), (), ())
+        nodes = tuple(separator + residual for separator, residual in zip(separators, residuals, strict=True))
+        for node in nodes:
+            domain.axes(node)
+        return JunctionTree(domain, nodes, parents, separators)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"model file: {error}") from error
+
+
+def _read_table(archive: zipfile.ZipFile, tree: JunctionTree, node: int) -> NDArray[np.float64]:
+    """The conditional of a node; what it says of itself is checked before it is read."""
+    names, separator = tree.nodes[node], tree.separators[node]
+    shape = (tree.domain.size(separator), tree.domain.size(names[len(separator) :]))
+    told = f"model file: the table of node {names}"
+    with archive.open(_table(node)) as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            found = np.lib.format.read_array_header_1_0(file) if version == (1, 0) else None
+        except ValueError as error:
+            raise InputError(f"{told} is no array of numpy; want one of float64 {shape}") from error
+        if found != (shape, False, np.dtype("<f8")):
+            raise InputError(f"{told} has (shape, Fortran order, type) {found}; want {(shape, False, '<f8')}")
+        content = file.read()
+    if len(content) != 8 * shape[0] * shape[1]:
+        raise InputError(f"{told} has {len(content)} bytes; want {8 * shape[0] * shape[1]}")
+    table = np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(shape)
+    sums = table.sum(axis=1)
+    if not (table >= 0).all() or not ((np.abs(sums - 1) <= _SUM_ERROR) | (sums == 0)).all():
+        raise InputError(f"{told} holds what is no probability; want rows that are >= 0 and sum to 1, or to 0")
+    return table

@@ -1,0 +1,100 @@
+"""Intervals for the cells of a model's marginals, from the public record of an adaptive run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import Clique
+from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.confidence.bounds import Evidence, Round
+from dpcore.measurement import Measurement
+from dpcore.queries import Marginals
+from dpcore.uncertainty import CONFIDENCE, Answers
+
+# Parts of the tail of a cell. Whether a marginal is supported may depend on noise, so the three are added up.
+_OF_SUPPORTED, _OF_DISTANCE, _OF_SUMS = 0.7, 0.15, 0.15
+
+_Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def answers_with_intervals(
+    model: GraphicalModel,
+    measurements: Sequence[Measurement],
+    rounds: Sequence[Round],
+    queries: Marginals,
+    confidence: float = CONFIDENCE,
+    *,
+    horizon: int | None = None,
+    rows: int | None = None,
+    batch: tuple[int, int] | None = None,
+    values: NDArray[np.float64] | None = None,
+) -> Answers:
+    """The model's answers, each with an interval that covers the exact answer; arguments as of ``bounds.bounds``.
+
+    values: The model's answers, float64 [queries.size], where they are known already.
+
+    Formal guarantee: for each cell named without regard to the release, lower <= exact count <= upper with probability
+    ``confidence``. The interval contains the model's answer too: where the proof leaves it out, the interval is
+    extended to it. No end is below 0. An end is NaN where nothing is known: the upper ones where no marginal was
+    measured.
+
+    * Supported marginals: the unbiased estimate -+ the half width of its noise in a cell.
+    * Others: with |M_r(D) - M_r(model)|_1 <= B and low <= rows <= high, a cell is at most (B + rows - model's rows) / 2
+      above the model and (B + model's rows - rows) / 2 below it, since what is above in one cell is below in others.
+      No cell exceeds the upper end of a supported marginal's cell that it is part of, nor the rows.
+
+    A standard deviation is not given (NaN): that of an unbiased estimate is not that of the model.
+    """
+    evidence = Evidence(model, measurements, rounds, _OF_DISTANCE * (1 - confidence), horizon, rows, batch)
+    values = model.answer(queries) if values is None else values
+    tables = [np.asarray(table, dtype=np.float64) for table in queries.split(values)]
+    others = [place for place, clique in enumerate(queries.cliques) if not evidence.estimates.supports(clique)]
+    found = evidence.bounds([queries.cliques[place] for place in others], [tables[place].ravel() for place in others])
+    distances = {place: bound.l1 for place, bound in zip(others, found, strict=True)}
+    lower, upper = np.empty(values.size), np.empty(values.size)
+    end = 0
+    for place, (clique, table) in enumerate(zip(queries.cliques, tables, strict=True)):
+        start, end = end, end + table.size
+        lower[start:end], upper[start:end] = _ends(evidence, clique, table, distances.get(place), 1 - confidence)
+    np.minimum(lower, values, out=lower)
+    np.maximum(upper, values, out=upper)
+    upper[np.isinf(upper)] = np.nan
+    return Answers(values, np.broadcast_to(np.nan, values.shape), lower, upper, measured=False)
+
+
+def _ends(evidence: Evidence, clique: Clique, table: NDArray[np.float64], distance: float | None, tail: float) -> _Ends:
+    """Lower and upper ends, float64 [cells] each.
+
+    distance: Bound on that of the model; None for a supported marginal, which needs none.
+    """
+    if distance is None:
+        estimate = evidence.estimates.sharpest(clique, _OF_SUPPORTED * tail)
+        assert estimate is not None
+        width = estimate.half_width(_OF_SUPPORTED * tail)
+        return np.maximum(0.0, estimate.values - width), np.maximum(0.0, estimate.values + width)
+    total = float(table.sum())
+    above, below = (distance + evidence.high - total) / 2, (distance - evidence.low + total) / 2
+    upper = np.minimum(table + max(0.0, above), evidence.high)
+    for sums in _upper_ends_of_parts(evidence, clique, _OF_SUMS * tail):
+        upper = np.minimum(upper, sums)
+    return np.maximum(0.0, table - max(0.0, below)).ravel(), upper.ravel()
+
+
+def _upper_ends_of_parts(evidence: Evidence, clique: Clique, tail: float) -> Iterator[NDArray[np.float64]]:
+    """Upper ends of the supported marginals of parts of a clique, in shapes that broadcast to its table.
+
+    Which parts are supported depends on noise, so each of all parts has an equal share of the tail.
+    """
+    parts = [part for size in range(1, len(clique)) for part in combinations(clique, size)]
+    for part in parts:
+        own = tail / len(parts)
+        estimate = evidence.estimates.sharpest(part, own)
+        if estimate is not None:
+            shape = [
+                size if name in part else 1 for name, size in zip(clique, evidence.domain.shape(clique), strict=True)
+            ]
+            yield np.maximum(0.0, estimate.values + estimate.half_width(own)).reshape(shape)

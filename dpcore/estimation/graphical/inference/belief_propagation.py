@@ -1,0 +1,315 @@
+"""Exact marginals of a graphical model: belief propagation on a junction tree, one compiled loop for all structures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from dpcore.domain import Clique
+from dpcore.estimation.graphical.inference.contraction_plan import shared_steps
+from dpcore.estimation.graphical.inference.node_tables import NodeTable
+from dpcore.estimation.graphical.inference.strides import (
+    Parts,
+    add_block,
+    add_part,
+    block_cells,
+    clear_part,
+    parts,
+    row_sum,
+    sum_block,
+    sum_part,
+)
+from dpcore.estimation.graphical.inference.vector_exp import exp_of
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
+from dpcore.queries import Marginals
+
+_FADED: Final = 1e-100  # A row that sums to less, where the largest cell beside it is 1, is taken by itself.
+
+
+class MarginalOracle(Protocol):
+    """Log-potentials on cliques in, their marginals and the tables of the tree's nodes out.
+
+    log_partition: Of the last call.
+    """
+
+    log_partition: float
+
+    @property
+    def queries(self) -> Marginals: ...
+
+    def marginals(self, potentials: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
+    def conditionals(self, potentials: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]: ...
+
+    def take_tables(self) -> tuple[NodeTable, ...]: ...
+
+
+class Schedule(NamedTuple):
+    """What the compiled loops read of a structure.
+
+    Two flat vectors: ``tables`` holds a table a node, a row for each cell of its separator; ``slots`` holds the
+    potentials of the cliques, then a message for each node, then intermediate cliques.
+
+    starts: Where each node's table begins, and the end of the last.
+    blocks: Cells of a block of each node's table.
+    rows: Cells of each node's separator.
+    parents: Parent of each node, -1 for roots.
+    sent: Where each node's message begins in the slots.
+    steps: Where the steps of each node begin, and the end of the last.
+    inside: Where the steps of each node begin whose table is a slot as well.
+    plan: The steps, from the node down.
+    """
+
+    starts: NDArray[np.int64]
+    blocks: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    parents: NDArray[np.int64]
+    sent: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    inside: NDArray[np.int64]
+    plan: Parts
+
+
+@final
+class Inference:
+    """The marginal oracle (thesis, section 4.3): log-potentials on cliques in, marginals of the same cliques out.
+
+    Messages towards the roots are logarithms, and every node is normalised for each cell of its separator: potentials
+    of any size, and -inf (structural zeros), neither overflow nor vanish. Messages from the roots are probabilities.
+
+    tree: The structure.
+    cliques: Where potentials live; each inside some node of the tree, () allowed.
+
+    Raises ValueError for a clique that no node contains.
+
+    Source: Lauritzen and Spiegelhalter (1988); Koller and Friedman (2009), section 10.3.
+    """
+
+    def __init__(self, tree: JunctionTree, cliques: Sequence[Clique]) -> None:
+        self.tree = tree
+        self.queries = Marginals(tree.domain, tuple(cliques) or ((),))
+        self._size = self.queries.size
+        self._orders = _loop_orders(tree)
+        self._schedule, slots = _schedule(tree, self._orders, self.queries)
+        self._tables = np.zeros(self._schedule.starts[-1])
+        self._calibrated = False  # Whether the tables are joint tables.
+        self._slots = np.zeros(slots)
+        self._scales = np.zeros(self._schedule.rows.sum())
+        self.log_partition = 0.0
+
+    def marginals(self, potentials: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities of each clique's cells, float64 [queries.size], from log-potentials of the same shape.
+
+        All zero where the potentials exclude every cell of the domain.
+        """
+        self._collect(potentials)
+        if self.log_partition == -np.inf:
+            return np.zeros(self._size)
+        _distribute(self._schedule, self._tables, self._slots, self._scales)
+        self._calibrated = True
+        return self._slots[: self._size].copy()
+
+    def conditionals(self, potentials: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """p(residual | separator) of every node, float64 [cells of its separator, cells of its residual].
+
+        A row is zero where the potentials exclude its cell of the separator by this node or those below it.
+        """
+        self._collect(potentials)
+        tables = np.split(self._tables, self._schedule.starts[1:-1])
+        scales = np.split(self._scales, np.cumsum(self._schedule.rows)[:-1])
+        scaled = (table.reshape(rows.size, -1) * rows[:, None] for table, rows in zip(tables, scales, strict=True))
+        return tuple(self._in_tree_order(node, table) for node, table in enumerate(scaled))
+
+    def take_tables(self) -> tuple[NodeTable, ...]:
+        """The joint tables of all nodes as the last call of ``marginals`` left them, without a copy.
+
+        The oracle gives them away: it goes on with tables of its own, should it be called again.
+
+        Raises RuntimeError where the last call was another one, or its potentials excluded every cell.
+        """
+        if not self._calibrated:
+            raise RuntimeError("no joint tables to hand over; want a call of marginals before, of potentials that fit")
+        pieces = np.split(self._tables, self._schedule.starts[1:-1])
+        self._tables, self._calibrated = np.zeros(self._schedule.starts[-1]), False
+        shape = self.tree.domain.shape
+        return tuple(
+            NodeTable(order, table.reshape(shape(order))) for order, table in zip(self._orders, pieces, strict=True)
+        )
+
+    def _collect(self, potentials: NDArray[np.float64]) -> None:
+        if potentials.shape != (self._size,):
+            raise ValueError(f"potentials have shape {potentials.shape}; want ({self._size},)")
+        self._calibrated = False
+        self._slots[: self._size] = potentials
+        self._slots[self._size :] = 0.0
+        self.log_partition = _collect(self._schedule, self._tables, self._slots, self._scales)
+
+    def _in_tree_order(self, node: int, table: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A node's table with its attributes in the order of the tree, float64 [separator, residual]."""
+        domain, order, wanted = self.tree.domain, self._orders[node], self.tree.nodes[node]
+        if order == wanted:
+            return table
+        cells = table.reshape(domain.shape(order)).transpose([order.index(name) for name in wanted])
+        return np.array(cells, order="C").reshape(table.shape)
+
+
+def _loop_orders(tree: JunctionTree) -> list[Clique]:
+    """The attributes of nodes as tables are laid out: the separator, then the others, each with the largest last."""
+    size = dict(zip(tree.domain.names, tree.domain.sizes, strict=True)).__getitem__
+    pairs = zip(tree.separators, tree.residuals, strict=True)
+    return [(*sorted(separator, key=size), *sorted(residual, key=size)) for separator, residual in pairs]
+
+
+def _schedule(tree: JunctionTree, orders: list[Clique], queries: Marginals) -> tuple[Schedule, int]:
+    """The schedule of a tree whose tables have these orders, and the length of its slots."""
+    domain = tree.domain
+    separators = [order[: len(separator)] for order, separator in zip(orders, tree.separators, strict=True)]
+    slots = [*queries.cliques, *separators]
+    begins = np.cumsum([0, *map(domain.size, slots)]).tolist()
+    starts = np.cumsum([0, *tree.sizes]).tolist()
+    sent = begins[len(queries.cliques) : -1]
+    pairs: list[tuple[Clique, int, Clique, int]] = []
+    firsts, inside = [0], []
+    for node, held in enumerate(_held(tree, queries.cliques)):
+        made, steps = shared_steps(domain, orders[node], [slots[index] for index in held])
+        here = [*held, *range(len(slots), len(slots) + len(made))]
+        slots += made
+        for clique in made:
+            begins.append(begins[-1] + domain.size(clique))
+        places = [(slots[index], begins[index]) for index in here]
+        places.append((orders[node], starts[node]))  # The last, which steps call -1.
+        pairs += [(*places[step.table], *places[step.part]) for step in steps]
+        inside.append(firsts[-1] + sum(step.table < 0 for step in steps))
+        firsts.append(len(pairs))
+    arrays = {
+        "starts": starts, "blocks": [block_cells(domain.shape(order)) for order in orders],
+        "rows": [domain.size(separator) for separator in separators], "parents": tree.parents, "sent": sent,
+        "steps": firsts, "inside": inside,
+    }  # fmt: skip
+    integers = {name: np.array(values, dtype=np.int64) for name, values in arrays.items()}
+    return Schedule(**integers, plan=parts(domain, pairs)), begins[-1]
+
+
+def _held(tree: JunctionTree, cliques: Sequence[Clique]) -> list[list[int]]:
+    """What each node sums to: indices of cliques, and of the separators of its children, which come after them."""
+    held: list[list[int]] = [[] for _ in tree.nodes]
+    for index, clique in enumerate(cliques):
+        held[tree.node_of(clique)].append(index)
+    for node, parent in enumerate(tree.parents):
+        if parent >= 0:
+            held[parent].append(len(cliques) + node)
+    return held
+
+
+@compiled
+def _collect(
+    schedule: Schedule, tables: NDArray[np.float64], slots: NDArray[np.float64], scales: NDArray[np.float64]
+) -> float:
+    """Leaves to roots: p(residual | separator) into every table, but for a scale a row; returns the log-partition."""
+    log_partition = 0.0
+    buffer = np.empty(schedule.blocks.max())
+    for node in range(schedule.parents.size - 1, -1, -1):
+        own, inside = schedule.steps[node], schedule.inside[node]
+        for step in range(schedule.steps[node + 1] - 1, inside - 1, -1):
+            add_part(schedule.plan, step, slots, slots)
+        start, end, block = schedule.starts[node], schedule.starts[node + 1], schedule.blocks[node]
+        width = (end - start) // schedule.rows[node]
+        piece = max(width, block)  # Whole rows, and whole blocks.
+        for first in range(start, end, piece):
+            for begin in range(first, first + piece, block):
+                cells = tables[begin : begin + block]
+                for place in range(block):
+                    cells[place] = 0.0
+                for step in range(own, inside):
+                    add_block(schedule.plan, step, (begin - start) // block, cells, slots)
+            sent, rows = schedule.sent[node] + (first - start) // width, piece // width
+            scale = sent - schedule.sent[0]
+            _exponentials(
+                tables[first : first + piece], buffer, slots[sent : sent + rows], scales[scale : scale + rows]
+            )
+        if schedule.parents[node] < 0:
+            log_partition += slots[schedule.sent[node]]
+    return log_partition
+
+
+@compiled
+def _exponentials(
+    table: NDArray[np.float64], buffer: NDArray[np.float64], message: NDArray[np.float64], scales: NDArray[np.float64]
+) -> None:
+    """Log-potentials: to exponentials, a scale for each row with which it sums to 1, and the logarithms of the sums.
+
+    table: One row; or some, no more than the buffer holds.
+    """
+    width = table.size // message.size
+    common = _largest(table)
+    for begin in range(0, table.size, buffer.size):
+        cells = table[begin : begin + buffer.size]
+        for place in range(cells.size):
+            buffer[place] = cells[place]
+        exp_of(buffer[: cells.size], common if common > -np.inf else 0.0, cells)
+    for row in range(message.size):
+        shift, total = common, row_sum(table, row * width, width)
+        if total < _FADED:  # Not where one row is all: its largest cell is 1, or it is empty.
+            logs = buffer[row * width : (row + 1) * width]
+            shift = _largest(logs)
+            if shift == -np.inf:
+                message[row], scales[row] = -np.inf, 0.0
+                continue
+            exp_of(logs, shift, table[row * width : (row + 1) * width])
+            total = row_sum(table, row * width, width)
+        message[row], scales[row] = shift + np.log(total), 1.0 / total
+
+
+@compiled
+def _largest(values: NDArray[np.float64]) -> float:
+    """The largest of all values, of four interleaved ones that a processor finds side by side."""
+    whole = values.size - values.size % 4
+    a, b, c, d = -np.inf, -np.inf, -np.inf, -np.inf
+    for place in range(0, whole, 4):
+        a = max(a, values[place])
+        b = max(b, values[place + 1])
+        c = max(c, values[place + 2])
+        d = max(d, values[place + 3])
+    for place in range(whole, values.size):
+        a = max(a, values[place])
+    return max(max(a, b), max(c, d))
+
+
+@compiled
+def _distribute(
+    schedule: Schedule, tables: NDArray[np.float64], slots: NDArray[np.float64], scales: NDArray[np.float64]
+) -> None:
+    """Roots to leaves: every table becomes the marginal of its node, every slot that of its clique."""
+    for node in range(schedule.parents.size):
+        above, below, last = schedule.steps[node], schedule.inside[node], schedule.steps[node + 1]
+        for step in range(above, below):
+            clear_part(schedule.plan, step, slots)
+        start, end = schedule.starts[node], schedule.starts[node + 1]
+        count, block = schedule.rows[node], schedule.blocks[node]
+        width = (end - start) // count
+        sent = schedule.sent[node]
+        factors = scales[sent - schedule.sent[0] :][:count]
+        if schedule.parents[node] >= 0:
+            for row in range(count):
+                factors[row] *= slots[sent + row]
+        for first in range(start, end, block):
+            cells = tables[first : first + block]
+            _scale_rows(cells, factors, first - start, width)
+            for step in range(above, below):
+                sum_block(schedule.plan, step, (first - start) // block, cells, slots)
+        for step in range(below, last):
+            sum_part(schedule.plan, step, slots, slots)
+
+
+@compiled
+def _scale_rows(cells: NDArray[np.float64], factors: NDArray[np.float64], first: int, width: int) -> None:
+    """Multiplies cells, the ``first`` of a table and what follows it, by the factors of their rows."""
+    run = min(width, cells.size)
+    for begin in range(0, cells.size, run):
+        factor, part = factors[(first + begin) // width], cells[begin : begin + run]
+        for place in range(run):
+            part[place] *= factor

@@ -1,0 +1,224 @@
+"""Randomised rounding of a table whose sums over many sets of cells are to stay close as well."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from dpcore.estimation.graphical.sampling.strides import Offsets
+
+Counts = NDArray[np.int32] | NDArray[np.int64]
+
+_BITS = 12  # Fractions are first rounded, without bias, to multiples of 2^-12.
+_BALANCED_BITS = 8  # The largest of them are balanced over places; the others add up to less than 2^-8 a cell.
+_PASSES = 20
+_FEW = 1e-4  # Exchanges a cell of signs: a pass with fewer is the last.
+_SLACK = 1e-9  # Of an expected count, so that an integer off by a rounding error is that integer.
+
+
+class Places(NamedTuple):
+    """Cells of some margins of a table, numbered one margin after the other.
+
+    Cell (i, j) of the table is part of that place of margin k which the offsets of row i and column j add up to.
+
+    rows, columns: int32, a position for each margin.
+    starts: int64 [margins + 1], where the places of each margin begin, and how many there are.
+    """
+
+    rows: Offsets
+    columns: Offsets
+    starts: NDArray[np.int64]
+
+
+def round_rows(
+    expected: NDArray[np.float64], totals: NDArray[np.int64], places: Places, generator: np.random.Generator
+) -> Counts:
+    """Rounds every row of expected counts to integers that sum to its total, all rows together; shaped as ``expected``.
+
+    expected: float64 [rows, columns], in C order, non-negative; a row is scaled to its total, so it must not be 0 for
+        one above 0. Given away: what is returned lies in its memory.
+    totals: int64 [rows], >= 0, of sum below 2^51.
+    places: Of the margins whose sums are to stay close to those of ``expected``.
+
+    Returns int32 where the totals sum to less than 2^31, else int64. Memory: a byte a cell beside ``expected``.
+
+    A count is the expected one rounded up or down: 0 stays 0, and its mean is the expected count.
+
+    Fractions are rounded binary digit by binary digit, the smallest first. Where the digit is 1 the cell goes up or
+    down by that digit; each row has an even number of such cells, and half of them go up. Which half is chosen at
+    random, then improved by exchanges within rows that shrink the sum of squares over all places of (ups - downs);
+    last, one coin may turn all signs of this digit round. For this coin alone each cell goes up with chance 1/2,
+    whatever the search did: the mean of a cell never moves. Each digit of weight 2^-b adds 2^-b (ups - downs) to the
+    error of a place, so an error stays near one count where ups and downs balance, however many cells it sums.
+
+    Measured on a random tree of 15 attributes, 694,464 cells and 107 cliques of two or three attributes, as part of
+    ``round_model``: total variation of the cliques of 3.9e-3 with 48,842 rows and 2.5e-5 with 1e7, where independent
+    rows have 2.8e-2 and 2.0e-3; none above cells / (2 rows), whatever the number of rows.
+    """
+    steps = expected.view(np.int64)
+    _split(expected, totals, steps, generator)
+    signs = np.zeros(steps.shape, dtype=np.int8)
+    sums = np.zeros(places.starts[-1], dtype=np.int32)
+    for bit in range(_BITS):
+        _choose_signs(steps, bit, signs, generator)
+        if bit >= _BITS - _BALANCED_BITS and len(places.starts) > 1:
+            sums[:] = 0
+            _balance(signs, places, sums)
+        _move(steps, signs, 1 << bit if generator.random() < 0.5 else -(1 << bit))
+    if totals.sum() < 1 << 31:
+        counts = expected.view(np.int32).reshape(-1)[: steps.size]
+        _whole(steps.reshape(-1), counts)
+        return counts.reshape(steps.shape)
+    steps >>= _BITS
+    return steps
+
+
+@compiled
+def _split(
+    expected: NDArray[np.float64],
+    totals: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    generator: np.random.Generator,
+) -> None:
+    """Expected counts in steps of 2^-_BITS, whose rows sum to whole numbers.
+
+    Fractions become steps by systematic rounding along the row: without bias, and none of a fraction of 0.
+
+    steps: May lie in the memory of ``expected``: a cell is read before it is written, and never after.
+    """
+    for i in range(expected.shape[0]):
+        total = totals[i]
+        if total == 0:
+            steps[i] = 0
+            continue
+        scale = total / expected[i].sum()
+        missing, fractions = total, 0.0
+        for j in range(expected.shape[1]):
+            whole = int(expected[i, j] * scale + _SLACK)
+            missing -= whole
+            fractions += max(0.0, expected[i, j] * scale - whole)
+        spread = missing > 0 and fractions > 0.0
+        most = float(missing << _BITS)
+        start, done, before = generator.random() if spread else 0.0, 0.0, 0
+        for j in range(expected.shape[1]):
+            whole, after = int(expected[i, j] * scale + _SLACK), before
+            if spread:
+                done += max(0.0, expected[i, j] * scale - whole)
+                after = int(min(most, np.floor(done / fractions * most + start)))
+            steps[i, j] = (whole << _BITS) + after - before
+            before = after
+
+
+@compiled
+def _choose_signs(steps: NDArray[np.int64], bit: int, signs: NDArray[np.int8], generator: np.random.Generator) -> None:
+    """+1 or -1 for cells whose lowest digit is ``bit``, else 0; neighbours in a row get opposite signs, at random."""
+    for i in range(steps.shape[0]):
+        last = np.int8(0)
+        for j in range(steps.shape[1]):
+            signs[i, j] = 0
+            if (steps[i, j] >> bit) & 1:
+                if last == 0:
+                    last = np.int8(1) if generator.random() < 0.5 else np.int8(-1)
+                    signs[i, j] = last
+                else:
+                    signs[i, j] = -last
+                    last = np.int8(0)
+
+
+@compiled
+def _move(steps: NDArray[np.int64], signs: NDArray[np.int8], step: int) -> None:
+    """Adds a step times the signs."""
+    for i in range(steps.shape[0]):
+        for j in range(steps.shape[1]):
+            steps[i, j] += step * signs[i, j]
+
+
+@compiled
+def _whole(steps: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
+    """Whole numbers of steps, which may lie in the first half of the memory of ``steps``."""
+    for cell in range(steps.size):
+        counts[cell] = steps[cell] >> _BITS
+
+
+@compiled
+def _balance(signs: NDArray[np.int8], places: Places, sums: NDArray[np.int32]) -> None:
+    """Exchanges signs within rows while that lowers the sum of squares of the places' sums of signs."""
+    rows, high, low = places.rows, places.columns.high, places.columns.low
+    odd = 0
+    for i in range(signs.shape[0]):
+        above, below = divmod(i, rows.low.shape[0])
+        for j in range(signs.shape[1]):
+            if signs[i, j] != 0:
+                odd += 1
+                first, last = divmod(j, low.shape[0])
+                for k in range(low.shape[1]):
+                    place = rows.high[above, k] + rows.low[below, k] + high[first, k] + low[last, k]
+                    sums[place] += signs[i, j]
+    here, there = np.zeros(low.shape[1], dtype=np.int32), np.zeros(low.shape[1], dtype=np.int32)
+    waiting, wants = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    for _ in range(_PASSES):
+        exchanged = 0
+        for i in range(signs.shape[0]):
+            above, below = divmod(i, rows.low.shape[0])
+            row = rows.high[above], rows.low[below]
+            exchanged += _balance_row(signs[i], row, high, low, sums, waiting, wants, here, there)
+        if exchanged <= _FEW * odd:
+            break
+
+
+@compiled
+def _balance_row(
+    signs: NDArray[np.int8],
+    row: tuple[NDArray[np.int32], NDArray[np.int32]],
+    high: NDArray[np.int32],
+    low: NDArray[np.int32],
+    sums: NDArray[np.int32],
+    waiting: NDArray[np.int64],
+    wants: NDArray[np.int64],
+    here: NDArray[np.int32],
+    there: NDArray[np.int32],
+) -> int:
+    """One pass along a row: the cell of each sign that most wants the other one waits for a partner.
+
+    row, high, low: Parts of the places of cells.
+    waiting, wants, here, there: Room for two cells that wait, for what they gain, and for the places of two cells.
+    """
+    width, exchanged = low.shape[0], 0
+    waiting[:] = -1
+    for above in range(high.shape[0]):
+        known = False
+        for below in range(width):
+            j = above * width + below
+            sign = signs[j]
+            if sign == 0:
+                continue
+            if not known:
+                for k in range(here.size):
+                    here[k] = row[0][k] + row[1][k] + high[above, k]
+                known = True
+            own, other = (1, 0) if sign > 0 else (0, 1)
+            want = 0
+            for k in range(here.size):
+                want += sums[here[k] + low[below, k]]
+            want *= sign
+            partner, gain = waiting[other], 0
+            if partner >= 0 and want + wants[other] > 0:
+                first, last = divmod(partner, width)
+                for k in range(here.size):
+                    place = here[k] + low[below, k]
+                    there[k] = here[k] - high[above, k] + high[first, k] + low[last, k]
+                    if place != there[k]:
+                        gain += sign * (sums[place] - sums[there[k]]) - 2
+            if gain > 0:  # A quarter of what the sum of squares loses when both cells exchange signs.
+                for k in range(here.size):
+                    sums[here[k] + low[below, k]] -= 2 * sign
+                    sums[there[k]] += 2 * sign
+                signs[j], signs[partner] = -sign, sign
+                waiting[:] = -1
+                exchanged += 1
+            elif waiting[own] < 0 or want > wants[own]:
+                waiting[own], wants[own] = j, want
+    return exchanged

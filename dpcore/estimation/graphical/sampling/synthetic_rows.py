@@ -1,0 +1,202 @@
+"""Rows from the tables of a junction tree: each node draws its residual given the codes of its separator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from dpcore.domain import Clique, Domain
+from dpcore.estimation.graphical.sampling.integer_tables import own_chances
+from dpcore.estimation.graphical.sampling.rounding import Counts
+from dpcore.estimation.graphical.sampling.strides import Offsets, offsets_of
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
+
+
+def sampled_codes(
+    tree: JunctionTree, conditionals: Sequence[NDArray[np.float64]], units: int, generator: np.random.Generator
+) -> NDArray[np.int32]:
+    """Independent rows, int32 [units, attributes]; a cell of probability 0 is never drawn.
+
+    Memory holds the rows and a table of one node.
+    """
+    codes = np.zeros((units, len(tree.domain.names)), dtype=np.int32)
+    for node, plan in enumerate(_plans(tree)):
+        _sample(_accumulated(own_chances(tree, conditionals, node)[0]), codes, plan, generator)
+    return codes
+
+
+def dealt_codes(
+    tree: JunctionTree, tables: Iterable[Counts], units: int, block: int, generator: np.random.Generator
+) -> Iterator[NDArray[np.int32]]:
+    """Rows whose counts are exactly ``tables``, in random order, int32 [block or fewer, attributes] at a time.
+
+    tables: Of ``round_model`` for ``units`` rows; neighbours agree on their separators. Given away, one by one: each
+        is dealt to the first block before the next is asked for.
+
+    Each value of a separator has an urn of residuals, from which its rows draw without replacement: given the counts,
+    attributes of different nodes are tied through their separators alone. Memory holds one block, and one table, where
+    all rows are one block, or a copy of all tables.
+    """
+    several = units > block
+    urns = _urns_of(tree, map(np.copy, tables) if several else iter(tables))
+    kept: list[_Urns] = []
+    yield _block(tree, min(block, units), urns, kept if several else None, generator)
+    for start in range(block, units, block):
+        yield _block(tree, min(block, units - start), iter(kept), None, generator)
+
+
+class _Plan(NamedTuple):
+    """What places a node's cells in a row: columns and strides of the separator, columns and codes of the residual."""
+
+    given: NDArray[np.int64]
+    strides: NDArray[np.int64]
+    own: NDArray[np.int64]
+    codes: Offsets
+
+
+class _Urns(NamedTuple):
+    """The urns of a node: see ``_fill_urns``.
+
+    counts: [urns, cells of the residual].
+    remaining: int64, what is in each urn.
+    """
+
+    counts: Counts
+    remaining: NDArray[np.int64]
+    plan: _Plan
+
+
+def _block(
+    tree: JunctionTree,
+    units: int,
+    urns: Iterator[_Urns],
+    kept: list[_Urns] | None,
+    generator: np.random.Generator,
+) -> NDArray[np.int32]:
+    """Rows of one block, int32 [units, attributes]; the urns go to ``kept``, or are dropped one by one."""
+    codes = np.zeros((units, len(tree.domain.names)), dtype=np.int32)
+    for urn in urns:
+        _deal(urn.counts, urn.remaining, codes, urn.plan, generator)
+        if kept is not None:
+            kept.append(urn)
+        del urn  # Before the next is made.
+    return codes
+
+
+def _urns_of(tree: JunctionTree, tables: Iterator[Counts]) -> Iterator[_Urns]:
+    for plan in _plans(tree):
+        yield _filled(next(tables), plan)
+
+
+def _filled(table: Counts, plan: _Plan) -> _Urns:
+    return _Urns(table, _fill_urns(table), plan)
+
+
+def _plans(tree: JunctionTree) -> Iterator[_Plan]:
+    return (_plan(tree.domain, *pair) for pair in zip(tree.nodes, tree.separators, strict=True))
+
+
+def _plan(domain: Domain, node: Clique, separator: Clique) -> _Plan:
+    residual = node[len(separator) :]
+    shape = domain.shape(separator)
+    strides = np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], dtype=np.int64)
+    given, own = (np.array(domain.axes(clique), dtype=np.int64) for clique in (separator, residual))
+    codes = offsets_of(domain.shape(residual), np.eye(len(residual), dtype=np.int64), np.int32)
+    return _Plan(given, strides, own, codes)
+
+
+@compiled
+def _row(codes: NDArray[np.int32], unit: int, given: NDArray[np.int64], strides: NDArray[np.int64]) -> int:
+    """Cell of the separator."""
+    row = 0
+    for axis in range(given.size):
+        row += codes[unit, given[axis]] * strides[axis]
+    return row
+
+
+@compiled
+def _accumulated(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums along each row, in place."""
+    for i in range(table.shape[0]):
+        for j in range(1, table.shape[1]):
+            table[i, j] += table[i, j - 1]
+    return table
+
+
+@compiled
+def _sample(
+    cumulative: NDArray[np.float64], codes: NDArray[np.int32], plan: _Plan, generator: np.random.Generator
+) -> None:
+    """The first cell whose cumulative chance is above a uniform number: never one of chance 0."""
+    given, strides, own, (high, low) = plan
+    for unit in range(codes.shape[0]):
+        chances = cumulative[_row(codes, unit, given, strides)]
+        mark = min(generator.random() * chances[-1], np.nextafter(chances[-1], 0.0))
+        above, below = 0, int(np.searchsorted(chances, mark, side="right"))
+        if below >= low.shape[0]:
+            above, below = divmod(below, low.shape[0])
+        for axis in range(own.size):  # In place: a call that is not inlined takes longer than all of this.
+            codes[unit, own[axis]] = high[above, axis] + low[below, axis]
+
+
+@compiled
+def _fill_urns(table: Counts) -> NDArray[np.int64]:
+    """Counts of each row for draws by bisection, in their place: entry [i, m] becomes the sum of the left half of the
+    one range split at m. Returns the sum of each row.
+
+    The range of all cells is split at its middle, and so are its halves, down to single cells: every m >= 1 once.
+    """
+    totals = np.zeros(table.shape[0], dtype=np.int64)
+    stack = np.zeros((128, 3), dtype=np.int64)  # Ranges to come, and the sum before the range whose right half each is.
+    for i in range(table.shape[0]):
+        stack[0, 0], stack[0, 1], stack[0, 2] = 0, table.shape[1], 0
+        depth, total = 1, 0
+        while depth > 0:
+            depth -= 1
+            low, high, before = stack[depth]
+            while high - low > 1:
+                middle = (low + high) // 2
+                stack[depth, 0], stack[depth, 1], stack[depth, 2] = middle, high, total
+                depth += 1
+                high = middle
+            count = table[i, low]
+            table[i, low] = total - before
+            total += count
+        totals[i] = total
+    return totals
+
+
+@compiled
+def _deal(
+    urns: Counts,
+    remaining: NDArray[np.int64],
+    codes: NDArray[np.int32],
+    plan: _Plan,
+    generator: np.random.Generator,
+) -> None:
+    """Every unit takes one of what remains in the urn of its separator's value, each with the same chance."""
+    given, strides, own, (high, low) = plan
+    for unit in range(codes.shape[0]):
+        row = _row(codes, unit, given, strides)
+        ticket = min(int(generator.random() * remaining[row]), remaining[row] - 1)
+        remaining[row] -= 1
+        first, end = 0, urns.shape[1]
+        while end - first > 1:
+            middle = (first + end) // 2
+            left = urns[row, middle]
+            if ticket < left:
+                urns[row, middle] = left - 1
+                end = middle
+            else:
+                ticket -= left
+                first = middle
+        above, below = 0, first
+        if below >= low.shape[0]:
+            above, below = divmod(below, low.shape[0])
+        for axis in range(own.size):
+            codes[unit, own[axis]] = high[above, axis] + low[below, axis]

@@ -1,0 +1,165 @@
+"""An integer strategy for a union of Kronecker products under Gaussian noise, block by block of its symmetry."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+from dpcore.queries import BlockQueries, Products, SymmetricQueries, rounded_rows
+from dpcore.queries.residual_matrices import residual_scale
+from dpcore.queries.symmetric import LARGEST_ENTRY
+from dpcore.strategies.symmetric.matrix import SymmetricMatrix
+from dpcore.strategies.symmetric.optimum import SymmetricOptimum
+from dpcore.strategies.symmetric.symmetry import Block, SymmetricGram
+
+Real = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_DEPENDENT: Final = 1e-9  # Of a row, what is left of it beyond those that span it.
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SymmetricStrategy:
+    """Integer queries A over a domain, from whose answers those of a workload W are made.
+
+    inverses: float64 [g, r] a block: from answers of its matrix the values of the cells that least squares makes.
+    variance: tr(V (A'A)^+), the weighted squared error of all answers of W together, where each answer of A has noise
+        of variance 1.
+    bound: No strategy of sensitivity 1 with Gaussian noise has a smaller one.
+    """
+
+    queries: SymmetricQueries
+    inverses: tuple[Real, ...]
+    variance: float
+    bound: float
+
+    @property
+    def error(self) -> float:
+        """|A|^2 times ``variance``, |A| the largest L2 norm of a column: the squared error at unit noise."""
+        return self.matrix.sensitivity(2) ** 2 * self.variance
+
+    @property
+    def gap(self) -> float:
+        """error / bound - 1."""
+        return self.error / self.bound - 1
+
+    def estimate(self, answers: Real) -> Real:
+        """A^+ y, float64 [cells] in C order: of the tables with A x nearest to y the one of least norm.
+
+        answers: y, float64 [rows of A].
+
+        W A^+ y are the best linear unbiased answers of the workload. Blocks do not overlap, so that each is solved by
+        itself.
+        """
+        matrix, parts = self.matrix, []
+        for block, inverse, part in zip(self.queries.blocks, self.inverses, self.matrix.parts(answers), strict=True):
+            parts.append(inverse @ part / matrix.scale(block) ** 2)
+        return matrix.back(parts)
+
+    @property
+    def matrix(self) -> SymmetricMatrix:
+        """A as a real matrix."""
+        return SymmetricMatrix(self.queries)
+
+
+def symmetric_strategy(queries: Products, optimum: SymmetricOptimum, bits: int = 24) -> SymmetricStrategy:
+    """The optimum as integer queries.
+
+    queries: Those of which ``optimum.workload`` was made.
+    bits: Weights are rounded to multiples of 2^-bits of the largest one.
+
+    In each block the queries are weights @ basis, with a basis of integer rows that span those of the workload, so that
+    rounding leaves all of its answers in reach. Sensitivity and variance are those of the rounded queries.
+
+    Raises ValueError where rounding leaves a row of the basis without a weight, or makes integers above 2^30.
+    """
+    workload = optimum.workload
+    bases, weights = [], []
+    for block, gram in zip(workload.blocks, optimum.grams, strict=True):
+        basis = _Basis.of(queries, workload, block)
+        bases.append(basis)
+        weights.append(basis.factor(gram) / _scale(workload, block))
+    largest = max(float(np.abs(each).max()) for each in weights)
+    made, inverses, variance = [], [], 0.0
+    for block, basis, weight in zip(workload.blocks, bases, weights, strict=True):
+        rounded, _ = rounded_rows(weight / largest, bits)
+        if not rounded.diagonal().all():
+            raise ValueError(f"weights of which {bits} bits leave nothing; want more bits")
+        if (np.abs(rounded).astype(np.float64) @ np.abs(basis.rows)).max() > LARGEST_ENTRY:
+            raise ValueError(f"a strategy whose entries pass 2^30 at {bits} bits; want fewer bits")
+        made.append(BlockQueries(block.choice, rounded @ basis.rows))
+        solved = solve_triangular(rounded.astype(np.float64).T, basis.inverse.T, lower=True).T
+        inverses.append(solved / basis.roots[:, None])
+        told = float(np.einsum("ij,ij->", block.gram @ solved, solved))
+        variance += block.multiplicity * told / _scale(workload, block) ** 2
+    measured = SymmetricQueries(workload.domain, workload.domain.names, workload.classes, tuple(made))
+    return SymmetricStrategy(measured, tuple(inverses), variance, optimum.bound)
+
+
+@dataclass(frozen=True, eq=False)
+class _Basis:
+    """Of the rows of a workload in one block.
+
+    rows: int64 [r, g], over sums of classes.
+    roots: float64 [g], (cells of a combination of classes)^(1/2): rows * roots are they in the basis of ``Block.gram``.
+    inverse: float64 [g, r], of rows * roots.
+    """
+
+    rows: Integers
+    roots: Real
+    inverse: Real
+
+    @classmethod
+    def of(cls, queries: Products, workload: SymmetricGram, block: Block) -> _Basis:
+        free = [place for place, at in enumerate(block.choice) if at is None]
+        roots = reduce(np.multiply.outer, [np.sqrt(workload.members[place]) for place in free], np.ones(())).ravel()
+        kept: dict[bytes, Integers] = {}
+        for term in block.terms.tolist():
+            factors = [_reduced(queries, workload, term, place) for place in free]
+            rows = reduce(_kron, factors, np.ones((1, 1), dtype=np.int64))
+            kept[rows.tobytes()] = rows
+        rows = _spanning(np.unique(np.vstack(list(kept.values())), axis=0), roots)
+        return cls(rows, roots, np.asarray(np.linalg.pinv(rows * roots), dtype=np.float64))
+
+    def factor(self, gram: Real) -> Real:
+        """B, upper triangular, with (B rows)'(B rows) = gram on the sums of classes."""
+        within = self.inverse.T @ gram @ self.inverse
+        return np.asarray(np.linalg.cholesky((within + within.T) / 2).T)
+
+
+def _reduced(queries: Products, workload: SymmetricGram, term: int, place: int) -> Integers:
+    """Rows that span the part of one attribute's queries that is constant on classes, over sums of classes."""
+    name, classes, members = queries.domain.names[place], workload.classes[place], workload.members[place]
+    product = queries.terms[term]
+    if name not in product.clique:
+        return np.ones((1, len(members)), dtype=np.int64)
+    within = (classes[:, None] == np.arange(len(members))).astype(np.int64)
+    rows = product.matrices[product.clique.index(name)] @ within * (math.lcm(*members.tolist()) // members)
+    rows = rows[rows.any(axis=1)]
+    return _spanning(np.unique(rows // np.gcd.reduce(rows, axis=1)[:, None], axis=0), np.sqrt(members))
+
+
+def _spanning(rows: Integers, roots: Real) -> Integers:
+    """Some of the rows, of which none is spanned by others, that span all of them."""
+    real = rows * roots
+    units = real / np.linalg.norm(real, axis=1)[:, None]
+    _, triangle, order = qr(units.T, mode="economic", pivoting=True)
+    left = np.abs(triangle.diagonal())
+    return np.asarray(rows[np.sort(order[: len(left)][left > _DEPENDENT])])
+
+
+def _scale(workload: SymmetricGram, block: Block) -> float:
+    """c with M'M = c^2 times a projection, for the ``residual_matrix`` M of all chosen classes together."""
+    pairs = zip(workload.members, block.choice, strict=True)
+    return math.prod(residual_scale(int(members[at])) for members, at in pairs if at is not None)
+
+
+def _kron(left: Integers, right: Integers) -> Integers:
+    return np.asarray(np.kron(left, right))

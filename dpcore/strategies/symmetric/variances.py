@@ -1,0 +1,101 @@
+"""The variance of each answer that least squares makes from measured symmetric queries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.queries import Product, Products, SymmetricQueries
+from dpcore.queries.residual_matrices import residual_scale
+from dpcore.strategies.symmetric.strategy import SymmetricStrategy
+
+Real = NDArray[np.float64]
+
+_AT_ONCE: Final = 1 << 24  # Entries of W A^+ at hand: 128 MiB.
+
+
+def answer_variances(strategy: SymmetricStrategy, queries: Products) -> Real:
+    """|w A^+|^2 of each answer w of a workload, float64 [queries.size]: its variance at noise of variance 1.
+
+    queries: Over a domain that has the attributes of ``strategy.queries``; their answers are in its reach.
+
+    Blocks do not overlap, so that variances add up over them. In a block with the inverse B^+ of its matrix a product w
+    of w_i has |(x)_free s_i B^+|^2 times, for each chosen class C, (|w_C|^2 - (1'w_C)^2 / |C|) / c^2, with s_i the sums
+    of w_i over classes and w_C its entries on C. Rows that agree in the sums of w_i and of its squares over all classes
+    have one variance, which is computed once.
+    """
+    parts = [_of_term(strategy, term) * (term.weight / queries.denominator) ** 2 for term in queries.terms]
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows w of one attribute, those that differ in the numbers below.
+
+    sums: float64 [distinct, classes], of a row over each class.
+    within: float64 [distinct, classes], |w_C|^2 - (1'w_C)^2 / |C| of each class.
+    places: intp [rows], where each is.
+    """
+
+    sums: Real
+    within: Real
+    places: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, queries: SymmetricQueries, axis: int, term: Product) -> _Rows:
+        name, classes, members = queries.clique[axis], queries.classes[axis], queries.axes[axis].members
+        named = name in term.clique
+        rows = term.matrices[term.clique.index(name)] if named else np.ones((1, len(classes)), dtype=np.int64)
+        member = (classes[:, None] == np.arange(len(members))).astype(np.int64)
+        told, places = np.unique(np.hstack([rows @ member, rows**2 @ member]), axis=0, return_inverse=True)
+        sums, squares = np.hsplit(told, 2)
+        # Of integers, so that rows that are constant on a class have exactly none.
+        within = (squares * members - sums**2) / members
+        return cls(sums.astype(np.float64), within, places.ravel())
+
+
+def _of_term(strategy: SymmetricStrategy, term: Product) -> Real:
+    """Variances of one term, float64 [term.size], without its weight."""
+    queries = strategy.queries
+    rows = [_Rows.of(queries, axis, term) for axis in range(len(queries.clique))]
+    total = np.zeros([len(one.sums) for one in rows])
+    for block, inverse in zip(queries.blocks, strategy.inverses, strict=True):
+        within = np.ones([1] * len(rows))
+        for axis in block.chosen:
+            at = block.choice[axis]
+            scale = residual_scale(int(queries.axes[axis].members[at]))
+            within = within * _along(rows[axis].within[:, at].ravel() / scale**2, axis, len(rows))
+        if within.any():
+            told = _told([rows[axis].sums for axis in block.free], inverse)
+            total += within * told.reshape(
+                [1 if axis in block.chosen else len(one.sums) for axis, one in enumerate(rows)]
+            )
+    return total[np.ix_(*(one.places for one in rows))].ravel()
+
+
+def _told(factors: list[Real], inverse: Real) -> Real:
+    """|(x) s_i B^+|^2 of each combination of rows s_i, float64 [rows of all factors]. inverse: B^+, float64 [g, r]."""
+    if not factors:
+        return np.asarray((inverse**2).sum(axis=1))
+    first, others = factors[0], factors[1:]
+    columns = inverse.shape[1]
+    size = math.prod(len(each) for each in others) * columns
+    # All factors but the first at once, and runs of rows of that.
+    left = inverse.reshape([*(each.shape[1] for each in factors), columns])
+    for axis, each in enumerate(others, start=1):
+        left = np.moveaxis(np.tensordot(each, left, axes=(1, axis)), 0, axis)
+    flat = left.reshape(first.shape[1], -1)
+    run = max(1, _AT_ONCE // max(size, 1))
+    parts = []
+    for start in range(0, len(first), run):
+        made = first[start : start + run] @ flat
+        parts.append((made.reshape(-1, columns) ** 2).sum(axis=1))
+    return np.concatenate(parts)
+
+
+def _along(values: Real, axis: int, axes: int) -> Real:
+    return values.reshape([-1 if axis == each else 1 for each in range(axes)])

@@ -1,0 +1,131 @@
+"""Counts of single attributes from noisy ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import gamma, norm
+
+from dpcore.domain import Domain
+from dpcore.estimation.graphical.fitting import empirical_bayes_counts as one_way
+from dpcore.estimation.graphical.fitting.empirical_bayes_counts import _SHAPES, _medians, denoised, likely_counts
+from dpcore.estimation.graphical.fitting.fit import Fitting, fit_model
+from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm
+from dpcore.estimation.independent import to_simplex
+from dpcore.measurement import Measurement, Noise
+from dpcore.queries import Marginals
+
+Vector = NDArray[np.float64]
+SPARSE = np.array([900.0, 60.0, 40.0, *np.zeros(27)])
+EVEN = np.full(8, 125.0)
+ONE_LARGE = np.array([44_000.0, *np.full(41, 100.0)])
+
+
+def noisy(counts: Vector, stddev: float, seed: int) -> Vector:
+    """With the sum of the counts."""
+    noise = np.random.default_rng(seed).normal(0, stddev, counts.size)
+    return np.asarray(counts + noise - noise.mean())
+
+
+def reference(values: Vector, stddev: float, mean: float) -> Vector:
+    """Medians by sums over a dense grid of counts, of posteriors averaged over the shapes; for values close to 0."""
+    grid = np.linspace(0, 3 * values.max() + 30 * stddev, 40_001)
+    cuts = np.array([0.0, *(grid[1:] - grid[1] / 2), grid[-1]])
+    joint, logarithms = [], []
+    for shape in _SHAPES:
+        below, above = gamma.cdf(cuts, shape, scale=mean / shape), gamma.sf(cuts, shape, scale=mean / shape)
+        prior = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))
+        joint.append(prior * norm.pdf(values[:, None], grid, stddev))
+        logarithms.append(np.log(joint[-1].sum(axis=1)).sum())
+    chances = np.exp(np.array(logarithms) - max(logarithms))
+    mixed = sum(chance * part / part.sum(axis=1, keepdims=True) for chance, part in zip(chances, joint, strict=True))
+    passed = np.cumsum(mixed, axis=1)
+    return np.asarray(grid[np.argmax(passed >= 0.5 * chances.sum(), axis=1)])
+
+
+@pytest.mark.parametrize("counts", [SPARSE[:9], EVEN], ids=["sparse", "even"])
+@pytest.mark.parametrize("stddev", [100.0, 300.0])
+def test_counts_are_posterior_medians(counts: Vector, stddev: float) -> None:
+    values = noisy(counts, stddev, 1)
+    wanted = reference(values, stddev, values.mean())
+    wanted *= values.sum() / wanted.sum()
+    np.testing.assert_allclose(likely_counts(values, stddev, values.sum()), wanted, atol=0.02 * stddev)
+
+
+@pytest.mark.parametrize("large", [990.0, 1_900.0])
+@pytest.mark.parametrize("mean", [1.0, 10.0, 40.0])
+def test_a_count_that_neither_noise_nor_prior_explains_is_a_posterior_median(mean: float, large: float) -> None:
+    values = np.array([large, 700.0, *noisy(np.zeros(60), 100.0, 7)])
+    found = _medians(values, 100.0, mean * values.size)
+    np.testing.assert_allclose(found, reference(values, 100.0, mean), atol=6.0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 30, 5_000])
+@pytest.mark.parametrize("stddev", [1e-6, 1.0, 1e5])
+def test_counts_are_positive_and_sum_to_the_total(size: int, stddev: float) -> None:
+    values = noisy(np.random.default_rng(0).gamma(0.3, 1_000.0, size), stddev, 2)
+    found = likely_counts(values, stddev, 1_234.5)
+    assert (found > 0).all()
+    assert found.sum() == pytest.approx(1_234.5)
+
+
+@pytest.mark.parametrize("zeros", [100, 2_000])
+def test_many_counts_are_as_if_each_had_a_posterior_of_its_own(zeros: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where there is a gap between the largest and the others."""
+    counts = np.array([900.0, *np.zeros(zeros)])
+    values = counts + np.random.default_rng(8).normal(0, 100.0, counts.size)
+    found = likely_counts(values, 100.0, 900.0)
+    monkeypatch.setattr(one_way, "_KNOTS", counts.size)
+    assert np.abs(found - likely_counts(values, 100.0, 900.0)).sum() < 0.03 * 900.0
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "stddev"), [(1e7, 5_000, 300.0), (2e5, 1_000, 300.0), (44_000.0, 41, 150.0)]
+)
+def test_a_known_count_moves_no_further_than_its_noise(large: float, small: int, stddev: float) -> None:
+    rest = np.random.default_rng(9).gamma(0.1, 1_000.0, small)
+    values = noisy(np.array([large, *rest]), stddev, 10)
+    total = large + rest.sum()
+    assert abs(likely_counts(values, stddev, total)[0] - values[0]) < 2.5 * stddev
+
+
+def test_counts_far_above_the_noise_stay() -> None:
+    values = noisy(np.array([500.0, 30_000.0, 2_000.0]), 10.0, 3)
+    np.testing.assert_allclose(likely_counts(values, 10.0, values.sum()), values)
+
+
+@pytest.mark.parametrize(
+    ("counts", "stddev", "factor"),
+    [(SPARSE, 60.0, 0.9), (EVEN, 60.0, 0.9), (ONE_LARGE, 150.0, 0.8)],
+    ids=["sparse", "even", "one large"],
+)
+def test_they_are_closer_than_the_projection_on_the_simplex(counts: Vector, stddev: float, factor: float) -> None:
+    total, likely, projected = counts.sum(), 0.0, 0.0
+    for seed in range(40):
+        values = noisy(counts, stddev, seed)
+        likely += np.abs(likely_counts(values, stddev, total) - counts).sum()
+        projected += np.abs(total * to_simplex(values / total) - counts).sum()
+    assert likely < factor * projected
+
+
+def test_only_centred_terms_of_one_attribute_change() -> None:
+    values = noisy(SPARSE, 60.0, 4)
+    alone = LinearTerm(("a",), values - values.mean(), 60.0**-2, centred=True)
+    whole = LinearTerm(("a",), values, 60.0**-2)
+    pair = LinearTerm(("a", "b"), np.arange(60.0) - 29.5, 60.0**-2, centred=True)
+    changed, *others = denoised([alone, whole, pair], 1_000.0)
+    assert others == [whole, pair]
+    assert changed.precision == alone.precision
+    stddev = 60.0 * (29 / 30) ** 0.5
+    np.testing.assert_allclose(changed.values + 1_000.0 / 30, likely_counts(values, stddev, 1_000.0))
+
+
+def test_a_fit_with_priors_of_its_own_gives_these_counts() -> None:
+    values, domain = noisy(SPARSE, 60.0, 5), Domain.of({"a": 30})
+    asked = Marginals(domain, (("a",),))
+    seen = [Measurement(asked, values, Noise.GAUSSIAN, 60.0)]
+    own, fixed = (fit_model(domain, seen, 1_000.0, Fitting(own=own)).model.answer(asked) for own in (True, False))
+    wanted = likely_counts(values, 60.0 * (29 / 30) ** 0.5, 1_000.0)
+    assert np.abs(own - wanted).sum() < 60.0 * 0.1 * 30
+    assert np.abs(own - SPARSE).sum() < np.abs(fixed - SPARSE).sum()

@@ -1,0 +1,126 @@
+"""Integer strategies of blocks against the dense matrices that they stand for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpcore.queries import Products
+from dpcore.strategies.symmetric.optimum import symmetric_optimum
+from dpcore.strategies.symmetric.strategy import SymmetricStrategy, symmetric_strategy
+from dpcore.strategies.symmetric.symmetry import SymmetricGram
+from dpcore.strategies.symmetric.variances import answer_variances
+from tests.benchmarks.matrix import sf1
+from tests.unit.dpcore.strategies.small_unions import DOMAIN, SIGMA, dense, dense_gram, union
+
+SEEDS = range(5)
+
+
+def strategy_of(seed: int, bits: int = 24, weights: np.ndarray | None = None) -> SymmetricStrategy:
+    queries = union(seed)
+    return symmetric_strategy(queries, symmetric_optimum(SymmetricGram.of(queries, weights)), bits)
+
+
+@pytest.mark.parametrize("bits", [12, 24])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sensitivity_and_error_are_those_of_the_dense_matrix(seed: int, bits: int) -> None:
+    found = strategy_of(seed, bits)
+    matrix = found.matrix.dense()
+    assert np.array_equal(matrix, np.rint(matrix))
+    assert np.allclose(found.matrix.column_norms(1), np.abs(matrix).sum(axis=0))
+    assert found.matrix.sensitivity(2) == pytest.approx(np.linalg.norm(matrix, axis=0).max())
+    inverse = np.linalg.pinv(matrix, rcond=1e-9)
+    variance = sum(float(((each @ inverse) ** 2).sum()) for each in dense(union(seed)))
+    assert found.variance == pytest.approx(variance, rel=1e-6)
+    assert found.bound <= found.error
+    if bits == 24:
+        assert found.gap < 1e-5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_answer_of_the_workload_is_in_reach(seed: int) -> None:
+    """Also after coarse rounding."""
+    found = strategy_of(seed, 8)
+    matrix = found.matrix.dense()
+    counts = np.random.default_rng(seed).integers(0, 30, DOMAIN.size())
+    answers = found.queries.of_table(counts, int(counts.sum()))
+    assert np.array_equal(answers, matrix.astype(np.int64) @ counts)
+    table = found.estimate(answers.astype(np.float64))
+    assert np.allclose(table, np.linalg.pinv(matrix, rcond=1e-9) @ answers, atol=1e-6)
+    for each in dense(union(seed)):
+        assert np.allclose(each @ table, each @ counts, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_it_is_applied_without_being_written_out(seed: int) -> None:
+    queries = strategy_of(seed).matrix
+    matrix, generator = queries.dense(), np.random.default_rng(seed)
+    x, y = generator.normal(size=matrix.shape[1]), generator.normal(size=matrix.shape[0])
+    assert np.allclose(queries.matvec(x), matrix @ x, rtol=1e-9, atol=1e-3)
+    assert np.allclose(queries.rmatvec(y), matrix.T @ y, rtol=1e-9, atol=1e-3)
+    assert np.allclose(queries.gram(), matrix.T @ matrix, rtol=1e-9)
+    assert np.allclose(queries.gram_operator().matvec(x), matrix.T @ (matrix @ x), rtol=1e-9)
+
+
+def test_least_squares_is_the_one_of_the_noise() -> None:
+    """Of answers out of reach too, those of the nearest table."""
+    found = strategy_of(1)
+    matrix = found.matrix.dense()
+    y = np.random.default_rng(0).normal(size=len(matrix)) * 1e6
+    assert np.allclose(found.estimate(y), np.linalg.pinv(matrix, rcond=1e-9) @ y, rtol=1e-6, atol=1e-6)
+
+
+def test_weights_of_terms_count() -> None:
+    weights = np.array([0.5, 2.0, 0.0, 3.0, 1.0])
+    found = strategy_of(2, weights=weights)
+    inverse = np.linalg.pinv(found.matrix.dense(), rcond=1e-9)
+    assert found.variance == pytest.approx(np.trace(inverse.T @ dense_gram(union(2), weights) @ inverse), rel=1e-6)
+
+
+def test_too_few_bits_are_refused() -> None:
+    with pytest.raises(ValueError, match="bits leave nothing; want more bits"):
+        strategy_of(0, 0)
+
+
+def test_too_many_bits_are_refused() -> None:
+    with pytest.raises(ValueError, match="want fewer bits"):
+        strategy_of(0, 40)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_variances_are_those_of_the_dense_inverse(seed: int, weighted: bool) -> None:
+    weights = np.array([0.5, 2.0, 0.0, 3.0, 1.0]) if weighted else None
+    found, queries = strategy_of(seed, weights=weights), union(seed)
+    kept = Products(queries.domain, queries.terms if weights is None else (*queries.terms[:2], *queries.terms[3:]), 2)
+    inverse = np.linalg.pinv(found.matrix.dense(), rcond=1e-9)
+    wanted = np.concatenate([((each @ inverse) ** 2).sum(axis=1) for each in dense(kept)])
+    assert np.allclose(4 * answer_variances(found, kept), wanted, rtol=1e-6)
+
+
+def test_the_census_variances_add_up() -> None:
+    queries = sf1.sf1()
+    found = symmetric_strategy(queries, symmetric_optimum(SymmetricGram.of(queries), gap=1e-2))
+    variances = answer_variances(found, queries)
+    assert variances.shape == (sf1.ANSWERS,)
+    assert variances.sum() == pytest.approx(found.variance, rel=1e-6)
+
+
+def test_the_census_strategy_of_integers_is_optimal() -> None:
+    """Thesis, Table 3.5: 9.80 for SF1. Fewer values are measured than the 4,151 answers asked."""
+    queries = sf1.sf1()
+    found = symmetric_strategy(queries, symmetric_optimum(SymmetricGram.of(queries), gap=1e-4))
+    assert 8.0444 < SIGMA * math.sqrt(found.error / sf1.ANSWERS) < 8.046
+    assert found.queries.size < sf1.ANSWERS
+    counts = np.random.default_rng(0).integers(0, 1000, queries.domain.size())
+    answers = found.queries.of_table(counts, int(counts.sum())).astype(np.float64)
+    table = found.estimate(answers).reshape(queries.domain.sizes)
+    exact = counts.reshape(queries.domain.sizes)
+    for term in queries.terms:
+        axes = tuple(axis for axis, name in enumerate(queries.domain.names) if name not in term.clique)
+        told, asked = table.sum(axis=axes), exact.sum(axis=axes)
+        for matrix in term.matrices:  # Each goes to the back, so that the next is in front.
+            told, asked = np.tensordot(told, matrix, axes=(0, 1)), np.tensordot(asked, matrix, axes=(0, 1))
+        assert np.allclose(told, asked, rtol=1e-8)

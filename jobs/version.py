@@ -8,7 +8,7 @@ from importlib import metadata
 VERSION = "0.9.0"
 
 # What draws, computes or writes a release.
-_PARTS = ("numpy", "scipy", "numba", "opendp", "highspy", "pyarrow")
+_PARTS = ("numpy", "scipy", "numba", "highspy", "pyarrow")
 
 
 def versions() -> dict[str, str]:

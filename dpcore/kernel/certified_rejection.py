@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.kernel import entropy, exact_rejection
+from dpcore.kernel.certified_exp import EXP_TABLE, exp_of_negative
 from dpcore.kernel.envelope import TAIL, Envelope
-from dpcore.kernel.exact_exp import exp_bounds
 from dpcore.kernel.exact_rejection import LOW_BITS, TAIL_BITS, kept_bits
 
 MARGIN = 2.0**-24
@@ -45,19 +45,6 @@ _LOW_MASK = np.uint64((1 << LOW_BITS) - 1)
 _TAIL_SHIFT = np.uint64(LOW_BITS - TAIL_BITS)
 _HEIGHT_SHIFT = np.uint64(11)
 _TAIL = np.int16(TAIL)
-
-
-def _exp_table() -> NDArray[np.float64]:
-    """exp(-i / 64) for i < 2048: integer powers of one lower bound, so off by less than 2^-130 before the rounding."""
-    low, _ = exp_bounds(Fraction(1, 64), 192)
-    powers = [1 << 192]
-    for _ in range(2047):
-        powers.append(powers[-1] * low >> 192)
-    return np.array([power / (1 << 192) for power in powers])
-
-
-_EXP = _exp_table()
-_EXP.setflags(write=False)
 
 
 class Constants(NamedTuple):
@@ -99,7 +86,7 @@ def _constants(made: Envelope) -> Constants:
         squared=law.is_gaussian,
         is_real=law.is_real,
         height=float(made.height),
-        exp=_EXP,
+        exp=EXP_TABLE,
     )
 
 
@@ -108,10 +95,7 @@ def _height(z: np.uint64, law: Constants) -> float:
     """c exp(-energy(z)) for an energy below 32; see the proof."""
     place = np.float64(z)
     energy = place * place * law.factor if law.squared else place * law.factor
-    index = np.int64(energy * 64.0)
-    r = energy - index * 0.015625
-    series = 1.0 - r * (1.0 - r * (0.5 - r * (1.0 / 6.0 - r * (1.0 / 24.0 - r * (1.0 / 120.0)))))
-    return float(law.height * (law.exp[index] * series))
+    return law.height * exp_of_negative(energy, law.exp)
 
 
 @compiled

@@ -1,25 +1,19 @@
-"""Exact noise on integers, without a seed: one sampler for each guarantee. TRUSTED.
+"""Exact additive noise on integers, without a seed: one sampler for each guarantee. TRUSTED.
 
-Additive noise is drawn by ``certified_rejection``, on all cores, with an error of the law of exactly 0. Selection is
-opendp's noisy maximum. Tests hold opendp's own discrete Laplace and Gaussian against the same laws.
+``certified_rejection`` draws it, on all cores; the error of its law is exactly 0. Tests hold opendp's discrete Laplace
+and Gaussian against the same laws. ``noisy_maximum`` draws selections.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
-import opendp.prelude as dp
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.kernel.blocks import Progress, in_blocks, silent
-from dpcore.kernel.budget import Currency
 from dpcore.kernel.certified_rejection import fill
 from dpcore.kernel.envelope import SMALLEST_SCALE, Law, envelope
 from dpcore.measurement import GRID_BITS, Noise
-
-dp.enable_features("contrib")
 
 
 def representable_scale(noise: Noise, scale: float) -> float:
@@ -58,19 +52,6 @@ def add_noise(
 
     in_blocks(work, exact.size, progress, workers)
     return noisy
-
-
-def noisy_argmax(scores: NDArray[np.int64], currency: Currency, scale: float) -> int:
-    """Index of the largest score after noise: exponential noise under pure DP, Gumbel noise under zCDP and GDP."""
-    return int(_noisy_max(currency, scale)(scores))
-
-
-@lru_cache(maxsize=64)
-def _noisy_max(currency: Currency, scale: float) -> dp.Measurement:
-    """opendp's measurement, which holds no randomness of its own; making it takes twice as long as using it."""
-    output = dp.max_divergence() if currency is Currency.PURE else dp.zero_concentrated_divergence()
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    return dp.m.make_noisy_max(domain, dp.linf_distance(T="i64"), output, scale=scale)
 
 
 @compiled

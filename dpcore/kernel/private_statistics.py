@@ -23,7 +23,8 @@ from dpcore.kernel.blocks import Progress, silent
 from dpcore.kernel.budget import Budget, Charge, Filter
 from dpcore.kernel.exact_answers import ExactAnswers
 from dpcore.kernel.log_weights import LogWeights
-from dpcore.kernel.noise import add_noise, noisy_argmax
+from dpcore.kernel.noise import add_noise
+from dpcore.kernel.noisy_maximum import noisy_argmax
 from dpcore.kernel.ports import Journal, Ledger
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import GRID, SCORES, Candidates, L1Error, Score

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.checks import PACKAGES, ROOT, command_of_make_check, copy_of_the_packages, run
+from tests.support.checks import PACKAGES, ROOT, command_of_make_check, run
 
 UNTRACKED = {
     ".git",
@@ -94,37 +94,6 @@ def test_the_core_environment_is_part_of_the_test_environment() -> None:
         return {(match["name"].split("[")[0], match["version"]) for match in PIN.finditer(content)}
 
     assert pins("core.txt") <= pins("test.txt")
-
-
-RANDOMNESS = [
-    ("dpcore/kernel/draw.py", "import numpy as np\n\nx = np.random.default_rng()\n", False),
-    ("dpcore/kernel/draw.py", "from numpy.random import default_rng\n\nx = default_rng()\n", False),
-    ("dpcore/kernel/draw.py", "from numpy import random\n\nx = random.normal()\n", False),
-    ("dpcore/mechanisms/draw.py", "import numpy as np\n\nx = np.random.laplace(size=3)\n", False),
-    ("dpcore/mechanisms/draw.py", "import numpy as np\n\nx = np.random.Generator(np.random.PCG64(1))\n", False),
-    ("dpcore/mechanisms/draw.py", "import random\n\nx = random.random()\n", False),
-    ("dpcore/mechanisms/draw.py", "import os\n\nx = os.urandom(8)\n", False),
-    ("dpcore/mechanisms/draw.py", "import secrets\n\nx = secrets.randbelow(8)\n", False),
-    ("dpcore/kernel/entropy.py", "import os\n\nx = os.urandom(8)\n", True),
-    (
-        "dpcore/kernel/draw.py",
-        "import numpy as np\n\n\ndef f(g: np.random.Generator) -> float:\n    return g.random()\n",
-        True,
-    ),
-    ("dpcore/estimation/draw.py", "import numpy as np\n\nx = np.random.default_rng(1)\n", True),
-    ("dpcore/oracles/draw.py", "import numpy as np\n\nx = np.random.default_rng(1)\n", True),
-    ("pipelines/generate/draw.py", "import numpy as np\n\nx = np.random.default_rng(1)\n", True),
-]
-
-
-@pytest.mark.parametrize(("file", "code", "allowed"), RANDOMNESS)
-def test_randomness_is_drawn_in_its_places_alone(tmp_path: Path, file: str, code: str, allowed: bool) -> None:
-    folder = copy_of_the_packages(tmp_path)
-    command = command_of_make_check("ruff check")
-    (folder / file).parent.mkdir(exist_ok=True)
-    (folder / file).write_text(f"from __future__ import annotations\n\n{code}")
-    result = run(f"{command} --no-cache", folder)
-    assert ("TID251" not in result.stdout) == allowed, result.stdout
 
 
 def test_a_type_error_turns_the_check_red(tmp_path: Path) -> None:

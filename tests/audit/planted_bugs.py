@@ -27,7 +27,8 @@ from dpcore.kernel import privacy_terms as terms
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Filter
 from dpcore.kernel.log_weights import LogWeights
-from dpcore.kernel.noise import add_noise, noisy_argmax
+from dpcore.kernel.noise import add_noise
+from dpcore.kernel.noisy_maximum import noisy_argmax
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import GRID, L1Error
 from dpcore.measurement import Noise

@@ -18,7 +18,7 @@ from scipy.stats import chi2, ncx2
 from dpcore.kernel import bernoulli, weighted_sampler
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.log_weights import LogWeights
-from dpcore.kernel.noise import noisy_argmax
+from dpcore.kernel.noisy_maximum import noisy_argmax
 from dpcore.kernel.sensitivity import Neighbours
 from dpcore.kernel.weighted_sampler import Scores, UnitCounts
 from tests.audit.section import Row, Size

@@ -15,9 +15,9 @@ import numpy as np
 
 from dpcore.domain import BinaryView
 from dpcore.estimation.record_model import RecordModel
-from dpcore.kernel import noise
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.log_weights import LogWeights
+from dpcore.kernel.noisy_maximum import noisy_argmax
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Measurement, Noise
@@ -214,8 +214,8 @@ class Selecting:
 
     Permute-and-flip loses all it may where the gap opens from 0, the exponential mechanism where it changes sign.
 
-    directly: Draws from the one noisy maximum that ``noisy_argmax`` builds for the kernel's scores and scale, because
-        building it anew for each draw takes most of the time of a call.
+    directly: Draws from ``noisy_argmax`` with the kernel's scores and scale, without the kernel's ledger and journal,
+        which take most of the time of a call.
     """
 
     claim: Claim
@@ -240,7 +240,7 @@ class Selecting:
         scores = score.scores(X_AND_Y, private.terms.unit, tables_from(X_AND_Y, data))
         scale = private.terms.select_scale(X_AND_Y, score, share)
         currency = self.claim.budget.currency
-        return -np.array([noise.noisy_argmax(scores, currency, scale) for _ in range(runs)], dtype=np.float64)
+        return -np.array([noisy_argmax(scores, currency, scale) for _ in range(runs)], dtype=np.float64)
 
 
 @dataclass(frozen=True)

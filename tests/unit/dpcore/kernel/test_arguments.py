@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.kernel import certified_rejection, weighted_sampler
+from dpcore.kernel import certified_exp, weighted_sampler
 from dpcore.kernel.arguments import check_queries, plain_fraction, plain_integer
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.envelope import Law, envelope
@@ -158,7 +158,7 @@ def test_the_denominator_of_products_is_an_integer(denominator: object) -> None:
 
 def test_tables_that_all_releases_share_cannot_be_changed() -> None:
     made = envelope(Law(Noise.LAPLACE, 1.0))
-    for table in (made.bins, made.ranks, made.inside, certified_rejection._EXP, weighted_sampler._TABLE):
+    for table in (made.bins, made.ranks, made.inside, certified_exp.EXP_TABLE, weighted_sampler._TABLE):
         with pytest.raises(ValueError, match="read-only"):
             table[:] = 0
 

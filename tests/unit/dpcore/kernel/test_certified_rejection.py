@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpcore.kernel import certified_rejection, entropy, exact_rejection
+from dpcore.kernel import certified_exp, certified_rejection, entropy, exact_rejection
 from dpcore.kernel.certified_rejection import MARGIN, PROPOSALS_AT_ONCE, fill, take
 from dpcore.kernel.envelope import LARGEST_SCALE, RECTANGLES, SMALLEST_SCALE, TAIL, UNUSED, Envelope, Law, envelope
 from dpcore.kernel.exact_rejection import LOW_BITS, kept_bits
@@ -106,7 +106,7 @@ def test_heights_in_doubles_are_within_the_stated_error(law: Law) -> None:
 
 
 def test_the_table_of_exponentials_is_correctly_rounded() -> None:
-    for index, found in enumerate(certified_rejection._EXP.tolist()):
+    for index, found in enumerate(certified_exp.EXP_TABLE.tolist()):
         assert found == float(scaled_exp(Fraction(index, 64), 0))
 
 

@@ -14,7 +14,8 @@ from dpcore.errors import ScaleError
 from dpcore.kernel.blocks import BLOCK
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.envelope import LARGEST_SCALE, SMALLEST_SCALE
-from dpcore.kernel.noise import add_noise, noisy_argmax, representable_scale
+from dpcore.kernel.noise import add_noise, representable_scale
+from dpcore.kernel.noisy_maximum import noisy_argmax
 from dpcore.measurement import GRID_BITS, Noise
 
 ENDS = np.iinfo(np.int64)

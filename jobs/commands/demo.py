@@ -8,12 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jobs.job import Job, load_job
 from jobs.ledger import SqlLedger
+
+if TYPE_CHECKING:
+    from jobs.evaluation import Comparison
 
 USERS, FILMS, PAIRS = 20_000, 2_000, 1_500_000
 PEOPLE = 20_000
@@ -25,8 +28,10 @@ EPSILON, DELTA = 1.0, 1e-6
 class Example:
     """One release of the demo.
 
-    name: Of the dataset, its config and its output. make: Writes the data to a folder; seed and sizes are fixed.
-    config: YAML with places for the folder and the sizes.
+    name: Name of the dataset, its config file and its output folder.
+    title: Heading that the terminal shows.
+    make: Function that writes the data to a folder; its seed and sizes are fixed.
+    config: YAML template with placeholders for the folder and the sizes.
     """
 
     name: str
@@ -38,9 +43,9 @@ class Example:
 def demo(folder: Annotated[Path, typer.Argument(help="Where everything goes.")] = Path("out/demo")) -> None:
     """Generate two small datasets, release them, and compare the releases with the truth.
 
-    Baskets of films answer 3-way conjunctions by DualQuery; a census-like table answers 3-way marginals by MWEM. Exact
-    figures are shown because the data are generated: an evaluation of real data is SENSITIVE. Run again, the demo finds
-    its releases published and spends nothing.
+    Baskets of films answer 3-way conjunctions by clipped Gaussian answers; a census-like table answers 3-way marginals
+    and gives synthetic rows by AIM. Errors are exact because the data are generated: an evaluation of real data is
+    SENSITIVE. A second run finds both releases published and spends nothing.
 
     Examples:
 
@@ -56,7 +61,7 @@ def demo(folder: Annotated[Path, typer.Argument(help="Where everything goes.")] 
 
 
 def _generated(folder: Path, example: Example) -> None:
-    """Writes the data once: to a folder of another name first, so that an interrupted demo starts afresh."""
+    """Writes the data once. They go to a temporary folder first, so that an interrupted demo starts afresh."""
     target, partial = folder / example.name, folder / f"{example.name}.partial"
     if not target.exists():
         typer.echo("generating data ...")
@@ -83,23 +88,36 @@ def _released(folder: Path, example: Example) -> Job:
 
 
 def _show(job: Job) -> None:
-    """What was released, how far it is from the truth, and where it is."""
+    """Prints how far the release is from the truth, its certificate in short, and where its files are."""
     from jobs.evaluation import comparison_lines, evaluate
 
     comparison = evaluate(job)
     certificate = json.loads((job.output / "certificate.json").read_text(encoding="utf-8"))
     guarantee = certificate["guarantee"]
     typer.echo(
-        f"errors of {comparison.queries:,} answers, as fractions of all units (exact, because data are generated):"
+        f"errors of {comparison.queries:,} answers, as fractions of all units (exact, because the data are generated):"
     )
     for line in comparison_lines(comparison):
         typer.echo(f"  {line}")
+    typer.echo(_advantage(comparison))
     typer.echo("certificate:")
     typer.echo(f"  {guarantee['promise']}")
     cost = f"{guarantee['currency']} {guarantee['reserved_in_the_ledger']['amount_as_number']:.6g}"
     typer.echo(f"  {cost} charged once to dataset {job.config.dataset.name!r}, in {len(certificate['charges'])} steps")
-    typer.echo(f"  mechanism {certificate['mechanism']['name']}, {certificate['synthetic_rows']:,} synthetic rows")
-    typer.echo(f"files: {job.config.output.path}/ (answers.parquet, synthetic/, certificate.json, manifest.json)")
+    rows = certificate["synthetic_rows"]
+    typer.echo(
+        f"  mechanism {certificate['mechanism']['name']}, " + (f"{rows:,} synthetic rows" if rows else "answers only")
+    )
+    files = ["answers.parquet", *(["synthetic/"] if rows else []), "certificate.json", "manifest.json"]
+    typer.echo(f"files: {job.config.output.path}/ ({', '.join(files)})")
+
+
+def _advantage(comparison: Comparison) -> str:
+    """How many times smaller the errors of the release are than those of the best trivial answers."""
+    release, *trivial = (comparison.rows[name] for name in ("release", "zeros", "uniform", "product"))
+    largest = min(answers.max for answers in trivial) / release.max
+    mean = min(answers.mean for answers in trivial) / release.mean
+    return f"the release is {largest:.1f} times (max) and {mean:.1f} times (mean) closer than the best trivial answers"
 
 
 def _make_films(folder: Path) -> None:
@@ -130,7 +148,7 @@ dataset:
   clustered_by_unit: true
 privacy: {epsilon: $epsilon, delta: $delta, units: $users, ledger: sqlite:///$folder/marquee.db}
 workload: {conjunctions: {count: 5000, order: 3, weights: noisy_popularity, seed: 7}}
-mechanism: {name: dual_query}
+mechanism: {name: clipped_gaussian}
 output: {path: $folder/films-release}
 """
 )
@@ -147,12 +165,22 @@ dataset:
   schema: people.schema.yaml
 privacy: {epsilon: $epsilon, delta: $delta, units: $people, ledger: sqlite:///$folder/marquee.db}
 workload: {marginals: {order: 3, attributes: [age, sex, schooling, marital, occupation, children, owns_home]}}
-mechanism: {name: mwem, rounds: 15}
+mechanism: {name: aim}
 output: {path: $folder/people-release}
 """
 )
 
 EXAMPLES = (
-    Example("films", f"{USERS:,} users x {FILMS:,} films: 3-way conjunctions by DualQuery", _make_films, _FILMS_YAML),
-    Example("people", f"{PEOPLE:,} people, census-like: 3-way marginals by MWEM", _make_people, _PEOPLE_YAML),
+    Example(
+        "films",
+        f"{USERS:,} users x {FILMS:,} films: 3-way conjunctions by clipped Gaussian answers",
+        _make_films,
+        _FILMS_YAML,
+    ),
+    Example(
+        "people",
+        f"{PEOPLE:,} people, census-like: 3-way marginals and synthetic rows by AIM",
+        _make_people,
+        _PEOPLE_YAML,
+    ),
 )

@@ -43,7 +43,7 @@ def test_a_table_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.fixture
 def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in (("USERS", 2_500), ("FILMS", 120), ("PAIRS", 60_000), ("PEOPLE", 3_000), ("FILES", 1)):
+    for name, size in (("USERS", 10_000), ("FILMS", 120), ("PAIRS", 240_000), ("PEOPLE", 3_000), ("FILES", 1)):
         monkeypatch.setattr(demo, name, size)
 
 
@@ -56,9 +56,16 @@ def test_the_demo_releases_two_datasets_once(
     for name in ("films", "people"):
         assert (folder / f"{name}-release" / "_SUCCESS").exists()
         assert f"{folder}/{name}-release/" in out
-    errors = re.findall(r"^  (release|zeros|product) +(\S+) +(\S+)", out, re.MULTILINE)
-    assert [row[0] for row in errors] == ["release", "zeros", "product"] * 2
+    errors = re.findall(r"^  (release|synthetic|zeros|product) +(\S+) +(\S+)", out, re.MULTILINE)
+    assert [row[0] for row in errors] == ["release", "zeros", "product", "release", "synthetic", "zeros", "product"]
     assert out.count("differential privacy for add_remove_unit") == 2
+    factors = re.findall(r"the release is (\S+) times \(max\) and (\S+) times \(mean\) closer", out)
+    assert len(factors) == 2
+    assert all(float(factor) > 1.5 for pair in factors for factor in pair), factors
+    assert re.findall(r"mechanism (\w+), (.*)", out) == [
+        ("clipped_gaussian", "answers only"),
+        ("aim", "3,000 synthetic rows"),
+    ]
     code, again, _ = marquee(capsys, "demo", str(folder))
     assert code == 0
     assert again.replace("generating data ...\n", "") == out.replace("generating data ...\n", "")

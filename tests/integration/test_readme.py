@@ -1,51 +1,50 @@
-"""What the README shows works as written."""
+"""Everything that the README shows runs as written, in order, in an empty folder."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from jobs.cli import main
-from jobs.config import parse_config
+from jobs.job import load_job
 from tests.support.datasets import ROOT
 
 README = (ROOT / "README.md").read_text()
-REST = {
-    "privacy": {"epsilon": 1.0, "delta": 1e-6},
-    "mechanism": {"name": "dual_query"},
-    "output": {"path": "out"},
-}
-DATASET = {"name": "d", "snapshot": "1", "path": "p", "unit": "u"}
-TABLE = {**REST, "dataset": {**DATASET, "shape": "table", "schema": "s.yaml"}}
-BASKETS = {**REST, "dataset": {**DATASET, "shape": "baskets", "item": "i", "items": 9}}
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_first_release_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its two files and its five commands, on data that the schema describes."""
+def test_every_snippet_runs_in_order_in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL):
-        if name := re.match(r"# (\S+\.yaml)", block):
-            Path(name.group(1)).write_text(block)
-    _write_people(tmp_path / "data" / "people")
-    commands = [line[2:].split("#")[0].split() for line in README.splitlines() if line.startswith("$ marquee ")]
-    assert [command[1] for command in commands] == ["plan", "validate", "budget", "run", "evaluate"]
-    for command in commands:
-        assert _exit_code(command[1:]) == 0, command
+    ran: list[str] = []
+    for language, block in BLOCKS:
+        if language == "console":
+            ran += [_command(shown) for shown in _commands(block)]
+        elif file := re.match(r"# (\S+\.yaml)\n", block):
+            Path(file[1]).write_text(block)
+        else:
+            ran += [_workload(line) for line in block.splitlines() if line]
     assert (tmp_path / "out" / "people" / "_SUCCESS").exists()
+    assert any((tmp_path / "data" / "people-synthetic").iterdir())
+    assert {"generate", "plan", "validate", "budget", "run", "evaluate", "cat", "make", "workload"} == set(ran)
 
 
-def test_every_workload_that_it_shows_is_one() -> None:
-    shown = [yaml.safe_load(line) for line in README.splitlines() if line.startswith("workload: ")]
-    assert len(shown) > 5
-    for workload in shown:
-        for shape in (TABLE, BASKETS) if "conjunctions" in workload["workload"] else (TABLE,):
-            parse_config({**shape, **workload})
+def test_every_block_is_of_a_kind_that_runs() -> None:
+    assert {language for language, _ in BLOCKS} == {"console", "yaml"}
+    plain = re.findall(
+        r"^```\n(.*?)^```", re.sub(r"```\w+\n.*?```", "", README, flags=re.DOTALL), re.DOTALL | re.MULTILINE
+    )
+    assert [block.split()[0] for block in plain] == ["dpcore/"]  # The map of folders.
+
+
+def test_the_map_names_every_folder() -> None:
+    for name in ("dpcore", "pipelines", "jobs", "deploy", "tests"):
+        assert re.search(rf"^{name}/ ", README, re.MULTILINE)
+        assert (ROOT / name).is_dir()
 
 
 def test_every_file_it_points_at_exists() -> None:
@@ -66,25 +65,32 @@ def test_every_mechanism_is_in_its_table() -> None:
     assert rows == set(MECHANISMS)
 
 
-def _exit_code(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as end:
-        main(arguments)
-    return int(end.value.code or 0)
+def _commands(block: str) -> list[str]:
+    """Each command of a console block, with the lines that it prints."""
+    return [shown for shown in re.split(r"^\$ ", block, flags=re.MULTILINE) if shown]
 
 
-def _write_people(folder: Path) -> None:
-    rng = np.random.default_rng(5)
-    folder.mkdir(parents=True)
-    rows = 4_000
-    pq.write_table(
-        pa.table(
-            {
-                "person_id": np.arange(rows),
-                "region": rng.choice(["north", "east", "south", "west", "moon"], rows),
-                "age": rng.integers(0, 99, rows),
-                "income": np.exp(rng.normal(9, 1, rows)),
-                "insured": pa.array(rng.random(rows) < 0.7, mask=rng.random(rows) < 0.02),
-            }
-        ),
-        folder / "part-0.parquet",
-    )
+def _command(shown: str) -> str:
+    """Runs a command; ``cat`` shows the content of a file, which is written. Returns the name of the command."""
+    first, _, printed = shown.partition("\n")
+    program, *arguments = shlex.split(first, comments=True)
+    if program == "marquee":
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        assert end.value.code == 0, first
+        return arguments[0]
+    if program == "cat":
+        Path(arguments[0]).write_text(printed)
+        return program
+    assert program == "make"
+    subprocess.run(["make", "--dry-run", *arguments], cwd=ROOT, check=True, capture_output=True)
+    return program
+
+
+def _workload(line: str) -> str:
+    """Plans the release of people.yaml with another workload, by a mechanism that takes every workload."""
+    config = yaml.safe_load(Path("people.yaml").read_text())
+    config |= yaml.safe_load(line) | {"mechanism": {"name": "independent"}}
+    Path("other.yaml").write_text(yaml.safe_dump(config))
+    assert load_job("other.yaml").plan.steps, line
+    return "workload"

@@ -91,7 +91,7 @@ def finish(output: Path) -> None:
 
 
 def verify(output: Path) -> None:
-    """Raises IntegrityError when a published folder does not hold format_exact the files that its manifest names."""
+    """Raises IntegrityError when a published folder does not hold exactly the files that its manifest names."""
     entries = _entries(output)
     for entry in entries:
         path = output / entry.path

@@ -202,7 +202,7 @@ def _write(job: Job, made: Made, journal: FileJournal, staging: Path, progress: 
 
 
 def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
-    """Whether the ledger knows format_exact this release as published; else a run looks at its input and is told why."""
+    """Whether the ledger records exactly this release as published; else a run looks at its input."""
     same = (record.dataset, record.budget) == (dataset.name, job.budget)
     return same and record.state is State.PUBLISHED and dataset.path == bound_path(job.config.dataset.path)
 

@@ -21,7 +21,7 @@ def codes_of(attribute: Attribute, group: Sequence[str | int]) -> list[int]:
 
     group: Labels, as ``Attribute.labels`` has them. For bins also [a, b): those between two edges, or [a, b] where b is
         the last one, which the last bin holds with what is above it. ``a..b`` is, for listed values, those from a to b
-        in the order of the schema; for bins of integers or days, those that hold format_exact the numbers or days from a to
+        in the order of the schema; for bins of integers or days, those that hold exactly the numbers or days from a to
         b, or from a on where b is the last edge.
 
     Raises ValueError that names the attribute and what does not fit, and the nearest known.

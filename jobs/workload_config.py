@@ -221,5 +221,5 @@ class Queries(Section):
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
         if [self.marginals, self.products, self.conjunctions, self.parities].count(None) != 3:
-            raise ValueError("want format_exact one of marginals, products, conjunctions and parities")
+            raise ValueError("want exactly one of marginals, products, conjunctions and parities")
         return self

@@ -72,9 +72,9 @@ class Release:
                    horizon=release.horizon, batch=release.batch)
 
         of ``dpcore.estimation.graphical.confidence.bounds``, and cells have intervals by ``answers_with_intervals`` of
-        ``dpcore.estimation.graphical.confidence.intervals``, called alike; add ``rows`` where their number is public. A published folder
-        holds answers with intervals, and the model, but no rounds: to ask for more, run the mechanism in Python, or
-        name the marginals in the workload.
+        ``dpcore.estimation.graphical.confidence.intervals``, called alike; add ``rows`` where their number is public.
+        A published folder holds answers with intervals, and the model, but no rounds: to ask for more, run the
+        mechanism in Python, or name the marginals in the workload.
     """
 
     workload: Workload

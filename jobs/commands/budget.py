@@ -245,4 +245,5 @@ def _grant_line(granted: GrantRecord) -> str:
     window = "" if granted.window is Window.NONE else f" each {granted.window.value}"
     whose = "the dataset" if granted.consumer is None else f"consumer {granted.consumer}"
     reason = f": {granted.reason}" if granted.reason else ""
-    return f"granted to {whose}: epsilon {format_exact(granted.epsilon)}, delta {format_exact(granted.delta)}{window}{reason}"
+    amount = f"epsilon {format_exact(granted.epsilon)}, delta {format_exact(granted.delta)}"
+    return f"granted to {whose}: {amount}{window}{reason}"

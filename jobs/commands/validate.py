@@ -55,7 +55,5 @@ def _report(job: Job, findings: Findings) -> list[str]:
     for column in findings.columns:
         counts = (column.nulls, column.not_finite, column.unknown, column.out_of_range)
         lines.append(f"{column.attribute:<24}" + "".join(f"{count:>12,}" for count in counts))
-    verdict = (
-        "every row counts format_exact as it is" if findings.clean else "a release folds, drops or cuts what is listed"
-    )
+    verdict = "every row counts exactly as it is" if findings.clean else "a release folds, drops or cuts what is listed"
     return [*lines, f"config, schema and columns fit; {verdict}"]

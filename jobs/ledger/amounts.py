@@ -77,7 +77,8 @@ def _granted_in(epsilon: float, delta: float, currency: Currency) -> Fraction:
         return total_of(epsilon, delta, currency)
     except ConfigError as error:
         raise ConfigError(
-            f"--epsilon {format_exact(epsilon)} with --delta {format_exact(delta)} cannot be counted in {currency.value}, {error}"
+            f"--epsilon {format_exact(epsilon)} with --delta {format_exact(delta)} cannot be counted in "
+            f"{currency.value}, {error}"
         ) from error
 
 

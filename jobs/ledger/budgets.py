@@ -106,8 +106,8 @@ def raise_total(
         )
     if epsilon < dataset.epsilon:
         raise ConfigError(
-            f"dataset {name!r} has epsilon {format_exact(dataset.epsilon)}, more than {format_exact(epsilon)}; a total is never "
-            "lowered"
+            f"dataset {name!r} has epsilon {format_exact(dataset.epsilon)}, more than {format_exact(epsilon)}; "
+            "a total is never lowered"
         )
     if epsilon == dataset.epsilon:
         return dataset

@@ -159,8 +159,8 @@ PLANTED: list[tuple[str, tuple[Any, str, Any], str, Neighbours]] = [
     ("scores that move twice", (L1Error, "sensitivity", lambda *_: 1 << 15), "mwem", REPLACE),
     ("a draw charged in one direction", (terms.PrivacyTerms, "draw_range",
      lambda self, slope, total: abs(slope) / total + Fraction(1, 2**27)), "sample", REPLACE),
-    ("bits charged for their ones alone", (terms.PrivacyTerms, "_bit_cost", lambda self, width, gap: width / 2), "retain",
-     ADD_REMOVE),
+    ("bits charged for their ones alone", (terms.PrivacyTerms, "_bit_cost", lambda self, width, gap: width / 2),
+     "retain", ADD_REMOVE),
 ]  # fmt: skip
 
 

@@ -323,7 +323,8 @@ PLANTED = [
     (RScore, "sensitivity", lambda *_: GRID, "a score of R", REPLACE),
     (terms, "marginal_l1_sensitivity", lambda unit: 1, "L1 of errors", ADD_REMOVE),
     (terms, "marginal_l1_sensitivity", lambda unit: unit.contribution.bound, "L2 of errors", REPLACE),
-    (PrivacyTerms, "retain_amount", lambda self, slope, total, gaps: slope / total, "the loss of a bit, table", ADD_REMOVE),
+    (PrivacyTerms, "retain_amount", lambda self, slope, total, gaps: slope / total, "the loss of a bit, table",
+     ADD_REMOVE),
     (PrivacyTerms, "draw_range", lambda self, slope, total: slope / total, "a draw, baskets", REPLACE),
 ]  # fmt: skip
 

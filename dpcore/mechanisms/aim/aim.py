@@ -57,8 +57,8 @@ class Aim:
     batch_share: Part of what one-way marginals leave that goes into the batch at first; without one all is spent in
         rounds, as printed. A round then gets the share that a marginal of the batch got, or more where rounds are few.
     errors_share: Share of the budget for the noisy errors, at most half of the batch's.
-    min_relative_change: After a batch, rounds end with the first whose measurement moved the model by at most so many times the
-        error that it was expected to leave. Where errors would be noise and are not asked, there are no rounds.
+    min_relative_change: After a batch, rounds stop with the first whose measurement changed the marginal by no more
+        than this many times its expected remaining error. Without noisy errors there are no rounds.
     rounds_per_attribute: Rounds without a batch are planned as if there were so many for each attribute (T = 16 d);
         annealing makes them fewer. There are never more.
     select_share: Part of a round that selects, 1 - alpha.

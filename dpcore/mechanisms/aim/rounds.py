@@ -45,7 +45,7 @@ class _Kept:
 
 @final
 class Rounds:
-    """The rounds of one run on a workload of marginals, as ``dpcore.estimation.graphical.confidence.bounds`` reads them.
+    """The rounds of one run on a workload of marginals, for ``dpcore.estimation.graphical.confidence.bounds``.
 
     Each round holds the model before it. Where those take more than KEPT_CELLS, the rounds go that tell least beside
     the others: bounds then rest on fewer rounds, and hold all the same, since every round has its part of the tail

@@ -24,7 +24,8 @@ class Schedule:
     """Parameters of Algorithm 1.
 
     rounds: T, at least 2; after each but the last a query is selected.
-    slope: Of the log-weight of a query in q(D) - q(D_t); the paper's epsilon_0 is its range ``PrivacyTerms.draw_range``.
+    slope: Of the log-weight of a query in q(D) - q(D_t); the paper's epsilon_0 is its range,
+        ``PrivacyTerms.draw_range``.
     records: s, of each round.
     scale: Of the perturbation, in weights of one query.
     """

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.brute_force import BruteForce
 from dpcore.estimation.graphical.fitting.maximum_entropy import MaximumEntropy
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.likelihood.losses import SquaredLoss
@@ -30,6 +29,7 @@ from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals, Product, Products
 from tests.support.graphs import SHAPES, GraphShape
+from tests.support.marginal_oracles import BruteForce
 
 Table = NDArray[np.float64]
 

@@ -14,16 +14,15 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.brute_force import BruteForce
-from dpcore.estimation.graphical.inference.array_inference import ArrayInference
 from dpcore.estimation.graphical.inference.belief_propagation import Inference, MarginalOracle
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.queries import Marginals
 from tests.support.graphs import SHAPES, GraphShape, random_shape
+from tests.support.marginal_oracles import BruteForce, ReferenceOracle
 
 Make = Callable[[JunctionTree, Sequence[Clique]], MarginalOracle]
 
-ORACLES: dict[str, Make] = {"inference": Inference, "whole arrays": ArrayInference, "brute force": BruteForce}
+ORACLES: dict[str, Make] = {"inference": Inference, "reference": ReferenceOracle, "brute force": BruteForce}
 
 
 def zero(queries: Marginals, generator: Generator) -> NDArray[np.float64]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Final, Literal, final
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,7 @@ from dpcore.estimation.graphical.fitting.prior import (
     own_spreads,
     prior_variances,
 )
-from dpcore.estimation.graphical.inference.array_inference import gpu_inference
-from dpcore.estimation.graphical.inference.belief_propagation import Inference, MarginalOracle
+from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.inference.node_tables import Conditionals, NodeTable
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.independent import to_simplex
@@ -44,10 +43,6 @@ _ROUGH: Final = 1e-2  # Tolerance of the fits that a prior is learnt from.
 _HELD: Final = 1e9  # Weight of a prior that leaves no room.
 _LARGE: Final = 1 << 18  # Cells of a tree: below, a call of its oracle takes too little for sweeps to gain much.
 _FLOOR: Final = 0.1  # Of a standard deviation: no value of an attribute is excluded because its noisy count is low.
-_ORACLES: Final[dict[str, Callable[[JunctionTree, Sequence[Clique]], MarginalOracle]]] = {
-    "cpu": Inference,
-    "gpu": gpu_inference,
-}
 
 
 @final
@@ -62,7 +57,6 @@ class Fitting:
     tolerance: How far from the optimum a fit may stop, in units a measured value.
     iterations: Most calls of the marginal oracle for one order, where
     work: so many cells of nodes, all calls together, allow for them; a sixth of them always.
-    device: Where the marginal oracle computes; "gpu" needs the extra marquee[gpu].
     own: Whether priors are learnt attribute by attribute and pair by pair, each from its own noisy values: counts of an
         attribute are taken for what they probably are (``one_way``), and a pair has a spread of its own in place of
         ``spread`` (``prior.own_spreads``); nothing changes where that is None. For marginals whose choice did not rest
@@ -73,7 +67,6 @@ class Fitting:
     tolerance: float = 1e-2
     iterations: int = 500
     work: float = math.inf
-    device: Literal["cpu", "gpu"] = "cpu"
     own: bool = False
 
 
@@ -205,7 +198,7 @@ class _Problem:
         own = fitting.own and fitting.spread is not None
         self.rows = Rows(domain, denoised(terms, total) if own else terms, merge=False)
         self.tree = JunctionTree.of(domain, [*self.rows.queries.cliques, *cliques])
-        self.oracle = _ORACLES[fitting.device](self.tree, self.rows.queries.cliques)
+        self.oracle = Inference(self.tree, self.rows.queries.cliques)
         self.keys = [_key(term) for term in self.rows.terms]
         self.terms = len(self.rows.terms)
         self._domain, self._total = domain, total

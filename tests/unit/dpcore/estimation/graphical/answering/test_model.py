@@ -9,9 +9,9 @@ import pytest
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
-from dpcore.estimation.dense import DenseModel
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
+from dpcore.estimation.multiplicative_weights.dense import DenseModel
 from dpcore.queries import Conjunctions, Marginals, Parities, Product, Products
 from tests.support.graphical_models import joint_table, random_model
 from tests.support.graphs import SHAPES

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dpcore.domain import Domain
-from dpcore.estimation.graphical.brute_force import BruteForce
 from dpcore.estimation.graphical.fitting.linear_terms import linear_terms
 from dpcore.estimation.graphical.fitting.maximum_entropy import DualFit, MaximumEntropy
 from dpcore.estimation.graphical.fitting.measurement_matrix import Rows
@@ -16,6 +15,7 @@ from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
+from tests.support.marginal_oracles import BruteForce
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
 CLIQUES = (("a", "b"), ("b", "c"))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dpcore.domain import Domain
-from dpcore.estimation.graphical.brute_force import BruteForce
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from tests.support.graphs import GraphShape, long_chain
+from tests.support.marginal_oracles import BruteForce
 
 
 def oracle_of(shape: GraphShape) -> Inference:

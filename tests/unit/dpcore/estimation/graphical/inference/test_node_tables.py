@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.answering.calibrated import Calibrated
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.graphical.inference.array_inference import ArrayInference
 from dpcore.estimation.graphical.inference.belief_propagation import Inference, MarginalOracle
 from dpcore.estimation.graphical.inference.node_tables import Conditionals, NodeTable
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.queries import Marginals
 from tests.support.graphs import SHAPES, GraphShape, random_shape
+from tests.support.marginal_oracles import ReferenceOracle
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-14}
-MAKES = pytest.mark.parametrize("make", [Inference, ArrayInference])
+MAKES = pytest.mark.parametrize("make", [Inference, ReferenceOracle])
 Make = Callable[[JunctionTree, Sequence[Clique]], MarginalOracle]
 
 

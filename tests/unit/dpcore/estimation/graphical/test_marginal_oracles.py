@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique
-from dpcore.estimation.graphical.brute_force import BruteForce
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from tests.support.graphs import SHAPES, GraphShape
+from tests.support.marginal_oracles import BruteForce
 
 Record = tuple[int, ...]
 

@@ -1,0 +1,121 @@
+"""Exact inference in a graphical model as short as it can be written: start reading the package here.
+
+A graphical model over attributes x is a product of factors, one for each clique c of a set of cliques:
+
+    p(x) = exp(sum over cliques c of theta_c(x_c)) / Z.
+
+The theta_c are the *log-potentials* and ln Z is the *log-partition*. The *marginal* of a clique is the sum of p over
+all attributes outside it. Summing over every record is hopeless beyond a few attributes, so this file takes the same
+three steps as the package:
+
+1. ``maximal_cliques`` triangulates: eliminating the attributes one by one, it joins the neighbours of each. The cliques
+   that appear are the *nodes* of a junction tree; every clique of the model lies inside one of them.
+2. ``junction_tree`` links the nodes by a maximum spanning tree over their *separators*, the attributes that two nodes
+   share. Then the nodes that hold an attribute are connected: the running intersection property.
+3. ``clique_marginals`` propagates beliefs: sum-product messages from the leaves to the root, then back to the leaves.
+   Afterwards the table of each node is its own marginal, up to Z.
+
+The package adds a greedy choice of the elimination order (``structure``), compiled loops over strides (``inference``),
+and tables of bounded memory for marginals that no node contains (``answering``). The tests compare the package with
+this file, which shares no code with it.
+
+Source: Lauritzen and Spiegelhalter (1988); Koller and Friedman (2009), sections 10.2 to 10.4.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import Clique, Domain
+
+Table = NDArray[np.float64]
+Node = frozenset[int]  # Attributes of a clique, by their positions in the domain.
+
+
+def maximal_cliques(cliques: Iterable[Collection[int]], order: Sequence[int]) -> list[Node]:
+    """Returns the maximal cliques of the triangulation that eliminates the attributes in the given order.
+
+    cliques: Attributes that must end up together in some node, by position.
+    order: Every attribute once. The order decides how large the nodes become, not which marginals come out.
+    """
+    neighbours = {axis: {axis} for axis in order}
+    for clique in cliques:
+        for axis in clique:
+            neighbours[axis].update(clique)
+    eliminated = []
+    for axis in order:
+        node = frozenset(neighbours.pop(axis))
+        for neighbour in node - {axis}:
+            neighbours[neighbour] = neighbours[neighbour] - {axis} | node - {axis}
+        eliminated.append(node)
+    return [node for node in eliminated if not any(node < larger for larger in eliminated)] or [frozenset()]
+
+
+def junction_tree(nodes: Sequence[Node]) -> list[tuple[int, int]]:
+    """Returns (child, parent) links of a maximum spanning tree over the sizes of separators, parents first.
+
+    nodes: Maximal cliques of a triangulated graph. The first is the root; nodes of separate components are linked by
+        the empty separator.
+
+    Source: Koller and Friedman (2009), section 10.4.2; the spanning tree is found by Prim's algorithm.
+    """
+    links: list[tuple[int, int]] = []
+    linked, waiting = [0], set(range(1, len(nodes)))
+    while waiting:
+        pairs = itertools.product(sorted(waiting), linked)
+        child, parent = max(pairs, key=lambda pair: len(nodes[pair[0]] & nodes[pair[1]]))
+        links.append((child, parent))
+        linked.append(child)
+        waiting.remove(child)
+    return links
+
+
+def clique_marginals(
+    domain: Domain, potentials: Sequence[tuple[Clique, Table]], order: Sequence[str]
+) -> tuple[list[Table], float]:
+    """Returns the marginal of each clique that has a potential, and the log-partition ln Z.
+
+    domain: The attributes and their sizes; the tables have one axis each, so numpy allows at most 64 attributes.
+    potentials: Cliques with their log-potentials theta_c, float64, of shape ``domain.shape(clique)`` with attributes in
+        the order of the domain. The value -inf excludes a cell (a structural zero).
+    order: Names of all attributes, in the order of their elimination.
+
+    Each marginal is float64 of the shape of its potential and sums to 1; all are 0, with ln Z = -inf, where the
+    potentials exclude every record.
+
+    Every table here has an axis for each attribute of the domain, of length 1 where the table does not depend on it:
+    a product of factors is a broadcast sum of logarithms.
+    """
+    cliques = [frozenset(domain.axes(clique)) for clique, _ in potentials]
+    nodes = maximal_cliques(cliques, domain.axes(order))
+    links = junction_tree(nodes)
+    homes = [next(place for place, node in enumerate(nodes) if clique <= node) for clique in cliques]
+
+    beliefs = [np.zeros([size if axis in node else 1 for axis, size in enumerate(domain.sizes)]) for node in nodes]
+    for clique, home, (_, table) in zip(cliques, homes, potentials, strict=True):
+        shape = [size if axis in clique else 1 for axis, size in enumerate(domain.sizes)]
+        beliefs[home] = beliefs[home] + table.reshape(shape)
+
+    messages: dict[int, Table] = {}
+    for child, parent in reversed(links):  # Leaves to root.
+        messages[child] = _log_sum(beliefs[child], nodes[child] & nodes[parent])
+        beliefs[parent] = beliefs[parent] + messages[child]
+    for child, parent in links:  # Root to leaves: what the parent knows, less what the child has told it.
+        message = _log_sum(beliefs[parent], nodes[child] & nodes[parent])
+        # Where the child excludes a cell, so does its parent: -inf stays -inf.
+        beliefs[child] = beliefs[child] + message - np.where(messages[child] > -np.inf, messages[child], 0.0)
+
+    log_partition = _log_sum(beliefs[0], frozenset()).item()
+    scale = log_partition if log_partition > -np.inf else 0.0
+    tables = [np.exp(_log_sum(beliefs[home], clique) - scale) for clique, home in zip(cliques, homes, strict=True)]
+    return [table.reshape(values.shape) for table, (_, values) in zip(tables, potentials, strict=True)], log_partition
+
+
+def _log_sum(logs: Table, kept: Node) -> Table:
+    """Returns the logarithm of the sum of exp(logs) over all axes but the kept ones, which stay as axes of length 1."""
+    axes = tuple(axis for axis in range(logs.ndim) if axis not in kept)
+    return np.asarray(np.logaddexp.reduce(logs, axis=axes, keepdims=True))

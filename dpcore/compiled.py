@@ -10,8 +10,8 @@ arguments, and stored:
 
 Kernels are looked for in this order, and the first folder that can be written to takes what is new. ``marquee warm``
 fills the cache ahead of time. A file for other sources, versions or another processor has another name, so it is never
-loaded; a damaged file is ignored; where no folder can be written to, every process compiles for itself, and the log says
-so once.
+loaded; a damaged file is ignored; where no folder can be written to, every process compiles for itself, and the log
+says so once.
 
 numba's own cache keeps one index for each function, which two processes may overwrite for each other, and does not see
 when a kernel that another one calls has changed in its file. Here every compiled form is one file, written atomically,

@@ -1,22 +1,21 @@
-"""The command line of Marquee."""
+"""The command line of Marquee: start here to see what there is.
+
+A command's module, with all that it needs, is imported when the command is called: help costs next to nothing.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, cast
+from importlib import import_module
+from typing import Annotated, Any, Final, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from dpcore.errors import ConfigError
 from jobs import exit_codes, log
-from jobs.commands import budget, generate
-from jobs.commands.demo import demo
-from jobs.commands.evaluate import evaluate
-from jobs.commands.plan import plan
-from jobs.commands.run import run
-from jobs.commands.status import status
-from jobs.commands.validate import validate
 from jobs.log import LogFormat
 from jobs.memory import give_back_large_arrays
 from jobs.version import VERSION
@@ -27,19 +26,54 @@ _EXIT_CODES = (
     "--debug and --log-format may stand anywhere."
 )
 
+COMMANDS: Final = {
+    "demo": "Generate two small datasets, release them, and compare the releases with the truth.",
+    "validate": "Check a config and read all its data once; report what a release would fold, drop or bound.",
+    "plan": "Say what a release would cost and do. Nothing is spent and no data are read, not even their footers.",
+    "run": "Make a release: check everything, reserve its budget, answer, publish.",
+    "status": "Say how far the release of a config has come. Reads the ledger alone.",
+    "evaluate": "Compare a published release with the exact answers, beside trivial ones. SENSITIVE.",
+    "generate": "Generated data, for trying things out and for benchmarks, and more rows of a release.",
+    "budget": "The privacy budget of datasets, and of the consumers that share it.",
+    "warm": "Compile all kernels now, so that no later release has to wait for them.",
+}
+"""Every command, a module of ``jobs.commands`` by the same name, and how its help begins."""
+
 # Of the parser that typer brings along, whichever it is.
 _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 
+
+class LazyGroup(TyperGroup):
+    """Lists the commands by their summaries, and imports the one that is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, summary in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=summary))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The name, the command from its own module, and the remaining arguments."""
+        name, _, remaining = super().resolve_command(ctx, args)
+        return name, _imported(cast(str, name)), remaining
+
+
+def _imported(name: str) -> Any:
+    """The command, or group of commands, that ``jobs.commands.<name>`` defines as ``app`` or as a function."""
+    module = import_module(f"jobs.commands.{name}")
+    if isinstance(group := getattr(module, "app", None), typer.Typer):
+        return get_command(group)
+    single = typer.Typer(add_completion=False)
+    single.command(name)(getattr(module, name))
+    return get_command(single)
+
+
 app = typer.Typer(
+    cls=LazyGroup,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Answers and synthetic data about large datasets, under differential privacy.",
     epilog=_EXIT_CODES,
 )
-for command in (demo, validate, plan, run, status, evaluate):
-    app.command()(command)
-app.add_typer(generate.app, name="generate")
-app.add_typer(budget.app, name="budget")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,116 @@
+"""marquee warm"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from jobs import log
+
+if TYPE_CHECKING:
+    from dpcore.mechanisms.api import Progress
+
+_PEOPLE, _USERS, _FILMS, _PAIRS = 3_000, 600, 40, 6_000
+_TABLE = "shape: table, unit: person_id, schema: table.schema.yaml"
+_BASKETS = (
+    f"shape: baskets, unit: user_id, item: movie_id, items: {_FILMS}, max_items_per_unit: 10, clustered_by_unit: true"
+)
+_RELEASES = (
+    ("table", _TABLE, _PEOPLE, "marginals: {order: 3, attributes: [age, sex, schooling, marital, children]}"),
+    ("table", _TABLE, _PEOPLE, "conjunctions: {count: 50, order: 2, negations: random}"),
+    ("baskets", _BASKETS, _USERS, "conjunctions: {count: 50, order: 3, weights: noisy_popularity}"),
+)
+"""A dataset, the rest of its section, its public number of units and a workload of it."""
+
+_DELTAS = (1e-6, 0)
+_CONFIG = """\
+version: 1
+dataset: {{name: {release}, snapshot: warm, path: {folder}/{dataset}, {section}}}
+privacy: {{epsilon: 2, delta: {delta}, units: {units}, ledger: "sqlite:///{folder}/{release}.db"}}
+workload: {{{workload}}}
+mechanism: {{name: {mechanism}}}
+output: {{path: {folder}/{release}}}
+"""
+
+
+def warm() -> None:
+    """Compile all kernels now, so that no later release has to wait for them.
+
+    Every mechanism makes small releases of generated data in a temporary folder. What they compile is stored where the
+    installation lies, or in the cache folder of the user, and later processes load it.
+
+    Examples:
+
+        marquee warm
+    """
+    from dpcore.compiled import COUNTS
+    from jobs.progress import bar
+
+    with tempfile.TemporaryDirectory() as name, bar("small releases") as report, log.quiet():
+        folder = Path(name)
+        _write_data(folder)
+        configs = list(_configs(folder))
+        for done, config in enumerate(configs):
+            report(done, len(configs))
+            _release(config)
+        report(len(configs), len(configs))
+    typer.echo(f"{COUNTS['compiled']} kernels compiled, {COUNTS['loaded']} found in the cache")
+
+
+def _write_data(folder: Path) -> None:
+    from pipelines.generate.baskets import write_baskets
+    from pipelines.generate.table import write_table
+
+    write_table(folder / "table", rows=_PEOPLE, files=1, seed=1)
+    write_baskets(folder / "baskets", users=_USERS, films=_FILMS, pairs=_PAIRS, files=1, seed=1)
+
+
+def _configs(folder: Path) -> Iterator[Path]:
+    """A config for every mechanism, workload and kind of budget; ``_release`` passes over those that do not fit."""
+    from dpcore.mechanisms.registry import MECHANISMS
+
+    choices = product(MECHANISMS, _RELEASES, _DELTAS)
+    for number, (mechanism, (dataset, section, units, workload), delta) in enumerate(choices):
+        release = f"release-{number}"
+        path = folder / f"{release}.yaml"
+        path.write_text(
+            _CONFIG.format(
+                folder=folder.as_posix(),
+                release=release,
+                dataset=dataset,
+                section=section,
+                units=units,
+                delta=delta,
+                workload=workload,
+                mechanism=mechanism,
+            ),
+            encoding="utf-8",
+        )
+        yield path
+
+
+def _release(config: Path) -> None:
+    """Makes the release, where the mechanism accepts its workload and budget."""
+    from dpcore.errors import ConfigError, UnprovedError
+    from jobs.ledger import SqlLedger
+    from jobs.planning.job import load_job
+    from jobs.release.run import release
+
+    try:
+        job = load_job(config)
+    except (ConfigError, UnprovedError):
+        return
+    privacy = job.config.privacy
+    SqlLedger(privacy.ledger).create_dataset(job.config.dataset.name, privacy.epsilon, privacy.delta)
+    release(job, progress=_silent)
+
+
+@contextmanager
+def _silent(label: str) -> Iterator[Progress]:
+    yield lambda done, total: None

@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _release(path: Path, options: list[str]) -> None:
     from jobs.config import EngineChoice, load_config
-    from jobs.job import job_of
-    from jobs.run import release
+    from jobs.planning.job import job_of
+    from jobs.release.run import release
 
     beam = EngineChoice(name="beam", options={"arguments": options})
     outcome = release(job_of(load_config(path).model_copy(update={"engine": beam}), path.parent))

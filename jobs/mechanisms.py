@@ -13,7 +13,7 @@ from dpcore.errors import ConfigError
 from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.registry import MECHANISMS
 from jobs.config import MechanismChoice, error_text
-from jobs.config_section import check_key
+from jobs.config.section import check_key
 
 
 def mechanism_of(choice: MechanismChoice) -> Mechanism:

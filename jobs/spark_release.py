@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _release(path: Path) -> None:
     from jobs.config import EngineChoice, load_config
-    from jobs.job import job_of
-    from jobs.run import release
+    from jobs.planning.job import job_of
+    from jobs.release.run import release
 
     config = load_config(path)
     own = config.engine.options if config.engine.name == "spark" else {}

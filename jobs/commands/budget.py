@@ -17,10 +17,10 @@ from dpcore.kernel.conversion import epsilon_of
 from jobs import log
 from jobs.config import LARGEST_EPSILON, LARGEST_QUIET_DELTA
 from jobs.figures import format_exact
-from jobs.identity import bound_path
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
 from jobs.ledger.records import Accounting, ChargeRecord, ConsumerBudget, DatasetBudget, GrantRecord
 from jobs.ledger.windows import Window
+from jobs.planning.identity import bound_path
 
 _LONGEST_NAME = 200  # As long as the columns of the ledger.
 _CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})  # Unicode's controls, lone surrogates and ends of lines.

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.job import Job, load_job
 from jobs.ledger import SqlLedger
+from jobs.planning.job import Job, load_job
 
 if TYPE_CHECKING:
-    from jobs.evaluation import Comparison
+    from jobs.release.evaluation import Comparison
 
 USERS, FILMS, PAIRS = 20_000, 2_000, 1_500_000
 PEOPLE = 20_000
@@ -75,7 +75,7 @@ def _generated(folder: Path, example: Example) -> None:
 
 
 def _released(folder: Path, example: Example) -> Job:
-    from jobs.run import release
+    from jobs.release.run import release
 
     path = folder / f"{example.name}.yaml"
     sizes = {"epsilon": EPSILON, "delta": DELTA, "users": USERS, "films": FILMS, "people": PEOPLE}
@@ -89,7 +89,7 @@ def _released(folder: Path, example: Example) -> Job:
 
 def _show(job: Job) -> None:
     """Prints how far the release is from the truth, its certificate in short, and where its files are."""
-    from jobs.evaluation import comparison_lines, evaluate
+    from jobs.release.evaluation import comparison_lines, evaluate
 
     comparison = evaluate(job)
     certificate = json.loads((job.output / "certificate.json").read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.job import load_job
+from jobs.planning.job import load_job
 
 
 def evaluate(
@@ -24,8 +24,8 @@ def evaluate(
 
         marquee evaluate adult.yaml
     """
-    from jobs.evaluation import comparison_json, comparison_lines
-    from jobs.evaluation import evaluate as compare
+    from jobs.release.evaluation import comparison_json, comparison_lines
+    from jobs.release.evaluation import evaluate as compare
 
     comparison = compare(load_job(config))
     if as_json:

@@ -83,8 +83,8 @@ def rows(
 
         marquee generate rows adult.yaml data/adult-synthetic --rows 10000000
     """
-    from jobs.job import load_job
-    from jobs.more_rows import write_more_rows
+    from jobs.planning.job import load_job
+    from jobs.release.more_rows import write_more_rows
 
     with bar("synthetic rows") as report:
         paths = write_more_rows(load_job(config), out, rows, seed, report)

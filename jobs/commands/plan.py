@@ -12,9 +12,9 @@ import typer
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.recommendation import Recommendation, recommended
-from jobs.certificate import numerical_bound, promise
 from jobs.config import Config
-from jobs.job import Job, load_job
+from jobs.outputs.certificate import numerical_bound, promise
+from jobs.planning.job import Job, load_job
 
 _ACCOUNTING = {
     Currency.PURE: "pure: epsilons add up, and the noise is the discrete Laplace",

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.certificate import promise
-from jobs.job import load_job
+from jobs.outputs.certificate import promise
+from jobs.planning.job import load_job
 
 
 def run(config: Annotated[Path, typer.Argument(help="The release's YAML config.")]) -> None:
@@ -23,7 +23,7 @@ def run(config: Annotated[Path, typer.Argument(help="The release's YAML config."
 
         marquee --log-format json run adult.yaml
     """
-    from jobs.run import release
+    from jobs.release.run import release
 
     job = load_job(config)
     outcome = release(job)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.job import load_job
 from jobs.ledger import SqlLedger
+from jobs.planning.job import load_job
 
 
 def status(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpcore.errors import InputError
-from jobs.job import Job, load_job
+from jobs.planning.job import Job, load_job
 from pipelines.inspect import Findings, inspect_source
 from pipelines.source import SALT_BYTES, open_source
 

@@ -107,7 +107,7 @@ class SqlLedger:
     def move(self, name: str, path: str, reason: str) -> DatasetBudget:
         """Binds a dataset to the path to which its data went; what it may spend stays, and the move is on record.
 
-        path: In the one spelling of ``jobs.identity.bound_path``.
+        path: In the one spelling of ``jobs.planning.identity.bound_path``.
         """
         with self._transaction() as connection:
             return binding.move(connection, name, path, reason, self._clock())

@@ -28,10 +28,10 @@ from apache_beam.runners.runner import PipelineState
 
 from dpcore.errors import ConfigError, EngineError
 from pipelines.aggregators.protocol import Aggregator
-from pipelines.engines import distributed
-from pipelines.engines.distributed import Counts, Slice, Work
+from pipelines.engines import worker_tasks
 from pipelines.engines.failures import failure
 from pipelines.engines.parts import Part, parts_of
+from pipelines.engines.worker_tasks import Counts, Slice, Work
 from pipelines.source import Source
 
 _FEWEST_BUCKETS = 8
@@ -66,9 +66,9 @@ class BeamEngine:
         clustered = source.layout.clustered_by_unit
         parts = [] if clustered else parts_of(source)
         if clustered:
-            buckets = distributed.buckets_for_files(len(source.files), _FEWEST_BUCKETS)
+            buckets = worker_tasks.buckets_for_files(len(source.files), _FEWEST_BUCKETS)
         else:
-            buckets = distributed.buckets_for(sum(part.rows for part in parts), _FEWEST_BUCKETS)
+            buckets = worker_tasks.buckets_for(sum(part.rows for part in parts), _FEWEST_BUCKETS)
         try:
             with _temporary_folder(self._folder) as folder:
                 task, counts = FileSystems.join(folder, "task"), FileSystems.join(folder, "counts")
@@ -77,7 +77,7 @@ class BeamEngine:
                 slices = _clustered(pipeline, source.files, task) if clustered else _unclustered(pipeline, parts, task)
                 _sum_into(counts, slices, task)
                 _run(pipeline)
-                return distributed.joined_counts(aggregator, _read(counts))  # SENSITIVE
+                return worker_tasks.joined_counts(aggregator, _read(counts))  # SENSITIVE
         except Exception as error:  # noqa: BLE001 - every runner has exceptions of its own
             raise failure("Beam", "".join(traceback.format_exception_only(error))) from None
 
@@ -140,23 +140,23 @@ class _Sum(beam.CombineFn):
 
 
 def _split_units(path: str, task: str) -> Iterator[tuple[int, bytes]]:
-    return distributed.split_units(_work(task), path)
+    return worker_tasks.split_units(_work(task), path)
 
 
 def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
-    return distributed.broken_units(bucket[1])
+    return worker_tasks.broken_units(bucket[1])
 
 
 def _count_file(path: str, task: str, broken: Sequence[bytes]) -> Iterator[Slice]:
-    return distributed.count_file(_work(task), distributed.joined_units(broken), path)
+    return worker_tasks.count_file(_work(task), worker_tasks.joined_units(broken), path)
 
 
 def _split_rows(part: Part, task: str) -> Iterator[tuple[int, bytes]]:
-    return distributed.split_rows(_work(task), part)
+    return worker_tasks.split_rows(_work(task), part)
 
 
 def _count_bucket(bucket: tuple[int, Iterable[bytes]], task: str) -> Iterator[Slice]:
-    return distributed.count_bucket(_work(task), bucket[1])
+    return worker_tasks.count_bucket(_work(task), bucket[1])
 
 
 @lru_cache(maxsize=1)

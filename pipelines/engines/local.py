@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError, EngineError, MarqueeError
 from pipelines.aggregators.protocol import Aggregator
+from pipelines.engines.accumulation import accumulate, read_batches, split_by_unit, units_in_many_files, units_of_file
 from pipelines.engines.parts import Part, parts_of
-from pipelines.engines.task import accumulate, read_batches, split_by_unit, units_in_many_files, units_of_file
 from pipelines.source import Source
 
 T = TypeVar("T")

@@ -24,11 +24,11 @@ from pyspark.sql import SparkSession
 
 from dpcore.errors import ConfigError, EngineError
 from pipelines.aggregators.protocol import Aggregator
-from pipelines.engines import distributed
-from pipelines.engines.distributed import Counts, Slice, Work
+from pipelines.engines import worker_tasks
 from pipelines.engines.failures import failure
 from pipelines.engines.java import find_java
 from pipelines.engines.parts import Part, parts_of
+from pipelines.engines.worker_tasks import Counts, Slice, Work
 from pipelines.source import Source
 
 T = TypeVar("T")
@@ -87,20 +87,20 @@ class SparkEngine:
             raise failure("Spark", str(error)) from None
 
     def _clustered(self, source: Source, aggregator: Aggregator, broadcasts: ExitStack) -> Counts:
-        buckets = distributed.buckets_for_files(len(source.files), self._context.defaultParallelism)
+        buckets = worker_tasks.buckets_for_files(len(source.files), self._context.defaultParallelism)
         work = self._broadcast(Work(source, aggregator, self._partitions or buckets), broadcasts)
         paths = self._context.parallelize(source.files, len(source.files))
         broken: list[bytes] = []
         if len(source.files) > 1:
             meeting = paths.flatMap(partial(_split_units, work)).groupByKey(work.value.buckets)
             broken = meeting.flatMap(_broken_units).collect()  # SENSITIVE
-        dropped = self._broadcast(distributed.joined_units(broken), broadcasts)
+        dropped = self._broadcast(worker_tasks.joined_units(broken), broadcasts)
         return self._summed(paths.flatMap(partial(_count_file, work, dropped)), work)
 
     def _unclustered(self, source: Source, aggregator: Aggregator, broadcasts: ExitStack) -> Counts:
         parts = parts_of(source)
         rows = sum(part.rows for part in parts)
-        buckets = self._partitions or distributed.buckets_for(rows, self._context.defaultParallelism)
+        buckets = self._partitions or worker_tasks.buckets_for(rows, self._context.defaultParallelism)
         work = self._broadcast(Work(source, aggregator, buckets), broadcasts)
         pieces = self._context.parallelize(parts, max(len(parts), 1)).flatMap(partial(_split_rows, work))
         whole = pieces.partitionBy(buckets, _identity).mapPartitions(partial(_count_bucket, work))
@@ -108,7 +108,7 @@ class SparkEngine:
 
     def _summed(self, slices: RDD[Slice], work: Broadcast[Work]) -> Counts:
         summed = slices.reduceByKey(partial(_merged, work), self._context.defaultParallelism).collect()  # SENSITIVE
-        return distributed.joined_counts(work.value.aggregator, summed)
+        return worker_tasks.joined_counts(work.value.aggregator, summed)
 
     def _broadcast(self, value: T, broadcasts: ExitStack) -> Broadcast[T]:
         """Sends what can be large once to each executor, not with each task, until ``broadcasts`` closes."""
@@ -118,23 +118,23 @@ class SparkEngine:
 
 
 def _split_units(work: Broadcast[Work], path: str) -> Iterator[tuple[int, bytes]]:
-    return distributed.split_units(work.value, path)
+    return worker_tasks.split_units(work.value, path)
 
 
 def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
-    return distributed.broken_units(bucket[1])
+    return worker_tasks.broken_units(bucket[1])
 
 
 def _count_file(work: Broadcast[Work], dropped: Broadcast[pa.Array | None], path: str) -> Iterator[Slice]:
-    return distributed.count_file(work.value, dropped.value, path)
+    return worker_tasks.count_file(work.value, dropped.value, path)
 
 
 def _split_rows(work: Broadcast[Work], part: Part) -> Iterator[tuple[int, bytes]]:
-    return distributed.split_rows(work.value, part)
+    return worker_tasks.split_rows(work.value, part)
 
 
 def _count_bucket(work: Broadcast[Work], pieces: Iterable[tuple[int, bytes]]) -> Iterator[Slice]:
-    return distributed.count_bucket(work.value, (rows for _, rows in pieces))
+    return worker_tasks.count_bucket(work.value, (rows for _, rows in pieces))
 
 
 def _merged(work: Broadcast[Work], left: Counts, right: Counts) -> Counts:

@@ -24,7 +24,7 @@ import yaml
 from dpcore.errors import MarqueeError
 from dpcore.mechanisms.registry import MECHANISMS
 from jobs import cli, exit_codes
-from jobs.job import Job, load_job
+from jobs.planning.job import Job, load_job
 from tests.audit.canary_data import ITEM, PEOPLE, UNIT, WORD, canaries_of, fitting, prepared, shape_of
 from tests.audit.section import Cell, Row, Size
 from tests.support.datasets import ROOT
@@ -258,8 +258,8 @@ FAILURES: tuple[tuple[str, int, Spoil], ...] = (
         config, "privacy", "ledger", "postgresql+psycopg://nobody@127.0.0.1:1/none")),
     ("the engine fails", 6, _failing("pipelines.engines.local.accumulate", ValueError)),
     ("memory runs out in the engine", 6, _failing("pipelines.engines.local.accumulate", MemoryError)),
-    ("writing fails", 70, _failing("jobs.run.write_answers", KeyError)),
-    ("interrupted", 130, _failing("jobs.run.write_answers", KeyboardInterrupt)),
+    ("writing fails", 70, _failing("jobs.release.run.write_answers", KeyError)),
+    ("interrupted", 130, _failing("jobs.release.run.write_answers", KeyboardInterrupt)),
     ("a damaged page", 3, _damaged),
     ("a file cut short", 3, _truncated),
     ("a column of another type", 3, lambda config: _rewritten(config, lambda table: table.set_column(

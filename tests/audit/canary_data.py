@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import yaml
 
 from dpcore.errors import ConfigError
-from jobs.job import Job, load_job
 from jobs.ledger import SqlLedger
+from jobs.planning.job import Job, load_job
 from tests.support.engines import SPARK_SETTINGS
 from tests.support.leaks import Canaries
 

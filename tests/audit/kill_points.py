@@ -25,11 +25,12 @@ import pyarrow.parquet as pq
 import yaml
 
 from dpcore.errors import ConfigError, IntegrityError
-from jobs import exit_codes, log, publish
-from jobs.job import Job, load_job
+from jobs import exit_codes, log
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import ReleaseRecord
-from jobs.run import release
+from jobs.planning.job import Job, load_job
+from jobs.release import publish
+from jobs.release.run import release
 from jobs.version import VERSION
 from pipelines.engines.statistics import Engine
 from tests.audit.section import Row, Size
@@ -216,7 +217,7 @@ def refused(refusal: Refusal, shape: str) -> Row:
         journal = _journal(load_job(config))
         refusal.change(config)
         before = journal.read_bytes()
-        with mock.patch("jobs.identity.VERSION", refusal.version or VERSION):
+        with mock.patch("jobs.planning.identity.VERSION", refusal.version or VERSION):
             code, again = resume(config, "local", tally)
         end = look(config)
         sound = (corpse.code, code, again, end.output) == (KILLED, refusal.code, 0, "none")

@@ -38,7 +38,7 @@ from jobs.ledger import rows as ledger_rows
 from jobs.ledger.windows import start_of
 from pipelines import contribution, encode
 from pipelines.aggregators import clipped, contingency, protocol
-from pipelines.engines import local, task
+from pipelines.engines import accumulation, local
 from tests.audit import clipped_bugs, clipped_checks, kernel_checks, pipeline_checks, score_checks
 from tests.audit.kernel_checks import Check
 from tests.audit.section import Row, Size
@@ -361,7 +361,7 @@ BUGS = [
     Bug("rows that lie apart are two units", contribution, "group_by_unit", rows_by_run, "scattered rows"),
     Bug("a unit in two files counts twice", local, "units_in_many_files",
         lambda files: (list(files), pa.nulls(0))[1], "split unit, clustered"),
-    Bug("rows spread by place, not by unit", task, "shard_numbers",
+    Bug("rows spread by place, not by unit", accumulation, "shard_numbers",
         lambda units, shards, _: np.arange(len(units)) % shards, "split unit, shuffled"),
     Bug("totals of blocks unchecked", protocol, "_check_totals", lambda *_: None, "blocks"),
     Bug("tables not summed", contingency.Contingency, "extract", lambda self, counts: counts[:-2], "slices"),

@@ -19,10 +19,10 @@ from dpcore.kernel.budget import Currency
 from dpcore.kernel.sensitivity import Neighbours
 from dpcore.mechanisms.api import Progress
 from jobs.config import parse_config
-from jobs.job import Job, job_of
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import Accounting
-from jobs.run import release
+from jobs.planning.job import Job, job_of
+from jobs.release.run import release
 from pipelines.engines.local import LocalEngine
 from tests.audit.mechanism_table import AuditRow, Kind
 from tests.support.engine_cases import write_parts

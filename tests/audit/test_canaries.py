@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from dpcore.errors import EngineError
 from dpcore.kernel import private_statistics as kernel
 from dpcore.measurement import GRID_BITS
-from jobs import log, run
-from jobs.journal import FileJournal
+from jobs import log
+from jobs.release import run
+from jobs.release.journal import FileJournal
 from pipelines.engines import local
 from tests.audit import canaries
 from tests.audit.canaries import Case

@@ -16,7 +16,7 @@ import pytest
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-import jobs.run
+import jobs.release.run
 from dpcore.kernel import privacy_terms as terms
 from dpcore.kernel import scales, sensitivity
 from dpcore.kernel.budget import Currency
@@ -29,7 +29,7 @@ from dpcore.queries import UnitCount
 from dpcore.uncertainty import of_measurements
 from dpcore.workload import Workload
 from jobs import log
-from jobs.certificate import write_certificate
+from jobs.outputs.certificate import write_certificate
 from pipelines import contribution
 from pipelines.engines.statistics import EngineStatistics
 from tests.audit import grey_box
@@ -191,7 +191,7 @@ def test_a_release_folder_that_differs_is_reported(
 ) -> None:
     row = ROWS["independent"]
     assert differences(row, Kind.MARGINALS, ADD_REMOVE, Currency.GDP, 0, tmp_path / "right") == []
-    monkeypatch.setattr(jobs.run, "write_certificate", wrong)
+    monkeypatch.setattr(jobs.release.run, "write_certificate", wrong)
     shown = differences(row, Kind.MARGINALS, ADD_REMOVE, Currency.GDP, 0, tmp_path / "wrong")
     assert any(name.endswith(where) for name in shown)
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from sqlalchemy import insert, select
 
-from jobs import publish, run
-from jobs.journal import FileJournal
 from jobs.ledger import SqlLedger
 from jobs.ledger.tables import CHARGES, RELEASES
+from jobs.release import publish, run
+from jobs.release.journal import FileJournal
 from tests.audit import kill_points
 from tests.audit.kill_points import REFUSALS, Case, Refusal
 from tests.audit.section import Size

@@ -14,7 +14,7 @@ from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.mechanisms.api import Release
 from dpcore.queries import Marginals, UnitCount
-from jobs.job import Job, load_job
+from jobs.planning.job import Job, load_job
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics
 from pipelines.source import open_source

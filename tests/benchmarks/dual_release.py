@@ -23,7 +23,7 @@ from dpcore.mechanisms.api import Mechanism, Release
 from dpcore.queries import Conjunctions, UnitCount
 from dpcore.queries.generation import random_conjunctions
 from dpcore.workload import conjunctive
-from jobs.job import load_job
+from jobs.planning.job import load_job
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics
 from pipelines.layout import TableLayout

@@ -18,7 +18,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.queries import Marginals
 from dpcore.workload import all_k_way
-from jobs.job import load_job
+from jobs.planning.job import load_job
 from tests.support.acceptance import CONFIGS
 from tests.support.required_data import dataset
 from tests.support.tiny_statistics import TinyTable

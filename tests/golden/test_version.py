@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from dpcore.mechanisms.registry import MECHANISMS
 from jobs.config import Privacy
-from jobs.job import currency_of
+from jobs.planning.job import currency_of
 from jobs.version import VERSION
 
 # Of the defaults below (0.1.0: of mechanisms alone); a new version is a new row.

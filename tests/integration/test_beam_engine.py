@@ -11,7 +11,7 @@ from dpcore.errors import ConfigError, EngineError, InputError
 from dpcore.queries import UnitCount
 from pipelines.aggregators import aggregator_for
 from pipelines.aggregators.protocol import Aggregator
-from pipelines.engines import distributed
+from pipelines.engines import worker_tasks
 from pipelines.engines.beam import BeamEngine
 from pipelines.engines.local import LocalEngine
 from pipelines.source import Source, open_source
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 def test_sums_answers_of_many_slices_and_leaves_no_exact_count_behind(
     task: tuple[Source, Aggregator], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distributed, "_SLICE", 3)
+    monkeypatch.setattr(worker_tasks, "_SLICE", 3)
     counted = BeamEngine([f"--temp_location={folder}"]).reduce(*task)
     assert counted.size > 30
     np.testing.assert_array_equal(counted, LocalEngine(1).reduce(*task))

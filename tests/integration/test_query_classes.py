@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore.evaluation import exact_answers
-from jobs.run import build_workload, open_statistics
+from jobs.release.run import build_workload, open_statistics
 from tests.support.releases import World, baskets_world, table_world
 
 OF_TABLES: dict[str, tuple[dict[str, Any], str, str]] = {

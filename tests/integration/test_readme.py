@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from jobs.cli import main
-from jobs.job import load_job
+from jobs.planning.job import load_job
 from tests.support.datasets import ROOT
 
 README = (ROOT / "README.md").read_text()

@@ -15,10 +15,10 @@ from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.exact_answers import ExactAnswers
 from dpcore.kernel.sensitivity import squared_l2_sensitivity
-from jobs.job import load_job
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import State
-from jobs.run import build_workload, open_statistics
+from jobs.planning.job import load_job
+from jobs.release.run import build_workload, open_statistics
 from pipelines.engines.local import LocalEngine
 from tests.support.releases import LEDGER, World, baskets_world, people, table_world
 

@@ -17,10 +17,10 @@ import pytest
 import yaml
 
 from dpcore.errors import LedgerUnavailableError
-from jobs import publish
-from jobs.journal import FileJournal
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import State
+from jobs.release import publish
+from jobs.release.journal import FileJournal
 from tests.support.datasets import ROOT
 from tests.support.faults import drawn, kill_at, noted_draws, point
 from tests.support.releases import LEDGER, World, table_world

@@ -15,9 +15,9 @@ import yaml
 from numpy.typing import NDArray
 
 from dpcore.evaluation import exact_answers
-from jobs.job import load_job
 from jobs.ledger import SqlLedger
-from jobs.run import build_workload, open_statistics
+from jobs.planning.job import load_job
+from jobs.release.run import build_workload, open_statistics
 from tests.support.engines import SPARK_SETTINGS
 from tests.support.required_data import dataset
 

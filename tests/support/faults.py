@@ -74,7 +74,7 @@ class Point:
         return replace(self, call=answers) if self.call == LAST else self
 
 
-_LEDGER, _JOURNAL = "jobs.ledger:SqlLedger", "jobs.journal:FileJournal"
+_LEDGER, _JOURNAL = "jobs.ledger:SqlLedger", "jobs.release.journal:FileJournal"
 _LOCAL, _SPARK = "pipelines.engines.local", "pipelines.engines.spark"
 _DRAW = "the kernel:draw"
 _BEFORE, _AFTER = When.BEFORE, When.AFTER
@@ -104,13 +104,13 @@ POINTS = (
     Point("last answer", f"{_JOURNAL}.record", _AFTER, LAST),
     Point("model fitted", f"{_LEDGER}.advance", _BEFORE, argument="estimated"),
     Point("estimated", f"{_LEDGER}.advance", _AFTER, argument="estimated"),
-    Point("answers written", "jobs.run:write_answers", _AFTER),
+    Point("answers written", "jobs.release.run:write_answers", _AFTER),
     Point("synthetic rows half written", "pyarrow.parquet:write_table", When.HALF_A_FILE),
-    Point("certificate written", "jobs.run:write_certificate", _AFTER),
-    Point("manifest written, staging not synced", "jobs.publish:sync_folder", _BEFORE),
-    Point("staging synced", "jobs.publish:os.rename", _BEFORE),
-    Point("renamed, no _SUCCESS", "jobs.publish:finish", _BEFORE),
-    Point("_SUCCESS written, unknown to the ledger", "jobs.publish:finish", _AFTER),
+    Point("certificate written", "jobs.release.run:write_certificate", _AFTER),
+    Point("manifest written, staging not synced", "jobs.release.publish:sync_folder", _BEFORE),
+    Point("staging synced", "jobs.release.publish:os.rename", _BEFORE),
+    Point("renamed, no _SUCCESS", "jobs.release.publish:finish", _BEFORE),
+    Point("_SUCCESS written, unknown to the ledger", "jobs.release.publish:finish", _AFTER),
     Point("published", f"{_LEDGER}.advance", _AFTER, argument="published"),
 )
 
@@ -291,7 +291,7 @@ _END: dict[When, Hooked] = {
 
 def task_that_kills(driver: int, tally: Path, *given: Any) -> Iterator[Any]:
     """A task of the Spark engine, run in a worker: does its work, and kills the driver."""
-    from pipelines.engines.distributed import split_rows
+    from pipelines.engines.worker_tasks import split_rows
 
     work, part = given
     list(split_rows(work.value, part))

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from jobs.cli import main
-from jobs.job import Job, load_job
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import State
+from jobs.planning.job import Job, load_job
 
 LEDGER = "sqlite:///marquee.db"
 SCHEMA: dict[str, Any] = {

@@ -21,7 +21,7 @@ from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.workload import Workload
 from jobs.config import Privacy
-from jobs.job import currency_of
+from jobs.planning.job import currency_of
 from tests.benchmarks.figures.points import BASELINE, MEASURED, Point
 
 

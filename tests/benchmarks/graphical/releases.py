@@ -22,7 +22,7 @@ from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.queries import Marginals
 from dpcore.workload import Workload
 from jobs.config import Privacy
-from jobs.job import currency_of
+from jobs.planning.job import currency_of
 from tests.benchmarks.graphical.definition26 import counted, workload_error
 
 DELTA: Final = 1e-9

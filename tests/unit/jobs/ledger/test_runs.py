@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dpcore.errors import LedgerUnavailableError
-from jobs.journal import FileJournal
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import ReleaseRecord, State
+from jobs.release.journal import FileJournal
 from tests.support.ledgers import past_the_ledger
 from tests.support.releases import World, table_world
 
@@ -153,9 +153,9 @@ def test_a_full_disk_ends_in_a_sentence_and_the_release_goes_on(
         if place_of_failure == "third answer":
             patched.setattr(FileJournal, "_append", third_is_too_much)
         elif place_of_failure == "certificate":
-            patched.setattr("jobs.run.write_certificate", no_room)
+            patched.setattr("jobs.release.run.write_certificate", no_room)
         else:
-            patched.setattr("jobs.publish._sync", no_room)
+            patched.setattr("jobs.release.publish._sync", no_room)
         code, _, err = place.world.run()
     assert (code, "a disk is full" in err, "secret" in err) == (6, True, False), err
     assert not (place.world.folder / "out" / "people").exists()

@@ -1,0 +1,3 @@
+"""The files that a release writes."""
+
+from __future__ import annotations

@@ -1,0 +1,129 @@
+"""answers.parquet: one row a query, as text, with its answer and error bar."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
+from dpcore.uncertainty import Answers
+from jobs.workload.query_text import columns_as_text, labels_of, named, rows_as_text
+from pipelines.layout import Layout, TableLayout
+
+SCHEMA = pa.schema(
+    [
+        pa.field("query", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("answer", pa.float64(), nullable=False),
+        pa.field("stddev", pa.float64()),
+        pa.field("lower", pa.float64()),
+        pa.field("upper", pa.float64()),
+        pa.field("measured", pa.bool_(), nullable=False),
+    ]
+)
+_ROWS_AT_ONCE = 1 << 18
+_KINDS = {Marginals: "marginal", Conjunctions: "conjunction", Parities: "parity", Products: "linear"}
+
+
+def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout) -> None:
+    """Writes the answers in the order of the queries; equal answers give equal bytes."""
+    kind = _KINDS[type(queries)]
+    done = 0
+    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+        for texts in query_texts(queries, layout):
+            rows = slice(done, done + len(texts))
+            done = rows.stop
+            columns = [
+                texts,
+                pa.repeat(pa.scalar(kind), len(texts)),
+                pa.array(answers.values[rows]),
+                *(_known(bar[rows]) for bar in (answers.stddev, answers.lower, answers.upper)),
+                pa.array(answers.measured & ~np.isnan(answers.stddev[rows])),
+            ]
+            writer.write_batch(pa.record_batch(columns, schema=SCHEMA))
+
+
+def query_texts(queries: Queries, layout: Layout) -> Iterator[pa.Array]:
+    """The queries as text, in order, some at a time; see ``jobs.workload.query_text``. The empty marginal is 'all'."""
+    match queries:
+        case Conjunctions() | Parities():
+            for start in range(0, queries.size, _ROWS_AT_ONCE):
+                rows = slice(start, start + _ROWS_AT_ONCE)
+                if isinstance(queries, Parities):
+                    yield _parities(queries.columns[rows], layout)
+                else:
+                    yield _conjunctions(queries.columns[rows], queries.negated[rows], layout)
+        case Marginals():
+            if isinstance(layout, TableLayout):
+                yield from _cells(queries, layout)
+        case Products():
+            if isinstance(layout, TableLayout):
+                yield from _rows_of_terms(queries, layout)
+
+
+def _cells(queries: Marginals, layout: TableLayout) -> Iterator[pa.Array]:
+    labels = labels_of(layout)
+    for clique in queries.cliques:
+        yield from _combined([named(name, labels[name], "=") for name in clique])
+
+
+def _rows_of_terms(queries: Products, layout: TableLayout) -> Iterator[pa.Array]:
+    attributes = {attribute.name: attribute for attribute in layout.schema.attributes}
+    for term in queries.terms:
+        alone, pairs = len(term.clique) == 1, zip(term.clique, term.matrices, strict=True)
+        yield from _combined([rows_as_text(attributes[name], matrix, alone) for name, matrix in pairs])
+
+
+def _combined(literals: list[pa.Array]) -> Iterator[pa.Array]:
+    """One text for each choice of a literal from every list, the last one fastest; a null says nothing."""
+    sizes = [len(texts) for texts in literals]
+    for start in range(0, math.prod(sizes), _ROWS_AT_ONCE):
+        chosen = np.arange(start, min(start + _ROWS_AT_ONCE, math.prod(sizes)))
+        places = np.unravel_index(chosen, sizes) if sizes else ()
+        parts = [texts.take(pa.array(place)) for texts, place in zip(literals, places, strict=True)]
+        yield pc.fill_null(reduce(_beside, parts), "all") if parts else pa.array(["all"])
+
+
+def _beside(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.coalesce(_joined([left, right]), left, right)
+
+
+def _conjunctions(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: Layout) -> pa.Array:
+    if isinstance(layout, TableLayout):
+        positive, negative = columns_as_text(layout, "="), columns_as_text(layout, "!=")
+        literals = [
+            pc.if_else(pa.array(signs), negative.take(pa.array(column)), positive.take(pa.array(column)))
+            for column, signs in zip(columns.T, negated.T, strict=True)
+        ]
+    else:
+        literals = [
+            pc.binary_join_element_wise(pc.if_else(pa.array(signs), "!", ""), pa.array(column).cast(pa.string()), "")
+            for column, signs in zip(columns.T, negated.T, strict=True)
+        ]
+    return _joined(literals)
+
+
+def _parities(columns: NDArray[np.int32], layout: Layout) -> pa.Array:
+    known = columns_as_text(layout, "=") if isinstance(layout, TableLayout) else None
+    texts = []
+    for column in columns.T:
+        named_here = pa.array(column, mask=column < 0)
+        texts.append(named_here.cast(pa.string()) if known is None else known.take(named_here))
+    joined = pc.binary_join_element_wise(*texts, " ^ ", null_handling="skip")
+    return pc.binary_join_element_wise("even(", joined, ")", "")
+
+
+def _joined(literals: list[pa.Array]) -> pa.Array:
+    return pc.binary_join_element_wise(*literals, " & ")
+
+
+def _known(values: NDArray[np.float64]) -> pa.Array:
+    return pa.array(values, mask=np.isnan(values))

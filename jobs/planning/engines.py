@@ -1,0 +1,51 @@
+"""From the engine section of a config to an engine. Spark and Beam are imported only when they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpcore.errors import ConfigError
+from jobs.config import EngineChoice
+from jobs.config.section import check_key
+from pipelines.engines.local import LocalEngine
+from pipelines.engines.statistics import Engine
+
+_OPTIONS = {"local": ["threads", "rows_in_memory"], "spark": ["partitions", "settings"], "beam": ["arguments"]}
+_COUNTS = {"threads", "rows_in_memory", "partitions"}
+
+
+def check_engine(choice: EngineChoice) -> None:
+    """Refuses options that the engine does not know, without starting anything."""
+    for key, value in choice.options.items():
+        try:
+            check_key(key, _OPTIONS[choice.name], f"option of engine {choice.name}")
+        except ValueError as error:
+            raise ConfigError(f"engine: {error}") from error
+        if key in _COUNTS and (type(value) is not int or value < 1):
+            raise ConfigError(f"engine.options.{key} is {value!r}; want an integer >= 1")
+        if key == "settings" and not _is_texts(value):
+            raise ConfigError("engine.options.settings is not a mapping of text to text; want Spark settings")
+        if key == "arguments" and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+            raise ConfigError("engine.options.arguments is not a list of text; want Beam's command-line options")
+
+
+def open_engine(choice: EngineChoice) -> Engine:
+    """The engine of a config. Raises ConfigError when its extra is missing, EngineError when it does not start."""
+    check_engine(choice)
+    options = choice.options
+    if choice.name == "local":
+        return LocalEngine(**options)
+    try:
+        if choice.name == "spark":
+            from pipelines.engines.spark import SparkEngine, open_session
+
+            return SparkEngine(open_session(options.get("settings")), options.get("partitions"))
+        from pipelines.engines.beam import BeamEngine
+
+        return BeamEngine(options.get("arguments", ()))
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"engine {choice.name} needs {error.name!r}; install marquee[{choice.name}]") from error
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for pair in value.items() for text in pair)

@@ -1,0 +1,155 @@
+"""Everything public about a release, made from its config and schema before any data are touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from dpcore.errors import ConfigError
+from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.conversion import budget_of
+from dpcore.kernel.privacy_terms import PrivacyTerms
+from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
+from dpcore.mechanisms.additive_noise import Gaussian, Laplace
+from dpcore.mechanisms.aim.aim import Aim
+from dpcore.mechanisms.api import Mechanism, Plan
+from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.clique_tree import CliqueTree
+from dpcore.mechanisms.fourier import Fourier
+from dpcore.mechanisms.gaussian_pgm import GaussianPgm
+from dpcore.mechanisms.hdmm.hdmm import Hdmm
+from dpcore.mechanisms.independent import Independent
+from dpcore.mechanisms.mst import Mst
+from dpcore.mechanisms.mwem.mwem_pgm import MwemPgm
+from dpcore.workload import Workload
+from jobs.config import Config, Dataset, Privacy, load_config
+from jobs.mechanisms import mechanism_of
+from jobs.planning.engines import check_engine
+from jobs.planning.identity import release_id
+from jobs.workload.building import workload_of
+from jobs.workload.public_files import PublicFiles, read_public_files
+from pipelines.layout import BasketLayout, Layout, TableLayout
+from pipelines.schema import Schema, load_schema
+
+_MOSTLY_GAUSSIANS = (Aim, CliqueTree, ClippedGaussian, Fourier, Gaussian, GaussianPgm, Hdmm, Independent, Mst, MwemPgm)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One release, ready to run; public.
+
+    budget: All of it, as charged. popularity: The part that buys noisy popularity first, or None. rest: What the
+        mechanism has; popularity and rest add up to the budget.
+    files: What the public files hold that the workload names.
+    stand_in: A workload of the same size as the one to come: itself, unless noisy popularity chooses the queries.
+    """
+
+    config: Config
+    layout: Layout
+    mechanism: Mechanism
+    unit: PrivacyUnit
+    budget: Budget
+    popularity: Budget | None
+    rest: Budget
+    files: PublicFiles
+    stand_in: Workload
+    plan: Plan
+    release_id: str
+
+    @property
+    def output(self) -> Path:
+        return Path(self.config.output.path).absolute()
+
+
+def load_job(path: Path | str) -> Job:
+    """Reads a config file and everything public that it names. Raises ConfigError; nothing private is read."""
+    config = load_config(path)
+    return job_of(config, Path(path).parent)
+
+
+def job_of(config: Config, folder: Path) -> Job:
+    """The release that a config describes.
+
+    folder: Where the paths of the schema and of public files start.
+
+    Raises ConfigError, DomainTooLargeError where no proof, no memory or no mechanism fits the config.
+    """
+    check_engine(config.engine)
+    mechanism = mechanism_of(config.mechanism)
+    _check_synthetic(config, mechanism)
+    schema = load_schema(folder / config.dataset.table_schema) if config.dataset.table_schema else None
+    layout = layout_of(config.dataset, schema)
+    unit = _unit(config, layout)
+    budget = _budget(config.privacy, currency_of(config.privacy, mechanism))
+    popularity, rest = _parts(config, budget)
+    files = read_public_files(config.workload, layout, folder)
+    stand_in = workload_of(config, layout, files)
+    plan = _plan(mechanism, PrivacyTerms(unit, rest), stand_in)
+    identity = release_id(config, schema, files.digests)
+    return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, identity)
+
+
+def layout_of(dataset: Dataset, schema: Schema | None) -> Layout:
+    """The public layout of the data."""
+    if schema is not None:
+        rows = dataset.max_rows_per_unit or 1
+        return TableLayout(dataset.unit, schema, rows, dataset.clustered_by_unit)
+    item, items = dataset.item or "", dataset.items or 0
+    return BasketLayout(dataset.unit, item, items, dataset.max_items_per_unit, dataset.clustered_by_unit)
+
+
+def _unit(config: Config, layout: Layout) -> PrivacyUnit:
+    units = config.privacy.units
+    return PrivacyUnit(
+        Neighbours(config.privacy.neighbours), layout.contribution, None if isinstance(units, str) else units
+    )
+
+
+def currency_of(privacy: Privacy, mechanism: Mechanism) -> Currency:
+    """What the release is accounted in: a selection takes up to pi/2 times as much of a Gaussian-DP budget as of zCDP.
+
+    A mechanism that only adds Gaussian noise, or mostly, has up to a fifth less noise under Gaussian DP.
+    """
+    if privacy.accounting == "auto":
+        mostly_gaussians = isinstance(mechanism, _MOSTLY_GAUSSIANS)
+        return Currency.PURE if privacy.delta == 0 else Currency.GDP if mostly_gaussians else Currency.ZCDP
+    return {"pure": Currency.PURE, "zcdp": Currency.ZCDP, "gdp": Currency.GDP}[privacy.accounting]
+
+
+def _budget(privacy: Privacy, currency: Currency) -> Budget:
+    try:
+        return budget_of(privacy.epsilon, privacy.delta, currency)
+    except ValueError as error:
+        raise ConfigError(
+            f"privacy.epsilon is {privacy.epsilon:g} and privacy.delta is {privacy.delta:g}: no budget in {currency} "
+            "can be computed for them; want a delta of 0 or at least 1e-300, and an epsilon that is not so near 0"
+        ) from error
+
+
+def _parts(config: Config, budget: Budget) -> tuple[Budget | None, Budget]:
+    asked = config.workload.conjunctions
+    share = Fraction(str(asked.popularity_share)) if asked is not None else Fraction(0)
+    if not share:
+        return None, budget
+    part = Budget(budget.currency, share * budget.amount)
+    return part, Budget(budget.currency, budget.amount - part.amount)
+
+
+def _plan(mechanism: Mechanism, terms: PrivacyTerms, workload: Workload) -> Plan:
+    try:
+        return mechanism.plan(terms, workload)
+    except ValueError as error:
+        raise ConfigError(f"mechanism: {error}") from error
+
+
+def _check_synthetic(config: Config, mechanism: Mechanism) -> None:
+    rows = config.output.synthetic_rows
+    without_model = isinstance(mechanism, Laplace | Gaussian | ClippedGaussian) or (
+        isinstance(mechanism, Hdmm) and mechanism.reconstruction == "least_squares"
+    )
+    if isinstance(rows, int) and rows > 0 and without_model:
+        raise ConfigError(
+            f"output.synthetic_rows is {rows}, but mechanism {config.mechanism.name} gives answers without a model; "
+            "want auto or 0, or another mechanism"
+        )

@@ -1,0 +1,33 @@
+"""More synthetic rows of a published release: post-processing, at no cost of budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpcore.errors import ConfigError
+from dpcore.mechanisms.api import Progress
+from jobs.outputs.model_file import MODEL, read_model
+from jobs.planning.job import Job
+from jobs.release.evaluation import published_folder
+from jobs.release.run import check_outside
+from pipelines.generate.checks import empty_folder, want_at_least
+from pipelines.generate.rows import write_rows
+
+
+def write_more_rows(job: Job, folder: Path, rows: int, seed: int, progress: Progress) -> list[Path]:
+    """Writes ``rows`` synthetic rows from the model of a published release to a new folder; returns the files.
+
+    seed: The rows are a function of the release, their number and this.
+
+    Raises ConfigError when the release is not published, has no model to draw from, or the folder is no place for rows.
+    """
+    want_at_least(1, rows=rows)
+    want_at_least(0, seed=seed)
+    check_outside(job, folder, "part-00000.parquet")
+    model = read_model(published_folder(job), job.layout)
+    if model is None:
+        raise ConfigError(
+            f"release {job.release_id[:12]} has no {MODEL}; want a release of a mechanism that fits a graphical model, "
+            f"not of {job.config.mechanism.name}"
+        )
+    return write_rows(model, rows, job.layout, empty_folder(folder), seed=seed, progress=progress)

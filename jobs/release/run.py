@@ -1,0 +1,301 @@
+"""One release: the wiring from a config to a published folder. No algorithm lives here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.errors import ConfigError, InputError, IntegrityError
+from dpcore.kernel.budget import Budget, Charge
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.mechanisms.api import Progress, Release
+from dpcore.mechanisms.clipping.popularity import noisy_popularity
+from dpcore.workload import Workload
+from jobs import log
+from jobs.config import LARGEST_QUIET_DELTA
+from jobs.ledger import SqlLedger
+from jobs.ledger.records import DatasetBudget, PlannedRelease, ReleaseRecord, State
+from jobs.outputs.answers_table import write_answers
+from jobs.outputs.certificate import Drawn, write_certificate
+from jobs.outputs.model_file import write_model
+from jobs.planning.engines import open_engine
+from jobs.planning.identity import bound_path
+from jobs.planning.job import Job
+from jobs.progress import bar
+from jobs.release import publish
+from jobs.release.journal import FileJournal, JournalFrom
+from jobs.release.lock import only_run
+from jobs.release.publish import PublicationState
+from jobs.workload.building import workload_of
+from pipelines.aggregators.protocol import Aggregator
+from pipelines.engines.statistics import Engine, EngineStatistics
+from pipelines.generate.rows import write_rows
+from pipelines.source import Source, fingerprint, open_source
+
+Bar = Callable[[str], AbstractContextManager[Progress]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where a release is. already: Whether it was there before this run."""
+
+    release_id: str
+    output: Path
+    already: bool
+
+
+def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> Outcome:
+    """Runs a release to its published folder, or goes on where an earlier run of it ended.
+
+    engine: In place of the config's; it changes speed, never the result.
+
+    Everything is checked before anything is reserved. A finished release needs its ledger and its folder alone: its
+    input may be gone, but where it is there it must be the same. Raises what ``jobs.exit_codes`` maps to exit codes.
+    """
+    _warn_of_a_large_delta(job)
+    check_outside(job, job.output, "answers.parquet", "synthetic/part-0.parquet")
+    ledger = SqlLedger(job.config.privacy.ledger)
+    dataset = _dataset(job, ledger)
+    published = publish.standing(job.output, job.release_id)
+    known = ledger.release(job.release_id)
+    if published is not PublicationState.ABSENT and (known is None or known.state.step < State.ESTIMATED.step):
+        raise IntegrityError(f"output {job.output} holds this release, but the ledger never saw it; want its ledger")
+    try:
+        source = _source(job, dataset)
+        planned = _planned(job, source, dataset)
+    except InputError:
+        if known is None or not _is_done(job, dataset, known):
+            raise
+        done = _finished(job, ledger, known, published)
+        if done is None:
+            raise
+        return done
+    record = ledger.plan(planned)
+    log.info("planned", release=job.release_id[:12], dataset=dataset.name, state=record.state.value)
+    done = _finished(job, ledger, record, published)
+    if done is not None:
+        return done
+    with only_run(Path(record.state_folder)):
+        return _run(job, ledger, source, engine or open_engine(job.config.engine), progress)
+
+
+def open_statistics(job: Job, engine: Engine | None = None) -> EngineStatistics:
+    """The exact statistics of a release, wired as ``release`` wires them. SENSITIVE."""
+    dataset = _dataset(job, SqlLedger(job.config.privacy.ledger))
+    return EngineStatistics(engine or open_engine(job.config.engine), _source(job, dataset))
+
+
+def build_workload(job: Job, popularity: NDArray[np.float64] | None = None) -> Workload:
+    """The queries of a release; popularity is noisy, float64 [columns of the view]."""
+    return job.stand_in if popularity is None else workload_of(job.config, job.layout, job.files, popularity)
+
+
+def replayed_popularity(job: Job, statistics: EngineStatistics) -> NDArray[np.float64] | None:
+    """The noisy popularity that a release bought, from its journal: nothing new is drawn. None where it bought none."""
+    ledger = SqlLedger(job.config.privacy.ledger)
+    record = ledger.release(job.release_id)
+    if job.popularity is None or record is None or record.state.step < State.MEASURING.step:
+        return None
+    return buy_popularity(job, statistics, _WholeBudget(ledger, job), open_journal(job, ledger, record))[0]
+
+
+def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: Bar) -> Outcome:
+    record = ledger.release(job.release_id)
+    if record is None:
+        raise IntegrityError(f"release {job.release_id[:12]} is gone from the ledger; want the ledger that planned it")
+    done = _finished(job, ledger, record, publish.standing(job.output, job.release_id))
+    if done is not None:  # Another process ended while this one waited for its turn.
+        return done
+    journal = open_journal(job, ledger, record)
+    watched = _Watched(engine, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
+    made = _mechanism(job, ledger, EngineStatistics(watched, source), journal, progress)
+    ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
+    log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
+    staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
+    _write(job, made, journal, staging, progress)
+    publish.publish(staging, job.output, job.release_id)
+    ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
+    log.info("published", release=job.release_id[:12], output=str(job.output))
+    return Outcome(job.release_id, job.output, already=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What the kernel allowed out, and what it cost; public."""
+
+    release: Release
+    charges: tuple[Charge, ...]
+
+
+def _mechanism(job: Job, ledger: SqlLedger, statistics: EngineStatistics, journal: FileJournal, progress: Bar) -> Made:
+    port = _WholeBudget(ledger, job)
+    popularity, charges = buy_popularity(job, statistics, port, journal)
+    workload = build_workload(job, popularity)
+    private = PrivateStatistics(
+        statistics, unit=job.unit, budget=job.rest, ledger=port, journal=JournalFrom(journal, len(charges))
+    )
+    log.info("reserved", release=job.release_id[:12], currency=job.budget.currency.value)
+    with progress(job.config.mechanism.name) as report:
+        made = job.mechanism.run(private, workload, generator=_generator(job, 0), progress=report)
+    return Made(made, charges + private.charges)
+
+
+def buy_popularity(
+    job: Job, statistics: EngineStatistics, port: _WholeBudget, journal: FileJournal
+) -> tuple[NDArray[np.float64] | None, tuple[Charge, ...]]:
+    """Noisy popularity of the columns with what it cost, where the workload asks for it.
+
+    Its part of the budget and the mechanism's are fixed in advance and add up to what is reserved.
+    """
+    if job.popularity is None:
+        return None, ()
+    private = PrivateStatistics(statistics, unit=job.unit, budget=job.popularity, ledger=port, journal=journal)
+    weights = noisy_popularity(private, job.layout.view, private.remaining_share)
+    return weights, tuple(replace(charge, label=f"popularity {charge.label}") for charge in private.charges)
+
+
+def open_journal(job: Job, ledger: SqlLedger, record: ReleaseRecord) -> FileJournal:
+    """The journal of a release, the only one: the ledger knows each of its answers before that is used.
+
+    Raises IntegrityError when answers that were used are missing from it, or others are in their place.
+    """
+    path = Path(record.state_folder) / "journal.jsonl"
+    journal = FileJournal(path, job.release_id, partial(ledger.record_answer, job.release_id))
+    if record.answers is None:
+        _adopt(journal, ledger, record)
+    else:
+        journal.agree(record.answers, record.journal_head)
+    return journal
+
+
+def _adopt(journal: FileJournal, ledger: SqlLedger, record: ReleaseRecord) -> None:
+    """Ledgers of layout 1 knew one hash: while MEASURING that of the first answer, from ESTIMATED on that of all."""
+    answers = min(1, len(journal)) if record.state is State.MEASURING else len(journal)
+    journal.check_holds(answers, record.journal_head)
+    if journal.head is not None:
+        ledger.adopt_journal(record.release_id, len(journal), journal.head)
+
+
+def _write(job: Job, made: Made, journal: FileJournal, staging: Path, progress: Bar) -> None:
+    workload, model = made.release.workload, made.release.model
+    write_answers(staging / "answers.parquet", workload.queries, made.release.answers, job.layout)
+    write_model(staging, model)
+    rows = 0
+    if model is not None:
+        asked = job.config.output.synthetic_rows
+        rows = round(model.total) if isinstance(asked, str) else asked
+        if rows:
+            with progress("synthetic rows") as report:
+                seed = int(_generator(job, 1).integers(2**63))
+                write_rows(model, rows, job.layout, staging / "synthetic", seed=seed, progress=report)
+    else:
+        log.info("no synthetic rows: this mechanism gives answers without a model", mechanism=job.config.mechanism.name)
+    drawn = Drawn(made.charges, len(journal), journal.head)
+    write_certificate(staging / "certificate.json", job, workload, drawn, rows or None)
+
+
+def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
+    """Whether the ledger records exactly this release as published; else a run looks at its input."""
+    same = (record.dataset, record.budget) == (dataset.name, job.budget)
+    return same and record.state is State.PUBLISHED and dataset.path == bound_path(job.config.dataset.path)
+
+
+def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: PublicationState) -> Outcome | None:
+    """The outcome when the release is published already; completes one whose process died in the last step."""
+    if published is not PublicationState.ABSENT:
+        publish.verify(job.output)
+        if published is PublicationState.RENAMED:
+            publish.finish(job.output)
+        if (record.state, record.output) != (State.PUBLISHED, str(job.output)):
+            ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
+        return Outcome(job.release_id, job.output, already=True)
+    elsewhere = Path(record.output) if record.output else None
+    if elsewhere is None or not elsewhere.is_dir():
+        return None
+    if publish.standing(elsewhere, job.release_id) is not PublicationState.DONE:
+        return None
+    publish.verify(elsewhere)
+    return Outcome(job.release_id, elsewhere, already=True)
+
+
+def _planned(job: Job, source: Source, dataset: DatasetBudget) -> PlannedRelease:
+    return PlannedRelease(
+        release_id=job.release_id,
+        dataset=dataset.name,
+        budget=job.budget,
+        path=bound_path(job.config.dataset.path),
+        fingerprint=fingerprint(source, dataset.fingerprint_key),
+        state_folder=str(publish.state_folder(job.output, job.release_id)),
+        consumer=job.config.privacy.consumer,
+        promise=(job.config.privacy.epsilon, job.config.privacy.delta),
+    )
+
+
+def _dataset(job: Job, ledger: SqlLedger) -> DatasetBudget:
+    privacy = job.config.privacy
+    return ledger.dataset(job.config.dataset.name, privacy.epsilon, privacy.delta)
+
+
+def _source(job: Job, dataset: DatasetBudget) -> Source:
+    return open_source(job.config.dataset.path, job.layout, dataset.salt)
+
+
+def _generator(job: Job, purpose: int) -> np.random.Generator:
+    """For post-processing only: its seed is public."""
+    return np.random.default_rng([int(job.release_id[:16], 16), purpose])
+
+
+def check_outside(job: Job, folder: Path, *files: str) -> None:
+    """Refuses to write ``files`` to a folder where the next release would read them as data. Raises ConfigError."""
+    path = job.config.dataset.path
+    data = bound_path(path)
+    deep = "**" in path or os.path.isdir(os.path.expanduser(path))
+    output = Path(os.path.realpath(folder))
+    inside = deep and output.is_relative_to(data)
+    if inside or any((output / file).match(os.path.abspath(os.path.expanduser(path))) for file in files):
+        raise ConfigError(f"output {folder} lies in the dataset's folder {data}; want a folder outside it")
+
+
+def _warn_of_a_large_delta(job: Job) -> None:
+    if job.config.privacy.delta > LARGEST_QUIET_DELTA:
+        log.warning("privacy.delta is large: want at most 1e-5, and far below one in the number of units")
+
+
+@final
+@dataclass(frozen=True)
+class _WholeBudget:
+    """The ledger port of one release: whichever part of it asks first, all of it is reserved."""
+
+    ledger: SqlLedger
+    job: Job
+
+    def reserve(self, budget: Budget) -> None:
+        if budget.currency is not self.job.budget.currency or budget.amount > self.job.budget.amount:
+            raise IntegrityError("a part of a release asks for more than the release has; want parts of its budget")
+        self.ledger.reserve(self.job.release_id, self.job.budget)
+
+
+@final
+@dataclass(frozen=True)
+class _Watched:
+    """An engine that tells when it has aggregated."""
+
+    engine: Engine
+    on_reduced: Callable[[], None]
+
+    @property
+    def name(self) -> str:
+        return self.engine.name
+
+    def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
+        counts = self.engine.reduce(source, aggregator)  # SENSITIVE
+        self.on_reduced()
+        return counts

@@ -1,0 +1,196 @@
+"""Public files that a config names: queries one by one, and how much columns matter."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dpcore.errors import ConfigError
+from dpcore.queries import Conjunctions
+from dpcore.workload import Workload
+from jobs.config.workload import Queries
+from jobs.workload.query_text import LiteralError, read_columns, read_conjunctions
+from pipelines.layout import BasketLayout, Layout
+
+
+@dataclass(frozen=True, eq=False)
+class PublicFiles:
+    """What those files hold; public.
+
+    queries: Listed conjunctions with their weights.
+    weights: float64 [columns of the view], how often a column is proposed.
+    digests: SHA-256 of what each file means, by its key in the config: two files that say the same are the same.
+    """
+
+    queries: Workload | None = None
+    weights: NDArray[np.float64] | None = None
+    digests: dict[str, str] = field(default_factory=dict)
+
+
+def read_public_files(asked: Queries, layout: Layout, folder: Path) -> PublicFiles:
+    """Reads what a workload names.
+
+    folder: Where relative paths start: that of the config.
+
+    Raises ConfigError that names the file, the line or row, and the column.
+    """
+    conjunctions = asked.conjunctions
+    if conjunctions is None:
+        return PublicFiles()
+    if conjunctions.file is not None:
+        queries = read_queries(folder / conjunctions.file, layout)
+        digest = hashlib.sha256(queries.queries.digest().encode() + queries.weights.astype("<f8").tobytes())
+        return PublicFiles(queries=queries, digests={"workload.conjunctions.file": digest.hexdigest()})
+    if conjunctions.weights_file is not None:
+        weights = read_weights(folder / conjunctions.weights_file, layout)
+        digest = hashlib.sha256(weights.astype("<f8").tobytes())
+        return PublicFiles(weights=weights, digests={"workload.conjunctions.weights_file": digest.hexdigest()})
+    return PublicFiles()
+
+
+def read_queries(path: Path, layout: Layout) -> Workload:
+    """Conjunctions of one number of literals, as ``answers.parquet`` writes them, in the order of the file.
+
+    A .parquet or .csv file has a column ``query``, and ``weight`` where queries differ in weight; of any other file
+    each line is a query, and empty lines are skipped.
+    """
+    rows = _rows(path, "query")
+    try:
+        literals = read_conjunctions(rows.texts, layout)
+        queries = Conjunctions(layout.view, literals.columns, literals.negated)
+    except LiteralError as error:
+        raise rows.error(error.place, str(error)) from error
+    weights = np.ones(queries.size) if rows.weights is None else rows.weights
+    wrong = ~(np.isfinite(weights) & (weights > 0))
+    if wrong.any():
+        raise rows.error(int(wrong.argmax()), "is not a positive finite number; want > 0", "weight")
+    return Workload(queries, weights)
+
+
+def read_weights(path: Path, layout: Layout) -> NDArray[np.float64]:
+    """How often each column is proposed, float64 [columns of the view]; 0 for columns that the file does not name.
+
+    A .csv or .parquet file with the columns ``item`` (baskets) or ``value`` (a table: 'sex=male'), and ``weight``.
+    """
+    rows = _rows(path, "item" if isinstance(layout, BasketLayout) else "value", weighted=True)
+    try:
+        columns = read_columns(rows.texts, layout)
+    except LiteralError as error:
+        raise rows.error(error.place, str(error)) from error
+    given = np.ones(len(columns)) if rows.weights is None else rows.weights
+    wrong = ~(np.isfinite(given) & (given >= 0))
+    if wrong.any():
+        raise rows.error(int(wrong.argmax()), "is not a finite number >= 0", "weight")
+    if not given.any():
+        raise ConfigError(f"{path}: every weight is 0; want one column or more to choose")
+    weights = np.zeros(layout.view.columns)
+    weights[columns] = given
+    return weights
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Texts of one column with their weights, None where the file has none. lines: Where each stands, from 1."""
+
+    path: Path
+    kind: str
+    column: str | None
+    texts: Sequence[str]
+    weights: NDArray[np.float64] | None
+    lines: Sequence[int]
+
+    def error(self, place: int, said: str, column: str | None = None) -> ConfigError:
+        column = column or self.column
+        where = "" if column is None else f", column {column!r}"
+        return ConfigError(f"{self.path}, {self.kind} {self.lines[place]}{where}: {said}")
+
+
+def _rows(path: Path, column: str, weighted: bool = False) -> _Rows:
+    """weighted: The file must have weights."""
+    try:
+        if path.suffix == ".parquet":
+            rows = _of_parquet(path, column)
+        else:
+            text = path.read_text(encoding="utf-8-sig")
+            rows = _of_csv(path, text, column) if path.suffix == ".csv" or weighted else _of_lines(path, text)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path} does not exist; want a .csv or .parquet file with a column {column!r}") from error
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+        raise ConfigError(f"{path} cannot be read ({type(error).__name__}); want UTF-8 text or Parquet") from error
+    if not len(rows.texts):
+        raise ConfigError(f"{path} holds no rows; want one or more")
+    if weighted and rows.weights is None:
+        raise ConfigError(f"{path} has no column 'weight'; want {column!r} and 'weight'")
+    return rows
+
+
+def _of_lines(path: Path, text: str) -> _Rows:
+    kept = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return _Rows(path, "line", None, [line for _, line in kept], None, [number for number, _ in kept])
+
+
+def _of_csv(path: Path, text: str, column: str) -> _Rows:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    texts: list[str] = []
+    weights: list[float] = []
+    lines: list[int] = []
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        place, weight = _place(path, header, column), header.index("weight") if "weight" in header else None
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                said = f"has {len(row)} fields; want {len(header)}, with quotes around a field that holds a comma"
+                raise ConfigError(f"{path}, line {reader.line_num}: {said}")
+            texts.append(row[place])
+            lines.append(reader.line_num)
+            if weight is not None:
+                weights.append(_number(path, row[weight], reader.line_num))
+    except csv.Error as error:
+        raise ConfigError(f"{path}, line {reader.line_num}: is not valid CSV ({error})") from error
+    return _Rows(path, "line", column, texts, None if weight is None else np.array(weights), lines)
+
+
+def _place(path: Path, header: list[str], column: str) -> int:
+    if column not in header:
+        raise ConfigError(f"{path} has the columns {header}; want a column {column!r}")
+    if any(header.count(name) > 1 for name in (column, "weight")):
+        raise ConfigError(f"{path} has the columns {header}; want {column!r} and 'weight' once each")
+    return header.index(column)
+
+
+def _number(path: Path, text: str, line: int) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ConfigError(f"{path}, line {line}, column 'weight': {text!r} is not a number") from error
+
+
+def _of_parquet(path: Path, column: str) -> _Rows:
+    names = pq.read_schema(path).names
+    _place(path, names, column)
+    weighted = "weight" in names
+    table = pq.read_table(path, columns=[column, *(["weight"] if weighted else [])])
+    for name in table.column_names:
+        if table.column(name).null_count:
+            place = int(pc.index(table.column(name).is_null(), True).as_py())
+            raise ConfigError(f"{path}, row {place + 1}, column {name!r}: is null; want no nulls")
+    try:
+        texts = table.column(column).cast(pa.string()).to_pylist()
+        weights = np.asarray(table.column("weight").cast(pa.float64()).to_numpy()) if weighted else None
+    except pa.ArrowException as error:
+        raise ConfigError(f"{path}: column {column!r} or 'weight' is of a wrong type; want text and numbers") from error
+    return _Rows(path, "row", column, texts, weights, range(1, len(texts) + 1))

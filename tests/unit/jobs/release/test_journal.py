@@ -1,0 +1,197 @@
+"""The journal: what is returned was on disk, and nothing else is ever taken for it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpcore.errors import IntegrityError, LedgerUnavailableError
+from jobs.release.journal import FileJournal
+
+RELEASE = "r" * 64
+
+
+def filled(path: Path, answers: list[list[int]]) -> FileJournal:
+    journal = FileJournal(path, RELEASE)
+    for index, answer in enumerate(answers):
+        journal.record(index, f"request {index}", np.array(answer, dtype=np.int64))
+    return journal
+
+
+@given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1)), max_size=6))
+def test_what_is_recorded_is_recalled_by_another_process(
+    tmp_path_factory: pytest.TempPathFactory, answers: list[list[int]]
+) -> None:
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    head = filled(path, answers).head
+    again = FileJournal(path, RELEASE)
+    assert (len(again), again.head) == (len(answers), head)
+    for index, answer in enumerate(answers):
+        recalled = again.recall(index, f"request {index}")
+        assert recalled is not None
+        assert recalled.dtype == np.int64
+        assert recalled.tolist() == answer
+    assert again.recall(len(answers), "next") is None
+
+
+def test_an_answer_is_synced_before_it_is_told_and_told_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[object] = []
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (events.append("sync"), sync(handle))[1])
+    journal = FileJournal(tmp_path / "journal.jsonl", RELEASE, lambda *told: events.append(told))
+    journal.record(0, "a", np.array([1]))
+    start = journal.head
+    journal.record(1, "b", np.array([2]))
+    # First the line, then the new name; each answer with the hash before it and its own.
+    assert events == ["sync", "sync", (0, None, start), "sync", (1, start, journal.head)]
+    again = FileJournal(tmp_path / "journal.jsonl", RELEASE)
+    assert [again.head_at(answers) for answers in range(3)] == [None, start, journal.head]
+
+
+def test_an_answer_that_could_not_be_told_is_neither_used_nor_drawn_again(tmp_path: Path) -> None:
+    def away(*_: object) -> None:
+        raise LedgerUnavailableError("away")
+
+    path = tmp_path / "journal.jsonl"
+    journal = FileJournal(path, RELEASE, away)
+    with pytest.raises(LedgerUnavailableError, match="away"):
+        journal.record(0, "a", np.array([1]))
+    with pytest.raises(LedgerUnavailableError, match="was not told"):
+        journal.recall(0, "a")
+    with pytest.raises(LedgerUnavailableError, match="was not told"):
+        journal.record(0, "a", np.array([2]))
+    told: list[object] = []
+    another = FileJournal(path, RELEASE, lambda *one: told.append(one))
+    another.agree(0, None)
+    assert told == [(0, None, another.head)]
+    recalled = another.recall(0, "a")
+    assert recalled is not None
+    assert recalled.tolist() == [1]
+
+
+@pytest.mark.parametrize("known", range(4))
+def test_a_journal_agrees_with_what_is_known_of_it(tmp_path: Path, known: int) -> None:
+    """Of four answers, three or four may be known; each other number is an old copy of one or of the other."""
+    path = tmp_path / "journal.jsonl"
+    whole = filled(path, [[1], [2], [3], [4]])
+    whole.agree(4, whole.head)
+    if known == 3:
+        whole.agree(known, whole.head_at(known))
+        return
+    with pytest.raises(IntegrityError, match="more answers than the ledger knows"):
+        whole.agree(known, whole.head_at(known))
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:known]))
+    with pytest.raises(IntegrityError, match="lacks answers"):
+        FileJournal(path, RELEASE).agree(4, whole.head)
+
+
+def test_other_answers_at_the_same_place_do_not_agree(tmp_path: Path) -> None:
+    other = filled(tmp_path / "other.jsonl", [[1], [3]])
+    with pytest.raises(IntegrityError, match="lacks answers"):
+        filled(tmp_path / "journal.jsonl", [[1], [2]]).agree(2, other.head)
+    with pytest.raises(IntegrityError, match="lacks answers"):
+        filled(tmp_path / "empty.jsonl", []).agree(1, other.head_at(1))
+
+
+def test_an_empty_file_of_a_process_that_died_gets_a_durable_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "journal.jsonl").touch()
+    journal = FileJournal(tmp_path / "journal.jsonl", RELEASE)
+    assert journal.head is None
+    named: list[Path] = []
+    monkeypatch.setattr("jobs.release.journal.sync_folder", named.append)
+    journal.record(0, "a", np.array([1]))
+    assert named == [tmp_path]
+
+
+def test_an_answer_that_could_not_be_written_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = filled(tmp_path / "journal.jsonl", [[1]])
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            journal.record(1, "request 1", np.array([2]))
+    assert journal.recall(1, "request 1") is None
+    journal.record(1, "request 1", np.array([3]))
+    recalled = FileJournal(tmp_path / "journal.jsonl", RELEASE).recall(1, "request 1")
+    assert recalled is not None
+    assert recalled.tolist() == [3]
+
+
+@pytest.mark.parametrize("kept", range(1, 60, 7))
+def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, [[1], [2]])
+    whole = path.read_bytes()
+    first = whole.index(b"\n") + 1
+    path.write_bytes(whole[: first + kept])
+    journal = FileJournal(path, RELEASE)
+    assert len(journal) == 1
+    journal.record(1, "other", np.array([3]))
+    recalled = FileJournal(path, RELEASE).recall(1, "other")
+    assert recalled is not None
+    assert recalled.tolist() == [3]
+
+
+def test_zeros_where_the_last_line_never_arrived_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, [[1]])
+    path.write_bytes(path.read_bytes() + b"\0" * 80 + b"}\n")
+    assert len(FileJournal(path, RELEASE)) == 1
+
+
+def changed_answer(lines: list[bytes]) -> list[bytes]:
+    entry = json.loads(lines[1])
+    return [lines[0], json.dumps({**entry, "answer": "AAAAAAAAAAA="}).encode() + b"\n", lines[2]]
+
+
+DAMAGE = {
+    "a changed answer": changed_answer,
+    "a missing line": lambda lines: [lines[0], lines[2]],
+    "swapped lines": lambda lines: [lines[1], lines[0], lines[2]],
+    "a repeated line": lambda lines: [lines[0], lines[0], lines[1]],
+    "not JSON in the middle": lambda lines: [lines[0], b"garbage\n", lines[2]],
+    "not JSON at the end, but a whole line": lambda lines: [lines[0], lines[1], b"garbage\n"],
+    "a key is missing": lambda lines: [b'{"index": 0}\n', lines[1]],
+    "not base64": lambda lines: [lines[0].replace(b'"answer": "', b'"answer": "!'), lines[1]],
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_damage_is_an_integrity_error_that_names_the_file(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, [[1], [2], [3]])
+    path.write_bytes(b"".join(DAMAGE[what](path.read_bytes().splitlines(keepends=True))))
+    with pytest.raises(IntegrityError, match=r"journal\.jsonl"):
+        FileJournal(path, RELEASE)
+
+
+def test_the_journal_of_another_release_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, [[1]])
+    with pytest.raises(IntegrityError, match="this release's journal"):
+        FileJournal(path, "s" * 64)
+
+
+def test_another_request_is_never_answered(tmp_path: Path) -> None:
+    journal = filled(tmp_path / "journal.jsonl", [[1]])
+    with pytest.raises(IntegrityError, match="another request"):
+        journal.recall(0, "something else")
+
+
+def test_answers_come_in_order(tmp_path: Path) -> None:
+    with pytest.raises(IntegrityError, match="in order"):
+        filled(tmp_path / "journal.jsonl", [[1]]).record(2, "c", np.array([1]))

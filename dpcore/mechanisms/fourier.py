@@ -11,8 +11,8 @@ from numpy.random import Generator
 
 from dpcore.domain import Domain
 from dpcore.errors import ConfigError
-from dpcore.estimation.dense import DenseModel, check_size
-from dpcore.estimation.parity_weights import follow_parities, places_of
+from dpcore.estimation.multiplicative_weights.dense import DenseModel, check_size
+from dpcore.estimation.multiplicative_weights.parity_weights import follow_parities, places_of
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import noise_stddev

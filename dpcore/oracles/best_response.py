@@ -8,15 +8,15 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.oracles.anneal import Annealing
+from dpcore.oracles.annealing.anneal import Annealing
 from dpcore.oracles.clauses import SignedClauses
-from dpcore.oracles.components import UNSOLVED, components, enumerated
 from dpcore.oracles.coordinate_ascent import Blocks, blocks_of, settled
-from dpcore.oracles.core import Core
-from dpcore.oracles.dual_ascent import ascended, started
-from dpcore.oracles.min_cut import min_cut
-from dpcore.oracles.mip import Highs
-from dpcore.oracles.persistency import reduced
+from dpcore.oracles.exact.components import UNSOLVED, components, enumerated
+from dpcore.oracles.exact.core import Core
+from dpcore.oracles.exact.dual_ascent import ascended, started
+from dpcore.oracles.exact.min_cut import min_cut
+from dpcore.oracles.exact.mip import Highs
+from dpcore.oracles.exact.persistency import reduced
 from dpcore.oracles.protocol import BestResponse
 
 _DUAL_SWEEPS = 5  # Of one step; between steps the picks are looked at, and the gap.

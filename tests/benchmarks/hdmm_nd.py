@@ -27,8 +27,7 @@ from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.measurement import Noise, noise_stddev
 from dpcore.mechanisms.hdmm.joint_strategy import measured_together
 from dpcore.queries import Marginals, Products
-from dpcore.strategies.baselines import svd_bound
-from dpcore.strategies.kronecker_search import kronecker_strategy
+from dpcore.strategies.kronecker.joint_strategy import kronecker_strategy
 from dpcore.strategies.residual_planning.planning import least_squared_error
 from dpcore.strategies.residual_planning.product_residuals import product_residuals
 from dpcore.strategies.symmetric.optimum import SymmetricOptimum, symmetric_optimum
@@ -40,6 +39,7 @@ from tests.benchmarks.hdmm_1d import DELTA, EPSILON, scales
 from tests.benchmarks.matrix import schemas, tables_nd
 from tests.benchmarks.matrix.tables import exceeds
 from tests.benchmarks.matrix.tables_nd import BASELINES, HDMM, IDENTITY, ITSELF, MISPRINTED, SVDB
+from tests.support.range_strategies import svd_bound
 
 PRINTED: Final = {"laplace": tables_nd.LAPLACE, "gaussian": tables_nd.GAUSSIAN}
 # RMSE that is known to be reachable.

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique
-from dpcore.estimation.residuals import Residuals
+from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.evaluation import exact_answers
 from dpcore.queries import Marginals
 from dpcore.strategies.residual_planning.bases import residual_queries

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.factored import FactoredModel
+from dpcore.estimation.multiplicative_weights.factored import FactoredModel
 from dpcore.evaluation import baselines, errors, exact_answers
 from dpcore.mechanisms.api import Mechanism, Release
 from dpcore.mechanisms.mwem.mwem import Mwem

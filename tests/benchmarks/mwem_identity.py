@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.estimation.dense import DenseModel, MultiplicativeWeights
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.fitting.fit import Fitting, fit_model
 from dpcore.estimation.graphical.fitting.linear_terms import measured_cliques
@@ -22,6 +21,7 @@ from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.likelihood.losses import SquaredLoss
 from dpcore.estimation.graphical.likelihood.mirror_descent import MirrorDescent
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
+from dpcore.estimation.multiplicative_weights.dense import DenseModel, MultiplicativeWeights
 from dpcore.evaluation import baselines, exact_answers
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Mechanism, Release

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpcore.estimation.dense import DenseModel
+from dpcore.estimation.multiplicative_weights.dense import DenseModel
 from dpcore.evaluation import baselines, errors, relative_entropy
 from dpcore.exact_statistics import QueryAnswers, Statistics
 from dpcore.kernel.budget import Budget

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView, Domain
-from dpcore.oracles.anneal import Annealing
+from dpcore.oracles.annealing.anneal import Annealing
 from dpcore.oracles.best_response import BestResponseOracle
 from dpcore.oracles.clauses import SignedClauses
-from dpcore.oracles.mip import Highs
+from dpcore.oracles.exact.mip import Highs
 from dpcore.oracles.objective import game_of
 from dpcore.oracles.protocol import Oracle
 from dpcore.queries import CountingQueries, Marginals

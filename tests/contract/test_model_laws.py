@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.estimation.dense import DenseModel
-from dpcore.estimation.factored import FactoredModel
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.independent import IndependentModel
 from dpcore.estimation.model import Model, SyntheticRows, TableRows
+from dpcore.estimation.multiplicative_weights.dense import DenseModel
+from dpcore.estimation.multiplicative_weights.factored import FactoredModel
 from dpcore.estimation.record_model import RecordModel
 from dpcore.queries import Conjunctions, Marginals, Parities, Queries
 from dpcore.queries.generation import random_conjunctions

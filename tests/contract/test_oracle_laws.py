@@ -9,11 +9,11 @@ import pytest
 
 from dpcore.domain import BinaryView
 from dpcore.mechanisms.query_game.dual_query import DualQuery
-from dpcore.oracles.anneal import Annealing
+from dpcore.oracles.annealing.anneal import Annealing
 from dpcore.oracles.best_response import BestResponseOracle
 from dpcore.oracles.clauses import signed_clauses
 from dpcore.oracles.enumerate import Enumeration
-from dpcore.oracles.mip import Highs
+from dpcore.oracles.exact.mip import Highs
 from dpcore.oracles.protocol import Oracle, Status
 from tests.support.oracle_cases import ALL_KINDS, KINDS, Problem, problem, worth
 

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore.estimation import factored
-from dpcore.estimation.factored import FactoredModel
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.answering.serialization import load_model
+from dpcore.estimation.multiplicative_weights import factored
+from dpcore.estimation.multiplicative_weights.factored import FactoredModel
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.mwem.mwem import Mwem
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB

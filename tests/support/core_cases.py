@@ -7,7 +7,7 @@ from itertools import pairwise, product
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.oracles.core import Core
+from dpcore.oracles.exact.core import Core
 
 
 def random_core(

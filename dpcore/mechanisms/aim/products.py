@@ -25,7 +25,7 @@ from dpcore.measurement import noise_stddev
 from dpcore.mechanisms.aim.marginals import sizes_that_fit, used_domain
 from dpcore.mechanisms.shared.totals import public_total
 from dpcore.queries import Marginals, Product, Products
-from dpcore.strategies.union_of_products import TermStrategy, union_of_products
+from dpcore.strategies.kronecker.union_of_products import TermStrategy, union_of_products
 from dpcore.workload import LARGEST_CLOSURE, Workload, relative
 
 _WIDE: Final = Fraction(1, 1 << 10)  # Discrete noise is then wide enough to follow the share.

@@ -13,9 +13,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.estimation.clipped_loss import expected_loss
-from dpcore.estimation.column_factors import Predicted, cross_predicted
-from dpcore.estimation.shrinkage import shrunk
+from dpcore.estimation.clipping.column_factors import Predicted, cross_predicted
+from dpcore.estimation.clipping.expected_loss import expected_loss
+from dpcore.estimation.clipping.shrinkage import shrunk
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event

@@ -14,7 +14,7 @@ from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
 from dpcore.mechanisms.hdmm.strategy_key import AskedProducts
 from dpcore.queries import Products
-from dpcore.strategies.clustered_terms import Cluster, clustered_terms
+from dpcore.strategies.kronecker.clustered_terms import Cluster, clustered_terms
 from dpcore.workload import Workload
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.random import Generator
 
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.estimation.consistent import nonnegative_consistent, nonnegative_products
 from dpcore.estimation.graphical.fitting.fit import Fitting, fit_model
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.least_squares import local_least_squares, mean_absolute_error, row_total, total_factors
+from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent, nonnegative_products
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, noise_stddev
@@ -25,7 +25,7 @@ from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, COPIES
 from dpcore.mechanisms.shared.totals import public_total
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.allocation import weighted_shares
-from dpcore.strategies.union_of_products import TermStrategy, union_of_products
+from dpcore.strategies.kronecker.union_of_products import TermStrategy, union_of_products
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload, part_sizes
 

@@ -15,7 +15,7 @@ from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
 from dpcore.mechanisms.hdmm.strategy_key import AskedProducts
 from dpcore.queries import Products
-from dpcore.strategies.kronecker_search import KroneckerStrategy, kronecker_strategy
+from dpcore.strategies.kronecker.joint_strategy import KroneckerStrategy, kronecker_strategy
 from dpcore.workload import Workload
 
 LARGEST_CELLS: Final = 1 << 21  # Of the attributes that are asked for, together.

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.residuals import Residuals
+from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, Noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
 from dpcore.queries import Marginals
 from dpcore.strategies.allocation import exact_shares
-from dpcore.strategies.marginals_strategy import MarginalsStrategy, marginals_strategy
+from dpcore.strategies.marginals.strategy import MarginalsStrategy, marginals_strategy
 from dpcore.workload import Workload, added_weights
 
 

@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from dpcore.estimation.product_residuals import ProductResiduals
+from dpcore.estimation.reconstruction.product_residuals import ProductResiduals
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, Noise, noise_stddev

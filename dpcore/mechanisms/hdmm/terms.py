@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.joint_products import JointProducts
+from dpcore.estimation.reconstruction.joint_products import JointProducts
 from dpcore.frozen import frozen_bytes
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, Noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
 from dpcore.queries import Marginals, Products
-from dpcore.strategies.product_strategy import ProductStrategy, asked_products, product_strategy
+from dpcore.strategies.marginals.product_strategy import ProductStrategy, asked_products, product_strategy
 from dpcore.workload import Workload, cell_weights, relative
 
 Content = tuple[str, tuple[int, ...], bytes]

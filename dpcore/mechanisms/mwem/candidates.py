@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Domain
 from dpcore.errors import DomainTooLargeError
-from dpcore.estimation.factored import FactoredWeights
-from dpcore.estimation.factored_answers import FactoredAnswers
+from dpcore.estimation.multiplicative_weights.factored import FactoredWeights
+from dpcore.estimation.multiplicative_weights.factored_answers import FactoredAnswers
 from dpcore.kernel.scores import L1Error
 from dpcore.queries import Marginals
 from dpcore.workload import relative

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
-from dpcore.estimation.dense import LARGEST_CELLS, DenseModel, check_size
-from dpcore.estimation.factored import FactoredModel, FactoredWeights
+from dpcore.estimation.multiplicative_weights.dense import LARGEST_CELLS, DenseModel, check_size
+from dpcore.estimation.multiplicative_weights.factored import FactoredModel, FactoredWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Domain
 from dpcore.errors import ConfigError
-from dpcore.estimation.dense import DenseModel, check_size
-from dpcore.estimation.parity_weights import places_of, walsh_hadamard
-from dpcore.estimation.query_weights import Followed, QueryWeights
+from dpcore.estimation.multiplicative_weights.dense import DenseModel, check_size
+from dpcore.estimation.multiplicative_weights.parity_weights import places_of, walsh_hadamard
+from dpcore.estimation.multiplicative_weights.query_weights import Followed, QueryWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import LinearL1Error

@@ -23,7 +23,7 @@ from dpcore.kernel.sensitivity import answer_sensitivity, marginal_l1_sensitivit
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Release, Step
 from dpcore.mechanisms.clipping.marginals import clipped_marginals, plan_clipped_marginals
-from dpcore.oracles.anneal import Annealing
+from dpcore.oracles.annealing.anneal import Annealing
 from dpcore.oracles.best_response import BestResponseOracle
 from dpcore.oracles.enumerate import Enumeration
 from dpcore.oracles.objective import Game

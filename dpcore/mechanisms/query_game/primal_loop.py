@@ -32,7 +32,7 @@ from dpcore.mechanisms.query_game.dual_loop import (
     view_of,
 )
 from dpcore.mechanisms.query_game.fem_schedule import Schedule, schedule_for
-from dpcore.oracles.anneal import Annealing
+from dpcore.oracles.annealing.anneal import Annealing
 from dpcore.oracles.clauses import SignedClauses
 from dpcore.oracles.objective import game_of
 from dpcore.oracles.perturbation import GRID

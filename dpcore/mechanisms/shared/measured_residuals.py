@@ -10,7 +10,7 @@ from typing import Final, Literal, final
 
 import numpy as np
 
-from dpcore.estimation.residuals import Residuals
+from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Noise, noise_stddev

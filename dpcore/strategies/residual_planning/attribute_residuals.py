@@ -13,8 +13,8 @@ from scipy.linalg import solve
 
 from dpcore.queries.residual_frames import ResidualFrame
 from dpcore.queries.residual_matrices import residual_matrix
-from dpcore.strategies.gaussian_optimum import gaussian_optimum
-from dpcore.strategies.one_dimension import LARGEST_SIZE
+from dpcore.strategies.one_attribute.best_strategy import LARGEST_SIZE
+from dpcore.strategies.one_attribute.gaussian_optimum import gaussian_optimum
 
 Real = NDArray[np.float64]
 _GAPS: Final = (1e-5, 1e-4)  # Up to _SMALL values, and beyond: each step costs as their cube.

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.strategies.fixed_point import LEAST, DualPoint, ascended, spectra_of
+from dpcore.strategies.one_attribute.dual_fixed_point import LEAST, DualPoint, ascended, spectra_of
 from dpcore.strategies.symmetric.symmetry import SymmetricGram
 
 Real = NDArray[np.float64]

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.estimation.dense import DenseModel
+from dpcore.estimation.multiplicative_weights.dense import DenseModel
 from dpcore.evaluation import exact_answers
 from dpcore.measurement import Noise
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
@@ -20,11 +20,11 @@ from dpcore.queries import Product, Products
 from dpcore.queries.implicit import Identity, ImplicitMatrix
 from dpcore.queries.implicit_ranges import AllRanges
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
-from dpcore.strategies.baselines import Privelet, greedy_h, hb, hierarchy
-from dpcore.strategies.one_dimension import attribute_strategy
+from dpcore.strategies.one_attribute.best_strategy import attribute_strategy
 from dpcore.workload import linear
 from tests.benchmarks.mwem.histograms import Histogram
 from tests.benchmarks.mwem.lines import Line, expected, line, release, repeated
+from tests.support.range_strategies import Privelet, greedy_h, hb, hierarchy
 
 EPSILONS: Final = (0.0125, 0.025, 0.05, 0.1)
 QUERIES, ROUNDS, RUNS = 250, 10, 5

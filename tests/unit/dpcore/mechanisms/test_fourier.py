@@ -9,7 +9,7 @@ import pytest
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.estimation.dense import DenseModel
+from dpcore.estimation.multiplicative_weights.dense import DenseModel
 from dpcore.evaluation import exact_answers
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget, Currency

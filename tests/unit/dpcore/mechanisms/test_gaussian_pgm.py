@@ -15,7 +15,7 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.confidence.bounds import bounds
-from dpcore.estimation.residuals import Residuals
+from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.evaluation import exact_answers
 from dpcore.exact_statistics import Request
 from dpcore.kernel.budget import Budget, Currency

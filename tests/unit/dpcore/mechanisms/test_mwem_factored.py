@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.estimation import factored
-from dpcore.estimation.dense import LARGEST_CELLS, DenseModel
-from dpcore.estimation.factored import FactoredModel, FactoredWeights
+from dpcore.estimation.multiplicative_weights import factored
+from dpcore.estimation.multiplicative_weights.dense import LARGEST_CELLS, DenseModel
+from dpcore.estimation.multiplicative_weights.factored import FactoredModel, FactoredWeights
 from dpcore.exact_statistics import Contribution, QueryAnswers, Shape
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.memory import MemoryJournal

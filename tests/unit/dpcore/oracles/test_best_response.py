@@ -9,7 +9,7 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.oracles import best_response
 from dpcore.oracles.best_response import BestResponseOracle
 from dpcore.oracles.clauses import SignedClauses, assembled, signed_clauses
-from dpcore.oracles.mip import Highs
+from dpcore.oracles.exact.mip import Highs
 from dpcore.oracles.protocol import Status
 from dpcore.queries.generation import random_conjunctions
 

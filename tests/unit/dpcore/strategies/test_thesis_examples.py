@@ -17,10 +17,12 @@ from dpcore.measurement import Noise
 from dpcore.queries import Products
 from dpcore.queries.implicit import Dense
 from dpcore.queries.ranges import all_ranges, identity, prefix, range_marginals
-from dpcore.strategies import baselines
 from dpcore.strategies.allocation import weighted_shares
-from dpcore.strategies.attribute_algebra import AttributeAlgebra
-from dpcore.strategies.marginal_algebra import (
+from dpcore.strategies.kronecker.union_of_products import union_of_products
+from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra
+from dpcore.strategies.marginals.product_strategy import product_strategy
+from dpcore.strategies.marginals.strategy import marginals_error, marginals_strategy
+from dpcore.strategies.marginals.subset_algebra import (
     Vector,
     eigenvalues,
     gram_weights,
@@ -31,11 +33,9 @@ from dpcore.strategies.marginal_algebra import (
     subset_products,
     svd_bound,
 )
-from dpcore.strategies.marginals_strategy import marginals_error, marginals_strategy
-from dpcore.strategies.p_identity import p_identity, starts
-from dpcore.strategies.product_strategy import product_strategy
+from dpcore.strategies.one_attribute.p_identity import p_identity, starts
 from dpcore.strategies.residual_planning.planning import least_squared_error
-from dpcore.strategies.union_of_products import union_of_products
+from tests.support import range_strategies
 
 Matrix = NDArray[np.float64]
 
@@ -87,7 +87,7 @@ def test_example_2_one_product_does_badly() -> None:
     for _turn in range(12):
         # Both attributes have the same strategy, each the best beside the other's.
         matrix, _ = p_identity(of_total * workload + of_prefixes * total, theta)
-        of_prefixes, of_total = baselines.inverse_traces([workload, total], gram(matrix))
+        of_prefixes, of_total = range_strategies.inverse_traces([workload, total], gram(matrix))
         theta = matrix[100:] / np.diag(matrix)
     assert 2 * of_prefixes * of_total == pytest.approx(33_385, rel=3e-3)
 
@@ -185,7 +185,7 @@ def test_theorem_8_in_the_search_for_marginals() -> None:
     grams = [weight * _gram_of(domain, clique, queries) for clique, weight in asked.items()]
     strategy = Dense(marginal_queries(theta, SIZES))
     assert strategy.sensitivity(1) == pytest.approx(1)
-    assert baselines.squared_error(np.sum(grams, axis=0), strategy, Noise.LAPLACE) == pytest.approx(found.error)
+    assert range_strategies.squared_error(np.sum(grams, axis=0), strategy, Noise.LAPLACE) == pytest.approx(found.error)
 
 
 def _gram_of(domain: Domain, clique: Clique, queries: dict[str, NDArray[np.int64]]) -> Matrix:
@@ -200,7 +200,7 @@ def test_theorem_10_svd_bound_of_marginals(seed: int, zeros: float) -> None:
     w = generator.random(16) * (generator.random(16) >= zeros)
     singular = np.linalg.svd(marginal_queries(np.sqrt(w), SIZES), compute_uv=False)
     assert svd_bound(w, SIZES) == pytest.approx(singular.sum() ** 2 / math.prod(SIZES))
-    assert svd_bound(w, SIZES) == pytest.approx(baselines.svd_bound(marginal_gram(w, SIZES)))
+    assert svd_bound(w, SIZES) == pytest.approx(range_strategies.svd_bound(marginal_gram(w, SIZES)))
 
 
 def of_weights(w: Vector) -> tuple[Domain, dict[Clique, float]]:
@@ -217,7 +217,7 @@ def test_theorem_11_marginals_that_attain_the_svd_bound(seed: int) -> None:
     squares = gram_weights(np.sqrt(eigenvalues(w, SIZES)), SIZES)
     assert squares == pytest.approx(chosen, abs=1e-9)
     strategy, bound = Dense(marginal_queries(np.sqrt(np.maximum(squares, 0)), SIZES)), svd_bound(w, SIZES)
-    assert baselines.squared_error(marginal_gram(w, SIZES), strategy, Noise.GAUSSIAN) == pytest.approx(bound)
+    assert range_strategies.squared_error(marginal_gram(w, SIZES), strategy, Noise.GAUSSIAN) == pytest.approx(bound)
     assert marginals_strategy(*of_weights(w), Noise.GAUSSIAN).error == pytest.approx(bound, rel=1e-5)
 
 

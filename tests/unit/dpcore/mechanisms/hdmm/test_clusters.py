@@ -15,7 +15,7 @@ from dpcore.mechanisms.hdmm.clusters import MeasuredClusters
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.queries import Product, Products
 from dpcore.queries.ranges import all_ranges, prefix
-from dpcore.strategies.clustered_terms import clustered_terms
+from dpcore.strategies.kronecker.clustered_terms import clustered_terms
 from dpcore.workload import Workload, cell_weights, linear
 from tests.support.private import private_statistics
 from tests.support.tiny_statistics import TinyTable

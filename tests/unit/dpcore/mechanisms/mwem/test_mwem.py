@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.estimation.dense import DenseModel
+from dpcore.estimation.multiplicative_weights.dense import DenseModel
 from dpcore.exact_statistics import Contribution, QueryAnswers, Shape
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Budget

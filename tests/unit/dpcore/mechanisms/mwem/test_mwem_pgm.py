@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.estimation.dense import MultiplicativeWeights
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.fitting.fit import Fitting, fit_model
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.likelihood.losses import SquaredLoss
 from dpcore.estimation.graphical.likelihood.mirror_descent import MirrorDescent
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
+from dpcore.estimation.multiplicative_weights.dense import MultiplicativeWeights
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.scores import GRID

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.queries.ranges import all_ranges, identity, prefix
-from dpcore.strategies.baselines import svd_bound
-from dpcore.strategies.gaussian_optimum import gaussian_optimum
+from dpcore.strategies.one_attribute.gaussian_optimum import gaussian_optimum
 from dpcore.strategies.residual_planning.attribute_residuals import AttributeResidual
+from tests.support.range_strategies import svd_bound
 
 
 def width(size: int, wide: int) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dpcore.domain import Clique, Domain
-from dpcore.strategies.gaussian_optimum import gaussian_optimum
+from dpcore.strategies.one_attribute.gaussian_optimum import gaussian_optimum
 from dpcore.strategies.residual_planning.planning import (
     ResidualPlan,
     least_absolute_error,

@@ -16,7 +16,7 @@ from dpcore.kernel.product_sensitivity import largest_squared_l2
 from dpcore.queries import Product, Products
 from dpcore.queries.ranges import all_ranges, identity, prefix, range_marginals
 from dpcore.queries.residual_frames import ResidualFrame
-from dpcore.strategies.gaussian_optimum import gaussian_optimum
+from dpcore.strategies.one_attribute.gaussian_optimum import gaussian_optimum
 from dpcore.strategies.residual_planning.planning import least_squared_error
 from dpcore.strategies.residual_planning.product_residuals import product_residuals
 

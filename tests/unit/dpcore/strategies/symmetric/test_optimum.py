@@ -9,7 +9,7 @@ import pytest
 
 from dpcore.domain import Domain
 from dpcore.queries import Product, Products
-from dpcore.strategies.gaussian_optimum import gaussian_optimum
+from dpcore.strategies.one_attribute.gaussian_optimum import gaussian_optimum
 from dpcore.strategies.symmetric.optimum import symmetric_optimum
 from dpcore.strategies.symmetric.symmetry import SymmetricGram
 from tests.benchmarks.matrix import sf1

@@ -1,0 +1,3 @@
+"""Map: written below."""
+
+from __future__ import annotations

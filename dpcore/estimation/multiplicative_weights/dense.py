@@ -1,0 +1,176 @@
+"""A dense table over the product of the attributes, moved by multiplicative weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from dpcore.domain import Clique, Domain
+from dpcore.errors import DomainTooLargeError
+from dpcore.estimation.linear_answers import answers_of_products
+from dpcore.estimation.model import TableRows
+from dpcore.estimation.multiplicative_weights.one_hot import answers_of_tables
+from dpcore.queries import Marginals, Products, Queries
+
+LARGEST_CELLS = 200_000_000  # 1.6 GB of doubles.
+_INNER = 1 << 12
+_LARGEST_EXPONENT = 30.0
+
+
+def check_size(domain: Domain, what: str, limit: int = LARGEST_CELLS) -> None:
+    """Refuses a domain whose dense table does not fit."""
+    if domain.size() > limit:
+        advice = "choose fewer attributes or coarser bins, or a mechanism without a dense table: independent, gaussian"
+        raise DomainTooLargeError(what, domain.size(), limit, advice)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DenseModel:
+    """A non-negative table over ``domain`` that sums to ``total``.
+
+    table: float64 [cells], C order of the domain's attributes.
+    """
+
+    domain: Domain
+    table: NDArray[np.float64]
+
+    @property
+    def total(self) -> float:
+        return float(self.table.sum())
+
+    def answer(self, queries: Queries) -> NDArray[np.float64]:
+        if isinstance(queries, Marginals):
+            return tables_of(self.table, self.domain, queries)
+        if isinstance(queries, Products):
+            return answers_of_products(queries, self.answer)
+        return answers_of_tables(queries, self.domain, self.answer)
+
+    def sample(self, units: int, generator: np.random.Generator) -> TableRows:
+        """Independent rows from the table."""
+        cumulative = np.cumsum(self.table)
+        cells = np.searchsorted(cumulative, generator.random(units) * cumulative[-1], side="right")
+        cells = np.minimum(cells, cumulative.size - 1)
+        codes = np.stack(np.unravel_index(cells, self.domain.sizes), axis=1)
+        return TableRows(self.domain, codes.astype(np.int32))
+
+
+def tables_of(table: NDArray[np.float64], domain: Domain, queries: Marginals) -> NDArray[np.float64]:
+    """The marginals of a dense table, concatenated as ``queries`` orders them."""
+    found: dict[Clique, NDArray[np.float64]] = {}
+    wanted = frozenset(queries.cliques)
+    for clique, marginal in _projections(table.reshape(domain.sizes), domain.names, wanted):
+        found[clique] = marginal.ravel()
+    return np.concatenate([found[clique] for clique in queries.cliques])
+
+
+def _projections(
+    table: NDArray[np.float64], names: tuple[str, ...], cliques: frozenset[Clique]
+) -> Iterator[tuple[Clique, NDArray[np.float64]]]:
+    """Sums out what no clique needs, then splits the cliques on the largest attribute that only some of them need."""
+    needed = {name for clique in cliques for name in clique}
+    unused = tuple(axis for axis, name in enumerate(names) if name not in needed)
+    if unused:
+        table, names = table.sum(axis=unused), tuple(name for name in names if name in needed)
+    if names in cliques:
+        yield names, table
+    cliques = cliques - {names}
+    if not cliques:
+        return
+    partial = [axis for axis, name in enumerate(names) if not all(name in clique for clique in cliques)]
+    axis = max(partial, key=lambda candidate: table.shape[candidate])
+    without = frozenset(clique for clique in cliques if names[axis] not in clique)
+    yield from _projections(table.sum(axis=axis), names[:axis] + names[axis + 1 :], without)
+    if cliques - without:
+        yield from _projections(table, names, cliques - without)
+
+
+@final
+class MultiplicativeWeights:
+    """The distribution of MWEM: a dense table that follows measured marginals.
+
+    Source: Hardt, Ligett and McSherry (2012), Fig. 1, step 3, for all cells of a marginal at once:
+    A(x) <- A(x) exp(step q(x) (m - q(A)) / n), then scaled to sum n; the paper's step is 1/2.
+    """
+
+    def __init__(self, domain: Domain, start: NDArray[np.float64], total: float, step: float = 0.5) -> None:
+        self.domain = domain
+        self.total = total
+        self.step = step
+        self.table = start * (total / start.sum())
+        self._offsets: dict[Clique, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
+
+    def follow(self, measured: list[tuple[Clique, NDArray[np.float64]]], passes: int) -> None:
+        """``passes`` rounds of updates over all measured marginals, each (clique, noisy counts [cells])."""
+        cycle = [pair for _ in range(passes) for pair in measured]
+        if not cycle:
+            return
+        factor, scale = np.ones(self.domain.size(cycle[0][0])), 1.0
+        follower = cycle[0][0]
+        for clique, values in cycle:
+            sums = self._multiply_then_sum(follower, factor * scale, clique)
+            scale = self.total / sums.sum()
+            exponents = (values - scale * sums) * (self.step / self.total)
+            # Noise far above the total would overflow: such a step moves nearly all mass anyway.
+            factor = np.exp(np.clip(exponents, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
+            follower = clique
+        sums = self._multiply_then_sum(follower, factor * scale, follower)
+        self.table *= self.total / sums.sum()
+
+    def _multiply_then_sum(self, by: Clique, factor: NDArray[np.float64], of: Clique) -> NDArray[np.float64]:
+        """One pass over the table: cells times the factor of their cell in ``by``, summed into the marginal ``of``."""
+        sums = np.zeros(self.domain.size(of))
+        outer_by, inner_by = self._cells(by)
+        outer_of, inner_of = self._cells(of)
+        _scale_and_sum(self.table, factor, outer_by, inner_by, sums, outer_of, inner_of)
+        return sums
+
+    def _cells(self, clique: Clique) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Cell of the clique for each cell of the table, as the sum of an outer and an inner part."""
+        if clique not in self._offsets:
+            self._offsets[clique] = _cell_offsets(self.domain, clique)
+        return self._offsets[clique]
+
+
+def _cell_offsets(domain: Domain, clique: Clique) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    strides = dict.fromkeys(domain.names, 0)
+    step = 1
+    for name in reversed(clique):
+        strides[name] = step
+        step *= domain.shape((name,))[0]
+    split = len(domain.sizes) - 1
+    while split > 0 and math.prod(domain.sizes[split - 1 :]) <= _INNER:
+        split -= 1
+    return _sums(domain, strides, 0, split), _sums(domain, strides, split, len(domain.sizes))
+
+
+def _sums(domain: Domain, strides: dict[str, int], first: int, last: int) -> NDArray[np.int32]:
+    offsets = np.zeros(1, dtype=np.int32)
+    for name, size in zip(domain.names[first:last], domain.sizes[first:last], strict=True):
+        offsets = (offsets[:, None] + np.arange(size, dtype=np.int32) * strides[name]).ravel().astype(np.int32)
+    return offsets
+
+
+@compiled
+def _scale_and_sum(
+    table: NDArray[np.float64],
+    factor: NDArray[np.float64],
+    outer_by: NDArray[np.int32],
+    inner_by: NDArray[np.int32],
+    sums: NDArray[np.float64],
+    outer_of: NDArray[np.int32],
+    inner_of: NDArray[np.int32],
+) -> None:
+    width = inner_by.size
+    for outer in range(outer_by.size):
+        start, by, of = outer * width, outer_by[outer], outer_of[outer]
+        for inner in range(width):
+            value = table[start + inner] * factor[by + inner_by[inner]]
+            table[start + inner] = value
+            sums[of + inner_of[inner]] += value

@@ -1,0 +1,235 @@
+"""A product of dense tables over groups of attributes, moved by multiplicative weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from dpcore.domain import Clique, Domain
+from dpcore.estimation.linear_answers import answers_of_products
+from dpcore.estimation.model import TableRows
+from dpcore.estimation.multiplicative_weights.dense import LARGEST_CELLS, DenseModel, MultiplicativeWeights, check_size
+from dpcore.estimation.multiplicative_weights.factored_answers import Factor, FactoredAnswers
+from dpcore.estimation.multiplicative_weights.one_hot import answers_of_tables
+from dpcore.queries import Marginals, Products, Queries
+
+LARGEST_WHOLE: Final = 1 << 20  # Cells up to which a product is given as one dense table.
+_SMALL: Final = 1 << 12  # Cells up to which a call costs more than an update.
+_LARGEST_EXPONENT: Final = 30.0
+
+Measured = Sequence[tuple[Clique, NDArray[np.float64]]]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FactoredModel:
+    """Groups of attributes that are independent of each other, each a dense table.
+
+    groups: They hold every attribute of ``domain`` once; each table sums to ``total``.
+
+    Raises ValueError for groups that are no partition of the domain.
+
+    Source: Hardt, Ligett and McSherry (2012), section 4.
+    """
+
+    domain: Domain
+    groups: tuple[DenseModel, ...]
+    total: float
+
+    def __post_init__(self) -> None:
+        held = [pair for group in self.groups for pair in zip(group.domain.names, group.domain.sizes, strict=True)]
+        if sorted(held) != sorted(zip(self.domain.names, self.domain.sizes, strict=True)):
+            raise ValueError("groups that are no partition of the domain; want each attribute in one group")
+
+    def answer(self, queries: Queries) -> NDArray[np.float64]:
+        if isinstance(queries, Marginals):
+            self.domain.axes(name for clique in queries.cliques for name in clique)
+            return FactoredAnswers(queries).values(self._factors, self.total)
+        if isinstance(queries, Products):
+            return answers_of_products(queries, self.answer)
+        return answers_of_tables(queries, self.domain, self.answer)
+
+    def sample(self, units: int, generator: np.random.Generator) -> TableRows:
+        """Independent rows: those of each group beside each other."""
+        codes = np.empty((units, len(self.domain.names)), dtype=np.int32)
+        for group in self.groups:
+            codes[:, self.domain.axes(group.domain.names)] = group.sample(units, generator).codes
+        return TableRows(self.domain, codes)
+
+    @cached_property
+    def _factors(self) -> dict[int, Factor]:
+        return {number: Factor(group.domain, group.table) for number, group in enumerate(self.groups)}
+
+
+@final
+class FactoredWeights:
+    """The distribution of MWEM as a product of dense tables over disjoint groups of attributes.
+
+    It starts as a product over given groups. A measured marginal joins the groups that it names into one table, their
+    product; multiplicative weights then move that table alone. The distribution is that of one dense table over all
+    attributes, followed with the same measurements in the same order.
+
+    start: Groups and non-negative tables, C order of the group, of any sum above 0; groups share no attribute. The
+        attributes of ``domain`` that they leave out start uniform, each on its own. Cliques here and below name
+        attributes in the order of the domain.
+    total: Sum of the distribution.
+    step: Length of a multiplicative step; 1/2 in Fig. 1.
+    limit: Cells of a table that joining may make.
+
+    Source: Hardt, Ligett and McSherry (2012), section 4 and Fig. 1, step 3.
+    """
+
+    def __init__(
+        self, domain: Domain, start: Measured, total: float, step: float = 0.5, limit: int = LARGEST_CELLS
+    ) -> None:
+        self.domain, self.total, self.step, self.limit = domain, total, step, limit
+        self._groups: dict[int, _Group] = {}
+        self._holder: dict[str, int] = {}
+        self._made = 0  # No number is given twice.
+        given = {name for clique, _ in start for name in clique}
+        rest = [((name,), np.ones(domain.size((name,)))) for name in domain.names if name not in given]
+        for clique, table in [*start, *rest]:
+            self._add(domain.project(clique), table)
+
+    @property
+    def factors(self) -> Mapping[int, Factor]:
+        """The groups, for ``FactoredAnswers``."""
+        return {number: group.factor for number, group in self._groups.items()}
+
+    def joined_cells(self, clique: Clique) -> int:
+        """Cells of the table that holds the clique, or that joining it would make."""
+        return math.prod(self._groups[number].factor.table.size for number in self._numbers(clique))
+
+    def join(self, clique: Clique) -> None:
+        """Puts the attributes of the clique into one group.
+
+        Raises DomainTooLargeError, and changes nothing, where its table would have more than ``limit`` cells.
+        """
+        numbers = self._numbers(clique)
+        if len(numbers) < 2:
+            return
+        names = self.domain.canonical(name for number in numbers for name in self._groups[number].factor.domain.names)
+        joined = self.domain.project(names)
+        check_size(joined, f"the table that joins {' x '.join(names)}", self.limit)
+        table = _outer([self._groups.pop(number).factor for number in numbers], joined)
+        self._add(joined, table)
+
+    def follow(self, measured: Measured, passes: int) -> None:
+        """``passes`` rounds of updates over all measured marginals, each (clique, noisy counts [cells]).
+
+        Marginals of different groups do not change each other, so that each group follows its own in their order.
+
+        Raises DomainTooLargeError, and follows none, where a marginal joins a table of more than ``limit`` cells.
+        """
+        for clique, _ in measured:
+            self.join(clique)
+        for number, pairs in self._by_group(measured).items():
+            self._groups[number].follow(pairs, passes)
+
+    def work(self, measured: Measured) -> int:
+        """Updates of a cell in one pass of ``follow``, once the marginals are joined."""
+        return sum(self.joined_cells(clique) for clique, _ in measured if clique)
+
+    def whole(self) -> NDArray[np.float64]:
+        """The dense table over all attributes, float64 [cells]; the caller has seen to it that it fits."""
+        factors = list(self.factors.values())
+        return factors[0].table if len(factors) == 1 else np.asarray(self.total * _outer(factors, self.domain))
+
+    def model(self) -> DenseModel | FactoredModel:
+        """The distribution: one dense table where it has one group or at most 2^20 cells."""
+        if len(self._groups) == 1 or self.domain.size() <= LARGEST_WHOLE:
+            return DenseModel(self.domain, self.whole())
+        groups = tuple(DenseModel(factor.domain, factor.table) for factor in self.factors.values())
+        return FactoredModel(self.domain, groups, self.total)
+
+    def _add(self, domain: Domain, table: NDArray[np.float64]) -> None:
+        self._groups[self._made] = _Group(MultiplicativeWeights(domain, table, self.total, self.step))
+        self._holder |= dict.fromkeys(domain.names, self._made)
+        self._made += 1
+
+    def _numbers(self, clique: Iterable[str]) -> list[int]:
+        return list(dict.fromkeys(self._holder[name] for name in clique))
+
+    def _by_group(self, measured: Measured) -> dict[int, list[tuple[Clique, NDArray[np.float64]]]]:
+        """What each group follows; the number of rows moves no group."""
+        found: dict[int, list[tuple[Clique, NDArray[np.float64]]]] = {}
+        for clique, values in measured:
+            if clique:
+                found.setdefault(self._holder[clique[0]], []).append((clique, values))
+        return found
+
+
+class _Group:
+    """One table, its version, and for a small one the cell of each measured clique for each of its cells."""
+
+    def __init__(self, weights: MultiplicativeWeights) -> None:
+        self._weights = weights
+        self._version = 0
+        self._cells: dict[Clique, NDArray[np.int32]] = {}
+
+    @property
+    def factor(self) -> Factor:
+        return Factor(self._weights.domain, self._weights.table, self._version)
+
+    def follow(self, pairs: list[tuple[Clique, NDArray[np.float64]]], passes: int) -> None:
+        weights = self._weights
+        self._version += 1
+        if weights.table.size > _SMALL:
+            weights.follow(pairs, passes)
+            return
+        cells = np.stack([self._cells_of(clique) for clique, _ in pairs])
+        values = np.concatenate([values for _, values in pairs]).astype(np.float64)
+        starts = np.cumsum([0] + [values.size for _, values in pairs])
+        _follow_small(weights.table, cells, values, starts, passes, weights.total, weights.step)
+
+    def _cells_of(self, clique: Clique) -> NDArray[np.int32]:
+        if clique not in self._cells:
+            domain = self._weights.domain
+            shape = [size if name in clique else 1 for name, size in zip(domain.names, domain.sizes, strict=True)]
+            cells = np.arange(domain.size(clique), dtype=np.int32).reshape(shape)
+            self._cells[clique] = np.broadcast_to(cells, domain.sizes).ravel()
+        return self._cells[clique]
+
+
+def _outer(factors: Sequence[Factor], domain: Domain) -> NDArray[np.float64]:
+    """The product of tables over disjoint groups, of sum 1, C order of ``domain``, which has their attributes."""
+    names = tuple(name for factor in factors for name in factor.domain.names)
+    chances = [factor.table / factor.table.sum() for factor in factors]
+    flat = reduce(lambda left, right: np.multiply.outer(left, right).ravel(), chances, np.ones(1))
+    table = flat.reshape(domain.shape(names))
+    return np.ascontiguousarray(table.transpose([names.index(name) for name in domain.names])).ravel()
+
+
+@compiled
+def _follow_small(
+    table: NDArray[np.float64],
+    cells: NDArray[np.int32],
+    values: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    passes: int,
+    total: float,
+    step: float,
+) -> None:
+    """``MultiplicativeWeights.follow`` in one call. cells: int32 [marginals, cells of the table]."""
+    for _ in range(passes):
+        for marginal in range(cells.shape[0]):
+            first = starts[marginal]
+            factor = np.zeros(starts[marginal + 1] - first)
+            for place in range(table.size):
+                factor[cells[marginal, place]] += table[place]
+            scale = total / factor.sum()
+            for cell in range(factor.size):
+                exponent = (values[first + cell] - scale * factor[cell]) * (step / total)
+                factor[cell] = scale * np.exp(min(max(exponent, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
+            for place in range(table.size):
+                table[place] *= factor[cells[marginal, place]]
+    scale = total / table.sum()
+    for place in range(table.size):
+        table[place] *= scale

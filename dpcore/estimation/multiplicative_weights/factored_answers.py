@@ -1,0 +1,194 @@
+"""Marginals of a product of dense tables, read off the tables that changed since they were last asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from dpcore.domain import Clique, Domain
+from dpcore.estimation.multiplicative_weights.dense import tables_of
+from dpcore.queries import Marginals
+
+_NEVER: Final = -1
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """One group of attributes, independent of all others.
+
+    table: float64 [cells], C order of the domain's attributes, of any sum above 0.
+    version: Another number whenever the table changed.
+    """
+
+    domain: Domain
+    table: NDArray[np.float64]
+    version: int = 0
+
+
+@final
+class FactoredAnswers:
+    """The answers of fixed marginals, as the tables of the groups change and groups are joined.
+
+    A marginal over several groups is the product of its parts, one from each. Parts are taken again only from tables
+    with another version; where groups were joined, only marginals over them are split again. The products are one
+    compiled pass over the answers.
+
+    Source: Hardt, Ligett and McSherry (2012), section 4.
+    """
+
+    def __init__(self, queries: Marginals) -> None:
+        self._cliques = queries.cliques
+        lengths = [len(clique) for clique in queries.cliques]
+        self._first = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        places = int(self._first[-1])
+        self._sizes = np.array([size for clique in self._cliques for size in queries.domain.shape(clique)], np.int64)
+        self._starts = np.concatenate([[0], np.cumsum(queries.sizes)]).astype(np.int64)
+        # For each attribute of each clique, which of the clique's parts it is in and its stride there.
+        self._slot, self._stride = np.zeros(places, np.int64), np.zeros(places, np.int64)
+        # For each part of each clique, as many as it has attributes at most: its group and its place among the parts.
+        self._group, self._place = np.zeros(places, np.int64), np.zeros(places, np.int64)
+        self._slots = np.zeros(len(lengths), np.int64)
+        self._naming: dict[str, list[int]] = {}
+        for index, clique in enumerate(self._cliques):
+            for name in clique:
+                self._naming.setdefault(name, []).append(index)
+        self._parts: dict[int, _Parts] = {}
+
+    def values(self, factors: Mapping[int, Factor], total: float) -> NDArray[np.float64]:
+        """The answers, float64 [queries.size], of the product of the factors scaled to ``total``.
+
+        factors: The groups by a number that no other group ever has; they hold all attributes of the cliques.
+        """
+        self._split_again(factors)
+        begins = np.zeros(max(factors, default=0) + 1, np.int64)
+        pieces, used = [], 0
+        for number, parts in self._parts.items():
+            parts.refresh(factors[number])
+            begins[number] = used
+            used += parts.size
+            pieces.append(parts.values)
+        out = np.empty(int(self._starts[-1]))
+        flat = np.concatenate([np.zeros(0), *pieces])
+        where = begins[self._group] + self._place
+        places = (self._first, self._sizes, self._slot, self._stride, self._slots)
+        _multiply(out, flat, total, self._starts, *places, where)
+        return out
+
+    def joined_cells(self, factors: Mapping[int, Factor]) -> NDArray[np.float64]:
+        """Cells of the table that would hold each clique, float64 [cliques]; exact below 2^53, inf where too large."""
+        self._split_again(factors)
+        cells = np.zeros(max(factors, default=0) + 1)
+        for number, factor in factors.items():
+            cells[number] = factor.table.size
+        return _products(cells, self._first, self._slots, self._group)
+
+    def _split_again(self, factors: Mapping[int, Factor]) -> None:
+        """Splits the cliques that name an attribute of a group not seen before."""
+        new = [number for number in factors if number not in self._parts]
+        if not new:
+            return
+        for number in [number for number in self._parts if number not in factors]:
+            del self._parts[number]
+        self._parts |= {number: _Parts() for number in new}
+        holder = {name: number for number, factor in factors.items() for name in factor.domain.names}
+        names = (name for number in new for name in factors[number].domain.names)
+        for index in sorted({index for name in names for index in self._naming.get(name, ())}):
+            self._split(index, holder)
+
+    def _split(self, index: int, holder: Mapping[str, int]) -> None:
+        clique, first = self._cliques[index], int(self._first[index])
+        groups: dict[int, list[int]] = {}
+        for position, name in enumerate(clique):
+            groups.setdefault(holder[name], []).append(first + position)
+        for slot, (number, positions) in enumerate(groups.items()):
+            stride = 1
+            for position in reversed(positions):
+                self._slot[position], self._stride[position] = slot, stride
+                stride *= int(self._sizes[position])
+            self._group[first + slot] = number
+            part = tuple(clique[position - first] for position in positions)
+            self._place[first + slot] = self._parts[number].place(part, stride)
+        self._slots[index] = len(groups)
+
+
+class _Parts:
+    """Marginals of one group: its parts of the cliques."""
+
+    def __init__(self) -> None:
+        self.values = np.zeros(0)
+        self.size = 0
+        self._places: dict[Clique, int] = {}
+        self._version = _NEVER
+
+    def place(self, part: Clique, size: int) -> int:
+        """Where the part's cells begin among the values."""
+        if part not in self._places:
+            self._places[part] = self.size
+            self.size += size
+            self._version = _NEVER
+        return self._places[part]
+
+    def refresh(self, factor: Factor) -> None:
+        """Chances of the cells of all parts."""
+        if self._version == factor.version or not self._places:
+            return
+        names = factor.domain.names
+        whole = set(self._places) == {names}
+        found = factor.table if whole else tables_of(factor.table, factor.domain, _marginals(factor, self._places))
+        self.values = found / factor.table.sum()
+        self._version = factor.version
+
+
+def _marginals(factor: Factor, parts: Iterable[Clique]) -> Marginals:
+    return Marginals(factor.domain, tuple(parts))
+
+
+@compiled
+def _multiply(
+    out: NDArray[np.float64],
+    flat: NDArray[np.float64],
+    total: float,
+    starts: NDArray[np.int64],
+    first: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    slot: NDArray[np.int64],
+    stride: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    where: NDArray[np.int64],
+) -> None:
+    """Each cell of each clique is the total times one number of each of its parts; cells are counted in C order."""
+    for clique in range(slots.size):
+        begin, places, parts = first[clique], first[clique + 1] - first[clique], slots[clique]
+        at = where[begin : begin + parts].copy()
+        code = np.zeros(places, np.int64)
+        for cell in range(starts[clique], starts[clique + 1]):
+            value = total
+            for part in range(parts):
+                value *= flat[at[part]]
+            out[cell] = value
+            for place in range(places - 1, -1, -1):
+                here = begin + place
+                code[place] += 1
+                at[slot[here]] += stride[here]
+                if code[place] < sizes[here]:
+                    break
+                at[slot[here]] -= sizes[here] * stride[here]
+                code[place] = 0
+
+
+@compiled
+def _products(
+    cells: NDArray[np.float64], first: NDArray[np.int64], slots: NDArray[np.int64], group: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The product of the cells of each clique's groups."""
+    out = np.ones(slots.size)
+    for clique in range(slots.size):
+        for part in range(slots[clique]):
+            out[clique] *= cells[group[first[clique] + part]]
+    return out

@@ -1,0 +1,148 @@
+"""The best response by simulated annealing: thousands of small objectives that differ in their gains alone."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.oracles.annealing.moves import anneal
+from dpcore.oracles.clauses import SignedClauses
+from dpcore.oracles.coordinate_ascent import NONE, Blocks, blocks_of, settled
+from dpcore.oracles.protocol import BestResponse
+
+_HOTTEST: Final = 2.0  # Temperatures, in mean absolute weights of a clause.
+_COLDEST: Final = 0.2
+_THREADS: Final = min(8, os.cpu_count() or 1)  # They change when a response is found, never which.
+
+
+@final
+@dataclass(frozen=True)
+class Annealing:
+    """Heat-bath moves of single blocks, and moves that satisfy a whole clause, while the temperature falls.
+
+    A block is a one-hot group or a column outside the groups. The best state seen is improved until neither a change of
+    one block nor making one clause of positive weight hold raises the objective. Random numbers come from a counter,
+    so that the same input gives the same response. It proves no bound beyond the sum of positive weights and gains.
+
+    sweeps: Visits of each block; work grows with their number times the literals.
+    restarts: Runs from other random numbers, of which the best is kept.
+    """
+
+    sweeps: int = 200
+    restarts: int = 1
+
+    def __post_init__(self) -> None:
+        if self.sweeps < 1 or self.restarts < 1:
+            raise ValueError(f"sweeps {self.sweeps}, restarts {self.restarts}; want both >= 1")
+
+    def respond(self, clauses: SignedClauses, preferences: NDArray[np.float64]) -> BestResponse:
+        """The response; see ``Oracle``."""
+        blocks = blocks_of(clauses, preferences)
+        none_gains = np.zeros((1, len(blocks.spare)), dtype=np.int64)
+        chosen = self._anneal(clauses, blocks, clauses.gains[None], none_gains, 0)
+        used, record = settled(clauses, blocks, chosen[0], preferences)
+        return BestResponse(record, clauses.value(used), _bound(clauses, blocks))
+
+    def respond_many(self, clauses: SignedClauses, perturbations: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:
+        """A record for each perturbation: it maximises the objective plus the perturbations of its columns that are 1.
+
+        perturbations: int64 [s, view.columns], on top of ``clauses.gains``.
+        seed: Of the search alone; 0 <= seed < 2^63.
+
+        Returns bool [s, view.columns]. What no clause names follows the perturbations alone, the first of equals.
+        """
+        view = clauses.view
+        occurs = np.zeros(view.columns, dtype=np.bool_)
+        occurs[clauses.columns] = True
+        blocks = blocks_of(clauses, np.zeros(view.columns))
+        named = view.group_of_column()[clauses.columns[blocks.bounds[:-1]]]
+        spare, spare_gains = _best_spares(clauses, occurs, perturbations)
+        gains = perturbations[:, clauses.columns] + clauses.gains
+        chosen = self._anneal(clauses, blocks, gains, spare_gains[:, named], seed)
+        records = np.zeros(perturbations.shape, dtype=np.bool_)
+        if view.groups:
+            spare[:, named] = np.where(chosen == NONE, spare[:, named], clauses.columns[chosen])
+            np.put_along_axis(records, spare, True, axis=1)
+        else:
+            records[:, ~occurs] = perturbations[:, ~occurs] > 0
+            records[:, clauses.columns] = chosen != NONE
+        return records
+
+    def _anneal(
+        self, clauses: SignedClauses, blocks: Blocks, gains: NDArray[np.int64], none_gains: NDArray[np.int64], seed: int
+    ) -> NDArray[np.int64]:
+        """A position in ``clauses.columns``, or NONE, for each sample and block; int64 [s, b].
+
+        gains, none_gains: int64 [s, n] and [s, b], on top of the clauses, whose own gains are not read.
+        """
+        # Options: the columns of each block, and before them none where it is allowed.
+        block_of_column = np.repeat(np.arange(len(blocks.spare)), np.diff(blocks.bounds))
+        option_of_column = np.arange(len(clauses.columns)) + np.cumsum(blocks.none_allowed)[block_of_column]
+        bounds = blocks.bounds + np.append(0, np.cumsum(blocks.none_allowed))
+        none_options = bounds[:-1][blocks.none_allowed]
+        column_of_option = np.full(bounds[-1], NONE, dtype=np.int64)
+        column_of_option[option_of_column] = np.arange(len(clauses.columns))
+        each_gains = np.empty((len(gains), bounds[-1]), dtype=np.int64)
+        each_gains[:, option_of_column], each_gains[:, none_options] = gains, none_gains[:, blocks.none_allowed]
+        literals = 2 * option_of_column[clauses.literals] + clauses.negated
+        flat = literals.ravel()
+        order = np.argsort(flat >> 1, kind="stable")
+        taken = np.empty((len(gains), len(blocks.spare)), dtype=np.int64)
+        shared = (
+            bounds,
+            np.repeat(np.arange(len(blocks.spare)), np.diff(bounds)),
+            literals,
+            clauses.weights,
+            np.searchsorted(flat[order] >> 1, np.arange(bounds[-1] + 1)),
+            2 * (order // max(1, literals.shape[1])) + (flat[order] & 1),
+            _temperatures(clauses, self.sweeps),
+            self.restarts,
+            seed,
+        )
+
+        def part(start: int, stop: int) -> None:
+            anneal(taken[start:stop], each_gains[start:stop], *shared, start)
+
+        pieces = np.linspace(0, len(gains), min(_THREADS, len(gains)) + 1).astype(int).tolist()
+        if len(pieces) == 2:
+            part(*pieces)
+        else:
+            with ThreadPoolExecutor(len(pieces) - 1) as pool:
+                for done in [pool.submit(part, *piece) for piece in pairwise(pieces)]:
+                    done.result()
+        return column_of_option[taken]
+
+
+def _temperatures(clauses: SignedClauses, sweeps: int) -> NDArray[np.float64]:
+    unit = float(np.abs(clauses.weights).mean()) if clauses.weights.size else 1.0
+    return unit * np.geomspace(_HOTTEST, _COLDEST, sweeps)
+
+
+def _best_spares(
+    clauses: SignedClauses, occurs: NDArray[np.bool_], perturbations: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """In each group the column of largest perturbation that no clause names, and that perturbation; int64 [s, groups].
+
+    NONE and 0 where every column is named. Outside the groups "none" is worth 0: int64 [s, columns] of them.
+    """
+    view = clauses.view
+    if not view.groups:
+        return (np.zeros(perturbations.shape, dtype=np.int64),) * 2
+    lowest = np.iinfo(np.int64).min
+    free = np.where(occurs, lowest, perturbations)
+    columns = np.stack([free[:, start:stop].argmax(axis=1) + start for start, stop in view.groups], axis=1)
+    values = np.take_along_axis(free, columns, axis=1)
+    return np.where(values == lowest, NONE, columns), np.where(values == lowest, 0, values)
+
+
+def _bound(clauses: SignedClauses, blocks: Blocks) -> int:
+    """No record has more than all positive weights and the largest gain of each block."""
+    best = np.maximum.reduceat(clauses.gains, blocks.bounds[:-1]) if len(blocks.spare) else np.zeros(0, dtype=np.int64)
+    best = np.where(blocks.none_allowed, np.maximum(best, 0), best)
+    return clauses.constant + int(clauses.weights[clauses.weights > 0].sum()) + int(best.sum())

@@ -1,0 +1,167 @@
+"""Connected components of a core; the small ones are solved by trying every pick."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from dpcore.oracles.exact.core import Core
+
+UNSOLVED = -1
+
+
+def components(core: Core) -> NDArray[np.int64]:
+    """The component of each block, int64 [b], numbered from 0 in the order of their first blocks.
+
+    Blocks of different components share no clause, so each component is a maximisation of its own.
+    """
+    return _components(core.block_of_option(), core.clause_bounds, core.literals, core.blocks)
+
+
+def enumerated(core: Core, labels: NDArray[np.int64], largest: int) -> NDArray[np.int64]:
+    """Best picks of every component that has at most ``largest`` of them, int64 [b]; UNSOLVED elsewhere.
+
+    labels: As ``components`` gives them.
+
+    Source: the loopless reflected mixed-radix Gray code (Knuth, The Art of Computer Programming 4A, 7.2.1.1,
+    Algorithm H): each step changes one block, and costs the clauses of its two options.
+    """
+    offsets, clause_of, wanted_else = core.incidence()
+    return _enumerated(
+        core.bounds,
+        core.gains,
+        core.clause_bounds,
+        core.literals,
+        core.negated,
+        core.weights,
+        offsets,
+        clause_of,
+        wanted_else,
+        labels,
+        largest,
+    )
+
+
+@compiled
+def _components(
+    block_of: NDArray[np.int64], clause_bounds: NDArray[np.int64], literals: NDArray[np.int32], blocks: int
+) -> NDArray[np.int64]:
+    parent = np.arange(blocks)
+    for clause in range(clause_bounds.size - 1):
+        first = block_of[literals[clause_bounds[clause]]]
+        for place in range(clause_bounds[clause], clause_bounds[clause + 1]):
+            one, other = first, block_of[literals[place]]
+            while parent[one] != one:
+                parent[one] = parent[parent[one]]
+                one = parent[one]
+            while parent[other] != other:
+                parent[other] = parent[parent[other]]
+                other = parent[other]
+            parent[max(one, other)] = min(one, other)
+    labels, count = np.empty(blocks, dtype=np.int64), 0
+    for block in range(blocks):
+        if parent[block] == block:
+            labels[block] = count
+            count += 1
+        else:
+            labels[block] = labels[parent[block]]  # A parent is never behind its children.
+    return labels
+
+
+@compiled
+def _worth(
+    option: int,
+    open_literals: NDArray[np.int32],
+    gains: NDArray[np.int64],
+    weights: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    clause_of: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+) -> int:
+    """What an option adds in a block without a pick."""
+    worth = int(gains[option])
+    for entry in range(offsets[option], offsets[option + 1]):
+        clause = clause_of[entry]
+        if open_literals[clause] == (0 if negated[entry] else 1):
+            worth += -weights[clause] if negated[entry] else weights[clause]
+    return worth
+
+
+@compiled
+def _pick(
+    option: int,
+    step: int,
+    open_literals: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    clause_of: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+) -> None:
+    """Picks an option (step -1) or takes it back (step 1) in the counts of literals that do not hold."""
+    for entry in range(offsets[option], offsets[option + 1]):
+        open_literals[clause_of[entry]] += -step if negated[entry] else step
+
+
+@compiled
+def _enumerated(
+    bounds: NDArray[np.int64],
+    gains: NDArray[np.int64],
+    clause_bounds: NDArray[np.int64],
+    literals: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+    weights: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    clause_of: NDArray[np.int32],
+    of_negated: NDArray[np.bool_],
+    labels: NDArray[np.int64],
+    largest: int,
+) -> NDArray[np.int64]:
+    blocks = labels.size
+    count = labels.max() + 1 if blocks > 0 else 0
+    records, starts = np.ones(count, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+    for block in range(blocks):
+        starts[labels[block] + 1] += 1
+        if records[labels[block]] <= largest:
+            records[labels[block]] *= bounds[block + 1] - bounds[block]
+    for label in range(count):
+        starts[label + 1] += starts[label]
+    place, members = starts[:-1].copy(), np.empty(blocks, dtype=np.int64)
+    open_literals = np.zeros(weights.size, dtype=np.int32)
+    for clause in range(weights.size):
+        for literal in range(clause_bounds[clause], clause_bounds[clause + 1]):
+            open_literals[clause] += 0 if negated[literal] else 1
+    for block in range(blocks):
+        members[place[labels[block]]] = block
+        place[labels[block]] += 1
+        _pick(bounds[block], -1, open_literals, offsets, clause_of, of_negated)
+    best = np.full(blocks, -1, dtype=np.int64)
+    present, direction = bounds[:-1].copy(), np.ones(blocks, dtype=np.int64)
+    focus = np.empty(blocks + 1, dtype=np.int64)
+    for label in range(count):
+        if records[label] > largest:
+            continue
+        size = starts[label + 1] - starts[label]
+        own = members[starts[label] : starts[label + 1]]
+        focus[: size + 1] = np.arange(size + 1)
+        value, best_value = 0, 0
+        best[own] = present[own]
+        while True:
+            digit = focus[0]
+            focus[0] = 0
+            if digit == size:
+                break
+            block = own[digit]
+            before, after = present[block], present[block] + direction[block]
+            _pick(before, 1, open_literals, offsets, clause_of, of_negated)
+            value -= _worth(before, open_literals, gains, weights, offsets, clause_of, of_negated)
+            value += _worth(after, open_literals, gains, weights, offsets, clause_of, of_negated)
+            _pick(after, -1, open_literals, offsets, clause_of, of_negated)
+            present[block] = after
+            if after == bounds[block] or after == bounds[block + 1] - 1:
+                direction[block] = -direction[block]
+                focus[digit] = focus[digit + 1]
+                focus[digit + 1] = digit + 1
+            if value > best_value:
+                best_value = value
+                best[own] = present[own]
+    return best

@@ -1,0 +1,195 @@
+"""The optimum of a core by a minimum cut, where the signs of its literals allow it.
+
+A core of two options a block is a sum of products of 0/1 values. It is supermodular if every clause of positive weight
+wants all its values alike (all 1 or all 0); maximising it is then the closure problem. Which option of a block counts
+as 1 is free, and a clause of negative weight with two literals is one of positive weight after flipping one of them:
+-w [a b] = w [a ~b] - w [a]. So the choice of the 1s is a two-colouring: literals of a positive clause want equal
+colours, those of a negative pair different ones. A negative clause of three or more literals cannot be repaired.
+
+Source: Picard, "Maximal closure of a graph and applications to combinatorial problems" (1976); the network has a node
+for each clause. Maximum flow by Dinitz's algorithm.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.compiled import compiled
+from dpcore.oracles.exact.core import Core
+
+_UNBOUNDED = np.int64(2**61)
+
+
+def min_cut(core: Core) -> NDArray[np.int64] | None:
+    """Best picks, int64 [b]; None where the core is not supermodular for any choice of the 1s."""
+    if (np.diff(core.bounds) != 2).any():
+        return None
+    block_of = core.block_of_option()
+    blocks = block_of[core.literals].astype(np.int64)
+    # With the first option of a block as its 1: whether a literal wants that 1.
+    wants_one = (core.literals == core.bounds[blocks]) != core.negated
+    flipped = _colouring(core.blocks, core.clause_bounds, blocks, wants_one, core.weights)
+    if flipped is None:
+        return None
+    of_one = core.gains[core.bounds[:-1]] - core.gains[core.bounds[:-1] + 1]
+    ones = _closure(
+        np.where(flipped, -of_one, of_one), core.clause_bounds, blocks, wants_one != flipped[blocks], core.weights
+    )
+    return np.where(ones != flipped, core.bounds[:-1], core.bounds[:-1] + 1)
+
+
+@compiled
+def _colouring(
+    count: int,
+    clause_bounds: NDArray[np.int64],
+    blocks: NDArray[np.int64],
+    wants_one: NDArray[np.bool_],
+    weights: NDArray[np.int64],
+) -> NDArray[np.bool_] | None:
+    """Which blocks to flip so that the literals of every positive clause want the same, bool [count]; None where none.
+
+    Union-find with parity.
+    """
+    parent, parity = np.arange(count), np.zeros(count, dtype=np.bool_)
+    for clause in range(weights.size):
+        start, stop = clause_bounds[clause], clause_bounds[clause + 1]
+        if weights[clause] < 0 and stop - start > 2:
+            return None
+        for place in range(start + 1, stop):
+            differ = (wants_one[start] != wants_one[place]) != (weights[clause] < 0)
+            one, of_one = _root(blocks[start], parent, parity)
+            other, of_other = _root(blocks[place], parent, parity)
+            if one == other:
+                if (of_one != of_other) != differ or blocks[start] == blocks[place]:
+                    return None
+            else:
+                parent[max(one, other)] = min(one, other)
+                parity[max(one, other)] = (of_one != of_other) != differ
+    flipped = np.empty(count, dtype=np.bool_)
+    for block in range(count):
+        flipped[block] = _root(block, parent, parity)[1]
+    return flipped
+
+
+@compiled
+def _root(block: int, parent: NDArray[np.int64], parity: NDArray[np.bool_]) -> tuple[int, bool]:
+    """The root of a block, and whether their colours differ; halves the path."""
+    differs = False
+    while parent[block] != block:
+        above = parent[block]
+        parity[block] = parity[block] != parity[above]  # That of a root is False.
+        parent[block] = parent[above]
+        differs = differs != parity[block]
+        block = parent[block]
+    return block, differs
+
+
+@compiled
+def _closure(
+    gains: NDArray[np.int64],
+    clause_bounds: NDArray[np.int64],
+    blocks: NDArray[np.int64],
+    wants_one: NDArray[np.bool_],
+    weights: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """The values of a best record, bool [blocks]: gains of the 1s plus weights of the clauses that hold."""
+    count, clauses = gains.size, weights.size
+    profit = gains.copy()
+    source, sink = count + clauses, count + clauses + 1
+    # Arcs come in pairs, forth at even and back at odd numbers.
+    arcs = 2 * (count + clauses + blocks.size)
+    head, capacity = np.empty(arcs, dtype=np.int64), np.zeros(arcs, dtype=np.int64)
+    tail = np.empty(arcs, dtype=np.int64)
+    used = 0
+    for clause in range(clauses):
+        start, stop = clause_bounds[clause], clause_bounds[clause + 1]
+        weight, like_first = weights[clause], wants_one[start]
+        if weight < 0 or stop - start == 1:  # -w [a b] = w [a ~b] - w [a]; with a wanting 0, [a] is 1 less its value.
+            profit[blocks[start]] += weight if like_first else -weight
+            weight = -weight if stop - start > 1 else 0
+        node = count + clause
+        tail[used], head[used] = (source, node) if like_first else (node, sink)
+        capacity[used] = weight
+        used += 2
+        for place in range(start, stop):
+            tail[used], head[used] = (node, blocks[place]) if like_first else (blocks[place], node)
+            capacity[used] = _UNBOUNDED
+            used += 2
+    for block in range(count):
+        tail[used], head[used] = (source, block) if profit[block] > 0 else (block, sink)
+        capacity[used] = abs(profit[block])
+        used += 2
+    for arc in range(0, arcs, 2):
+        tail[arc + 1], head[arc + 1] = head[arc], tail[arc]
+    nodes = count + clauses + 2
+    first = np.zeros(nodes + 1, dtype=np.int64)
+    for arc in range(arcs):
+        first[tail[arc] + 1] += 1
+    for node in range(nodes):
+        first[node + 1] += first[node]
+    place_of, leaving = first[:-1].copy(), np.empty(arcs, dtype=np.int64)
+    for arc in range(arcs):
+        leaving[place_of[tail[arc]]] = arc
+        place_of[tail[arc]] += 1
+    level = _saturate(first, leaving, head, capacity, source, sink)
+    return level[:count] >= 0
+
+
+@compiled
+def _saturate(
+    first: NDArray[np.int64],
+    leaving: NDArray[np.int64],
+    head: NDArray[np.int64],
+    capacity: NDArray[np.int64],
+    source: int,
+    sink: int,
+) -> NDArray[np.int64]:
+    """Sends the maximum flow; the levels left in the residual network, -1 for what the source cannot reach."""
+    nodes = first.size - 1
+    level, queue = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
+    path, current = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
+    while True:
+        level[:] = -1
+        level[source] = 0
+        queue[0] = source
+        read, written = 0, 1
+        while read < written:
+            node = queue[read]
+            read += 1
+            for place in range(first[node], first[node + 1]):
+                arc = leaving[place]
+                if capacity[arc] > 0 and level[head[arc]] < 0:
+                    level[head[arc]] = level[node] + 1
+                    queue[written] = head[arc]
+                    written += 1
+        if level[sink] < 0:
+            return level
+        current[:] = first[:-1]
+        node, depth = source, 0
+        while True:
+            if node == sink:
+                amount = capacity[path[0]]
+                for step in range(depth):
+                    amount = min(amount, capacity[path[step]])
+                back = depth
+                for step in range(depth - 1, -1, -1):
+                    capacity[path[step]] -= amount
+                    capacity[path[step] ^ 1] += amount
+                    if capacity[path[step]] == 0:
+                        back = step
+                node, depth = head[path[back] ^ 1], back
+            elif current[node] < first[node + 1]:
+                arc = leaving[current[node]]
+                if capacity[arc] > 0 and level[head[arc]] == level[node] + 1:
+                    path[depth] = arc
+                    depth += 1
+                    node = head[arc]
+                else:
+                    current[node] += 1
+            elif node == source:
+                break
+            else:
+                depth -= 1
+                node = head[path[depth] ^ 1]
+                current[node] += 1

@@ -1,0 +1,167 @@
+"""p-Identity strategies of attributes that are measured in several products: each the best one beside the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from dpcore.domain import Clique, Domain
+from dpcore.measurement import Noise
+from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra, Matrix
+from dpcore.strategies.marginals.strategy import MarginalsStrategy
+from dpcore.strategies.marginals.subset_algebra import Vector, subset_index, subset_products, superset_sums
+
+Search = Callable[[Mapping[str, AttributeAlgebra]], MarginalsStrategy]
+
+_LARGEST: Final = 1e3  # Of Theta, as for ``p_identity``.
+_STEPS: Final = 100
+_ROUNDS: Final = 4
+_WORTH: Final = 1e-4  # A round that gains less is the last one.
+
+
+def shared_thetas(
+    domain: Domain,
+    asked: Mapping[Clique, float],
+    starts: Mapping[str, Matrix],
+    workloads: Mapping[str, Matrix],
+    others: Mapping[str, AttributeAlgebra],
+    search: Search,
+) -> dict[str, Matrix]:
+    """Theta of p-Identity strategies, such that the error of the best products of them is least: a local minimum.
+
+    asked: How much the squared errors of each clique's answers count.
+    starts: Theta of each attribute to optimise, float64 [p, n], non-negative.
+    workloads: W'W of their queries, float64 [n, n].
+    others: Attributes that are not optimised, and not measured by their codes.
+    search: Products to measure, and their weights, for given queries of all attributes.
+
+    In turn the products are searched and each Theta descends; the result is never worse than the starts.
+    """
+    names = [name for name in domain.names if any(name in clique for clique in asked)]
+    thetas, best, error = dict(starts), dict(starts), math.inf
+    for _round in range(_ROUNDS):
+        algebras = {name: AttributeAlgebra.codes(size) for name, size in zip(names, domain.shape(names), strict=True)}
+        algebras |= others
+        algebras |= {name: _algebra(theta, workloads[name]) for name, theta in thetas.items()}
+        found = search(algebras)
+        if not found.error < error * (1 - _WORTH):
+            break
+        best, error = dict(thetas), found.error
+        measured = dict(zip(found.cliques, found.weights.tolist(), strict=True))
+        for name, theta in thetas.items():
+            around = Surroundings.of(names, [algebras[one] for one in names], asked, measured, name)
+            thetas[name], _ = shared_p_identity(theta, workloads[name], around)
+            algebras[name] = _algebra(thetas[name], workloads[name])
+    return best
+
+
+def _algebra(theta: Matrix, workload: Matrix) -> AttributeAlgebra:
+    return AttributeAlgebra.of(p_identity_matrix(theta), workload, Noise.LAPLACE)
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """The error of a whole strategy as a function of one attribute's alpha, t and s0, all else being fixed.
+
+    error = slope t + sum_k (fixed_k + spread_k s0) / (apart_k + within_k alpha), one k a subset of other attributes:
+    fixed and apart are of marginals without the attribute, spread and within of those with it.
+    """
+
+    slope: float
+    fixed: Vector
+    spread: Vector
+    apart: Vector
+    within: Vector
+
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str],
+        algebras: Sequence[AttributeAlgebra],
+        asked: Mapping[Clique, float],
+        measured: Mapping[Clique, float],
+        name: str,
+    ) -> Surroundings:
+        """asked: Weight of the squared errors of each clique. measured: Weight of each product, of sensitivity 1."""
+        place, ones = names.index(name), np.ones(len(names))
+        s0, t, alpha = (np.array([getattr(one, part) for one in algebras]) for part in ("s0", "t", "alpha"))
+        s0[place], t[place], alpha[place] = 0.0, 1.0, 0.0
+        energies = superset_sums(_of_subsets(names, asked, 1), s0) * subset_products(t, ones)
+        sums = superset_sums(_of_subsets(names, measured, 2), alpha)
+        fixed, spread = energies.reshape(1 << place, 2, -1).swapaxes(0, 1).reshape(2, -1)
+        apart, within = sums.reshape(1 << place, 2, -1).swapaxes(0, 1).reshape(2, -1)
+        read, kept = spread > 0, (fixed > 0) | (spread > 0)
+        slope = float((spread[read] / within[read]).sum())
+        return cls(slope, fixed[kept], spread[kept], apart[kept], within[kept])
+
+    def error(self, alpha: float, t: float, s0: float) -> tuple[float, tuple[float, float, float]]:
+        """The error and its derivatives in alpha, t and s0."""
+        sums, energies = self.apart + self.within * alpha, self.fixed + self.spread * s0
+        error = self.slope * t + float((energies / sums).sum())
+        by_alpha = -float((energies * self.within / sums**2).sum())
+        return error, (by_alpha, self.slope, float((self.spread / sums).sum()))
+
+
+def shared_p_identity(start: Matrix, workload: Matrix, surroundings: Surroundings) -> tuple[Matrix, float]:
+    """The p-Identity strategy of locally least error of the whole strategy: (Theta, that error).
+
+    start: Theta to begin with, float64 [p, n], non-negative.
+    workload: G = W'W, float64 [n, n].
+
+    A = [I; Theta] diag(1 + 1'Theta)^-1 has sensitivity 1. What others measure of the total is worth as much as what
+    this attribute's queries tell of it, so that fewer of them, and more of single codes, are best.
+
+    Source: McKenna (2022), Definition 15, by L-BFGS-B on the logarithm of another error: this project's.
+    """
+    p, n = start.shape
+    found = minimize(
+        _log_error, start.ravel(), args=(p, workload, surroundings), jac=True, method="L-BFGS-B",
+        bounds=[(0, _LARGEST)] * (p * n), options={"maxcor": 20, "maxiter": _STEPS, "ftol": 1e-9},
+    )  # fmt: skip
+    return found.x.reshape(p, n), float(np.exp(found.fun))
+
+
+def p_identity_matrix(theta: Matrix) -> Matrix:
+    """A, float64 [n + p, n], columns of L1 norm 1."""
+    return np.asarray(np.vstack([np.eye(theta.shape[1]), theta]) / (1 + theta.sum(axis=0)))
+
+
+def _log_error(
+    flat: NDArray[np.float64], p: int, workload: Matrix, surroundings: Surroundings
+) -> tuple[float, NDArray[np.float64]]:
+    """The logarithm of the error and its gradient in Theta.
+
+    With X = A'A: d alpha = u'dX u, dY = -Y dX Y and du = -Y dX u. So the error changes by tr(M dX), where M = e_alpha
+    u u' - e_t Y G Y - e_s0 (Y G u u' + u u'G Y) and e are its derivatives in alpha, t and s0. X^-1 is diag(s)
+    (I - Theta'R Theta) diag(s) with s = 1 + 1'Theta and R = (I + Theta Theta')^-1.
+    """
+    theta = flat.reshape(p, -1)
+    n = theta.shape[1]
+    s = 1 + theta.sum(axis=0)
+    inverse = (np.eye(n) - theta.T @ np.linalg.solve(np.eye(p) + theta @ theta.T, theta)) * np.outer(s, s)
+    sums = inverse.sum(axis=1)
+    alpha = float(1 / sums.sum())
+    u = alpha * sums
+    y = inverse - np.outer(u, u) / alpha
+    read = y @ workload
+    error, (by_alpha, by_t, by_s0) = surroundings.error(alpha, float(np.trace(read)), float(u @ workload @ u))
+    pull = np.outer(u, by_alpha * u - by_s0 * (read @ u)) - by_t * (read @ y)
+    pull -= by_s0 * np.outer(read @ u, u)
+    matrix = p_identity_matrix(theta)
+    changes = 2 * matrix @ pull
+    gradient = changes[n:] / s - (matrix * changes).sum(axis=0) / s
+    return float(np.log(error)), np.asarray(gradient / error).ravel()
+
+
+def _of_subsets(names: Sequence[str], given: Mapping[Clique, float], power: int) -> Vector:
+    places = {name: place for place, name in enumerate(names)}
+    found = np.zeros(1 << len(names))
+    for clique, weight in given.items():
+        found[subset_index([places[name] for name in clique], len(names))] += weight**power
+    return found

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.estimation.clipping.column_factors import RANKS, cross_predicted
+
+COLUMNS, TRIPLES = 40, 4_000
+DRAW = np.random.default_rng(3)
+FREQUENCIES = DRAW.uniform(0.05, 0.5, COLUMNS)
+CHOSEN = np.sort(np.array([DRAW.choice(COLUMNS, 3, replace=False) for _ in range(TRIPLES)]), axis=1).astype(np.int32)
+FITTED, OTHERS = CHOSEN[:3_500], CHOSEN[3_500:]
+
+
+def mixture(columns: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Two kinds of units: one holds the first half of the columns more often, the other the second half."""
+    tilt = np.where(np.arange(COLUMNS) < COLUMNS // 2, 1.8, 0.2)
+    return 0.5 * (FREQUENCIES * tilt)[columns].prod(axis=1) + 0.5 * (FREQUENCIES * (2 - tilt))[columns].prod(axis=1)
+
+
+def rms(values: NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def test_a_mixture_is_learnt_from_noisy_answers_where_the_product_is_wrong() -> None:
+    noise = 0.003
+    values = mixture(FITTED) + DRAW.normal(0, noise, len(FITTED))
+    found = cross_predicted(FITTED, values, noise, FREQUENCIES, OTHERS, np.random.default_rng(0))
+    product = FREQUENCIES[OTHERS].prod(axis=1)
+    assert rms(product - mixture(OTHERS)) > 4 * noise  # Or the test would show nothing.
+    assert found.rank >= 2
+    assert rms(found.values - mixture(FITTED)) < 0.6 * noise
+    assert rms(found.others - mixture(OTHERS)) < 0.6 * noise
+
+
+def test_a_product_needs_one_rank() -> None:
+    noise = 0.01
+    values = FREQUENCIES[FITTED].prod(axis=1) + DRAW.normal(0, noise, len(FITTED))
+    found = cross_predicted(FITTED, values, noise, FREQUENCIES, OTHERS, np.random.default_rng(0))
+    assert rms(found.others - FREQUENCIES[OTHERS].prod(axis=1)) < 0.5 * noise
+
+
+def test_a_prediction_never_sees_its_own_noise() -> None:
+    """Pure noise: what is predicted for an answer is unrelated to its value. In sample it would be related."""
+    values = DRAW.normal(0, 1.0, len(FITTED))
+    found = cross_predicted(FITTED, values, 1.0, FREQUENCIES, OTHERS, np.random.default_rng(0))
+    if found.values.std() > 0:
+        assert abs(float(np.corrcoef(values, found.values)[0, 1])) < 5 / np.sqrt(len(FITTED))
+
+
+def test_one_generator_state_gives_one_prediction() -> None:
+    values = mixture(FITTED)
+    one, other = (
+        cross_predicted(FITTED, values, 0.01, FREQUENCIES, OTHERS, np.random.default_rng(9)) for _ in range(2)
+    )
+    assert np.array_equal(one.values, other.values)
+    assert one.rank == other.rank
+    assert one.rank in RANKS
+
+
+def test_two_answers_are_enough_to_end() -> None:
+    found = cross_predicted(FITTED[:2], np.array([0.1, 0.2]), 0.1, FREQUENCIES, OTHERS[:0], np.random.default_rng(0))
+    assert np.isfinite(found.values).all()
+    assert found.others.shape == (0,)

@@ -1,0 +1,139 @@
+"""Square-root Toeplitz strategies against dense matrices and printed figures."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+import pytest
+from scipy.sparse.linalg import aslinearoperator
+
+from dpcore.queries.ranges import prefix
+from dpcore.strategies.one_attribute.toeplitz import (
+    LowerToeplitz,
+    PrefixStrategy,
+    inverse_series,
+    prefix_svd_bound,
+    square_root_of_prefixes,
+)
+
+SIGMA = 4.2246788893268326  # The analytic Gaussian mechanism at epsilon 1, delta 1e-6.
+RMSE = {64: 9.4197, 256: 11.2747, 1024: 13.1379, 4096: 15.0031, 65_536: 18.7341, 1 << 20: 22.4645}
+SVD_BOUNDS = {64: 8.6189, 256: 10.4411, 1024: 12.2921, 4096: 14.1523}  # Thesis, Table 3.3.
+sizes = pytest.mark.parametrize("size", [1, 2, 3, 8, 37, 256])
+
+
+@pytest.mark.parametrize(("size", "rmse"), RMSE.items())
+def test_errors_are_the_published_ones(size: int, rmse: float) -> None:
+    """Of the real square root; of the integers with 16 bits the same to 4 digits, up to a million values."""
+    sums = np.cumsum(square_root_of_prefixes(size) ** 2)
+    assert SIGMA * math.sqrt(sums[-1] * sums.mean()) == pytest.approx(rmse, abs=5e-5)
+    if size <= 65_536:
+        assert SIGMA * math.sqrt(PrefixStrategy.of(size).error / size) == pytest.approx(rmse, rel=2e-5)
+
+
+@pytest.mark.parametrize(("size", "bound"), SVD_BOUNDS.items())
+def test_svd_bounds_are_those_of_the_thesis(size: int, bound: float) -> None:
+    assert SIGMA * math.sqrt(prefix_svd_bound(size) / size) == pytest.approx(bound, abs=5e-5)
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_the_svd_bound_is_that_of_the_dense_workload(others: int) -> None:
+    singular = np.linalg.svd(prefix(20 + others, 20).astype(float), compute_uv=False)
+    assert prefix_svd_bound(20, others) == pytest.approx(singular.sum() ** 2 / (20 + others))
+
+
+@sizes
+def test_the_square_root_squares_to_prefixes(size: int) -> None:
+    root = LowerToeplitz(square_root_of_prefixes(size)).dense()
+    assert np.allclose(root @ root, prefix(size), atol=1e-12)
+
+
+@sizes
+def test_it_does_what_the_dense_matrix_does(size: int) -> None:
+    generator = np.random.default_rng(size)
+    coefficients = generator.normal(size=size)
+    coefficients[0] = 3.0
+    matrix = LowerToeplitz(coefficients)
+    dense = np.array([[coefficients[i - j] if i >= j else 0.0 for j in range(size)] for i in range(size)])
+    x, columns = generator.normal(size=size), generator.normal(size=(size, 3))
+    assert np.allclose(matrix.dense(), dense)
+    assert np.allclose(matrix.matvec(x), dense @ x)
+    assert np.allclose(matrix.rmatvec(x), dense.T @ x)
+    assert np.allclose(matrix.matmat(columns), dense @ columns)
+    assert np.allclose(matrix.rmatmat(columns), dense.T @ columns)
+    assert np.allclose(matrix.gram(), dense.T @ dense)
+    assert np.allclose(aslinearoperator(matrix) @ x, dense @ x)
+    orders: tuple[Literal[1, 2], ...] = (1, 2)
+    for order in orders:
+        assert np.allclose(matrix.column_norms(order), np.linalg.norm(dense, ord=order, axis=0))
+
+
+@sizes
+def test_it_is_solved(size: int) -> None:
+    matrix = LowerToeplitz(square_root_of_prefixes(size))
+    x = np.random.default_rng(size).normal(size=size)
+    assert np.allclose(matrix.solve(matrix.matvec(x)), x)
+    assert np.allclose(matrix.pseudo_inverse().dense() @ matrix.dense(), np.eye(size), atol=1e-12)
+
+
+@pytest.mark.parametrize("bits", [3, 6, 12, 16])
+@pytest.mark.parametrize("size", [1, 5, 60])
+def test_integers_answer_prefixes_and_ranges_without_bias_and_with_the_variance_they_state(
+    size: int, bits: int
+) -> None:
+    found = PrefixStrategy.of(size, bits)
+    measured = found.strategy.dense()
+    assert found.integers.dtype == np.int64
+    assert np.array_equal(found.matrix(), np.rint(measured * found.denominator))
+    assert np.array_equal(found.matrix()[:, 0], found.integers)
+    answered = found.reconstruction.dense()
+    assert np.allclose(answered @ measured, prefix(size), atol=1e-10)
+    wanted = prefix(size) @ np.linalg.inv(measured)
+    assert np.allclose(found.variances, (wanted**2).sum(axis=1))
+    norm = (measured**2).sum(axis=0).max()
+    assert found.squared_sensitivity == pytest.approx(norm)
+    assert found.error == pytest.approx(norm * (wanted**2).sum())
+    assert found.error >= prefix_svd_bound(size) * (1 - 1e-9)
+    for first in range(0, size, 7):
+        for last in range(first, size, 11):
+            row = wanted[last] - (wanted[first - 1] if first else 0)
+            assert found.range_variance(first, last) == pytest.approx(float(row @ row))
+
+
+def test_noise_comes_out_with_the_variances_it_states() -> None:
+    found, generator = PrefixStrategy.of(128), np.random.default_rng(3)
+    prefixes = found.reconstruction.matmat(generator.normal(size=(128, 40_000)))
+    assert np.allclose(prefixes.var(axis=1), found.variances, rtol=0.04)
+    ranges = prefixes[99] - prefixes[49]
+    assert ranges.var() == pytest.approx(found.range_variance(50, 99), rel=0.04)
+
+
+def test_rounding_costs_a_part_of_second_order() -> None:
+    exact = PrefixStrategy.of(4096, 24).error
+    costs = {bits: PrefixStrategy.of(4096, bits).error / exact - 1 for bits in (8, 10, 12)}
+    assert abs(costs[12]) < 1e-4
+    assert abs(costs[10]) < 1e-3
+    assert 0 < costs[8] < 0.02
+
+
+def test_what_is_no_strategy_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 values; want 1 or more"):
+        PrefixStrategy.of(0)
+    with pytest.raises(ValueError, match="coefficients of 29 bits"):
+        PrefixStrategy.of(4, 29)
+    with pytest.raises(ValueError, match="begin with a positive integer"):
+        PrefixStrategy(np.array([0, 1]), 1)
+    with pytest.raises(ValueError, match="begins with 0 has no inverse"):
+        inverse_series(np.array([0.0, 1.0]))
+    with pytest.raises(ValueError, match="grows beyond doubles"):
+        inverse_series(np.r_[1.0, 4.0, np.zeros(500)])
+    with pytest.raises(ValueError, match="want a vector of finite numbers"):
+        LowerToeplitz(np.array([1.0, np.nan]))
+    with pytest.raises(ValueError, match=r"the range 3 \.\. 2 of 4 values"):
+        PrefixStrategy.of(4).range_variance(3, 2)
+    with pytest.raises(ValueError, match="2,049 prefixes; want at most 2,048 written out"):
+        PrefixStrategy.of(2049).matrix()
+    with pytest.raises(ValueError, match="entries written out"):
+        PrefixStrategy.of(1 << 14).strategy.dense()

@@ -92,7 +92,8 @@ class KernelCache(_Cache):
             try:
                 result = cast(Any, CompileResult)._rebuild(target_context, *pickle.loads(stored))
             except Exception as error:  # noqa: BLE001 - whatever a damaged file leads to, the kernel is compiled anew
-                _log_once(f"a stored kernel is damaged and is compiled again: {folder / name} ({type(error).__name__})")
+                kind = type(error).__name__
+                _log_once(f"a stored kernel cannot be loaded and is compiled again: {folder / name} ({kind})")
                 continue
             COUNTS["loaded"] += 1
             return result

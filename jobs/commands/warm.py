@@ -24,6 +24,9 @@ _BASKETS = (
 _RELEASES = (
     ("table", _TABLE, _PEOPLE, "marginals: {order: 3, attributes: [age, sex, schooling, marital, children]}"),
     ("table", _TABLE, _PEOPLE, "conjunctions: {count: 50, order: 2, negations: random}"),
+    ("table", _TABLE, _PEOPLE, "parities: {order: 2, attributes: [sex, owns_home, marital]}"),
+    ("table", _TABLE, _PEOPLE, "products: [{attributes: {age: prefix, sex: each_and_total}}]"),
+    ("table", _TABLE, _PEOPLE, "marginals: {order: 2, attributes: [sex, owns_home]}"),
     ("baskets", _BASKETS, _USERS, "conjunctions: {count: 50, order: 3, weights: noisy_popularity}"),
 )
 """A dataset, the rest of its section, its public number of units and a workload of it."""
@@ -32,7 +35,7 @@ _DELTAS = (1e-6, 0)
 _CONFIG = """\
 version: 1
 dataset: {{name: {release}, snapshot: warm, path: {folder}/{dataset}, {section}}}
-privacy: {{epsilon: 2, delta: {delta}, units: {units}, ledger: "sqlite:///{folder}/{release}.db"}}
+privacy: {{epsilon: 0.2, delta: {delta}, units: {units}, ledger: "sqlite:///{folder}/{release}.db"}}
 workload: {{{workload}}}
 mechanism: {{name: {mechanism}}}
 output: {{path: {folder}/{release}}}

@@ -95,7 +95,7 @@ def test_a_damaged_file_is_logged_and_replaced(tmp_path: Path) -> None:
     counts, log = _run(tmp_path / "code")
     assert counts == [50, 0, 2, 2]
     assert log.count("\n") == 1
-    assert "is damaged and is compiled again" in log
+    assert "cannot be loaded and is compiled again" in log
     assert _run(tmp_path / "code") == ([50, 1, 0, 0], "")
 
 

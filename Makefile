@@ -13,16 +13,17 @@ CASE ?= answers_10m
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test check lint types imports bench peers audit lock clean
+.PHONY: help demo test check lint types imports bench peers mutants audit lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 10
 
 demo: $(VENV)/.core ## Generate two small datasets, release them, show the error
 	$(BIN)/marquee demo
+	@$(MAKE) --no-print-directory $(VENV)/.warm
 
 # Spark takes all cores by itself, and one JVM serves all its tests: they run apart.
-test: $(VENV)/.test ## Run the whole suite
+test: $(VENV)/.test $(VENV)/.warm ## Run the whole suite
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not spark"
 	$(BIN)/python -m pytest -m spark
 
@@ -46,6 +47,9 @@ peers: $(PEERS)/.peers ## Install what some benchmarks compare with, in an envir
 audit: $(VENV)/.test ## Run the privacy audit at full size, and write tests/audit/RESULTS.md (under an hour)
 	$(BIN)/python -m tests.audit $(SECTIONS)
 
+mutants: $(VENV)/.test ## Plant every fault of tests/mutation, and print those that no test notices (under half an hour)
+	$(BIN)/python -m tests.mutation $(WORDS)
+
 lock: ## Refresh deploy/requirements from pyproject.toml (needs uv)
 	deploy/requirements/lock
 
@@ -68,6 +72,11 @@ $(VENV)/.core: $(LOCKS)/core.txt pyproject.toml | $(BIN)/python
 
 $(VENV)/.test: $(LOCKS)/test.txt $(VENV)/.core
 	$(PIP) install --require-hashes -r $(LOCKS)/test.txt
+	touch $@
+
+# A stamp stands for kernels that are compiled, so that no test and no first release waits for them.
+$(VENV)/.warm: $(VENV)/.core
+	$(BIN)/marquee warm
 	touch $@
 
 $(PEERS)/.peers: $(LOCKS)/peers.txt

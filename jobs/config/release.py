@@ -1,4 +1,4 @@
-"""The config of a release: every key, its type and its range. Unknown keys are refused with the nearest known one."""
+"""The config of one release: its sections (``workload`` has a file of its own), and how a file is read and checked."""
 
 from __future__ import annotations
 
@@ -43,19 +43,43 @@ def _label(value: object) -> object:
 
 
 class Dataset(Section):
-    """Public facts about the data. ``path`` is relative to the working folder, ``schema`` to the config file."""
+    """Public facts about the data."""
 
-    name: Text
-    snapshot: Annotated[Text, BeforeValidator(_label)]
-    path: Text
-    shape: Literal["table", "baskets"]
-    unit: Text
-    table_schema: Text | None = Field(default=None, alias="schema")
-    max_rows_per_unit: Positive | None = None
-    item: Text | None = None
-    items: Positive | None = None
-    max_items_per_unit: Positive | None = None
-    clustered_by_unit: bool = False
+    name: Text = Field(description="Name under which the ledger keeps the dataset's privacy budget.")
+    snapshot: Annotated[Text, BeforeValidator(_label)] = Field(
+        description="Label of the data's state, such as a date; a new label makes a new release."
+    )
+    path: Text = Field(
+        description="Parquet file, folder, glob or URL of the data, relative to the working folder of the process."
+    )
+    shape: Literal["table", "baskets"] = Field(
+        description="Either a table (rows with attributes) or baskets (pairs of a unit and an item)."
+    )
+    unit: Text = Field(description="Column that names the privacy unit, whose presence the release hides.")
+    table_schema: Text | None = Field(
+        default=None,
+        alias="schema",
+        description="YAML schema of a table's attributes, relative to the config file; required for a table.",
+    )
+    max_rows_per_unit: Positive | None = Field(
+        default=None,
+        description="Contribution bound of a table: rows that one unit may have, at least 1; the rows above it are "
+        "truncated. It is 1 when left out, because noise grows with it.",
+    )
+    item: Text | None = Field(default=None, description="Column of a basket's items; required for baskets.")
+    items: Positive | None = Field(
+        default=None, description="Number of possible items, which are numbered from 0; required for baskets."
+    )
+    max_items_per_unit: Positive | None = Field(
+        default=None,
+        description="Contribution bound of baskets: distinct items that one unit may have, at least 1; the items above "
+        "it are truncated. There is no bound when left out.",
+    )
+    clustered_by_unit: bool = Field(
+        default=False,
+        description="Claims that no unit has rows in two files, which saves a shuffle; units that break the claim are "
+        "dropped, so the guarantee does not rest on it. False claims nothing.",
+    )
 
     @model_validator(mode="after")
     def _keys_of_its_shape(self) -> Self:
@@ -74,20 +98,37 @@ class Dataset(Section):
 
 
 class Privacy(Section):
-    """What is promised, to whom, and where and in what it is accounted. A delta of 0 is pure differential privacy.
+    """The guarantee of the release, and the ledger that accounts for it."""
 
-    accounting: "pure" if and only if delta is 0; "zcdp" or "gdp" (Gaussian differential privacy) otherwise. "auto" is
-        gdp for mechanisms that only add Gaussian noise, and zcdp for those that also select or draw.
-    consumer: Who pays beside the dataset, as marquee budget grant names it.
-    """
-
-    epsilon: Annotated[float, Field(gt=0, le=LARGEST_EPSILON)]
-    delta: Annotated[float, Field(ge=0, lt=1)]
-    accounting: Literal["auto", "pure", "zcdp", "gdp"] = "auto"
-    neighbours: Literal["add_remove_unit", "replace_one_unit"] = "add_remove_unit"
-    units: Annotated[Literal["private"] | int, BeforeValidator(_private_or_count)] = "private"
-    ledger: Text = "sqlite:///marquee.db"
-    consumer: Text | None = None
+    epsilon: Annotated[float, Field(gt=0, le=LARGEST_EPSILON)] = Field(
+        description="Epsilon of the guarantee, in (0, 100]."
+    )
+    delta: Annotated[float, Field(ge=0, lt=1)] = Field(
+        description="Delta of the guarantee, in [0, 1); 0 is pure differential privacy."
+    )
+    accounting: Literal["auto", "pure", "zcdp", "gdp"] = Field(
+        default="auto",
+        description="Currency of the budget: pure if and only if delta is 0, else zcdp or gdp (Gaussian DP). The "
+        "default auto takes gdp for mechanisms that mostly add Gaussian noise, which then need less of it, and zcdp "
+        "for the others.",
+    )
+    neighbours: Literal["add_remove_unit", "replace_one_unit"] = Field(
+        default="add_remove_unit",
+        description="Which datasets the guarantee makes alike: those that differ by the presence of one unit (the "
+        "default, which keeps the number of units private), or by one unit's rows.",
+    )
+    units: Annotated[Literal["private"] | int, BeforeValidator(_private_or_count)] = Field(
+        default="private",
+        description="Number of units where it is public, at least 1; the default keeps it private.",
+    )
+    ledger: Text = Field(
+        default="sqlite:///marquee.db",
+        description="Database URL of the ledger; the default is a file in the working folder.",
+    )
+    consumer: Text | None = Field(
+        default=None,
+        description="Consumer whose limit the release is charged to as well, as marquee budget grant names it.",
+    )
 
     @model_validator(mode="after")
     def _replacing_needs_a_public_number(self) -> Self:
@@ -108,7 +149,7 @@ class MechanismChoice(Section):
     """A mechanism by name; every other key is one of its settings."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-    name: Text
+    name: Text = Field(description="Name of the mechanism; marquee plan recommends one.")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -116,18 +157,30 @@ class MechanismChoice(Section):
 
 
 class EngineChoice(Section):
-    """Who calls the aggregators. Changes speed only: two runs that differ here have the same guarantee."""
+    """Where the data are aggregated. The engine changes speed only: every engine gives the same release."""
 
-    name: Literal["local", "spark", "beam"] = "local"
-    options: dict[str, Any] = Field(default_factory=dict)
+    name: Literal["local", "spark", "beam"] = Field(
+        default="local", description="The engine; local (threads of this process) needs no extra package."
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Options of the engine: threads and rows_in_memory (local), partitions and settings (spark), "
+        "arguments (beam).",
+    )
 
 
 class Output(Section):
-    """Where the release goes, relative to the working folder."""
+    """What the release writes, and where."""
 
-    path: Annotated[Text, BeforeValidator(_local_path)]
-    synthetic_rows: Annotated[Literal["auto"] | int, BeforeValidator(_auto_or_count)] = "auto"
-    report: bool = False
+    path: Annotated[Text, BeforeValidator(_local_path)] = Field(
+        description="Folder of the release, relative to the working folder of the process; it must be new or empty."
+    )
+    synthetic_rows: Annotated[Literal["auto"] | int, BeforeValidator(_auto_or_count)] = Field(
+        default="auto",
+        description="Number of synthetic rows, at least 0; the default auto writes about as many as the data have, by "
+        "the noisy total, where the mechanism fits a model.",
+    )
+    report: bool = Field(default=False, description="Reserved for a report; only false is accepted.")
 
     @model_validator(mode="after")
     def _no_report_yet(self) -> Self:
@@ -137,15 +190,15 @@ class Output(Section):
 
 
 class Config(Section):
-    """One release."""
+    """The config of one release."""
 
-    version: Literal[1] = 1
-    dataset: Dataset
-    privacy: Privacy
-    workload: Queries
-    mechanism: MechanismChoice
-    engine: EngineChoice = EngineChoice()
-    output: Output
+    version: Literal[1] = Field(default=1, description="Version of the config format.")
+    dataset: Dataset = Field(description="The data and their public facts.")
+    privacy: Privacy = Field(description="The guarantee and its ledger.")
+    workload: Queries = Field(description="The queries to answer.")
+    mechanism: MechanismChoice = Field(description="The mechanism that answers them, with its settings.")
+    engine: EngineChoice = Field(default=EngineChoice(), description="The engine that aggregates the data.")
+    output: Output = Field(description="Where the release is written.")
 
     @model_validator(mode="after")
     def _queries_of_its_shape(self) -> Self:
@@ -161,7 +214,10 @@ class Config(Section):
 
 
 def load_config(path: Path | str) -> Config:
-    """Reads and checks a config file. Raises ConfigError that names the file and the key."""
+    """Reads and checks a config file.
+
+    Raises: ConfigError that names the file and the key.
+    """
     document = read_yaml(Path(path))
     try:
         return parse_config(document)
@@ -170,7 +226,12 @@ def load_config(path: Path | str) -> Config:
 
 
 def parse_config(document: object) -> Config:
-    """The config that a parsed document describes. Raises ConfigError that names the key."""
+    """Checks the parsed document of a config file.
+
+    document: Keys and values as YAML or JSON gives them.
+
+    Raises: ConfigError that names the key.
+    """
     if not isinstance(document, Mapping):
         raise ConfigError("the config is not a mapping; want keys such as dataset, privacy, workload")
     try:
@@ -201,7 +262,7 @@ _WANTED = {
 
 
 def error_text(error: ValidationError) -> str:
-    """The first problem of a single value."""
+    """The first problem of a single value, as the end of a sentence that begins with its key."""
     problem = error.errors(include_url=False)[0]
     if problem["type"] in _WANTED:
         return f"is {problem['input']!r}; want {_WANTED[problem['type']].format(**problem.get('ctx', {}))}"
@@ -211,12 +272,12 @@ def error_text(error: ValidationError) -> str:
 def _sentence(error: ValidationError) -> str:
     """The first problem as one sentence, with its key, and how many more there are."""
     problems = error.errors(include_url=False)
-    first, others = problems[0], len(problems) - 1
-    place = ".".join(str(part) for part in first["loc"])
+    first, further = problems[0], len(problems) - 1
+    key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "missing":
-        sentence = f"{place} is missing"
+        sentence = f"{key} is missing"
     elif first["type"] == "value_error":
-        sentence = f"{place}: {first['ctx']['error']}" if place else str(first["ctx"]["error"])
+        sentence = f"{key}: {first['ctx']['error']}" if key else str(first["ctx"]["error"])
     else:
-        sentence = f"{place} {error_text(error)}"
-    return sentence + (f" (and {others} more)" if others else "")
+        sentence = f"{key} {error_text(error)}"
+    return sentence + (f" (and {further} more)" if further else "")

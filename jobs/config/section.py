@@ -1,12 +1,14 @@
-"""What every section of a config has in common: closed, frozen, strict, and quick to name the nearest known key."""
+"""The base of every section of a config: frozen, strict about types, and closed to unknown keys."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from jobs import log
 
 Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[int, Field(ge=1)]
@@ -14,17 +16,34 @@ Seed = Annotated[int, Field(ge=0)]
 
 
 class Section(BaseModel):
-    """A group of keys; frozen, strict about types, closed."""
+    """A group of keys. An unknown key is refused with the nearest known one.
+
+    renamed_keys: Keys of earlier versions, each with its present name. An old key is read with a warning.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    renamed_keys: ClassVar[dict[str, str]] = {}
 
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, values: object) -> object:
-        if isinstance(values, Mapping) and cls.model_config.get("extra") == "forbid":
-            for key in values:
+        if not isinstance(values, Mapping) or cls.model_config.get("extra") != "forbid":
+            return values
+        for key in values:
+            if key not in cls.renamed_keys:
                 check_key(str(key), list(cls._keys()))
-        return values
+        return {cls._present_name(key, values): value for key, value in values.items()}
+
+    @classmethod
+    def _present_name(cls, key: str, values: Mapping[str, object]) -> str:
+        """The name of a key in this version, with a warning where it was renamed."""
+        if key not in cls.renamed_keys:
+            return key
+        name = cls.renamed_keys[key]
+        if name in values:
+            raise ValueError(f"{key} is the old name of {name}, which is given too; want {name} alone")
+        log.warning(f"config key {key!r} is deprecated; want {name!r}")
+        return name
 
     @classmethod
     def _keys(cls) -> list[str]:
@@ -32,7 +51,14 @@ class Section(BaseModel):
 
 
 def check_key(key: str, known: list[str], what: str = "key") -> None:
-    """Raises ValueError that names the nearest known key."""
+    """Checks that a key is known.
+
+    key: The key as the config spells it.
+    known: All keys that may stand here.
+    what: What the error message calls the key.
+
+    Raises: ValueError that names the nearest known key.
+    """
     if key not in known:
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
         raise ValueError(f"unknown {what} {key!r}; " + (f"did you mean {near[0]!r}?" if near else f"want {known}"))

@@ -1,9 +1,9 @@
-"""The workload section of a config: what is asked."""
+"""The section ``workload`` of a config: which queries a release answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -11,7 +11,10 @@ from dpcore.queries.parities import LARGEST_ORDER
 from jobs.config.section import Positive, Section, Seed, Text, check_key
 
 POPULARITY_SHARE = 0.05
+"""Default share of the budget for noisy popularity, in (0, 1)."""
+
 WAYS: Final = ("each", "total", "each_and_total", "prefix", "ranges")
+"""The query matrices of one attribute that have a name."""
 
 Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -32,9 +35,9 @@ def _all_or_order(value: object) -> object:
 
 
 def _way(value: object) -> object:
-    """Said in one sentence, where a union would list what each of its kinds misses."""
+    """Checks a query matrix here, because the message of a union would list what each of its members lacks."""
     if isinstance(value, str):
-        check_key(value, list(WAYS), "way to ask an attribute")
+        check_key(value, list(WAYS), "way to query an attribute")
     elif isinstance(value, Mapping) and set(value) == {"width"}:
         if type(value["width"]) is not int or value["width"] < 1:
             raise ValueError(f"width is {value['width']!r}; want an integer >= 1")
@@ -65,37 +68,52 @@ Attributes = Annotated[Literal["all"] | tuple[str, ...], BeforeValidator(_all_or
 
 
 class Skewed(Section):
-    """Random marginals that favour some attributes."""
+    """Random marginals in which some attributes occur more often than others."""
 
-    count: Positive
-    seed: Seed = 0
+    count: Positive = Field(description="Number of marginals, at least 1.")
+    seed: Seed = Field(default=0, description="Public seed of the choice; equal seeds give equal marginals.")
 
 
 class WeightedClique(Section):
-    """One marginal and how much it matters."""
+    """One marginal and its weight."""
 
-    attributes: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-    weight: Weight = 1.0
+    attributes: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] = Field(
+        description="Names of the marginal's attributes, in any order."
+    )
+    weight: Weight = Field(
+        default=1.0, description="Positive factor of the marginal's errors in the workload error; 1 weighs all alike."
+    )
 
 
 class MarginalQueries(Section):
-    """All marginals of an order or up to one, those with a target attribute, skewed random ones, or named cliques.
+    """Marginals: all of one order, all up to an order, those with a target, skewed random ones, or listed cliques."""
 
-    up_to_order: All marginals of at most so many attributes, the number of rows among them.
-    max_cells: Leaves out marginals of more cells.
-    prefix, ranges: Attributes that are asked for the prefixes of their ordered codes, or for all their ranges, where a
-        marginal holds them; all others for their codes. Codes of nulls and of other values are asked one by one.
-    """
-
-    order: Positive | None = None
-    up_to_order: UpToOrder | None = None
-    max_cells: Positive | None = None
-    attributes: Attributes = "all"
-    target: Text | None = None
-    skewed: Skewed | None = None
-    cliques: Annotated[tuple[WeightedClique, ...], Field(min_length=1, strict=False)] | None = None
-    prefix: Names | None = None
-    ranges: Names | None = None
+    order: Positive | None = Field(default=None, description="Number of attributes of every marginal, at least 1.")
+    up_to_order: UpToOrder | None = Field(
+        default=None,
+        description="Largest number of attributes of a marginal, or 'all'; the number of rows (order 0) is included.",
+    )
+    max_cells: Positive | None = Field(
+        default=None, description="Largest number of cells of a marginal; marginals with more cells are left out."
+    )
+    attributes: Attributes = Field(
+        default="all", description="Attributes that the marginals may contain: 'all', or a list of names."
+    )
+    target: Text | None = Field(default=None, description="An attribute that every marginal contains.")
+    skewed: Skewed | None = Field(default=None, description="Draws random marginals of the given order.")
+    cliques: Annotated[tuple[WeightedClique, ...], Field(min_length=1, strict=False)] | None = Field(
+        default=None, description="Lists the marginals one by one, each with a weight."
+    )
+    prefix: Names | None = Field(
+        default=None,
+        description="Attributes whose values are replaced by the prefixes of their order wherever a marginal contains "
+        "them; the codes of nulls and of other values are still counted one by one.",
+    )
+    ranges: Names | None = Field(
+        default=None,
+        description="Attributes whose values are replaced by all ranges of neighbouring values wherever a marginal "
+        "contains them; the codes of nulls and of other values are still counted one by one.",
+    )
 
     @model_validator(mode="after")
     def _one_matrix_an_attribute(self) -> Self:
@@ -124,22 +142,38 @@ class MarginalQueries(Section):
 
 
 class ConjunctionQueries(Section):
-    """Random conjunctions of literals, over items of baskets or over the one-hot columns of a table, or listed ones.
+    """Conjunctions of literals over the items of baskets or the one-hot columns of a table: random or listed ones."""
 
-    weights: How often a column is proposed: all alike, bought popularity, or the public numbers of ``weights_file``.
-    share: Part of the budget that buys noisy popularity.
-    file: A public file that lists the queries; it stands alone. Paths are relative to the config file.
-    """
+    renamed_keys: ClassVar[dict[str, str]] = {"share": "popularity_share"}
 
-    count: Positive | None = None
-    order: Positive | None = None
-    weights: Literal["uniform", "noisy_popularity", "file"] = "uniform"
-    weights_file: Text | None = None
-    share: Annotated[float, Field(gt=0, lt=1)] | None = None
-    negations: Literal["none", "random"] = "none"
-    seed: Seed = 0
-    attributes: Attributes = "all"
-    file: Text | None = None
+    count: Positive | None = Field(default=None, description="Number of random conjunctions, at least 1.")
+    order: Positive | None = Field(default=None, description="Number of literals of each conjunction, at least 1.")
+    weights: Literal["uniform", "noisy_popularity", "file"] = Field(
+        default="uniform",
+        description="Probability of each column in the random choice: uniform (the default, which costs no budget), "
+        "proportional to its noisy count, or proportional to the public numbers of weights_file.",
+    )
+    weights_file: Text | None = Field(
+        default=None,
+        description="A public .csv or .parquet file of column weights, relative to the config file; for weights: file.",
+    )
+    popularity_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="Share of the release's budget that measures the noisy popularity, in (0, 1); 0.05 when left out, "
+        "because the choice of queries tolerates more noise than their answers.",
+    )
+    negations: Literal["none", "random"] = Field(
+        default="none", description="Whether each literal is negated with probability 1/2; none negates no literal."
+    )
+    seed: Seed = Field(default=0, description="Public seed of the choice; equal seeds give equal queries.")
+    attributes: Attributes = Field(
+        default="all", description="Attributes of a table whose columns may occur: 'all', or a list of names."
+    )
+    file: Text | None = Field(
+        default=None,
+        description="A public file that lists the conjunctions, relative to the config file; it excludes every other "
+        "key of this section.",
+    )
 
     @model_validator(mode="after")
     def _listed_or_drawn(self) -> Self:
@@ -155,27 +189,35 @@ class ConjunctionQueries(Section):
 
     @model_validator(mode="after")
     def _what_goes_with_its_weights(self) -> Self:
-        if self.share is not None and self.weights != "noisy_popularity":
-            raise ValueError("share buys popularity; want weights: noisy_popularity, or no share")
+        if self.popularity_share is not None and self.weights != "noisy_popularity":
+            raise ValueError(
+                "popularity_share pays for noisy popularity; want weights: noisy_popularity, or no popularity_share"
+            )
         if (self.weights_file is not None) != (self.weights == "file"):
             raise ValueError("weights: file and weights_file: PATH go together; want both or none")
         return self
 
     @property
-    def popularity_share(self) -> float:
-        """Part of the budget spent before the mechanism starts."""
+    def share_before_mechanism(self) -> float:
+        """Share of the budget that is spent before the mechanism starts, in [0, 1)."""
         if self.weights != "noisy_popularity":
             return 0.0
-        return POPULARITY_SHARE if self.share is None else self.share
+        return POPULARITY_SHARE if self.popularity_share is None else self.popularity_share
 
 
 class ParityQueries(Section):
-    """Parities of at most ``order`` columns: all of them, or ``count`` random ones."""
+    """Parities of the columns of a binary view: all up to an order, or random ones."""
 
-    order: Annotated[int, Field(ge=1, le=LARGEST_ORDER)]
-    count: Positive | None = None
-    seed: Seed = 0
-    attributes: Attributes = "all"
+    order: Annotated[int, Field(ge=1, le=LARGEST_ORDER)] = Field(
+        description="Largest number of columns of a parity, at least 1."
+    )
+    count: Positive | None = Field(
+        default=None, description="Number of random parities; every parity up to the order is asked when left out."
+    )
+    seed: Seed = Field(default=0, description="Public seed of the choice; it needs a count.")
+    attributes: Attributes = Field(
+        default="all", description="Attributes of a table whose columns may occur: 'all', or a list of names."
+    )
 
     @model_validator(mode="after")
     def _seed_draws(self) -> Self:
@@ -185,38 +227,48 @@ class ParityQueries(Section):
 
 
 class Width(Section):
-    """All ranges of so many neighbouring values."""
+    """All ranges of one width."""
 
-    width: Positive
+    width: Positive = Field(description="Number of neighbouring values of each range, at least 1.")
 
 
 class Groups(Section):
-    """Sets of values, each asked for as one. A value is a label of the schema, or a range of them such as 18..64."""
+    """Sets of values, each counted as one."""
 
-    groups: Annotated[tuple[tuple[str | int, ...], ...], Field(min_length=1, strict=False)]
+    groups: Annotated[tuple[tuple[str | int, ...], ...], Field(min_length=1, strict=False)] = Field(
+        description="One list for each set; a value is a label of the schema, or a range of labels such as 18..64."
+    )
 
 
 Way = Annotated[Literal["each", "total", "each_and_total", "prefix", "ranges"] | Width | Groups, BeforeValidator(_way)]
 
 
 class ProductQueries(Section):
-    """A query for each choice of one row of every attribute: the Kronecker product of what attributes are asked for.
+    """A Kronecker product: one query for each choice of a row from the query matrix of every attribute."""
 
-    attributes: How each is asked; any other is summed out, as by ``total``. ``each`` asks for its values one by one.
-        The rest is as of marginals: codes of nulls and of other values stand alone beside ranges.
-    """
-
-    attributes: Annotated[dict[str, Way], Field(min_length=1)]
-    weight: Weight = 1.0
+    attributes: Annotated[dict[str, Way], Field(min_length=1)] = Field(
+        description="Query matrix of each attribute: each (the identity: one query per value), total (one query for "
+        "all values, as for attributes that are left out), each_and_total, prefix, ranges, {width: N} or {groups: "
+        "[[VALUE, ...], ...]}; the codes of nulls and of other values get queries of their own beside ranges."
+    )
+    weight: Weight = Field(
+        default=1.0, description="Positive factor of the product's errors in the workload error; 1 weighs all alike."
+    )
 
 
 class Queries(Section):
-    """What is asked: marginals, products, conjunctions or parities."""
+    """The queries of a release; exactly one of the four kinds."""
 
-    marginals: MarginalQueries | None = None
-    products: Annotated[tuple[ProductQueries, ...], Field(min_length=1, strict=False)] | None = None
-    conjunctions: ConjunctionQueries | None = None
-    parities: ParityQueries | None = None
+    marginals: MarginalQueries | None = Field(default=None, description="Marginals of a table.")
+    products: Annotated[tuple[ProductQueries, ...], Field(min_length=1, strict=False)] | None = Field(
+        default=None, description="A union of Kronecker products over the attributes of a table."
+    )
+    conjunctions: ConjunctionQueries | None = Field(
+        default=None, description="Conjunctions of literals, for a table or for baskets."
+    )
+    parities: ParityQueries | None = Field(
+        default=None, description="Parities of binary columns, for a table or for baskets."
+    )
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:

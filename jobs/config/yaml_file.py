@@ -1,4 +1,4 @@
-"""YAML as people mean it: no key twice, no surprise dates, 1e-6 a number."""
+"""YAML files, read strictly: no key may occur twice, dates stay text, and 1e-6 is a number."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ _Loader.add_implicit_resolver(
 
 
 def read_yaml(path: Path) -> object:
-    """The document in a YAML file. Raises ConfigError that names the file."""
+    """Reads the document in a YAML file.
+
+    Raises: ConfigError that names the file.
+    """
     try:
         return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except FileNotFoundError as error:

@@ -128,8 +128,8 @@ def _budget(privacy: Privacy, currency: Currency) -> Budget:
 
 
 def _parts(config: Config, budget: Budget) -> tuple[Budget | None, Budget]:
-    asked = config.workload.conjunctions
-    share = Fraction(str(asked.popularity_share)) if asked is not None else Fraction(0)
+    conjunctions = config.workload.conjunctions
+    share = Fraction(str(conjunctions.share_before_mechanism)) if conjunctions is not None else Fraction(0)
     if not share:
         return None, budget
     part = Budget(budget.currency, share * budget.amount)

@@ -12,6 +12,7 @@ import pytest
 
 import jobs.config
 from dpcore.errors import ConfigError
+from jobs import log
 from jobs.commands.plan import config_schema
 from jobs.config import load_config, parse_config
 from jobs.mechanisms import mechanism_of, settings_of
@@ -86,15 +87,45 @@ def test_the_baskets_example_parses_with_its_defaults() -> None:
     assert config.privacy.ledger == "sqlite:///marquee.db"
     assert (config.engine.name, config.output.synthetic_rows, config.version) == ("local", "auto", 1)
     assert config.workload.conjunctions is not None
-    assert config.workload.conjunctions.popularity_share == 0
+    assert config.workload.conjunctions.share_before_mechanism == 0
 
 
-@pytest.mark.parametrize(("share", "bought"), [("-", 0.05), (0.2, 0.2)])
-def test_noisy_popularity_has_a_share(share: object, bought: float) -> None:
+@pytest.mark.parametrize(("share", "spent"), [("-", 0.05), (0.2, 0.2)])
+def test_noisy_popularity_has_a_share(share: object, spent: float) -> None:
     popular = changed(BASKETS, "workload.conjunctions.weights", "noisy_popularity")
-    asked = parse_config(changed(popular, "workload.conjunctions.share", share)).workload.conjunctions
+    asked = parse_config(changed(popular, "workload.conjunctions.popularity_share", share)).workload.conjunctions
     assert asked is not None
-    assert asked.popularity_share == bought
+    assert asked.share_before_mechanism == spent
+
+
+def test_a_renamed_key_is_read_with_one_warning_and_gives_the_same_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(log, "warning", warnings.append)
+    popular = changed(BASKETS, "workload.conjunctions.weights", "noisy_popularity")
+    new = parse_config(changed(popular, "workload.conjunctions.popularity_share", 0.2))
+    assert warnings == []
+    old = parse_config(changed(popular, "workload.conjunctions.share", 0.2))
+    assert old == new
+    assert warnings == ["config key 'share' is deprecated; want 'popularity_share'"]
+
+
+def test_a_key_and_its_old_name_exclude_each_other() -> None:
+    popular = changed(BASKETS, "workload.conjunctions.weights", "noisy_popularity")
+    both = changed(changed(popular, "workload.conjunctions.popularity_share", 0.2), "workload.conjunctions.share", 0.2)
+    with pytest.raises(ConfigError, match="share is the old name of popularity_share, which is given too"):
+        parse_config(both)
+
+
+def test_every_key_of_the_schema_is_described() -> None:
+    schema = json.loads(config_schema())
+    sections = [schema, *schema["$defs"].values()]
+    undescribed = [
+        f"{section['title']}.{key}"
+        for section in sections
+        for key, facts in section["properties"].items()
+        if not facts.get("description", "").endswith(".")
+    ]
+    assert undescribed == []
 
 
 ACCEPTED: list[tuple[dict[str, Any], str, object]] = [
@@ -220,7 +251,7 @@ REFUSED: list[tuple[dict[str, Any], str, object, str]] = [
     (BASKETS, "workload", {"parities": {"order": 4}}, "workload.parities.order is 4; want <= 3"),
     (BASKETS, "workload", {"parities": {"order": 2, "seed": 1}}, "want count beside it, or no seed"),
     (BASKETS, "workload", {"parities": {"order": 2, "attributes": ["a"]}}, "workload.parities.attributes needs shape"),
-    (BASKETS, "workload.conjunctions.share", 0.1, "want weights: noisy_popularity, or no share"),
+    (BASKETS, "workload.conjunctions.popularity_share", 0.1, "want weights: noisy_popularity, or no popularity_share"),
     (BASKETS, "workload.conjunctions.attributes", ["a"], "attributes needs shape: table"),
     (BASKETS, "mechanism", {}, "mechanism.name is missing"),
     (BASKETS, "engine", "local", "engine is 'local'; want keys and values"),

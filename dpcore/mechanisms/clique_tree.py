@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpcore.errors import ConfigError
-from dpcore.estimation.graphical.fitting.fit import Fitting, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
@@ -50,7 +50,7 @@ class CliqueTree:
     start_error: They are measured once more where their expected absolute error is above this fraction of the rows,
     most_start_share: for at most this share in all.
     errors_share: Share for the noisy errors; where pairs and triples are asked, each gets half.
-    strength: How far the fit leans towards independent attributes, 1 / spread of ``Fitting``.
+    strength: How far the fit leans towards independent attributes, 1 / prior_scale of ``FitSettings``.
 
     Source: this project; the outline, noisy errors of all candidates and a closed-form split of the budget, is that of
     SWIFT in dpsynth. ``choose_cliques`` has the choice and the split.
@@ -108,7 +108,7 @@ class CliqueTree:
         self, terms: PrivacyTerms, design: Design, measured: Sequence[Measurement], polish: bool = False
     ) -> GraphicalFit:
         tolerance, iterations = (1e-3, 1000) if polish else (1e-2, 300)
-        fitting = Fitting(spread=1 / self.strength, tolerance=tolerance, iterations=iterations)
+        fitting = FitSettings(prior_scale=1 / self.strength, tolerance=tolerance, iterations=iterations)
         domain = design.queries.domain
         return fit_model(domain, measured, rows_of(terms, domain, measured), fitting)
 

@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.graphical.confidence.intervals import answers_with_intervals
-from dpcore.estimation.graphical.fitting.fit import Fitting, fit_model
+from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -83,7 +83,7 @@ class GaussianPgm:
         for queries, share in asked.parts:
             measured.append(private.measure(queries, share))  # MEASURE
             progress(len(measured), len(asked.parts) + 1)
-        fitting = Fitting(spread=None, tolerance=self.tolerance, iterations=self.iterations)
+        fitting = FitSettings(prior_scale=None, tolerance=self.tolerance, iterations=self.iterations)
         rows = rows_of(private.terms, asked.marginals.domain, measured)
         model = fit_model(asked.marginals.domain, measured, rows, fitting).model  # ESTIMATE
         progress(len(asked.parts) + 1, len(asked.parts) + 1)

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.graphical.fitting.fit import Fitting, fit_model
-from dpcore.estimation.graphical.fitting.linear_terms import measured_cliques
+from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
+from dpcore.estimation.graphical.fitting.linear_measurements import measured_cliques
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.likelihood.losses import SquaredLoss
-from dpcore.estimation.graphical.likelihood.mirror_descent import MirrorDescent
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.multiplicative_weights.dense import DenseModel, MultiplicativeWeights
 from dpcore.evaluation import baselines, exact_answers
@@ -34,6 +33,7 @@ from tests.benchmarks.figures.runs import Remembered
 from tests.benchmarks.graphical.definition26 import workload_error
 from tests.benchmarks.graphical.release_case import Setting, State, prepare
 from tests.benchmarks.graphical.releases import DELTA, made, private_of
+from tests.support.mirror_descent import MirrorDescent
 
 DATASET: Final = "nltcs"
 EPSILONS: Final = (0.1, 1.0, 10.0)
@@ -43,7 +43,7 @@ RELEASES: Final = 4  # Of each mechanism in a run, so that 20 decide: which marg
 STRENGTH: Final = 1e-3
 PGM: Final = MwemPgm(rounds=ROUNDS, start="uniform", size_penalty="cells", strength=STRENGTH)
 MWEM: Final = Mwem(rounds=ROUNDS, start="uniform", size_penalty="cells", passes=20, polish=1_000)
-CONVERGED: Final = Fitting(spread=1 / STRENGTH, tolerance=1e-6, iterations=20_000)
+CONVERGED: Final = FitSettings(prior_scale=1 / STRENGTH, tolerance=1e-6, iterations=20_000)
 LEAST_SQUARES: Final = MirrorDescent(iterations=20_000, tolerance=1e-12)
 # (step, passes): long steps first, which get far along what the measurements hardly decide; ever smaller then, because
 # with one step the passes end in a circle around the optimum.

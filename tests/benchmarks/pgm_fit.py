@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.estimation.graphical.fitting.fit import Fitting, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
 from dpcore.workload import Workload
 from tests.benchmarks.case import Case, Inputs, Judgement, Peer, Run, Target
 from tests.benchmarks.graphical import peers
@@ -26,7 +26,7 @@ from tests.benchmarks.graphical.release_case import cpu_at_most
 LOSS: Final = 29_410.0
 
 ITERATIONS: Final = 1_000  # Of mbi.
-LIKELY: Final = Fitting(spread=20.0, tolerance=5e-3)
+LIKELY: Final = FitSettings(prior_scale=20.0, tolerance=5e-3)
 SEEDS: Final = (1, 2, 3)
 
 

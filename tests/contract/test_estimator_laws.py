@@ -19,17 +19,13 @@ from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.fitting.maximum_entropy import MaximumEntropy
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.likelihood.losses import SquaredLoss
-from dpcore.estimation.graphical.likelihood.mirror_descent import (
-    DualAveraging,
-    Estimator,
-    MirrorDescent,
-    UniversalAccelerated,
-)
+from dpcore.estimation.graphical.likelihood.mirror_descent import AcceleratedMirrorDescent
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals, Product, Products
 from tests.support.graphs import SHAPES, GraphShape
 from tests.support.marginal_oracles import BruteForce
+from tests.support.mirror_descent import MirrorDescent
 
 Table = NDArray[np.float64]
 
@@ -109,7 +105,7 @@ def summing(domain: Domain, clique: Clique) -> Table:
     return reduce(np.kron, [np.eye(size) if name in clique else np.ones((1, size)) for name, size in sizes])
 
 
-def first_order(estimator: Estimator) -> Callable[[Problem], Found]:
+def first_order(estimator: MirrorDescent | AcceleratedMirrorDescent) -> Callable[[Problem], Found]:
     def estimate(problem: Problem) -> Found:
         fit = estimator.estimate(problem.oracle, problem.loss, problem.total, problem.start)
         marginals = problem.total * problem.oracle.marginals(fit.potentials)
@@ -122,15 +118,14 @@ def first_order(estimator: Estimator) -> Callable[[Problem], Found]:
 def by_the_dual(problem: Problem) -> Found:
     """With a weak preference for the start."""
     estimator = MaximumEntropy(strength=1e-3, tolerance=1e-4, iterations=2000)
-    rows = problem.loss.rows
-    fit = estimator.estimate(problem.oracle, rows, problem.total, problem.start, np.zeros(rows.values.size))
-    return Found(fit.potentials, fit.loss + rows.constant)
+    matrix = problem.loss.matrix
+    fit = estimator.estimate(problem.oracle, matrix, problem.total, problem.start, np.zeros(matrix.values.size))
+    return Found(fit.potentials, fit.loss + matrix.constant)
 
 
 ESTIMATORS: dict[str, Callable[[Problem], Found]] = {
     "mirror descent": first_order(MirrorDescent(1200, 1e-5)),
-    "dual averaging": first_order(DualAveraging(500, 1e-5)),
-    "universal accelerated": first_order(UniversalAccelerated(800, 1e-5)),
+    "accelerated mirror descent": first_order(AcceleratedMirrorDescent(800, 1e-5)),
     "maximum entropy": by_the_dual,
 }
 
@@ -223,7 +218,7 @@ def allowed(problem: Problem) -> float:
     The last is far less than the others but for a hundred million records.
     """
     start = problem.loss(problem.total * problem.oracle.marginals(problem.start))[0]
-    return problem.smallest_loss * (1 + 1e-3) + 0.01 * problem.loss.rows.values.size + 1e-7 * start
+    return problem.smallest_loss * (1 + 1e-3) + 0.01 * problem.loss.matrix.values.size + 1e-7 * start
 
 
 @pytest.mark.parametrize(("sort", "case"), CASES)

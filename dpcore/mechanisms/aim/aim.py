@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.fitting.expected_error import expected_errors
-from dpcore.estimation.graphical.fitting.fit import Fitting, GraphicalFit, fit_model
-from dpcore.estimation.graphical.fitting.linear_terms import measured_cliques
-from dpcore.estimation.graphical.fitting.prior import LARGEST_SPREAD
+from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.linear_measurements import measured_cliques
+from dpcore.estimation.graphical.fitting.prior import LARGEST_PRIOR_SCALE
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.graphical.structure.triangulation import Triangulation
 from dpcore.kernel.privacy_terms import PrivacyTerms
@@ -256,8 +256,8 @@ class Aim:
         but where the prior was learnt.
         """
         total = rows_of(terms, candidates.full, measured)
-        spread = None if learns or (warm is not None and warm.learns) else LARGEST_SPREAD
-        rough, last = Fitting(spread, 1e-2, 300, ROUND_WORK), Fitting(spread, 1e-3, 2000, LAST_WORK, own=True)
+        spread = None if learns or (warm is not None and warm.learns) else LARGEST_PRIOR_SCALE
+        rough, last = FitSettings(spread, 1e-2, 300, ROUND_WORK), FitSettings(spread, 1e-3, 2000, LAST_WORK, own=True)
         return fit_model(candidates.domain, measured, total, last if polish else rough, warm)
 
     def _check(self) -> None:

@@ -16,7 +16,7 @@ from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.fitting.fit import fit_model
-from dpcore.estimation.graphical.fitting.linear_terms import maximal
+from dpcore.estimation.graphical.fitting.linear_measurements import maximal
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.kernel.privacy_terms import PrivacyTerms

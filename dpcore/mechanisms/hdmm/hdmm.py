@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.estimation.graphical.fitting.fit import Fitting, fit_model
+from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.least_squares import local_least_squares, mean_absolute_error, row_total, total_factors
 from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent, nonnegative_products
@@ -124,7 +124,7 @@ class Hdmm:
     def _graphical(self, terms: PrivacyTerms, workload: Workload, measured: list[Measurement]) -> Release:
         rows = public_total(terms) or max(1.0, row_total(measured))
         domain = _table(workload).domain
-        fitting = Fitting(tolerance=self.tolerance, iterations=self.iterations)
+        fitting = FitSettings(tolerance=self.tolerance, iterations=self.iterations)
         model = fit_model(domain, measured, rows, fitting).model  # ESTIMATE
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
 

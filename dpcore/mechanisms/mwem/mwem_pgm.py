@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.graphical.fitting.expected_error import expected_errors
-from dpcore.estimation.graphical.fitting.fit import Fitting, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
 from dpcore.estimation.graphical.structure.triangulation import Triangulation
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -58,10 +58,10 @@ class MwemPgm:
         expected to have, cells times mean absolute noise, or what the fit is "expected" to leave of that.
     max_model_mb: Largest junction tree, in MiB. As printed nothing bounds the model; here marginals with which it would
         pass this size are no candidates.
-    strength: How far fits lean towards independent attributes, 1 / spread of ``Fitting``. Near 0 they minimise the
-        squared loss, as printed and as MWEM's multiplicative weights do, but where noise makes values contradict each
-        other they trust those more that independent attributes expect to be large. 1e-3 is near enough; far below it
-        fits may end before they converge.
+    strength: How far fits lean towards independent attributes, 1 / prior_scale of ``FitSettings``. Near 0 they minimise
+        the squared loss, as printed and as MWEM's multiplicative weights do, but where noise makes values contradict
+        each other they trust those more that independent attributes expect to be large. 1e-3 is near enough; far below
+        it fits may end before they converge.
 
     Source: McKenna (2022), section 4.5 and Algorithm 5. The number of rows, which Algorithm 5 takes as known, is public
     or bought first. Products are answered from the marginals that they are read off.
@@ -153,7 +153,7 @@ class MwemPgm:
         last: bool = False,
     ) -> GraphicalFit:
         spread = 1 / self.strength
-        fitting = Fitting(spread, 1e-3, 1000, LAST_WORK) if last else Fitting(spread, 1e-2, 300, ROUND_WORK)
+        fitting = FitSettings(spread, 1e-3, 1000, LAST_WORK) if last else FitSettings(spread, 1e-2, 300, ROUND_WORK)
         return fit_model(queries.domain, measured, total, fitting, warm)
 
     def _shares(self, terms: PrivacyTerms, workload: Workload) -> _Shares:

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from dpcore.domain import Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm
-from dpcore.estimation.graphical.fitting.measurement_matrix import Rows
+from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
+from dpcore.estimation.graphical.fitting.measurement_matrix import MeasurementMatrix
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
-from dpcore.estimation.graphical.likelihood.losses import Draws, Loss, SampleLogLikelihood, SquaredLoss
-from dpcore.estimation.graphical.likelihood.mirror_descent import UniversalAccelerated
+from dpcore.estimation.graphical.likelihood.losses import Loss, SquaredLoss
+from dpcore.estimation.graphical.likelihood.mirror_descent import AcceleratedMirrorDescent
+from dpcore.estimation.graphical.likelihood.sample_likelihood import DualQueryRound, SampleLogLikelihood
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
@@ -79,10 +80,10 @@ class DualQueryPgm:
     ) -> Release:
         self.plan(private.terms, workload)
         _, tree = self._model(workload)
-        rounds: deque[Draws] = deque()
+        rounds: deque[DualQueryRound] = deque()
 
         def keep(slope: Fraction, tilt: LogWeights, drawn: NDArray[np.int64]) -> None:
-            rounds.append(Draws.of(float(slope), tilt.step, tilt.done, tilt.hits, drawn))
+            rounds.append(DualQueryRound.of(float(slope), tilt.step, tilt.done, tilt.hits, drawn))
             while len(rounds) > 1 and len(rounds) * rounds[-1].satisfied.size > LARGEST_TERMS:
                 rounds.popleft()
 
@@ -104,7 +105,7 @@ class DualQueryPgm:
         )
 
     def _fitted(
-        self, workload: Workload, tree: JunctionTree, rounds: Sequence[Draws], opened: InitialEstimates
+        self, workload: Workload, tree: JunctionTree, rounds: Sequence[DualQueryRound], opened: InitialEstimates
     ) -> GraphicalModel:
         total, queries = float(opened.total), workload.queries
         assert isinstance(queries, Marginals)
@@ -115,7 +116,7 @@ class DualQueryPgm:
         start = _independent(oracle.queries, opened.chances)
         losses.append(IndependencePrior(oracle.queries, total * oracle.marginals(start), self.strength))
         loss = SumOfLosses(queries.domain, losses)
-        found = UniversalAccelerated(iterations=self.iterations).estimate(oracle, loss, total, start)
+        found = AcceleratedMirrorDescent(iterations=self.iterations).estimate(oracle, loss, total, start)
         return GraphicalModel(tree, oracle.conditionals(found.potentials), total)
 
     def _model(self, workload: Workload) -> tuple[Marginals, JunctionTree]:
@@ -146,7 +147,7 @@ class DualQueryPgm:
 class IndependencePrior:
     """1/2 sum over cells of strength (mu - e)^2 / e^1.5, with e the counts of independent attributes.
 
-    The prior of ``Fitting`` as a loss of marginals; no e is below one count.
+    The prior of ``FitSettings`` as a loss of marginals; no e is below one count.
     """
 
     def __init__(self, queries: Marginals, expected: NDArray[np.float64], strength: float) -> None:
@@ -167,17 +168,17 @@ class SumOfLosses:
 
     def __init__(self, domain: Domain, losses: Sequence[Loss]) -> None:
         cliques = [(loss.queries.cliques, loss.queries.sizes) for loss in losses]
-        terms = [LinearTerm(c, np.zeros(size), 1.0) for part in cliques for c, size in zip(*part, strict=True)]
+        terms = [LinearMeasurement(c, np.zeros(size), 1.0) for part in cliques for c, size in zip(*part, strict=True)]
         self._losses = tuple(losses)
-        self._tables = Rows(domain, terms, merge=False)
+        self._tables = MeasurementMatrix(domain, terms, merge=False)
         self._ends = np.cumsum([loss.queries.size for loss in losses])[:-1]
         self.queries = self._tables.queries
         self.curvature = sum(loss.curvature for loss in losses)
 
     def __call__(self, marginals: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        tables = np.split(self._tables.applied(marginals), self._ends)
+        tables = np.split(self._tables.apply(marginals), self._ends)
         found = [loss(table) for loss, table in zip(self._losses, tables, strict=True)]
-        gradient = self._tables.transposed(np.concatenate([slope for _, slope in found]))
+        gradient = self._tables.apply_transpose(np.concatenate([slope for _, slope in found]))
         return sum(value for value, _ in found), gradient
 
 

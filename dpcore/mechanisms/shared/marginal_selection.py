@@ -16,7 +16,7 @@ from dpcore.domain import Clique
 from dpcore.errors import ScaleError
 from dpcore.estimation.graphical.fitting.expected_error import expected_errors
 from dpcore.estimation.graphical.fitting.fit import GraphicalFit
-from dpcore.estimation.graphical.fitting.linear_terms import precision_of
+from dpcore.estimation.graphical.fitting.linear_measurements import precision_of
 from dpcore.estimation.graphical.structure.triangulation import Triangulation
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics

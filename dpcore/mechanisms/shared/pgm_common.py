@@ -21,7 +21,7 @@ from dpcore.workload import Workload
 CELLS_IN_MB: Final = 1 << 17  # Of float64.
 COPIES: Final = 6  # Of the tables of a model, at most, while it is fitted.
 LARGEST_PENALTY: Final = 2.0**44  # Of a score.
-# Of ``Fitting``: between rounds a few seconds on one core, at the end what models of a few hundred MiB need.
+# Of ``FitSettings``: between rounds a few seconds on one core, at the end what models of a few hundred MiB need.
 ROUND_WORK: Final = 2.0**28
 LAST_WORK: Final = 2.0**32
 

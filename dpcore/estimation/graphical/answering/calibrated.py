@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique
 from dpcore.estimation.graphical.answering.contraction import (
-    KeptTables,
     Table,
+    TableCache,
     TooLargeError,
     absorbed,
     arranged,
@@ -24,7 +24,7 @@ from dpcore.estimation.graphical.answering.contraction import (
     mask_of,
 )
 from dpcore.estimation.graphical.answering.restriction import Request, Results, cuts, parts_of
-from dpcore.estimation.graphical.answering.tree_routing import Group, Places
+from dpcore.estimation.graphical.answering.tree_routing import Group, TreeRoutes
 from dpcore.estimation.graphical.inference.node_tables import Conditionals
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
@@ -63,12 +63,12 @@ class Calibrated:
         largest: int = LARGEST_BETWEEN,
     ) -> None:
         self.tree, self.domain = tree, tree.domain
-        self._places = Places(tree)
+        self._routes = TreeRoutes(tree)
         self._sizes = list(tree.domain.sizes)  # Values of each attribute: of a block, those in it.
         self._cut = 0  # Of a block: the attribute that is cut last, as a set, and
         self._whole: Calibrated | None = None  # what it is cut from.
         self._least = kept_bytes // 4  # Bytes kept by a block.
-        self._kept = KeptTables(max(self._least, kept_bytes - _BYTES * tree.cells))
+        self._kept = TableCache(max(self._least, kept_bytes - _BYTES * tree.cells))
         self._sums: list[dict[int, int]] = [{} for _ in tree.nodes]
         self._joints = list[Table]()
         if isinstance(conditionals, Conditionals):
@@ -134,7 +134,7 @@ class Calibrated:
         return answers
 
     def _answered(self, cliques: Sequence[Clique]) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
-        asked = [self._places.labels(clique) for clique in cliques]
+        asked = [self._routes.labels(clique) for clique in cliques]
         shapes = [tuple(self.domain.sizes[label] for label in labels) for labels in asked]
         sizes = [math.prod(shape) for shape in shapes]
         vector = np.zeros(sum(sizes))
@@ -144,7 +144,7 @@ class Calibrated:
         groups: dict[Group, dict[tuple[int, ...], NDArray[np.float64]]] = {}
         # Large cliques first: the sums that they leave behind serve the smaller ones.
         for labels in sorted(results, key=len, reverse=True):
-            groups.setdefault(self._places.group(labels), {})[labels] = results[labels]
+            groups.setdefault(self._routes.group(labels), {})[labels] = results[labels]
         self._fill_groups(groups)
         for labels, view in zip(asked, views, strict=True):
             if view is not results[labels]:
@@ -162,11 +162,11 @@ class Calibrated:
             try:
                 self._fill_group(group, results)
             except TooLargeError as error:  # Holds on to tables, so blocks wait until it is gone.
-                by = self._places.cuttable(group[0], self._sizes, error, self._between)
+                by = self._routes.cuttable(group[0], self._sizes, error, self._between)
                 large.setdefault(group[0], {})[group] = error.cells, by
         for node, errors in large.items():
             while errors:
-                if (label := self._places.cut(node, self._sizes, errors.values())) < 0:
+                if (label := self._routes.cut(node, self._sizes, errors.values())) < 0:
                     break
                 cut = {group: groups[group] for group, (_, mask) in errors.items() if mask >> label & 1}
                 cells = max(errors[group][0] for group in cut)
@@ -185,7 +185,7 @@ class Calibrated:
         """
         block = copy(self)
         block._whole, block._cut = self, 1 << label
-        block._kept = KeptTables(self._least)
+        block._kept = TableCache(self._least)
         block._sums = [{} for _ in self._sums]
         block._sizes = [*self._sizes[:label], places.stop - places.start, *self._sizes[label + 1 :]]
         block._joints = [Request(0, ranges={label: places}).restricted(table, self._sizes) for table in self._joints]
@@ -203,9 +203,9 @@ class Calibrated:
             return
         node, last, common = group
         others = tuple(next(label for label in labels if not common >> label & 1) for labels in results)
-        branches = self._places.branches(node, common)
+        branches = self._routes.branches(node, common)
         incoming = [self._message((node, other, part), request) for other, part in branches.items()]
-        joint = self._meet(node, 0, common | self._places.separator(node, last), incoming, request)
+        joint = self._meet(node, 0, common | self._routes.separator(node, last), incoming, request)
         messages = self._side_by_side(node, last, others)
         product = contract(joint, messages, common | self._always, self._between)
         begin = 0
@@ -220,7 +220,7 @@ class Calibrated:
         key = (node, other, labels, "side by side")
         table = self._kept.get(key)
         if table is None:
-            separator = labels_of(self._places.separator(node, other))
+            separator = labels_of(self._routes.separator(node, other))
             messages = [self._message((node, other, 1 << label), Request(self._between)) for label in labels]
             cells = sum(message.values.size for message in messages)
             if cells > self._between:
@@ -251,7 +251,7 @@ class Calibrated:
         """The table of some attributes; where one has a factor, with the other label of the factor in its place."""
         parts: dict[int, int] = {}
         for label in labels_of(wanted):
-            root = self._places.roots[self._places.homes[label]]
+            root = self._routes.roots[self._routes.homes[label]]
             parts[root] = parts.get(root, 0) | 1 << label
         tables = [self._connected(part, request) for part in parts.values()]
         result = tables[0] if tables else Table((), np.ones(()))
@@ -261,13 +261,13 @@ class Calibrated:
 
     def _connected(self, wanted: int, request: Request) -> Table:
         """The table of attributes of one tree of the forest."""
-        node, branches = self._places.meeting(wanted)
+        node, branches = self._routes.meeting(wanted)
         incoming = [self._message((node, other, part), request) for other, part in branches.items()]
         return self._meet(node, 0, wanted, incoming, request)
 
     def _meet(self, node: int, separator: int, wanted: int, incoming: Sequence[Table], request: Request) -> Table:
         """p(wanted | separator) from the messages into a node; the joint table for an empty separator."""
-        mask = self._places.masks[node]
+        mask = self._routes.masks[node]
         here = needed = wanted & mask
         for message in incoming:
             needed |= mask_of(message.labels) & mask
@@ -294,12 +294,12 @@ class Calibrated:
                 found[key] = whole._message(key, request)
             else:
                 _, node, part = key
-                below[key] = [(node, other, rest) for other, rest in self._places.branches(node, part).items()]
+                below[key] = [(node, other, rest) for other, rest in self._routes.branches(node, part).items()]
                 plan += below[key]
         for key in reversed(below):
             to, node, part = key
             incoming = [found.pop(other) for other in below[key]]
-            found[key] = self._meet(node, self._places.separator(to, node), part, incoming, request)
+            found[key] = self._meet(node, self._routes.separator(to, node), part, incoming, request)
             if incoming and self._shared(key, request):  # Those from one node alone are kept as such.
                 self._kept.keep(key, found[key])
         return found[message]
@@ -309,7 +309,7 @@ class Calibrated:
         to, node, part = message
         if part.bit_count() > _MOST_SHARED:
             return False
-        changed = mask_of(request.ranges) & (part | self._places.separator(to, node))
+        changed = mask_of(request.ranges) & (part | self._routes.separator(to, node))
         return not (changed or part & mask_of(request.factors))
 
     def _given(self, node: int, mask: int, separator: int, request: Request) -> Table:
@@ -336,14 +336,14 @@ class Calibrated:
 
     def _uncut(self, node: int) -> Calibrated | None:
         """What knows all of a node, where the attribute of this block's last cut is not the node's."""
-        return self._whole if self._cut & ~self._places.masks[node] else None
+        return self._whole if self._cut & ~self._routes.masks[node] else None
 
     def _within(self, node: int, mask: int) -> Table:
         """The marginal of some of a node's attributes, from the smallest table at hand that has them."""
         if (whole := self._uncut(node)) is not None:
             return whole._within(node, mask)
         best = self._joints[node]
-        if mask == self._places.masks[node]:
+        if mask == self._routes.masks[node]:
             return best
         known = self._sums[node]
         for other in [other for other in known if not mask & ~other]:

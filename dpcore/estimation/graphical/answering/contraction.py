@@ -175,7 +175,7 @@ def _many_products(left: NDArray[np.float64], right: NDArray[np.float64], result
 
 
 @final
-class KeptTables:
+class TableCache:
     """Tables by key; those that were not used for longest go when together they pass a limit.
 
     largest: Bytes that the tables may have together. A table of more than a quarter of it is never kept.

@@ -14,7 +14,7 @@ Group = tuple[int, int, int]  # (node, its neighbour, attributes in common)
 
 
 @final
-class Places:
+class TreeRoutes:
     """Where the attributes lie in a junction tree; sets of attributes are bit masks of positions in the domain."""
 
     def __init__(self, tree: JunctionTree) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique
-from dpcore.estimation.graphical.fitting.measurement_matrix import Rows
+from dpcore.estimation.graphical.fitting.measurement_matrix import MeasurementMatrix
 from dpcore.estimation.graphical.inference.belief_propagation import MarginalOracle
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
@@ -62,7 +62,7 @@ class BlockDescent:
     kappa: float64 [rows], the penalty's curvature along each row: strength / precision.
     """
 
-    def __init__(self, tree: JunctionTree, rows: Rows, total: float, kappa: Vector) -> None:
+    def __init__(self, tree: JunctionTree, rows: MeasurementMatrix, total: float, kappa: Vector) -> None:
         self._tree, self._rows, self._total, self._kappa = tree, rows, total, kappa
         self._blocks: list[list[_Block]] = [[] for _ in tree.nodes]
         for block in self._found():
@@ -79,7 +79,7 @@ class BlockDescent:
         for rounding where noise is less than a billionth of a count.
         """
         found = start.copy()
-        oracle.marginals(base + self._rows.transposed(found))
+        oracle.marginals(base + self._rows.apply_transpose(found))
         tables = [_Table(*joint) for joint in oracle.take_tables()]
         for _ in range(times):
             for origin, node in self._tour:
@@ -92,7 +92,7 @@ class BlockDescent:
 
     def _found(self) -> Iterator[_Block]:
         rows, domain = self._rows, self._tree.domain
-        places = {term.clique: place for place, term in enumerate(rows.terms) if term.centred}
+        places = {term.clique: place for place, term in enumerate(rows.measurements) if term.centred}
         for clique in rows.queries.cliques:
             inside = [part for size in range(1, len(clique) + 1) for part in combinations(clique, size)]
             if all(part in places for part in inside):

@@ -9,6 +9,8 @@ with v_s the precision-weighted mean of what the measured marginals say about w_
 redundant directions, where those on overlapping marginals have as many as there are overlaps.
 
 A measured residual tells one component alone.
+
+Source: derived above; the subspaces are those of ``consistency``.
 """
 
 from __future__ import annotations
@@ -20,30 +22,30 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.fitting.consistency import component_estimates
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm
+from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 
 Vector = NDArray[np.float64]
 
 
-def component_terms(domain: Domain, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
-    """The same squared loss but for a constant, for models of one total: components of whole marginals and of measured
-    residuals; other terms are kept.
+def component_measurements(domain: Domain, measurements: Sequence[LinearMeasurement]) -> list[LinearMeasurement]:
+    """Replaces whole marginals and measured residuals by measurements of their components; others are kept.
 
-    The total, which is the same for all models, is left out unless nothing else was measured.
+    For models of one total the squared loss is the same up to a constant. The total, which is the same for all such
+    models, is omitted unless nothing else was measured.
     """
     precisions: dict[Clique, float] = {}
-    sums: dict[Clique, Vector] = {}
-    others: list[LinearTerm] = []
-    for term in terms:
-        found = component_estimates(domain, term)
-        if found is None:
-            others.append(term)
+    weighted_sums: dict[Clique, Vector] = {}
+    others: list[LinearMeasurement] = []
+    for measurement in measurements:
+        estimates = component_estimates(domain, measurement)
+        if estimates is None:
+            others.append(measurement)
             continue
-        for subset, component, precision in found:
+        for subset, component, precision in estimates:
             precisions[subset] = precisions.get(subset, 0.0) + precision
-            sums[subset] = sums.get(subset, 0.0) + precision * component.ravel()
+            weighted_sums[subset] = weighted_sums.get(subset, 0.0) + precision * component.ravel()
     components = [
-        LinearTerm(subset, sums[subset] / precision, precision, centred=True)
+        LinearMeasurement(subset, weighted_sums[subset] / precision, precision, centred=True)
         for subset, precision in precisions.items()
         if subset or len(precisions) == 1
     ]

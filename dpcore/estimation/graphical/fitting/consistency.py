@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm, linear_terms
+from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement, linear_measurements
 from dpcore.estimation.least_squares import kronecker_times
 from dpcore.measurement import Measurement
 from dpcore.queries import Marginals, Products
@@ -152,14 +152,14 @@ def estimate_total(domain: Domain, measurements: Sequence[Measurement]) -> tuple
     return weighted / precision, precision**-0.5
 
 
-def _terms(domain: Domain, measurements: Sequence[Measurement]) -> Iterator[LinearTerm]:
+def _terms(domain: Domain, measurements: Sequence[Measurement]) -> Iterator[LinearMeasurement]:
     for measurement in measurements:
         if getattr(measurement.queries, "domain", domain) != domain:
             raise ValueError("a measurement has another domain; want that of the marginals")
-        yield from linear_terms(measurement)
+        yield from linear_measurements(measurement)
 
 
-def _rows_that_sum(term: LinearTerm) -> NDArray[np.float64] | None:
+def _rows_that_sum(term: LinearMeasurement) -> NDArray[np.float64] | None:
     """The shortest x with x . (A table) = the sum of the table, float64 [rows]; None where there is none."""
     if term.matrices is None:
         return np.ones(term.values.size)
@@ -174,7 +174,9 @@ def _rows_that_sum(term: LinearTerm) -> NDArray[np.float64] | None:
     return row
 
 
-def component_estimates(domain: Domain, term: LinearTerm) -> list[tuple[Clique, NDArray[np.float64], float]] | None:
+def component_estimates(
+    domain: Domain, term: LinearMeasurement
+) -> list[tuple[Clique, NDArray[np.float64], float]] | None:
     """Components that a term tells, in the shapes of their attributes, with precisions 1 / v_s.
 
     None for a function that mixes them, or tells a part of one.

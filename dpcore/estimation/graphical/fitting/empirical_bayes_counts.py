@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincc, gammaincinv
 
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm
+from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 
 Vector = NDArray[np.float64]
 _SHAPES: Final = np.array([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 4.0, 16.0, 100.0])
@@ -29,7 +29,7 @@ _OFF: Final = 2.0  # Standard deviations: as far as a known count is moved.
 _LEAST: Final = 1e-9
 
 
-def denoised(terms: Sequence[LinearTerm], total: float) -> list[LinearTerm]:
+def denoised(terms: Sequence[LinearMeasurement], total: float) -> list[LinearMeasurement]:
     """The same with the centred one-way terms at ``likely_counts``."""
     return [_denoised(term, total) if term.centred and len(term.clique) == 1 else term for term in terms]
 
@@ -55,7 +55,7 @@ def likely_counts(noisy: Vector, stddev: float, total: float) -> Vector:
     return np.asarray(found * (total / found.sum()))
 
 
-def _denoised(term: LinearTerm, total: float) -> LinearTerm:
+def _denoised(term: LinearMeasurement, total: float) -> LinearMeasurement:
     """The noise in centred counts sums to 0, and is that much smaller."""
     size = term.values.size
     if size < 2:

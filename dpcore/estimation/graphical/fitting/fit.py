@@ -17,17 +17,17 @@ from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.answering.calibrated import Calibrated
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.fitting.block_descent import BlockDescent
-from dpcore.estimation.graphical.fitting.components import component_terms
+from dpcore.estimation.graphical.fitting.components import component_measurements
 from dpcore.estimation.graphical.fitting.empirical_bayes_counts import denoised
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm, linear_terms, merged
+from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement, linear_measurements, merged
 from dpcore.estimation.graphical.fitting.maximum_entropy import DualFit, MaximumEntropy
-from dpcore.estimation.graphical.fitting.measurement_matrix import Rows
+from dpcore.estimation.graphical.fitting.measurement_matrix import MeasurementMatrix
 from dpcore.estimation.graphical.fitting.one_way_least_squares import one_way_of
 from dpcore.estimation.graphical.fitting.prior import (
-    LARGEST_SPREAD,
+    LARGEST_PRIOR_SCALE,
     LEAST_EXPECTED,
-    learnt_spread,
-    own_spreads,
+    learn_prior_scale,
+    own_prior_scales,
     prior_variances,
 )
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
@@ -47,7 +47,7 @@ _FLOOR: Final = 0.1  # Of a standard deviation: no value of an attribute is excl
 
 @final
 @dataclass(frozen=True)
-class Fitting:
+class FitSettings:
     """How measurements become a model.
 
     spread: An answer that independent attributes expect to be e has the prior variance spread e^1.5. None learns it
@@ -59,11 +59,11 @@ class Fitting:
     work: so many cells of nodes, all calls together, allow for them; a sixth of them always.
     own: Whether priors are learnt attribute by attribute and pair by pair, each from its own noisy values: counts of an
         attribute are taken for what they probably are (``one_way``), and a pair has a spread of its own in place of
-        ``spread`` (``prior.own_spreads``); nothing changes where that is None. For marginals whose choice did not rest
-        on the noise in them.
+        ``spread`` (``prior.own_prior_scales``); nothing changes where that is None. For marginals whose choice did not
+        rest on the noise in them.
     """
 
-    spread: float | None = LARGEST_SPREAD
+    prior_scale: float | None = LARGEST_PRIOR_SCALE
     tolerance: float = 1e-2
     iterations: int = 500
     work: float = math.inf
@@ -77,7 +77,7 @@ class GraphicalFit:
 
     tree: Its structure.
     total: Number of rows that it stands for.
-    loss, gap, evaluations: As of ``DualFit``; of what the measurements were taken for, where ``Fitting.own``.
+    loss, gap, evaluations: As of ``DualFit``; of what the measurements were taken for, where ``FitSettings.own``.
     factors: Of the prior variances, for each order of a component, before a pair got its own.
     learns: Whether the factors were learnt, and
     learnt_from: how many terms there were then.
@@ -125,7 +125,7 @@ def fit_model(
     domain: Domain,
     measurements: Sequence[Measurement],
     total: float,
-    fitting: Fitting | None = None,
+    fitting: FitSettings | None = None,
     warm: GraphicalFit | None = None,
     cliques: Sequence[Clique] = (),
 ) -> GraphicalFit:
@@ -144,11 +144,11 @@ def fit_model(
     """
     if not 0 < total < math.inf:
         raise ValueError(f"total is {total}; want a finite number > 0")
-    fitting = fitting or Fitting()
+    fitting = fitting or FitSettings()
     problem = _Problem(domain, measurements, total, fitting, cliques)
     start = problem.start({} if warm is None else warm.multipliers)
-    if fitting.spread is not None:
-        factors = dict.fromkeys(problem.orders, fitting.spread)
+    if fitting.prior_scale is not None:
+        factors = dict.fromkeys(problem.orders, fitting.prior_scale)
         learnt = problem.terms
     elif (
         warm is not None
@@ -160,8 +160,8 @@ def fit_model(
     else:
         factors, learnt = problem.learnt(start), problem.terms
     spreads = problem.spreads(factors)
-    if fitting.own and fitting.spread is not None:
-        spreads = problem.own_spreads(spreads, start)
+    if fitting.own and fitting.prior_scale is not None:
+        spreads = problem.own_prior_scales(spreads, start)
     found = problem.fitted(spreads, start, fitting.tolerance)
     pieces = np.split(found.multipliers, problem.rows.starts[1:-1])
     multipliers = dict(zip(problem.keys, pieces, strict=True))
@@ -172,7 +172,7 @@ def fit_model(
         found.gap,
         found.evaluations,
         factors,
-        fitting.spread is None,
+        fitting.prior_scale is None,
         learnt,
         problem.oracle.take_tables(),
         multipliers,
@@ -191,47 +191,47 @@ class _Problem:
         domain: Domain,
         measurements: Sequence[Measurement],
         total: float,
-        fitting: Fitting,
+        fitting: FitSettings,
         cliques: Sequence[Clique],
     ) -> None:
-        terms = component_terms(domain, merged(itertools.chain(*map(linear_terms, measurements))))
-        own = fitting.own and fitting.spread is not None
-        self.rows = Rows(domain, denoised(terms, total) if own else terms, merge=False)
+        terms = component_measurements(domain, merged(itertools.chain(*map(linear_measurements, measurements))))
+        own = fitting.own and fitting.prior_scale is not None
+        self.rows = MeasurementMatrix(domain, denoised(terms, total) if own else terms, merge=False)
         self.tree = JunctionTree.of(domain, [*self.rows.queries.cliques, *cliques])
         self.oracle = Inference(self.tree, self.rows.queries.cliques)
-        self.keys = [_key(term) for term in self.rows.terms]
-        self.terms = len(self.rows.terms)
+        self.keys = [_key(term) for term in self.rows.measurements]
+        self.terms = len(self.rows.measurements)
         self._domain, self._total = domain, total
         allowed = max(fitting.iterations / 6, fitting.work / self.tree.cells)
         self._iterations = math.ceil(min(fitting.iterations, allowed))
-        self._base = _base(self.rows.queries, self.rows.terms, total)
-        self._counts = self.rows.expected(total * self.oracle.marginals(self._base))
+        self._base = _base(self.rows.queries, self.rows.measurements, total)
+        self._counts = self.rows.expected_counts(total * self.oracle.marginals(self._base))
         sizes = np.diff(self.rows.starts)
-        self._order = np.repeat([len(term.clique) for term in self.rows.terms], sizes)
+        self._order = np.repeat([len(term.clique) for term in self.rows.measurements], sizes)
         self.orders = sorted(set(self._order.tolist()))
 
     def start(self, known: dict[str, Vector]) -> Vector:
         """Multipliers to start from: those of an earlier fit, else 0."""
-        pairs = zip(self.keys, self.rows.terms, strict=True)
+        pairs = zip(self.keys, self.rows.measurements, strict=True)
         return np.concatenate([known.get(key, np.zeros(term.values.size)) for key, term in pairs])
 
     def spreads(self, factors: dict[int, float]) -> Vector:
         """That of each term, float64 [terms], from those of the orders."""
-        return np.array([factors[len(term.clique)] for term in self.rows.terms])
+        return np.array([factors[len(term.clique)] for term in self.rows.measurements])
 
     def learnt(self, start: Vector) -> dict[int, float]:
         """The factor of the prior of each order, each from models of the orders below it."""
-        factors = dict.fromkeys(self.orders, LARGEST_SPREAD)
+        factors = dict.fromkeys(self.orders, LARGEST_PRIOR_SCALE)
         for order in self.orders:
             if order > 1:
-                factors[order] = learnt_spread(self._domain, *self._seen(order, self.spreads(factors), start))
+                factors[order] = learn_prior_scale(self._domain, *self._seen(order, self.spreads(factors), start))
         return factors
 
-    def own_spreads(self, spreads: Vector, start: Vector) -> Vector:
+    def own_prior_scales(self, spreads: Vector, start: Vector) -> Vector:
         """The same, with one of its own for each pair."""
         found, pairs = spreads.copy(), self._chosen(2)
         if pairs:
-            found[pairs] = own_spreads(self._domain, *self._seen(2, spreads, start))
+            found[pairs] = own_prior_scales(self._domain, *self._seen(2, spreads, start))
         return found
 
     def fitted(
@@ -251,21 +251,23 @@ class _Problem:
 
     def _chosen(self, order: int) -> list[int]:
         """Places of the components of one order."""
-        return [k for k, term in enumerate(self.rows.terms) if term.centred and len(term.clique) == order]
+        return [k for k, term in enumerate(self.rows.measurements) if term.centred and len(term.clique) == order]
 
-    def _seen(self, order: int, spreads: Vector, start: Vector) -> tuple[list[LinearTerm], list[Vector], list[Vector]]:
+    def _seen(
+        self, order: int, spreads: Vector, start: Vector
+    ) -> tuple[list[LinearMeasurement], list[Vector], list[Vector]]:
         """The components of one order, how far they lie from a model of the orders below, and expected counts."""
         below = self._order < order
         held = (
             self.fitted(spreads, np.where(below, start, 0.0), _ROUGH, below).potentials if below.any() else self._base
         )
         split, chosen = self.rows.starts[1:-1], self._chosen(order)
-        away = np.split(self.rows.values - self.rows.applied(self._total * self.oracle.marginals(held)), split)
+        away = np.split(self.rows.values - self.rows.apply(self._total * self.oracle.marginals(held)), split)
         counts = np.split(self._counts, split)
-        return [self.rows.terms[k] for k in chosen], [away[k] for k in chosen], [counts[k] for k in chosen]
+        return [self.rows.measurements[k] for k in chosen], [away[k] for k in chosen], [counts[k] for k in chosen]
 
 
-def _key(term: LinearTerm) -> str:
+def _key(term: LinearMeasurement) -> str:
     """What a term measures, by name."""
     name = repr((term.clique, term.centred))
     if term.matrices is None:
@@ -277,7 +279,7 @@ def _key(term: LinearTerm) -> str:
     return content.hexdigest()
 
 
-def _base(queries: Marginals, terms: Sequence[LinearTerm], total: float) -> Vector:
+def _base(queries: Marginals, terms: Sequence[LinearMeasurement], total: float) -> Vector:
     """Log-potentials of independent attributes with one-way marginals as measured, float64 [queries.size]."""
     parts: list[Vector] = []
     seen: set[str] = set()
@@ -293,7 +295,7 @@ def _base(queries: Marginals, terms: Sequence[LinearTerm], total: float) -> Vect
     return np.concatenate(parts)
 
 
-def _log_one_way(domain: Domain, name: str, terms: Sequence[LinearTerm], total: float) -> Vector:
+def _log_one_way(domain: Domain, name: str, terms: Sequence[LinearMeasurement], total: float) -> Vector:
     """Logarithms of the marginal of one attribute, from all measurements that tell it; zeros where none does."""
     size = domain.size((name,))
     values, precision = np.zeros(size), 0.0

@@ -19,7 +19,7 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.estimation.graphical.fitting.measurement_matrix import Rows
+from dpcore.estimation.graphical.fitting.measurement_matrix import MeasurementMatrix
 from dpcore.estimation.graphical.fitting.quasi_newton import descend
 from dpcore.estimation.graphical.inference.belief_propagation import MarginalOracle
 
@@ -64,7 +64,7 @@ class MaximumEntropy:
     def estimate(
         self,
         oracle: MarginalOracle,
-        rows: Rows,
+        rows: MeasurementMatrix,
         total: float,
         base: Vector,
         start: Vector,
@@ -82,10 +82,10 @@ class MaximumEntropy:
         kappa = self.strength / rows.precisions
 
         def potentials(multipliers: Vector) -> Vector:
-            return base + rows.transposed(multipliers)
+            return base + rows.apply_transpose(multipliers)
 
         def dual(multipliers: Vector) -> tuple[float, Vector]:
-            answers = rows.applied(total * oracle.marginals(potentials(multipliers)))
+            answers = rows.apply(total * oracle.marginals(potentials(multipliers)))
             penalty = kappa * multipliers
             value = total * oracle.log_partition - float(rows.values @ multipliers) + 0.5 * float(penalty @ multipliers)
             return value, answers - rows.values + penalty
@@ -96,7 +96,7 @@ class MaximumEntropy:
         enough = self.tolerance * rows.values.size
         # The curvature along a row of a marginal is its expected count; that under the base stands for it.
         if counts is None:
-            counts = rows.expected(total * oracle.marginals(base))
+            counts = rows.expected_counts(total * oracle.marginals(base))
         scales = 1 / np.sqrt(np.maximum(counts, _LEAST_COUNT) + kappa)
         used = 0
         if sweeps is not None:

@@ -1,4 +1,4 @@
-"""All measured values as one linear map of the marginals of a few cliques."""
+"""All measured values as one linear map of the marginals of a few cliques: the stacked measurement matrix."""
 
 from __future__ import annotations
 
@@ -10,84 +10,100 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import Domain
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm, home, maximal, merged
-from dpcore.estimation.graphical.inference.strides import Parts, add_part, parts, sum_part
+from dpcore.estimation.graphical.fitting.linear_measurements import (
+    LinearMeasurement,
+    maximal,
+    merged,
+    smallest_containing,
+)
+from dpcore.estimation.graphical.inference.strides import StridePlans, add_part, stride_plans, sum_part
 from dpcore.queries import Marginals
 
 
 @final
-class Rows:
-    """The rows A of all terms, stacked: A mu against values y with precisions 1 / sigma^2.
+class MeasurementMatrix:
+    """The matrices A of all linear measurements, stacked: A mu against values y with precisions 1 / sigma^2.
+
+    domain: Attributes of the model.
+    measurements: At least one.
+    merge: Whether a function that was measured more than once becomes one measurement, with the weighted mean as value.
 
     queries: The marginals mu: the measured cliques that lie in no other one.
-    terms: What each block of rows is; a function measured more than once is one term unless ``merge`` is False.
-    values, precisions: float64 [rows].
-    starts: Where each term's rows begin, and the end of the last.
+    measurements: What each block of rows is, in order.
+    values: y, float64 [rows].
+    precisions: 1 / sigma^2 of each row, float64 [rows].
+    starts: Where the rows of each measurement begin, and the end of the last; int64 [measurements + 1].
     constant: What merging takes off 1/2 sum (A mu - y)^2 / sigma^2.
+
+    Raises: ValueError without measurements.
     """
 
-    def __init__(self, domain: Domain, terms: Sequence[LinearTerm], merge: bool = True) -> None:
-        self.terms = merged(terms) if merge else list(terms)
-        if not self.terms:
+    def __init__(self, domain: Domain, measurements: Sequence[LinearMeasurement], merge: bool = True) -> None:
+        self.measurements = merged(measurements) if merge else list(measurements)
+        if not self.measurements:
             raise ValueError("no measurements; want at least one")
-        self.queries = Marginals(domain, maximal(domain, (term.clique for term in self.terms)))
-        self.values = np.concatenate([term.values for term in self.terms])
-        sizes = [term.values.size for term in self.terms]
-        self.precisions = np.repeat([term.precision for term in self.terms], sizes)
+        cliques = [measurement.clique for measurement in self.measurements]
+        self.queries = Marginals(domain, maximal(domain, cliques))
+        self.values = np.concatenate([measurement.values for measurement in self.measurements])
+        sizes = [measurement.values.size for measurement in self.measurements]
+        self.precisions = np.repeat([measurement.precision for measurement in self.measurements], sizes)
         self.starts = np.cumsum([0, *sizes])
-        self.constant = sum(term.constant for term in self.terms)
-        self._cells = np.cumsum([0, *(domain.size(term.clique) for term in self.terms)])
-        self._whole = all(term.matrices is None for term in self.terms)
-        self._plan = self._parts(domain)
-        self._axes = _Axes.of(domain, self.terms)
+        self.constant = sum(measurement.constant for measurement in self.measurements)
+        self._cells = np.cumsum([0, *map(domain.size, cliques)])
+        self._whole = all(measurement.matrices is None for measurement in self.measurements)
+        self._plan = self._plan_strides(domain)
+        self._axes = _Axes.of(domain, self.measurements)
 
-    def applied(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A mu, float64 [rows]."""
+    def apply(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A mu, float64 [rows]. marginals: mu, float64 [queries.size]."""
         tables = self._tables(marginals)
         _centre(self._axes, tables)
-        return self._measured(tables)
+        return self._measure(tables)
 
-    def expected(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A mu, but the marginal itself for the rows of a centred term, float64 [rows]."""
-        return self._measured(self._tables(marginals))
+    def expected_counts(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A mu, but the marginal itself for the rows of a centred measurement; float64 [rows]."""
+        return self._measure(self._tables(marginals))
 
-    def transposed(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A^T rows, float64 [queries.size]."""
+    def apply_transpose(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A^T rows, float64 [queries.size]. rows: float64 [rows]."""
         if not self._whole:
-            pieces = np.split(rows, self.starts[1:-1])
-            rows = np.concatenate([term.transposed(piece) for term, piece in zip(self.terms, pieces, strict=True)])
-        found, values = np.zeros(self.queries.size), np.array(rows, dtype=np.float64)
-        _centre(self._axes, values)
-        _add_parts(self._plan, found, values)
-        return found
+            pieces = zip(self.measurements, np.split(rows, self.starts[1:-1]), strict=True)
+            rows = np.concatenate([measurement.apply_transpose(piece) for measurement, piece in pieces])
+        marginals, tables = np.zeros(self.queries.size), np.array(rows, dtype=np.float64)
+        _centre(self._axes, tables)
+        _add_parts(self._plan, marginals, tables)
+        return marginals
 
     def _tables(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The marginal of each term, one after another."""
+        """The marginal of each measurement, one after another."""
         tables = np.empty(self._cells[-1])
         _sum_parts(self._plan, marginals, tables)
         return tables
 
-    def _measured(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The matrices of each term applied to its table."""
+    def _measure(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The matrices of each measurement applied to its table."""
         if self._whole:
             return tables
-        pieces = np.split(tables, self._cells[1:-1])
-        return np.concatenate([term.applied(piece) for term, piece in zip(self.terms, pieces, strict=True)])
+        pieces = zip(self.measurements, np.split(tables, self._cells[1:-1]), strict=True)
+        return np.concatenate([measurement.apply(piece) for measurement, piece in pieces])
 
-    def _parts(self, domain: Domain) -> Parts:
-        """Where the marginal of each term lies in those of the queries."""
+    def _plan_strides(self, domain: Domain) -> StridePlans:
+        """Where the marginal of each measurement lies in those of the queries."""
         begins = np.cumsum([0, *self.queries.sizes]).tolist()
         pairs = []
-        for term, begin in zip(self.terms, self._cells.tolist(), strict=False):
-            above = home(term.clique, self.queries.cliques, domain)
-            pairs.append((self.queries.cliques[above], begins[above], term.clique, begin))
-        return parts(domain, pairs)
+        for measurement, begin in zip(self.measurements, self._cells.tolist(), strict=False):
+            host = smallest_containing(measurement.clique, self.queries.cliques, domain)
+            pairs.append((self.queries.cliques[host], begins[host], measurement.clique, begin))
+        return stride_plans(domain, pairs)
 
 
 class _Axes(NamedTuple):
-    """The axes along which centred terms lose their mean, in order.
+    """The axes along which centred measurements lose their mean, in order; each field is int64 [axes].
 
-    begin, cells: The cells of the term. size, inner: Length of the axis, and cells from one of its values to the next.
+    begin: First cell of the measurement's table.
+    cells: Number of cells of that table.
+    size: Length of the axis.
+    inner: Number of cells from one value of the axis to the next.
     """
 
     begin: NDArray[np.int64]
@@ -96,14 +112,14 @@ class _Axes(NamedTuple):
     inner: NDArray[np.int64]
 
     @classmethod
-    def of(cls, domain: Domain, terms: Sequence[LinearTerm]) -> _Axes:
+    def of(cls, domain: Domain, measurements: Sequence[LinearMeasurement]) -> _Axes:
         rows: list[tuple[int, int, int, int]] = []
         begin = 0
-        for term in terms:
-            inner = cells = domain.size(term.clique)
-            for size in domain.shape(term.clique):
+        for measurement in measurements:
+            inner = cells = domain.size(measurement.clique)
+            for size in domain.shape(measurement.clique):
                 inner //= size
-                if term.centred:
+                if measurement.centred:
                     rows.append((begin, cells, size, inner))
             begin += cells
         begins, cells_of, sizes, inners = np.array(rows, dtype=np.int64).reshape(-1, 4).T.copy()
@@ -112,27 +128,27 @@ class _Axes(NamedTuple):
 
 @compiled
 def _centre(axes: _Axes, values: NDArray[np.float64]) -> None:
-    """Takes the mean along each axis off, in place."""
+    """Subtracts the mean along each axis, in place."""
     for axis in range(axes.begin.size):
         size, inner = axes.size[axis], axes.inner[axis]
         for outer in range(axes.cells[axis] // (size * inner)):
             first = axes.begin[axis] + outer * size * inner
-            for place in range(first, first + inner):
+            for cell in range(first, first + inner):
                 mean = 0.0
                 for step in range(size):
-                    mean += values[place + step * inner]
+                    mean += values[cell + step * inner]
                 mean /= size
                 for step in range(size):
-                    values[place + step * inner] -= mean
+                    values[cell + step * inner] -= mean
 
 
 @compiled
-def _sum_parts(plan: Parts, marginals: NDArray[np.float64], tables: NDArray[np.float64]) -> None:
+def _sum_parts(plan: StridePlans, marginals: NDArray[np.float64], tables: NDArray[np.float64]) -> None:
     for part in range(plan.table.size):
         sum_part(plan, part, marginals, tables)
 
 
 @compiled
-def _add_parts(plan: Parts, marginals: NDArray[np.float64], tables: NDArray[np.float64]) -> None:
+def _add_parts(plan: StridePlans, marginals: NDArray[np.float64], tables: NDArray[np.float64]) -> None:
     for part in range(plan.table.size):
         add_part(plan, part, marginals, tables)

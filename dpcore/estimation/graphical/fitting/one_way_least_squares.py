@@ -7,13 +7,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm
+from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 from dpcore.estimation.least_squares import kronecker_times
 
 _EXACT = 1e-6
 
 
-def one_way_of(term: LinearTerm, name: str) -> tuple[NDArray[np.float64], float] | None:
+def one_way_of(term: LinearMeasurement, name: str) -> tuple[NDArray[np.float64], float] | None:
     """The marginal of one attribute by least squares from a measured product: float64 [size], and its precision.
 
     From values (A_1 x ... x A_k) table + noise the marginal of attribute i is A_i^+ of axis i and 1' A_j^+ of every

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Domain
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm
+from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 
 Vector = NDArray[np.float64]
 LEAST_EXPECTED: Final = 0.01
-LARGEST_SPREAD: Final = 5.0
+LARGEST_PRIOR_SCALE: Final = 5.0
 _SMALLEST_SPREAD: Final = 1e-3
 _TRIED: Final = 2.0 ** np.arange(-4, 8, 0.25)
 _APART: Final = 1.5  # Standard deviation of the logarithms of spreads, of one marginal's and of one order's.
@@ -29,8 +29,8 @@ def prior_variances(counts: Vector, spread: float | Vector) -> Vector:
     return np.asarray(spread * np.maximum(counts, LEAST_EXPECTED) ** 1.5)
 
 
-def learnt_spread(
-    domain: Domain, terms: Sequence[LinearTerm], away: Sequence[Vector], counts: Sequence[Vector]
+def learn_prior_scale(
+    domain: Domain, terms: Sequence[LinearMeasurement], away: Sequence[Vector], counts: Sequence[Vector]
 ) -> float:
     """The spread of ``prior_variances`` that explains how far measured components lie from a model.
 
@@ -49,27 +49,27 @@ def learnt_spread(
         freedom += dof
     trust = math.sqrt(2 * freedom)
     if prior + trust <= 0:
-        return LARGEST_SPREAD
-    learnt = (max(signal, 0.0) + trust * LARGEST_SPREAD) / (prior + trust)
-    return min(LARGEST_SPREAD, max(_SMALLEST_SPREAD, learnt))
+        return LARGEST_PRIOR_SCALE
+    learnt = (max(signal, 0.0) + trust * LARGEST_PRIOR_SCALE) / (prior + trust)
+    return min(LARGEST_PRIOR_SCALE, max(_SMALLEST_SPREAD, learnt))
 
 
-def own_spreads(
-    domain: Domain, terms: Sequence[LinearTerm], away: Sequence[Vector], counts: Sequence[Vector]
+def own_prior_scales(
+    domain: Domain, terms: Sequence[LinearMeasurement], away: Sequence[Vector], counts: Sequence[Vector]
 ) -> Vector:
-    """A spread for each component, float64 [terms], between 3 and 30; arguments as of ``learnt_spread``.
+    """A spread for each component, float64 [terms], between 3 and 30; arguments as of ``learn_prior_scale``.
 
     The most probable one where the logarithm of a marginal's spread is normal around that of all of them together, and
-    this one around that of ``LARGEST_SPREAD``. A component of d degrees of freedom on c cells counts as d / c of
+    this one around that of ``LARGEST_PRIOR_SCALE``. A component of d degrees of freedom on c cells counts as d / c of
     independent cells. The ends: the many small cells of a large marginal, which hardly move, say little about the few
     large ones, and with a weak prior a fit takes long.
     """
     likely = [_log_likelihoods(domain, *one) for one in zip(terms, away, counts, strict=True)]
-    together = _most_probable(np.sum(likely, axis=0), LARGEST_SPREAD) if likely else LARGEST_SPREAD
+    together = _most_probable(np.sum(likely, axis=0), LARGEST_PRIOR_SCALE) if likely else LARGEST_PRIOR_SCALE
     return np.clip([_most_probable(one, together) for one in likely], *_OWN)
 
 
-def _log_likelihoods(domain: Domain, term: LinearTerm, away: Vector, expected: Vector) -> Vector:
+def _log_likelihoods(domain: Domain, term: LinearMeasurement, away: Vector, expected: Vector) -> Vector:
     """Of each of the tried spreads, but for a constant."""
     part = math.prod(size - 1 for size in domain.shape(term.clique)) / away.size
     prior = prior_variances(expected, 1.0)

@@ -13,13 +13,13 @@ from dpcore.domain import Clique
 from dpcore.estimation.graphical.inference.contraction_plan import shared_steps
 from dpcore.estimation.graphical.inference.node_tables import NodeTable
 from dpcore.estimation.graphical.inference.strides import (
-    Parts,
+    StridePlans,
     add_block,
     add_part,
     block_cells,
     clear_part,
-    parts,
     row_sum,
+    stride_plans,
     sum_block,
     sum_part,
 )
@@ -48,7 +48,7 @@ class MarginalOracle(Protocol):
     def take_tables(self) -> tuple[NodeTable, ...]: ...
 
 
-class Schedule(NamedTuple):
+class MessageSchedule(NamedTuple):
     """What the compiled loops read of a structure.
 
     Two flat vectors: ``tables`` holds a table a node, a row for each cell of its separator; ``slots`` holds the
@@ -71,7 +71,7 @@ class Schedule(NamedTuple):
     sent: NDArray[np.int64]
     steps: NDArray[np.int64]
     inside: NDArray[np.int64]
-    plan: Parts
+    plan: StridePlans
 
 
 @final
@@ -164,7 +164,7 @@ def _loop_orders(tree: JunctionTree) -> list[Clique]:
     return [(*sorted(separator, key=size), *sorted(residual, key=size)) for separator, residual in pairs]
 
 
-def _schedule(tree: JunctionTree, orders: list[Clique], queries: Marginals) -> tuple[Schedule, int]:
+def _schedule(tree: JunctionTree, orders: list[Clique], queries: Marginals) -> tuple[MessageSchedule, int]:
     """The schedule of a tree whose tables have these orders, and the length of its slots."""
     domain = tree.domain
     separators = [order[: len(separator)] for order, separator in zip(orders, tree.separators, strict=True)]
@@ -191,7 +191,7 @@ def _schedule(tree: JunctionTree, orders: list[Clique], queries: Marginals) -> t
         "steps": firsts, "inside": inside,
     }  # fmt: skip
     integers = {name: np.array(values, dtype=np.int64) for name, values in arrays.items()}
-    return Schedule(**integers, plan=parts(domain, pairs)), begins[-1]
+    return MessageSchedule(**integers, plan=stride_plans(domain, pairs)), begins[-1]
 
 
 def _held(tree: JunctionTree, cliques: Sequence[Clique]) -> list[list[int]]:
@@ -207,7 +207,7 @@ def _held(tree: JunctionTree, cliques: Sequence[Clique]) -> list[list[int]]:
 
 @compiled
 def _collect(
-    schedule: Schedule, tables: NDArray[np.float64], slots: NDArray[np.float64], scales: NDArray[np.float64]
+    schedule: MessageSchedule, tables: NDArray[np.float64], slots: NDArray[np.float64], scales: NDArray[np.float64]
 ) -> float:
     """Leaves to roots: p(residual | separator) into every table, but for a scale a row; returns the log-partition."""
     log_partition = 0.0
@@ -281,7 +281,7 @@ def _largest(values: NDArray[np.float64]) -> float:
 
 @compiled
 def _distribute(
-    schedule: Schedule, tables: NDArray[np.float64], slots: NDArray[np.float64], scales: NDArray[np.float64]
+    schedule: MessageSchedule, tables: NDArray[np.float64], slots: NDArray[np.float64], scales: NDArray[np.float64]
 ) -> None:
     """Roots to leaves: every table becomes the marginal of its node, every slot that of its clique."""
     for node in range(schedule.parents.size):

@@ -15,7 +15,7 @@ from dpcore.domain import Clique, Domain
 _BLOCK: Final = 1 << 12  # Cells: a block, and what is added to it, stay in the cache next to the processor.
 
 
-class Parts(NamedTuple):
+class StridePlans(NamedTuple):
     """Plans of many (table, part) pairs, as arrays that compiled loops can read; one entry a pair.
 
     A table is read in blocks, which depend on the table alone, and a block in runs: consecutive cells whose part cell
@@ -40,7 +40,7 @@ class Parts(NamedTuple):
     offsets: NDArray[np.int64]
 
 
-def parts(domain: Domain, pairs: Sequence[tuple[Clique, int, Clique, int]]) -> Parts:
+def stride_plans(domain: Domain, pairs: Sequence[tuple[Clique, int, Clique, int]]) -> StridePlans:
     """The plans of (table clique, its begin, part clique, its begin); a part lies inside its table.
 
     Tables and parts are raveled in C order of their own attributes.
@@ -66,7 +66,7 @@ def parts(domain: Domain, pairs: Sequence[tuple[Clique, int, Clique, int]]) -> P
         length += outer.size + middle.size
     columns = list(np.ascontiguousarray(np.array(rows, dtype=np.int64).reshape(len(rows), 10).T))
     joined = np.concatenate(offsets) if offsets else np.zeros(0, dtype=np.int64)
-    return Parts(*[*columns, joined])
+    return StridePlans(*[*columns, joined])
 
 
 def block_cells(shape: Sequence[int]) -> int:
@@ -105,7 +105,7 @@ def _sums(groups: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
 
 
 @compiled
-def add_part(plan: Parts, index: int, tables: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+def add_part(plan: StridePlans, index: int, tables: NDArray[np.float64], values: NDArray[np.float64]) -> None:
     """Adds a part's values to every cell of its table that lies above them."""
     begin, cells = plan.table[index], plan.block[index]
     for block in range(plan.outer_length[index]):
@@ -113,7 +113,9 @@ def add_part(plan: Parts, index: int, tables: NDArray[np.float64], values: NDArr
 
 
 @compiled
-def add_block(plan: Parts, index: int, block: int, cells: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+def add_block(
+    plan: StridePlans, index: int, block: int, cells: NDArray[np.float64], values: NDArray[np.float64]
+) -> None:
     """Adds a part's values to one block of its table."""
     run, stride = plan.run[index], plan.stride[index]
     begin = plan.part[index] + plan.offsets[plan.outer[index] + block]
@@ -135,7 +137,7 @@ def add_block(plan: Parts, index: int, block: int, cells: NDArray[np.float64], v
 
 
 @compiled
-def sum_part(plan: Parts, index: int, tables: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+def sum_part(plan: StridePlans, index: int, tables: NDArray[np.float64], values: NDArray[np.float64]) -> None:
     """Sets a part to the sums of its table over the attributes that it lacks."""
     begin, cells = plan.table[index], plan.block[index]
     clear_part(plan, index, values)
@@ -144,7 +146,7 @@ def sum_part(plan: Parts, index: int, tables: NDArray[np.float64], values: NDArr
 
 
 @compiled
-def clear_part(plan: Parts, index: int, values: NDArray[np.float64]) -> None:
+def clear_part(plan: StridePlans, index: int, values: NDArray[np.float64]) -> None:
     """Sets a part to 0."""
     part = values[plan.part[index] : plan.part[index] + plan.size[index]]
     for place in range(part.size):
@@ -152,7 +154,9 @@ def clear_part(plan: Parts, index: int, values: NDArray[np.float64]) -> None:
 
 
 @compiled
-def sum_block(plan: Parts, index: int, block: int, cells: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+def sum_block(
+    plan: StridePlans, index: int, block: int, cells: NDArray[np.float64], values: NDArray[np.float64]
+) -> None:
     """Adds the cells of one block of a table to the part's values below them."""
     run, stride = plan.run[index], plan.stride[index]
     begin = plan.part[index] + plan.offsets[plan.outer[index] + block]

@@ -1,12 +1,13 @@
-"""Steps in log-potentials, how long they may be, and when they end.
+"""Steps of mirror descent in log-potentials: how long a step may be, and when the steps end.
 
-With the relative entropy of the joint as distance, theta - s g is the minimum of <g, mu> + (N / s) KL(p | p_theta), by
-the derivation of Algorithm 2 of the thesis. It is taken to lower a convex loss L of marginals mu, in counts, when
+With the relative entropy of the joint distribution as distance, theta - s g minimises <g, mu> + (N / s) KL(p |
+p_theta), by the derivation of Algorithm 2 of the thesis. A step of length s is accepted when it lowers a convex loss L
+of the marginals mu, in counts, by as much as its linear model promises:
 
     L(mu') <= L(mu) + <g, mu' - mu> + (N / s) KL(p' | p).
 
-As <g, mu - mu'> = (N / s) (KL(p' | p) + KL(p | p')), the right side is L(mu) - (N / s) KL(p | p'). Once g is shifted
-by a constant for each clique so that <g, mu> = 0, which moves no distribution, KL(p | p') = log Z' - log Z.
+As <g, mu - mu'> = (N / s) (KL(p' | p) + KL(p | p')), the right side is L(mu) - (N / s) KL(p | p'). Shifting g by a
+constant for each clique changes no distribution; once it is shifted so that <g, mu> = 0, KL(p | p') = log Z' - log Z.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from dpcore.estimation.graphical.inference.belief_propagation import MarginalOra
 from dpcore.estimation.graphical.likelihood.losses import Loss
 
 Vector = NDArray[np.float64]
-_SLOW_GROWTH: Final = 1.1  # After a first refusal: doubling throughout would waste every second call.
-_MOST_HALVINGS: Final = 40
-_ROUNDING: Final = 1e-13
-_EPSILON: Final = 1e-15
-_FIRST_SLACK: Final = 1 / 16
+_SLOW_GROWTH: Final = 1.1  # After a first rejection: doubling throughout would waste every second call.
+_MAX_HALVINGS: Final = 40
+_ROUNDING: Final = 1e-13  # Relative rounding error of a loss.
+_EPSILON: Final = 1e-15  # Relative rounding error of a log-partition.
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
     """A member of the exponential family.
 
-    potentials, marginals: float64 [queries.size]; marginals in counts.
-    log_partition: Times the number of records.
+    potentials: Log-potentials, float64 [queries.size].
+    marginals: Marginals in counts, float64 [queries.size].
+    log_partition: ln Z times the number of records.
     """
 
     potentials: Vector
@@ -43,130 +44,123 @@ class Point:
 
 
 @final
-class Pace:
-    """The length of a step: it doubles until one is refused, then grows slowly, and halves when refused."""
+class StepLength:
+    """The length of the next step: doubled until a step is rejected, then grown slowly, and halved by each rejection.
+
+    step: The length, > 0.
+    """
 
     def __init__(self, step: float) -> None:
         self.step = step
         self._growth = 2.0
-        self._refused = 0
+        self._rejections = 0
 
     def grow(self) -> None:
-        self._refused = 0
+        """Lengthens the step before it is tried."""
+        self._rejections = 0
         self.step *= self._growth
 
-    def refuse(self) -> bool:
-        """Halves the step. False where no length helps, and rounding is all that is left; the step is then restored."""
+    def halve(self) -> bool:
+        """Halves the step after a rejection.
+
+        Returns: False where no length helps, so that rounding is all that remains; the step is then restored.
+        """
         self._growth = _SLOW_GROWTH
         self.step /= 2
-        self._refused += 1
-        if self._refused == _MOST_HALVINGS:
-            self.step *= 2.0**_MOST_HALVINGS
+        self._rejections += 1
+        if self._rejections == _MAX_HALVINGS:
+            self.step *= 2.0**_MAX_HALVINGS
             return False
         return True
 
 
 @final
-class Patience:
-    """Ends when a window of calls lowers the loss by less than a fraction of itself.
+class StoppingRule:
+    """Stops when a window of calls of the oracle lowers the loss by less than a fraction of itself."""
 
-    A loss whose gradient jumps may rise in a step, by a slack that is quartered instead, until it is as small.
-    """
-
-    def __init__(self, tolerance: float, window: int, smooth: bool) -> None:
+    def __init__(self, tolerance: float, window: int) -> None:
         self._tolerance = tolerance
         self._window = window
-        self._slack = 0.0 if smooth else _FIRST_SLACK
         self._calls = 0
         self._value = math.inf
 
-    def ended(self, calls: int, value: float) -> bool:
-        """value: The smallest loss so far, after this many calls."""
+    def reached(self, calls: int, value: float) -> bool:
+        """Whether to stop.
+
+        calls: Number of calls of the oracle so far.
+        value: The smallest loss so far.
+        """
         if calls - self._calls < self._window and self._value < math.inf:
             return False
         stalled = self._value - value <= self._tolerance * abs(value)
         self._calls, self._value = calls, value
-        if stalled and self._slack > self._tolerance:
-            self._slack /= 4
-            return False
         return stalled
-
-    def slack(self, value: float) -> float:
-        """How far above its bound a step may end."""
-        return self._slack * abs(value)
 
 
 @final
-class Walk:
-    """One fit: the oracle, the loss, and the calls that are left.
+class Descent:
+    """One fit: the marginal oracle, the loss, and the number of calls that remain.
 
-    Raises ValueError for an oracle of other cliques than those of the loss, or a total that is not positive.
+    oracle: Its cliques are those of the loss.
+    loss: The loss to lower.
+    total: Number of records of the model, > 0.
+    max_calls: The largest number of calls of the oracle.
+
+    Raises: ValueError for an oracle of other cliques than those of the loss, or a total that is not positive and
+        finite.
     """
 
-    def __init__(self, oracle: MarginalOracle, loss: Loss, total: float, most: int) -> None:
+    def __init__(self, oracle: MarginalOracle, loss: Loss, total: float, max_calls: int) -> None:
         if oracle.queries.cliques != loss.queries.cliques:
             raise ValueError("the oracle and the loss have other cliques; want an oracle of the cliques of the loss")
         if not 0 < total < math.inf:
             raise ValueError("the number of records of a fit is not a positive finite number")
-        self.oracle, self.loss, self.total, self.most = oracle, loss, total, most
+        self.oracle, self.loss, self.total, self.max_calls = oracle, loss, total, max_calls
         self.calls = 0
         self._starts = np.cumsum([0, *loss.queries.sizes])[:-1]
         self._sizes = loss.queries.sizes
 
-    def at(self, potentials: Vector) -> Point:
-        """One call of the oracle. Raises ValueError where the potentials exclude every record."""
+    def evaluate(self, potentials: Vector) -> Point:
+        """Calls the oracle once. Raises: ValueError where the potentials exclude every record."""
         self.calls += 1
         marginals = self.total * self.oracle.marginals(potentials)
         if not math.isfinite(self.oracle.log_partition):
             raise ValueError("the log-potentials exclude every record; want some that are possible together")
         return Point(potentials, marginals, self.total * self.oracle.log_partition)
 
-    def value(self, point: Point) -> float:
+    def loss_at(self, point: Point) -> float:
+        """The loss of a point."""
         return self.loss(point.marginals)[0]
 
-    def centred(self, gradient: Vector, point: Point) -> Vector:
+    def initial_step(self, point: Point) -> float:
+        """A length that the curvature of the loss allows everywhere, or one that moves no potential by more than 1."""
+        if self.loss.curvature > 0:
+            return 1 / (self.loss.curvature * self.total)
+        largest = float(np.abs(self._centred(self.loss(point.marginals)[1], point)).max())
+        return 1 / largest if largest > 0 else 1.0
+
+    def take_step(self, point: Point, length: StepLength) -> tuple[Point, float] | None:
+        """Takes a step of mirror descent that its loss allows.
+
+        Returns: The point after the step and its loss; None where the calls or the lengths are exhausted.
+        """
+        value, gradient = self.loss(point.marginals)
+        gradient = self._centred(gradient, point)
+        length.grow()
+        while True:
+            after = self.evaluate(point.potentials - length.step * gradient)
+            value_after = self.loss_at(after)
+            if value_after <= self._upper_bound(value, point, after, length.step):
+                return after, value_after
+            if self.calls >= self.max_calls or not length.halve():
+                return None
+
+    def _centred(self, gradient: Vector, point: Point) -> Vector:
         """The gradient less its mean over each clique's marginal: the same direction for distributions."""
         means = np.add.reduceat(gradient * point.marginals, self._starts) / self.total
         return gradient - np.repeat(means, self._sizes)
 
-    def first_step(self, point: Point) -> float:
-        """A length that a smooth loss allows everywhere; else one that moves no potential by more than 1."""
-        if 0 < self.loss.curvature < math.inf:
-            return 1 / (self.loss.curvature * self.total)
-        largest = float(np.abs(self.centred(self.loss(point.marginals)[1], point)).max())
-        return 1 / largest if largest > 0 else 1.0
-
-    def bound(self, value: float, before: Point, after: Point, length: float) -> float:
+    def _upper_bound(self, value: float, before: Point, after: Point, length: float) -> float:
         """value - KL(before | after) / length in counts, and what rounding may add to it."""
         fallen = value - (after.log_partition - before.log_partition) / length
         return fallen + _ROUNDING * abs(value) + _EPSILON * (self.total + abs(after.log_partition)) / length
-
-    def stepped(self, point: Point, pace: Pace, slack: float) -> tuple[Point, float] | None:
-        """A step of mirror descent that its loss allows, and that loss; None where calls or lengths are used up."""
-        value, gradient = self.loss(point.marginals)
-        gradient = self.centred(gradient, point)
-        pace.grow()
-        while True:
-            after = self.at(point.potentials - pace.step * gradient)
-            value_after = self.value(after)
-            if value_after <= self.bound(value, point, after, pace.step) + slack / 2:
-                return after, value_after
-            if self.calls >= self.most or not pace.refuse():
-                return None
-
-    def descended(self, point: Point, pace: Pace, patience: Patience, target: float = -math.inf) -> Point:
-        """The lowest point of mirror descent (thesis, Algorithm 2) that ends when the loss is down to ``target``."""
-        best, lowest = point, self.value(point)
-        while lowest > target and self.calls < self.most and not patience.ended(self.calls, lowest):
-            stepped = self.stepped(point, pace, patience.slack(lowest))
-            if stepped is None:
-                break
-            point, value = stepped
-            if value < lowest:
-                best, lowest = point, value
-        return best
-
-
-def between(one: Vector, other: Vector, share: float) -> Vector:
-    """(1 - share) one + share other."""
-    return one + share * (other - one)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.inference.node_tables import Conditionals
+from dpcore.estimation.graphical.sampling.cell_offsets import cell_offsets
 from dpcore.estimation.graphical.sampling.raking import Chances, expected_rows
-from dpcore.estimation.graphical.sampling.rounding import Counts, Places, round_rows
-from dpcore.estimation.graphical.sampling.strides import offsets_of
+from dpcore.estimation.graphical.sampling.rounding import Counts, MarginCells, round_rows
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
 _HIGHEST_ORDER = 3
@@ -107,7 +107,7 @@ def _chances(ordered: NDArray[np.float64], split: int, sums: NDArray[np.float64]
     strides = np.zeros((ordered.ndim, 1), dtype=np.int64)
     strides[outwards, 0] = np.cumprod([1, *(ordered.shape[axis] for axis in outwards[:0:-1])])[::-1]
     rows, columns = (
-        offsets_of(shape, part, np.int64)
+        cell_offsets(shape, part, np.int64)
         for shape, part in ((ordered.shape[:split], strides[:split]), (ordered.shape[split:], strides[split:]))
     )
     return Chances(values, sums, rows, columns)
@@ -144,7 +144,7 @@ def _children(tree: JunctionTree, node: int) -> list[int]:
     return [child for child, parent in enumerate(tree.parents) if parent == node]
 
 
-def _places(domain: Domain, separator: Clique, node: Clique, margins: list[Clique]) -> Places:
+def _places(domain: Domain, separator: Clique, node: Clique, margins: list[Clique]) -> MarginCells:
     """Where the cells of a node count, in a table of the separator's cells times those of the residual."""
     strides = np.zeros((len(node), len(margins)), dtype=np.int64)
     for k, clique in enumerate(margins):
@@ -154,6 +154,6 @@ def _places(domain: Domain, separator: Clique, node: Clique, margins: list[Cliqu
             step *= domain.size((name,))
     starts = np.cumsum([0, *(domain.size(clique) for clique in margins)])
     split = len(separator)
-    rows = offsets_of(domain.shape(separator), strides[:split], np.int32)
+    rows = cell_offsets(domain.shape(separator), strides[:split], np.int32)
     rows.high[...] += starts[:-1].astype(np.int32)
-    return Places(rows, offsets_of(domain.shape(node[split:]), strides[split:], np.int32), starts)
+    return MarginCells(rows, cell_offsets(domain.shape(node[split:]), strides[split:], np.int32), starts)

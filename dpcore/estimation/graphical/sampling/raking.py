@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
-from dpcore.estimation.graphical.sampling.rounding import Places
-from dpcore.estimation.graphical.sampling.strides import Offsets
+from dpcore.estimation.graphical.sampling.cell_offsets import Offsets
+from dpcore.estimation.graphical.sampling.rounding import MarginCells
 
 _SWEEPS = 4
 _HEAVY_ROW = 4.0  # Expected counts of a row, and those that may move within a place, from which on errors are moved.
@@ -35,7 +35,7 @@ def expected_rows(
     totals: NDArray[np.int64],
     means: NDArray[np.float64],
     chances: Chances,
-    places: Places,
+    places: MarginCells,
 ) -> NDArray[np.float64]:
     """Expected counts given that row i has totals[i]: float64 [rows, columns], non-negative, each row of that sum.
 
@@ -72,7 +72,7 @@ def _spread(expected: NDArray[np.float64], totals: NDArray[np.int64], chances: C
 
 
 @compiled
-def _rake(expected: NDArray[np.float64], means: NDArray[np.float64], chances: Chances, places: Places) -> None:
+def _rake(expected: NDArray[np.float64], means: NDArray[np.float64], chances: Chances, places: MarginCells) -> None:
     """Moves ``expected`` within rows, in place, until the margins are nearly those of means[i] * chances[i, j]."""
     margins = places.starts.size - 1
     masses = np.zeros(places.starts[-1])
@@ -91,7 +91,7 @@ def _move(
     expected: NDArray[np.float64],
     means: NDArray[np.float64],
     chances: Chances,
-    places: Places,
+    places: MarginCells,
     k: int,
     masses: NDArray[np.float64],
 ) -> None:
@@ -136,7 +136,7 @@ def _move(
 
 @compiled
 def _add_masses(
-    means: NDArray[np.float64], chances: Chances, places: Places, k: int, masses: NDArray[np.float64]
+    means: NDArray[np.float64], chances: Chances, places: MarginCells, k: int, masses: NDArray[np.float64]
 ) -> None:
     """Expected counts that may move into or out of each place of margin k: m q (1 - q) for a row of mean m with a part
     q in it.

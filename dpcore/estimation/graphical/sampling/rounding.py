@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
-from dpcore.estimation.graphical.sampling.strides import Offsets
+from dpcore.estimation.graphical.sampling.cell_offsets import Offsets
 
 Counts = NDArray[np.int32] | NDArray[np.int64]
 
@@ -19,7 +19,7 @@ _FEW = 1e-4  # Exchanges a cell of signs: a pass with fewer is the last.
 _SLACK = 1e-9  # Of an expected count, so that an integer off by a rounding error is that integer.
 
 
-class Places(NamedTuple):
+class MarginCells(NamedTuple):
     """Cells of some margins of a table, numbered one margin after the other.
 
     Cell (i, j) of the table is part of that place of margin k which the offsets of row i and column j add up to.
@@ -34,7 +34,7 @@ class Places(NamedTuple):
 
 
 def round_rows(
-    expected: NDArray[np.float64], totals: NDArray[np.int64], places: Places, generator: np.random.Generator
+    expected: NDArray[np.float64], totals: NDArray[np.int64], places: MarginCells, generator: np.random.Generator
 ) -> Counts:
     """Rounds every row of expected counts to integers that sum to its total, all rows together; shaped as ``expected``.
 
@@ -144,7 +144,7 @@ def _whole(steps: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
 
 
 @compiled
-def _balance(signs: NDArray[np.int8], places: Places, sums: NDArray[np.int32]) -> None:
+def _balance(signs: NDArray[np.int8], places: MarginCells, sums: NDArray[np.int32]) -> None:
     """Exchanges signs within rows while that lowers the sum of squares of the places' sums of signs."""
     rows, high, low = places.rows, places.columns.high, places.columns.low
     odd = 0

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import Clique, Domain
+from dpcore.estimation.graphical.sampling.cell_offsets import Offsets, cell_offsets
 from dpcore.estimation.graphical.sampling.integer_tables import own_chances
 from dpcore.estimation.graphical.sampling.rounding import Counts
-from dpcore.estimation.graphical.sampling.strides import Offsets, offsets_of
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
 
@@ -106,7 +106,7 @@ def _plan(domain: Domain, node: Clique, separator: Clique) -> _Plan:
     shape = domain.shape(separator)
     strides = np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], dtype=np.int64)
     given, own = (np.array(domain.axes(clique), dtype=np.int64) for clique in (separator, residual))
-    codes = offsets_of(domain.shape(residual), np.eye(len(residual), dtype=np.int64), np.int32)
+    codes = cell_offsets(domain.shape(residual), np.eye(len(residual), dtype=np.int64), np.int32)
     return _Plan(given, strides, own, codes)
 
 

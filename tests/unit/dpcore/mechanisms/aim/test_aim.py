@@ -13,7 +13,7 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.fitting.consistency import LeastSquares
 from dpcore.estimation.graphical.fitting.expected_error import expected_errors
-from dpcore.estimation.graphical.fitting.fit import Fitting, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.evaluation import exact_answers, workload_error
 from dpcore.exact_statistics import Request
@@ -350,7 +350,7 @@ def test_pairs_have_their_own_priors_in_the_last_fit_alone(monkeypatch: pytest.M
 
     def watched(*settled: object) -> GraphicalFit:
         fitting = settled[3]
-        assert isinstance(fitting, Fitting)
+        assert isinstance(fitting, FitSettings)
         asked.append(fitting.own)
         return fit_model(*settled)  # type: ignore[arg-type]
 

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.graphical.fitting.fit import Fitting, fit_model
+from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.likelihood.losses import SquaredLoss
-from dpcore.estimation.graphical.likelihood.mirror_descent import MirrorDescent
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.multiplicative_weights.dense import MultiplicativeWeights
 from dpcore.kernel import private_statistics as kernel
@@ -28,6 +27,7 @@ from dpcore.mechanisms.mwem.mwem_pgm import MwemPgm
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
+from tests.support.mirror_descent import MirrorDescent
 from tests.support.private import NoStatistics, private_statistics
 from tests.support.tiny_statistics import TinyTable
 
@@ -100,7 +100,7 @@ def test_mwem_iterated_to_convergence_finds_the_same_distribution(cycle: bool) -
     model = GraphicalModel(oracle.tree, oracle.conditionals(potentials), total)
     dense = weights.table.reshape(DOMAIN.sizes)
     assert np.abs(joint_of(model) - dense).sum() < 1e-3 * total
-    fitting = Fitting(spread=1e5, tolerance=1e-9, iterations=5000)
+    fitting = FitSettings(prior_scale=1e5, tolerance=1e-9, iterations=5000)
     near = fit_model(DOMAIN, found, total, fitting).model
     assert np.abs(joint_of(near) - dense).sum() < 3e-3 * total
     assert np.abs(dense - total / 36).sum() > 0.1 * total  # The start is far away.

@@ -8,7 +8,8 @@ import pytest
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.graphical.likelihood.losses import Draws, SquaredLoss
+from dpcore.estimation.graphical.likelihood.losses import SquaredLoss
+from dpcore.estimation.graphical.likelihood.sample_likelihood import DualQueryRound
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget
 from dpcore.measurement import Measurement, Noise
@@ -73,8 +74,8 @@ def test_all_rounds_are_kept_where_queries_are_many_but_few_are_satisfied(monkey
     assert len(kept) == 6
 
 
-def rounds_of_the_fit(monkeypatch: pytest.MonkeyPatch, largest: int, workload: Workload) -> list[Draws]:
-    kept = list[Draws]()
+def rounds_of_the_fit(monkeypatch: pytest.MonkeyPatch, largest: int, workload: Workload) -> list[DualQueryRound]:
+    kept = list[DualQueryRound]()
 
     class Kept(dual_query_pgm.SampleLogLikelihood):  # type: ignore[misc]
         def __init__(self, queries, rounds, total, prior) -> None:  # type: ignore[no-untyped-def]

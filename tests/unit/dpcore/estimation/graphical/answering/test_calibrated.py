@@ -120,9 +120,9 @@ def test_a_message_cut_for_one_query_is_not_kept_for_others() -> None:
     tree, conditionals, _ = _model(long_chain(6, 4, width=2), seed=8)
     attributes, compared = range(6), 0
     for node, wanted in product(range(len(tree.nodes)), attributes):
-        for label in {wanted, *labels_of(Calibrated(tree, conditionals)._places.masks[node])}:
+        for label in {wanted, *labels_of(Calibrated(tree, conditionals)._routes.masks[node])}:
             model, whole = Calibrated(tree, conditionals), Calibrated(tree, conditionals)
-            for other, part in model._places.branches(node, mask_of([wanted])).items():
+            for other, part in model._routes.branches(node, mask_of([wanted])).items():
                 model._message((node, other, part), Request(1 << 20, ranges={label: slice(0, 1)}))
                 expected = whole._message((node, other, part), Request(1 << 20))
                 got = model._message((node, other, part), Request(1 << 20))

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.estimation.graphical.answering.contraction import (
-    KeptTables,
     Table,
+    TableCache,
     TooLargeError,
     arranged,
     combine,
@@ -89,7 +89,7 @@ def test_a_table_that_would_be_too_large_is_not_made() -> None:
 
 
 def test_the_tables_that_were_not_used_for_longest_go_first() -> None:
-    kept = KeptTables(8 * 40)
+    kept = TableCache(8 * 40)
     for key in range(4):
         kept.keep(key, Table((0,), np.full(10, float(key))))
     assert kept.get(0) is not None  # Used, so 1 is now the oldest.
@@ -99,7 +99,7 @@ def test_the_tables_that_were_not_used_for_longest_go_first() -> None:
 
 
 def test_a_table_that_would_push_out_many_others_is_not_kept() -> None:
-    kept = KeptTables(8 * 40)
+    kept = TableCache(8 * 40)
     kept.keep("small", Table((0,), np.ones(10)))
     kept.keep("large", Table((0,), np.ones(11)))
     assert kept.get("small") is not None

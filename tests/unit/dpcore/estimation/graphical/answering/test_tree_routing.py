@@ -8,7 +8,7 @@ import pytest
 
 from dpcore.domain import Domain
 from dpcore.estimation.graphical.answering.contraction import mask_of
-from dpcore.estimation.graphical.answering.tree_routing import Places
+from dpcore.estimation.graphical.answering.tree_routing import TreeRoutes
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from tests.support.graphs import SHAPES, long_chain
 
@@ -17,32 +17,32 @@ from tests.support.graphs import SHAPES, long_chain
 def test_queries_meet_in_the_middle(name: str) -> None:
     shape = SHAPES[name]
     tree = JunctionTree.of(shape.domain, shape.cliques)
-    places = Places(tree)
+    routes = TreeRoutes(tree)
     for order in (1, 2, 3):
         for clique in combinations(range(len(shape.domain.names)), order):
-            if len({places.roots[places.homes[label]] for label in clique}) > 1:
+            if len({routes.roots[routes.homes[label]] for label in clique}) > 1:
                 continue
-            node, branches = places.meeting(mask_of(clique))
+            node, branches = routes.meeting(mask_of(clique))
             names = [shape.domain.names[label] for label in clique]
             if tree.holds(names):
                 assert tree.sizes[node] == tree.sizes[tree.node_of(names)]
                 assert branches == {}
-            assert sum(branches.values()) == mask_of(clique) & ~places.masks[node]
+            assert sum(branches.values()) == mask_of(clique) & ~routes.masks[node]
             assert all(2 * part.bit_count() <= order for part in branches.values())
 
 
 def test_steps_lead_to_the_attribute_and_never_back() -> None:
     shape = long_chain(12, 2)
     tree = JunctionTree.of(shape.domain, shape.cliques)
-    places = Places(tree)
+    routes = TreeRoutes(tree)
     for start in range(len(tree.nodes)):
         for label in range(12):
             node, seen = start, {start}
-            while not places.masks[node] >> label & 1:
-                (step, part), *others = places.branches(node, 1 << label).items()
+            while not routes.masks[node] >> label & 1:
+                (step, part), *others = routes.branches(node, 1 << label).items()
                 assert (part, others) == (1 << label, [])
                 assert step not in seen
-                assert places.separator(node, step) == places.masks[node] & places.masks[step]
+                assert routes.separator(node, step) == routes.masks[node] & routes.masks[step]
                 node = step
                 seen.add(node)
 
@@ -55,8 +55,8 @@ def test_large_sides_behind_small_separators_are_worth_most() -> None:
         (-1, 0, 1, 0, 0),
         ((), ("a",), ("b",), ("e",), ("e",)),
     )
-    places = Places(tree)
-    assert places.worth(0, 1) == pytest.approx(2 / 2**0.5)  # b and c behind a.
-    assert places.worth(0, 3) == pytest.approx(1 / 4)  # d behind e.
-    assert places.worth(2, 1) == pytest.approx(4 / 2**0.5)  # a, d, e and f behind b.
-    assert places.worth(1, 0) == pytest.approx(3 / 2**0.5)  # d, e and f behind a.
+    routes = TreeRoutes(tree)
+    assert routes.worth(0, 1) == pytest.approx(2 / 2**0.5)  # b and c behind a.
+    assert routes.worth(0, 3) == pytest.approx(1 / 4)  # d behind e.
+    assert routes.worth(2, 1) == pytest.approx(4 / 2**0.5)  # a, d, e and f behind b.
+    assert routes.worth(1, 0) == pytest.approx(3 / 2**0.5)  # d, e and f behind a.

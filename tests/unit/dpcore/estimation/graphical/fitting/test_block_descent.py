@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.fitting import fit
 from dpcore.estimation.graphical.fitting.block_descent import BlockDescent, _solved, _tour
-from dpcore.estimation.graphical.fitting.components import component_terms
-from dpcore.estimation.graphical.fitting.fit import Fitting, fit_model
-from dpcore.estimation.graphical.fitting.linear_terms import linear_terms
+from dpcore.estimation.graphical.fitting.components import component_measurements
+from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
+from dpcore.estimation.graphical.fitting.linear_measurements import linear_measurements
 from dpcore.estimation.graphical.fitting.maximum_entropy import MaximumEntropy
-from dpcore.estimation.graphical.fitting.measurement_matrix import Rows
+from dpcore.estimation.graphical.fitting.measurement_matrix import MeasurementMatrix
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.measurement import Measurement, Noise
@@ -52,8 +52,10 @@ class Problem:
     """A dual, written out; strengths differ from row to row."""
 
     def __init__(self, measurements: Sequence[Measurement], components: bool = True) -> None:
-        terms = [term for measurement in measurements for term in linear_terms(measurement)]
-        self.rows = Rows(DOMAIN, component_terms(DOMAIN, terms) if components else terms, merge=False)
+        terms = [term for measurement in measurements for term in linear_measurements(measurement)]
+        self.rows = MeasurementMatrix(
+            DOMAIN, component_measurements(DOMAIN, terms) if components else terms, merge=False
+        )
         self.tree = JunctionTree.of(DOMAIN, self.rows.queries.cliques)
         self.oracle = Inference(self.tree, self.rows.queries.cliques)
         generator = np.random.default_rng(1)
@@ -66,7 +68,7 @@ class Problem:
         return self.strengths / self.rows.precisions
 
     def dual(self, multipliers: Vector) -> float:
-        self.oracle.marginals(self.base + self.rows.transposed(multipliers))
+        self.oracle.marginals(self.base + self.rows.apply_transpose(multipliers))
         fitted = TOTAL * self.oracle.log_partition - self.rows.values @ multipliers
         return float(fitted + self.kappa @ multipliers**2 / 2)
 
@@ -118,8 +120,8 @@ def test_only_cliques_whose_components_were_all_measured_are_swept() -> None:
     assert not BlockDescent(whole.tree, whole.rows, TOTAL, whole.kappa).any
     np.testing.assert_array_equal(whole.swept(whole.start, 3), whole.start)
     mixed = Problem(measured([("a", "b"), ("d", "e")], 1.0))
-    kept = [term for term in mixed.rows.terms if term.clique != ("d",)]
-    mixed.rows = Rows(DOMAIN, kept, merge=False)
+    kept = [term for term in mixed.rows.measurements if term.clique != ("d",)]
+    mixed.rows = MeasurementMatrix(DOMAIN, kept, merge=False)
     start = mixed.start[: mixed.rows.values.size]
     mixed.strengths = mixed.strengths[: start.size]
     moved = mixed.swept(start, 2) != start
@@ -160,7 +162,7 @@ def test_a_large_model_starts_with_sweeps(monkeypatch: pytest.MonkeyPatch) -> No
 
     def fitted(large: int, calls: int) -> Vector:
         monkeypatch.setattr(fit, "_LARGE", large)
-        model = fit_model(DOMAIN, seen, TOTAL, Fitting(tolerance=1e-9, iterations=calls)).model
+        model = fit_model(DOMAIN, seen, TOTAL, FitSettings(tolerance=1e-9, iterations=calls)).model
         return model.answer(Marginals(DOMAIN, SHAPES["triples"]))
 
     best = fitted(1 << 18, 20_000)

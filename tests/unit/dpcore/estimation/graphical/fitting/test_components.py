@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.fitting.components import component_terms
+from dpcore.estimation.graphical.fitting.components import component_measurements
 from dpcore.estimation.graphical.fitting.consistency import LeastSquares
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm, linear_terms
+from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement, linear_measurements
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals, Product, Products
 from dpcore.queries.residual_matrices import residual_matrix
@@ -40,8 +40,8 @@ def measured(words: tuple[str, ...], seed: int) -> list[Measurement]:
     return found
 
 
-def terms_of(measurements: list[Measurement]) -> list[LinearTerm]:
-    return [term for measurement in measurements for term in linear_terms(measurement)]
+def terms_of(measurements: list[Measurement]) -> list[LinearMeasurement]:
+    return [term for measurement in measurements for term in linear_measurements(measurement)]
 
 
 def summed(cells: NDArray[np.float64], clique: Clique) -> NDArray[np.float64]:
@@ -51,7 +51,7 @@ def summed(cells: NDArray[np.float64], clique: Clique) -> NDArray[np.float64]:
     return np.asarray(cells.sum(axis=others)).transpose([kept.index(name) for name in clique])
 
 
-def loss(terms: list[LinearTerm], cells: NDArray[np.float64]) -> float:
+def loss(terms: list[LinearMeasurement], cells: NDArray[np.float64]) -> float:
     """1/2 sum of squared residuals in units of the noise, every function by its definition."""
     found = 0.0
     for term in terms:
@@ -59,7 +59,7 @@ def loss(terms: list[LinearTerm], cells: NDArray[np.float64]) -> float:
         if term.centred:
             for axis in range(table.ndim):
                 table = table - table.mean(axis=axis, keepdims=True)
-        residual = term.applied(table.ravel()) - term.values
+        residual = term.apply(table.ravel()) - term.values
         found += term.precision / 2 * float(residual @ residual)
     return found
 
@@ -74,7 +74,7 @@ def tables(count: int) -> list[NDArray[np.float64]]:
 @pytest.mark.parametrize("case", SETS)
 def test_the_squared_loss_is_that_of_whole_marginals_but_for_a_constant(case: str, seed: int) -> None:
     whole = terms_of(measured(SETS[case], seed))
-    parts = component_terms(DOMAIN, whole)
+    parts = component_measurements(DOMAIN, whole)
     apart = [loss(whole, cells) - loss(parts, cells) for cells in tables(6)]
     np.testing.assert_allclose(apart, apart[0], rtol=1e-9)
     assert np.ptp([loss(whole, cells) for cells in tables(6)]) > 1
@@ -82,7 +82,7 @@ def test_the_squared_loss_is_that_of_whole_marginals_but_for_a_constant(case: st
 
 @pytest.mark.parametrize("case", SETS)
 def test_every_component_but_the_total_is_a_term_once(case: str) -> None:
-    parts = component_terms(DOMAIN, terms_of(measured(SETS[case], 1)))
+    parts = component_measurements(DOMAIN, terms_of(measured(SETS[case], 1)))
     cliques = [term.clique for term in parts]
     below = {tuple(name for name in word if kept & {name}) for word in SETS[case] for kept in subsets(word)}
     assert set(cliques) == below - {()}
@@ -99,7 +99,7 @@ def test_values_are_the_components_of_the_least_squares(case: str) -> None:
     """Centred along every attribute, and equal to what all measurements together say best."""
     measurements = measured(SETS[case], 2)
     best = LeastSquares(DOMAIN, measurements)
-    for term in component_terms(DOMAIN, terms_of(measurements)):
+    for term in component_measurements(DOMAIN, terms_of(measurements)):
         table = best.marginal(term.clique)
         for axis in range(table.ndim):
             table = table - table.mean(axis=axis, keepdims=True)
@@ -121,8 +121,8 @@ def residuals(cliques: tuple[Clique, ...], seed: int) -> Measurement:
 def test_measured_residuals_are_components(beside: tuple[str, ...]) -> None:
     """Of sizes 2 and 4, with Hadamard matrices, and 3, with others; the values that no table has go to the constant."""
     cliques: tuple[Clique, ...] = ((), ("a",), ("b",), ("a", "b"), ("b", "c"), ("a", "b", "c"))
-    given = [*linear_terms(residuals(cliques, 4)), *terms_of(measured(beside, 4))]
-    parts = component_terms(DOMAIN, given)
+    given = [*linear_measurements(residuals(cliques, 4)), *terms_of(measured(beside, 4))]
+    parts = component_measurements(DOMAIN, given)
     assert {term.clique for term in parts} == {*cliques} - {()} | ({("c",), ("a", "c")} if "abc" in beside else set())
     assert all(term.centred and term.matrices is None for term in parts)
     apart = [loss(given, cells) - loss(parts, cells) for cells in tables(6)]
@@ -131,20 +131,20 @@ def test_measured_residuals_are_components(beside: tuple[str, ...]) -> None:
 
 def test_half_of_a_residual_is_no_component() -> None:
     half = Products(DOMAIN, (Product(("c",), (residual_matrix(4)[:2],)),))
-    others = linear_terms(Measurement(half, np.ones(2), Noise.GAUSSIAN, 1.0))
-    assert component_terms(DOMAIN, others) == others
+    others = linear_measurements(Measurement(half, np.ones(2), Noise.GAUSSIAN, 1.0))
+    assert component_measurements(DOMAIN, others) == others
 
 
 def test_the_total_is_kept_where_nothing_else_was_measured() -> None:
-    (term,) = component_terms(DOMAIN, terms_of(measured(("", ""), 1)))
+    (term,) = component_measurements(DOMAIN, terms_of(measured(("", ""), 1)))
     assert term.clique == ()
     assert term.values.size == 1
 
 
 def test_products_stay_as_they_are() -> None:
     products = random_products(DOMAIN, np.random.default_rng(3))
-    others = linear_terms(Measurement(products, np.ones(products.size), Noise.GAUSSIAN, 2.0))
-    found = component_terms(DOMAIN, [*others, *terms_of(measured(("ab",), 1))])
+    others = linear_measurements(Measurement(products, np.ones(products.size), Noise.GAUSSIAN, 2.0))
+    found = component_measurements(DOMAIN, [*others, *terms_of(measured(("ab",), 1))])
     assert found[-len(others) :] == others
     assert {term.clique for term in found[: -len(others)]} == {("a",), ("b",), ("a", "b")}
 
@@ -156,7 +156,7 @@ def test_noise_of_a_whole_marginal_is_as_large_in_each_of_its_components() -> No
     precisions: dict[Clique, float] = {}
     for _ in range(runs):
         values = generator.normal(0, stddev, 12)
-        for term in component_terms(DOMAIN, [LinearTerm(("b", "c"), values, stddev**-2)]):
+        for term in component_measurements(DOMAIN, [LinearMeasurement(("b", "c"), values, stddev**-2)]):
             squares[term.clique] = squares.get(term.clique, 0.0) + float(term.values @ term.values) / runs
             precisions[term.clique] = term.precision
     freedoms: dict[Clique, int] = {("b",): 2, ("c",): 3, ("b", "c"): 6}

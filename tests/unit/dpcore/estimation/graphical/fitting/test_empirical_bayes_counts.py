@@ -10,8 +10,8 @@ from scipy.stats import gamma, norm
 from dpcore.domain import Domain
 from dpcore.estimation.graphical.fitting import empirical_bayes_counts as one_way
 from dpcore.estimation.graphical.fitting.empirical_bayes_counts import _SHAPES, _medians, denoised, likely_counts
-from dpcore.estimation.graphical.fitting.fit import Fitting, fit_model
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm
+from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
+from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 from dpcore.estimation.independent import to_simplex
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
@@ -111,9 +111,9 @@ def test_they_are_closer_than_the_projection_on_the_simplex(counts: Vector, stdd
 
 def test_only_centred_terms_of_one_attribute_change() -> None:
     values = noisy(SPARSE, 60.0, 4)
-    alone = LinearTerm(("a",), values - values.mean(), 60.0**-2, centred=True)
-    whole = LinearTerm(("a",), values, 60.0**-2)
-    pair = LinearTerm(("a", "b"), np.arange(60.0) - 29.5, 60.0**-2, centred=True)
+    alone = LinearMeasurement(("a",), values - values.mean(), 60.0**-2, centred=True)
+    whole = LinearMeasurement(("a",), values, 60.0**-2)
+    pair = LinearMeasurement(("a", "b"), np.arange(60.0) - 29.5, 60.0**-2, centred=True)
     changed, *others = denoised([alone, whole, pair], 1_000.0)
     assert others == [whole, pair]
     assert changed.precision == alone.precision
@@ -125,7 +125,7 @@ def test_a_fit_with_priors_of_its_own_gives_these_counts() -> None:
     values, domain = noisy(SPARSE, 60.0, 5), Domain.of({"a": 30})
     asked = Marginals(domain, (("a",),))
     seen = [Measurement(asked, values, Noise.GAUSSIAN, 60.0)]
-    own, fixed = (fit_model(domain, seen, 1_000.0, Fitting(own=own)).model.answer(asked) for own in (True, False))
+    own, fixed = (fit_model(domain, seen, 1_000.0, FitSettings(own=own)).model.answer(asked) for own in (True, False))
     wanted = likely_counts(values, 60.0 * (29 / 30) ** 0.5, 1_000.0)
     assert np.abs(own - wanted).sum() < 60.0 * 0.1 * 30
     assert np.abs(own - SPARSE).sum() < np.abs(fixed - SPARSE).sum()

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.fitting.fit import Fitting, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
 from dpcore.estimation.independent import to_simplex
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
@@ -21,9 +21,9 @@ DOMAIN = Domain.of({"a": 3, "b": 4, "c": 2, "alone": 5})
 TOTAL = 500.0
 EXACT = np.random.default_rng(0).integers(0, 40, (3, 4, 2)).astype(np.float64)
 EXACT *= TOTAL / EXACT.sum()
-TIGHT = Fitting(tolerance=1e-9, iterations=5000)
-LOOSE = Fitting(spread=1e3, tolerance=1e-9, iterations=5000)
-LEARNING = Fitting(spread=None, tolerance=1e-9, iterations=5000)
+TIGHT = FitSettings(tolerance=1e-9, iterations=5000)
+LOOSE = FitSettings(prior_scale=1e3, tolerance=1e-9, iterations=5000)
+LEARNING = FitSettings(prior_scale=None, tolerance=1e-9, iterations=5000)
 CYCLE: tuple[Clique, ...] = (("a", "b"), ("b", "c"), ("a", "c"))
 
 
@@ -108,7 +108,7 @@ def by_clique(fit: GraphicalFit) -> dict[Clique, NDArray[np.float64]]:
 @pytest.mark.parametrize("spread", [0.1, 5.0])
 def test_it_is_the_optimum_of_the_penalised_likelihood(spread: float) -> None:
     """p = base exp(sum of lambda_s) with w_s(N p) - v_s + e_s lambda_s / (precision prior variance) = 0."""
-    fitting = Fitting(spread=spread, tolerance=1e-11, iterations=5000)
+    fitting = FitSettings(prior_scale=spread, tolerance=1e-11, iterations=5000)
     measurements = [*ONE_WAY, measured(("a", "b"), 5.0, 7), measured(("b", "c"), 9.0, 8)]
     fit = fit_model(DOMAIN, measurements, TOTAL, fitting)
     base, joint, multipliers = independent(measurements), table(fit), by_clique(fit)
@@ -147,14 +147,14 @@ def test_with_much_noise_the_attributes_stay_independent() -> None:
 
 
 @pytest.mark.parametrize("fitting", [TIGHT, LEARNING])
-def test_what_nobody_measured_is_uniform(fitting: Fitting) -> None:
+def test_what_nobody_measured_is_uniform(fitting: FitSettings) -> None:
     fit = fit_model(DOMAIN, [*ONE_WAY, measured(("a", "b"), 4.0)], TOTAL, fitting)
     assert np.allclose(table(fit, ("alone",)), TOTAL / 5)
     assert np.allclose(table(fit, ("a", "alone")), table(fit, ("a",))[:, None] / 5)
 
 
 @pytest.mark.parametrize("fitting", [TIGHT, LEARNING])
-def test_the_total_alone_leaves_everything_uniform(fitting: Fitting) -> None:
+def test_the_total_alone_leaves_everything_uniform(fitting: FitSettings) -> None:
     counted = Measurement(Marginals(DOMAIN, ((),)), np.array([512.0]), Noise.GAUSSIAN, 10.0)
     fit = fit_model(DOMAIN, [counted, counted], TOTAL, fitting)
     assert np.allclose(table(fit), TOTAL / 24)
@@ -180,7 +180,7 @@ def test_measuring_twice_is_measuring_once_with_half_the_variance() -> None:
 
 
 @pytest.mark.parametrize("fitting", [TIGHT, LOOSE])
-def test_a_warm_start_ends_at_the_same_model_sooner(fitting: Fitting) -> None:
+def test_a_warm_start_ends_at_the_same_model_sooner(fitting: FitSettings) -> None:
     """Also where the new measurement makes other nodes."""
     first = [*ONE_WAY, measured(("a", "b"), 3.0, 3)]
     then = [*first, measured(("b", "c"), 30.0, 4)]
@@ -314,8 +314,8 @@ def test_further_cliques_are_held_by_the_structure() -> None:
 
 def test_a_fit_that_may_go_on_comes_nearer() -> None:
     measurements = [*ONE_WAY, *(measured(clique, 0.1) for clique in CYCLE)]
-    rough = fit_model(DOMAIN, measurements, TOTAL, Fitting(tolerance=1e-9, iterations=3))
-    fine = fit_model(DOMAIN, measurements, TOTAL, Fitting(tolerance=1e-2))
+    rough = fit_model(DOMAIN, measurements, TOTAL, FitSettings(tolerance=1e-9, iterations=3))
+    fine = fit_model(DOMAIN, measurements, TOTAL, FitSettings(tolerance=1e-2))
     assert fine.gap < rough.gap
     assert fine.gap <= 1e-2 * 35  # The components have that many values.
 
@@ -348,5 +348,5 @@ def test_a_total_that_no_model_has_is_refused(total: float) -> None:
 def test_work_allows_for_iterations_by_the_cells_of_the_model_and_a_sixth_always(work: float, wanted: int) -> None:
     measurements = [*ONE_WAY, *(measured(clique, 1.0) for clique in CYCLE)]
     cells = fit_model(DOMAIN, measurements, TOTAL).tree.cells
-    fit = fit_model(DOMAIN, measurements, TOTAL, Fitting(tolerance=1e-300, iterations=60, work=work * cells))
+    fit = fit_model(DOMAIN, measurements, TOTAL, FitSettings(tolerance=1e-300, iterations=60, work=work * cells))
     assert wanted <= fit.evaluations <= wanted + 1  # One more where the last step was of no use.

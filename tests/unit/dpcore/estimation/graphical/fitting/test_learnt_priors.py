@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.fitting.fit import Fitting, GraphicalFit, fit_model
-from dpcore.estimation.graphical.fitting.prior import LARGEST_SPREAD
+from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.prior import LARGEST_PRIOR_SCALE
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
 from dpcore.queries.ranges import prefix, range_marginals
@@ -19,7 +19,7 @@ DOMAIN = Domain.of({"a": 6, "b": 5, "c": 4, "d": 5})
 NAMES = DOMAIN.names
 ONES, PAIRS, TRIPLES = (list(combinations(NAMES, order)) for order in (1, 2, 3))
 TOTAL = 20_000.0
-LEARN = Fitting(spread=None, tolerance=1e-4)
+LEARN = FitSettings(prior_scale=None, tolerance=1e-4)
 Table = NDArray[np.float64]
 
 
@@ -62,10 +62,10 @@ def test_independent_attributes_are_learnt_to_be_so() -> None:
     joint = independent(1)
     seen = measured(joint, [*ONES, *TRIPLES], 30.0, 2)
     learnt, fixed = fit_model(DOMAIN, seen, TOTAL, LEARN), fit_model(DOMAIN, seen, TOTAL)
-    assert learnt.factors[1] == LARGEST_SPREAD
+    assert learnt.factors[1] == LARGEST_PRIOR_SCALE
     assert learnt.factors[2] < 0.2
     assert learnt.factors[3] < 0.3
-    assert fixed.factors == dict.fromkeys((1, 2, 3), LARGEST_SPREAD)
+    assert fixed.factors == dict.fromkeys((1, 2, 3), LARGEST_PRIOR_SCALE)
     assert error(learnt, joint, PAIRS) < 0.5 * error(fixed, joint, PAIRS)
 
 
@@ -93,14 +93,14 @@ def test_products_alone_tell_nothing_about_their_order() -> None:
     values = np.cumsum(summed(joint, ("a", "b")), axis=1).ravel()
     prefixes = Measurement(queries, values, Noise.GAUSSIAN, 5.0)
     fit = fit_model(DOMAIN, [*measured(joint, ONES, 20.0, 1), prefixes], TOTAL, LEARN)
-    assert fit.factors == {1: LARGEST_SPREAD, 2: LARGEST_SPREAD}
+    assert fit.factors == {1: LARGEST_PRIOR_SCALE, 2: LARGEST_PRIOR_SCALE}
     beside = fit_model(DOMAIN, [*measured(joint, [*ONES, *PAIRS], 20.0, 1), prefixes], TOTAL, LEARN)
     assert beside.factors[2] < 0.2
 
 
 def test_a_fixed_spread_is_the_one_of_every_order() -> None:
     seen = measured(independent(1), [*ONES, *PAIRS], 20.0, 2)
-    fit = fit_model(DOMAIN, seen, TOTAL, Fitting(spread=0.7))
+    fit = fit_model(DOMAIN, seen, TOTAL, FitSettings(prior_scale=0.7))
     assert fit.factors == {1: 0.7, 2: 0.7}
     assert not fit.learns
     assert fit_model(DOMAIN, seen, TOTAL, LEARN).learns
@@ -111,7 +111,7 @@ def test_a_small_spread_is_nearer_to_independent_attributes_than_a_large_one() -
     seen = measured(joint, [*ONES, *PAIRS], 20.0, 5)
 
     def interaction(spread: float) -> float:
-        fit = fit_model(DOMAIN, seen, TOTAL, Fitting(spread, tolerance=1e-4))
+        fit = fit_model(DOMAIN, seen, TOTAL, FitSettings(spread, tolerance=1e-4))
         cells = fit.model.answer(Marginals(DOMAIN, (("a", "b"),))).reshape(6, 5)
         return float(np.abs(cells - np.outer(cells.sum(axis=1), cells.sum(axis=0)) / TOTAL).sum())
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dpcore.domain import Domain
-from dpcore.estimation.graphical.fitting.linear_terms import linear_terms
+from dpcore.estimation.graphical.fitting.linear_measurements import linear_measurements
 from dpcore.estimation.graphical.fitting.maximum_entropy import DualFit, MaximumEntropy
-from dpcore.estimation.graphical.fitting.measurement_matrix import Rows
+from dpcore.estimation.graphical.fitting.measurement_matrix import MeasurementMatrix
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.measurement import Measurement, Noise
@@ -20,12 +20,12 @@ from tests.support.marginal_oracles import BruteForce
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
 CLIQUES = (("a", "b"), ("b", "c"))
 TOTAL = 200.0
-ROWS = Rows(
+ROWS = MeasurementMatrix(
     DOMAIN,
     [
         term
         for clique, sigma, seed in zip(CLIQUES, (6.0, 10.0), (1, 2), strict=True)
-        for term in linear_terms(
+        for term in linear_measurements(
             Measurement(
                 Marginals(DOMAIN, (clique,)),
                 np.random.default_rng(seed).exponential(33, 6) * np.array([1, 1, 0, 1, 1, 1]),
@@ -92,7 +92,7 @@ def test_multipliers_are_the_weighted_residuals() -> None:
     fit = fitted(0.5)
     measured = TOTAL * Inference(TREE, CLIQUES).marginals(fit.potentials)
     np.testing.assert_allclose(fit.multipliers, -ROWS.precisions * (measured - ROWS.values) / 0.5, rtol=0, atol=1e-3)
-    np.testing.assert_allclose(fit.potentials, BASE + ROWS.transposed(fit.multipliers), rtol=1e-12)
+    np.testing.assert_allclose(fit.potentials, BASE + ROWS.apply_transpose(fit.multipliers), rtol=1e-12)
 
 
 def test_every_row_may_have_its_own_strength() -> None:
@@ -135,7 +135,7 @@ def test_a_solved_problem_takes_one_call() -> None:
 
 def test_counts_that_are_known_are_not_asked_for() -> None:
     oracle = Counted(Inference(TREE, CLIQUES))
-    counts = ROWS.expected(TOTAL * oracle.marginals(BASE))
+    counts = ROWS.expected_counts(TOTAL * oracle.marginals(BASE))
     estimator = MaximumEntropy(0.5, tolerance=1e-11, iterations=3000)
     fit = estimator.estimate(oracle, ROWS, TOTAL, BASE, np.zeros(12), counts)
     assert len(oracle.asked) == 1 + fit.evaluations

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm, linear_terms
-from dpcore.estimation.graphical.fitting.measurement_matrix import Rows
+from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement, linear_measurements
+from dpcore.estimation.graphical.fitting.measurement_matrix import MeasurementMatrix
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
 from tests.support.product_cases import random_products
@@ -24,12 +24,12 @@ def summing(clique: Clique) -> NDArray[np.float64]:
     return reduce(np.kron, [np.eye(size) if name in clique else np.ones((1, size)) for name, size in sizes])
 
 
-def dense(term: LinearTerm) -> NDArray[np.float64]:
+def dense(term: LinearMeasurement) -> NDArray[np.float64]:
     inner = np.eye(term.values.size) if term.matrices is None else reduce(np.kron, term.matrices, np.ones((1, 1)))
     return np.asarray(inner @ summing(term.clique))
 
 
-def terms(seed: int) -> list[LinearTerm]:
+def terms(seed: int) -> list[LinearMeasurement]:
     """Whole marginals, some twice, some inside others, and in odd seeds products."""
     generator = np.random.default_rng(seed)
     words = ["ab", "bc", "b", "bc", "", "acd"][: 2 + seed % 5]
@@ -38,7 +38,7 @@ def terms(seed: int) -> list[LinearTerm]:
     found = []
     for queries in [*asked, *products]:
         values = generator.normal(9, 5, queries.size)
-        found += linear_terms(Measurement(queries, values, Noise.GAUSSIAN, float(generator.uniform(1, 3))))
+        found += linear_measurements(Measurement(queries, values, Noise.GAUSSIAN, float(generator.uniform(1, 3))))
     return found
 
 
@@ -46,13 +46,13 @@ def terms(seed: int) -> list[LinearTerm]:
 @pytest.mark.parametrize("seed", range(12))
 def test_rows_are_the_dense_matrix(seed: int, merge: bool) -> None:
     generator = np.random.default_rng(seed)
-    rows = Rows(DOMAIN, terms(seed), merge)
-    matrix = np.concatenate([dense(term) for term in rows.terms])
+    rows = MeasurementMatrix(DOMAIN, terms(seed), merge)
+    matrix = np.concatenate([dense(term) for term in rows.measurements])
     cells = generator.uniform(size=DOMAIN.size())
     marginals = np.concatenate([summing(clique) @ cells for clique in rows.queries.cliques])
-    np.testing.assert_allclose(rows.applied(marginals), matrix @ cells, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rows.apply(marginals), matrix @ cells, rtol=1e-12, atol=1e-12)
     values = generator.normal(size=rows.values.size)
-    up = np.concatenate([summing(clique) for clique in rows.queries.cliques]).T @ rows.transposed(values)
+    up = np.concatenate([summing(clique) for clique in rows.queries.cliques]).T @ rows.apply_transpose(values)
     np.testing.assert_allclose(up, matrix.T @ values, rtol=1e-12, atol=1e-12)
 
 
@@ -61,17 +61,17 @@ def centring(clique: Clique) -> NDArray[np.float64]:
     return reduce(np.kron, [np.eye(size) - 1 / size for size in DOMAIN.shape(clique)], np.ones((1, 1)))
 
 
-def with_centred(seed: int) -> list[LinearTerm]:
+def with_centred(seed: int) -> list[LinearMeasurement]:
     """Centred terms among whole marginals and products, attributes in any order."""
     generator = np.random.default_rng(seed)
     found = terms(seed)
     for word in ("bca", "ab", "d", "", "cb", "badc")[: 1 + seed % 6]:
         values = generator.normal(size=DOMAIN.size(tuple(word)))
-        found.insert(int(generator.integers(len(found) + 1)), LinearTerm(tuple(word), values, 0.3, centred=True))
+        found.insert(int(generator.integers(len(found) + 1)), LinearMeasurement(tuple(word), values, 0.3, centred=True))
     return found
 
 
-def ordered(term: LinearTerm) -> NDArray[np.float64]:
+def ordered(term: LinearMeasurement) -> NDArray[np.float64]:
     """From all cells of the domain to the marginal, cells in the order that the term lists its attributes."""
     cells = summing(term.clique).reshape(*DOMAIN.shape(DOMAIN.canonical(term.clique)), -1)
     places = [DOMAIN.canonical(term.clique).index(name) for name in term.clique]
@@ -81,63 +81,64 @@ def ordered(term: LinearTerm) -> NDArray[np.float64]:
 @pytest.mark.parametrize("seed", range(24))
 def test_rows_of_centred_terms_are_the_dense_matrix(seed: int) -> None:
     generator = np.random.default_rng(seed)
-    rows = Rows(DOMAIN, with_centred(seed), merge=False)
-    plain = [ordered(term) if term.matrices is None else dense(term) for term in rows.terms]
+    rows = MeasurementMatrix(DOMAIN, with_centred(seed), merge=False)
+    plain = [ordered(term) if term.matrices is None else dense(term) for term in rows.measurements]
     blocks = [
-        centring(term.clique) @ block if term.centred else block for term, block in zip(rows.terms, plain, strict=True)
+        centring(term.clique) @ block if term.centred else block
+        for term, block in zip(rows.measurements, plain, strict=True)
     ]
     matrix, cells = np.concatenate(blocks), generator.uniform(size=DOMAIN.size())
     marginals = np.concatenate([summing(clique) @ cells for clique in rows.queries.cliques])
-    np.testing.assert_allclose(rows.applied(marginals), matrix @ cells, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(rows.expected(marginals), np.concatenate(plain) @ cells, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rows.apply(marginals), matrix @ cells, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rows.expected_counts(marginals), np.concatenate(plain) @ cells, rtol=1e-12, atol=1e-12)
     values = generator.normal(size=rows.values.size)
-    up = np.concatenate([summing(clique) for clique in rows.queries.cliques]).T @ rows.transposed(values)
+    up = np.concatenate([summing(clique) for clique in rows.queries.cliques]).T @ rows.apply_transpose(values)
     np.testing.assert_allclose(up, matrix.T @ values, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("centred", [True, False])
 def test_centred_terms_are_merged_among_themselves_alone(centred: bool) -> None:
-    first = LinearTerm(("a",), np.array([1.0, -1.0]), 1.0, centred=centred)
-    rows = Rows(DOMAIN, [first, LinearTerm(("a",), np.array([3.0, -3.0]), 3.0, centred=True)])
+    first = LinearMeasurement(("a",), np.array([1.0, -1.0]), 1.0, centred=centred)
+    rows = MeasurementMatrix(DOMAIN, [first, LinearMeasurement(("a",), np.array([3.0, -3.0]), 3.0, centred=True)])
     if centred:
         assert rows.values.tolist() == [2.5, -2.5]
         assert rows.precisions.tolist() == [4, 4]
-        assert rows.terms[0].centred
+        assert rows.measurements[0].centred
     else:
         assert rows.values.tolist() == [1, -1, 3, -3]
-        assert [term.centred for term in rows.terms] == [False, True]
+        assert [term.centred for term in rows.measurements] == [False, True]
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_squared_loss_is_that_of_all_measurements(seed: int) -> None:
     cells = np.random.default_rng(seed).uniform(0, 3, size=DOMAIN.size())
     alone = sum(term.precision / 2 * float(((dense(term) @ cells - term.values) ** 2).sum()) for term in terms(seed))
-    rows = Rows(DOMAIN, terms(seed))
+    rows = MeasurementMatrix(DOMAIN, terms(seed))
     marginals = np.concatenate([summing(clique) @ cells for clique in rows.queries.cliques])
-    residual = rows.applied(marginals) - rows.values
+    residual = rows.apply(marginals) - rows.values
     assert rows.constant + float(rows.precisions @ residual**2) / 2 == pytest.approx(alone, rel=1e-12)
 
 
 def test_rows_of_terms_follow_each_other() -> None:
-    rows = Rows(DOMAIN, terms(5), merge=False)
-    for term, begin, end in zip(rows.terms, rows.starts[:-1], rows.starts[1:], strict=True):
+    rows = MeasurementMatrix(DOMAIN, terms(5), merge=False)
+    for term, begin, end in zip(rows.measurements, rows.starts[:-1], rows.starts[1:], strict=True):
         assert rows.values[begin:end].tolist() == term.values.tolist()
         assert set(rows.precisions[begin:end]) == {term.precision}
 
 
 def test_queries_are_the_maximal_cliques() -> None:
-    assert Rows(DOMAIN, terms(4)).queries.cliques == (("a", "b"), ("b", "c"), ("a", "c", "d"))
+    assert MeasurementMatrix(DOMAIN, terms(4)).queries.cliques == (("a", "b"), ("b", "c"), ("a", "c", "d"))
 
 
 def test_no_terms_are_refused() -> None:
     with pytest.raises(ValueError, match="no measurements"):
-        Rows(DOMAIN, [])
+        MeasurementMatrix(DOMAIN, [])
 
 
 def test_the_vectors_that_are_given_stay_as_they_are() -> None:
-    rows = Rows(DOMAIN, terms(4))
+    rows = MeasurementMatrix(DOMAIN, terms(4))
     marginals, values = np.ones(rows.queries.size), np.ones(rows.values.size)
-    rows.applied(marginals)
-    rows.transposed(values)[:] = 5
+    rows.apply(marginals)
+    rows.apply_transpose(values)[:] = 5
     assert marginals.tolist() == [1] * marginals.size
     assert values.tolist() == [1] * values.size

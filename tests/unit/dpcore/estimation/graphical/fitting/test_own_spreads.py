@@ -10,33 +10,33 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.fitting.fit import Fitting, GraphicalFit, fit_model
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm
-from dpcore.estimation.graphical.fitting.prior import own_spreads
+from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
+from dpcore.estimation.graphical.fitting.prior import own_prior_scales
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
 
 DOMAIN = Domain.of({"a": 12, "b": 10, "c": 11, "d": 2, "e": 2})
 PAIRS = list(combinations("abcde", 2))
 ROWS = 20_000.0
-OWN, FIXED = Fitting(tolerance=1e-4, own=True), Fitting(tolerance=1e-4)
+OWN, FIXED = FitSettings(tolerance=1e-4, own=True), FitSettings(tolerance=1e-4)
 Vector = NDArray[np.float64]
 
 
 def component(
     clique: Clique, spread: float, stddev: float, seed: int, count: float = 40.0
-) -> tuple[LinearTerm, Vector]:
+) -> tuple[LinearMeasurement, Vector]:
     """What is measured of a pair whose cells are all expected to hold ``count``, and these expected counts."""
     drawn = np.random.default_rng(seed).normal(
         0, math.hypot((spread * count**1.5) ** 0.5, stddev), DOMAIN.shape(clique)
     )
     drawn = drawn - drawn.mean(axis=0) - drawn.mean(axis=1, keepdims=True) + drawn.mean()
-    return LinearTerm(clique, drawn.ravel(), stddev**-2, centred=True), np.full(drawn.size, count)
+    return LinearMeasurement(clique, drawn.ravel(), stddev**-2, centred=True), np.full(drawn.size, count)
 
 
-def learnt(*made: tuple[LinearTerm, Vector]) -> Vector:
+def learnt(*made: tuple[LinearMeasurement, Vector]) -> Vector:
     terms = [term for term, _ in made]
-    return own_spreads(DOMAIN, terms, [term.values for term in terms], [counts for _, counts in made])
+    return own_prior_scales(DOMAIN, terms, [term.values for term in terms], [counts for _, counts in made])
 
 
 @pytest.mark.parametrize("spread", [4.0, 10.0, 25.0])
@@ -112,6 +112,6 @@ def test_a_pair_that_hangs_together_is_followed_and_one_that_does_not_is_held() 
 def test_a_spread_of_its_own_needs_one_to_start_from() -> None:
     """Where the prior is learnt, order by order, it stays what was learnt."""
     _, seen = planted(1.0, 3)
-    learns, both = (fit_model(DOMAIN, seen, ROWS, Fitting(None, tolerance=1e-4, own=own)) for own in (False, True))
+    learns, both = (fit_model(DOMAIN, seen, ROWS, FitSettings(None, tolerance=1e-4, own=own)) for own in (False, True))
     asked = Marginals(DOMAIN, tuple(PAIRS))
     np.testing.assert_array_equal(learns.model.answer(asked), both.model.answer(asked))

@@ -9,8 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm
-from dpcore.estimation.graphical.fitting.prior import LARGEST_SPREAD, LEAST_EXPECTED, learnt_spread, prior_variances
+from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
+from dpcore.estimation.graphical.fitting.prior import (
+    LARGEST_PRIOR_SCALE,
+    LEAST_EXPECTED,
+    learn_prior_scale,
+    prior_variances,
+)
 
 DOMAIN = Domain.of({"a": 9, "b": 8, "c": 7, "one": 1})
 PAIRS: list[Clique] = [("a", "b"), ("a", "c"), ("b", "c")]
@@ -22,7 +27,7 @@ def centred(table: NDArray[np.float64]) -> NDArray[np.float64]:
     return table
 
 
-Planted = tuple[list[LinearTerm], list[NDArray[np.float64]], list[NDArray[np.float64]]]
+Planted = tuple[list[LinearMeasurement], list[NDArray[np.float64]], list[NDArray[np.float64]]]
 
 
 def planted(spread: float, stddev: float, seed: int, expected: float = 30.0, repeats: int = 20) -> Planted:
@@ -34,7 +39,7 @@ def planted(spread: float, stddev: float, seed: int, expected: float = 30.0, rep
         count = np.full(shape, expected)
         signal = generator.normal(size=shape) * np.sqrt(prior_variances(count, spread))
         distance = centred(signal + generator.normal(0, stddev, shape)).ravel()
-        terms.append(LinearTerm(clique, np.zeros(distance.size), stddev**-2, centred=True))
+        terms.append(LinearMeasurement(clique, np.zeros(distance.size), stddev**-2, centred=True))
         away.append(distance)
         counts.append(count.ravel())
     return terms, away, counts
@@ -43,58 +48,58 @@ def planted(spread: float, stddev: float, seed: int, expected: float = 30.0, rep
 @pytest.mark.parametrize("spread", [0.3, 1.0, 3.0])
 @pytest.mark.parametrize("stddev", [1.0, 5.0])
 def test_it_is_near_the_planted_one(spread: float, stddev: float) -> None:
-    assert learnt_spread(DOMAIN, *planted(spread, stddev, 1)) == pytest.approx(spread, rel=0.15)
+    assert learn_prior_scale(DOMAIN, *planted(spread, stddev, 1)) == pytest.approx(spread, rel=0.15)
 
 
 def test_measurements_of_different_noise_tell_one_spread() -> None:
     fine, rough = planted(0.5, 2.0, 1), planted(0.5, 40.0, 2)
     together = [[*one, *other] for one, other in zip(fine, rough, strict=True)]
-    assert learnt_spread(DOMAIN, *together) == pytest.approx(0.5, rel=0.15)  # type: ignore[arg-type]
+    assert learn_prior_scale(DOMAIN, *together) == pytest.approx(0.5, rel=0.15)  # type: ignore[arg-type]
 
 
 def test_it_never_passes_the_largest() -> None:
-    assert learnt_spread(DOMAIN, *planted(100.0, 5.0, 1)) == LARGEST_SPREAD
+    assert learn_prior_scale(DOMAIN, *planted(100.0, 5.0, 1)) == LARGEST_PRIOR_SCALE
 
 
 def test_noise_alone_leaves_little() -> None:
     """Less than what one standard deviation of the noise could hide, and never 0."""
-    found = [learnt_spread(DOMAIN, *planted(0.0, 10.0, seed)) for seed in range(20)]
+    found = [learn_prior_scale(DOMAIN, *planted(0.0, 10.0, seed)) for seed in range(20)]
     assert all(0 < spread < 0.1 for spread in found)
 
 
 def test_distances_below_the_noise_still_give_a_positive_spread() -> None:
     terms, away, counts = planted(0.0, 10.0, 1, repeats=200)
-    assert 0 < learnt_spread(DOMAIN, terms, [0.0 * one for one in away], counts) < 0.05
+    assert 0 < learn_prior_scale(DOMAIN, terms, [0.0 * one for one in away], counts) < 0.05
 
 
 def test_without_evidence_it_is_the_largest() -> None:
-    assert learnt_spread(DOMAIN, [], [], []) == LARGEST_SPREAD
-    of_one_value = LinearTerm(("one",), np.zeros(1), 1.0, centred=True)
-    assert learnt_spread(DOMAIN, [of_one_value], [np.zeros(1)], [np.ones(1)]) == LARGEST_SPREAD
+    assert learn_prior_scale(DOMAIN, [], [], []) == LARGEST_PRIOR_SCALE
+    of_one_value = LinearMeasurement(("one",), np.zeros(1), 1.0, centred=True)
+    assert learn_prior_scale(DOMAIN, [of_one_value], [np.zeros(1)], [np.ones(1)]) == LARGEST_PRIOR_SCALE
 
 
 def test_little_evidence_counts_little() -> None:
     """Noise far larger than all that the prior allows: the values tell nothing."""
-    assert learnt_spread(DOMAIN, *planted(0.1, 1e5, 3)) > 0.9 * LARGEST_SPREAD
+    assert learn_prior_scale(DOMAIN, *planted(0.1, 1e5, 3)) > 0.9 * LARGEST_PRIOR_SCALE
 
 
 def test_it_is_the_ratio_of_moments() -> None:
     """Two terms by hand."""
     terms = [
-        LinearTerm(("a", "b"), np.zeros(72), 0.5, centred=True),
-        LinearTerm(("c",), np.zeros(7), 2.0, centred=True),
+        LinearMeasurement(("a", "b"), np.zeros(72), 0.5, centred=True),
+        LinearMeasurement(("c",), np.zeros(7), 2.0, centred=True),
     ]
     away, counts = [np.full(72, 20.0), np.full(7, -9.0)], [np.full(72, 4.0), np.array([9.0] * 6 + [0.0])]
     freedom = 8 * 7 + 6
     signal = 0.5 * 72 * 400 + 2 * 7 * 81 - freedom
     prior = 0.5 * 56 * 8 + 2 * 6 * (6 * 27 + LEAST_EXPECTED**1.5) / 7
     trust = math.sqrt(2 * freedom)
-    wanted = (signal + trust * LARGEST_SPREAD) / (prior + trust)
-    assert learnt_spread(DOMAIN, terms, away, counts) == pytest.approx(min(wanted, LARGEST_SPREAD), rel=1e-12)
+    wanted = (signal + trust * LARGEST_PRIOR_SCALE) / (prior + trust)
+    assert learn_prior_scale(DOMAIN, terms, away, counts) == pytest.approx(min(wanted, LARGEST_PRIOR_SCALE), rel=1e-12)
     smaller = [one / 8 for one in away]
-    wanted = ((signal + freedom) / 64 - freedom + trust * LARGEST_SPREAD) / (prior + trust)
-    assert wanted < LARGEST_SPREAD
-    assert learnt_spread(DOMAIN, terms, smaller, counts) == pytest.approx(wanted, rel=1e-12)
+    wanted = ((signal + freedom) / 64 - freedom + trust * LARGEST_PRIOR_SCALE) / (prior + trust)
+    assert wanted < LARGEST_PRIOR_SCALE
+    assert learn_prior_scale(DOMAIN, terms, smaller, counts) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_prior_variances_lie_between_independent_rows_and_proportions() -> None:

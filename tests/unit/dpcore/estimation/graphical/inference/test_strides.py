@@ -14,8 +14,8 @@ from dpcore.estimation.graphical.inference.strides import (
     add_part,
     block_cells,
     clear_part,
-    parts,
     row_sum,
+    stride_plans,
     sum_block,
     sum_part,
 )
@@ -51,7 +51,7 @@ def test_a_part_is_the_sum_of_its_table(table: Clique, part: Clique) -> None:
     generator = np.random.default_rng(1)
     tables = generator.normal(size=DOMAIN.size(table) + 5)
     values = np.full(DOMAIN.size(part) + 4, 7.0)  # Junk that the sums replace, between two that they leave.
-    sum_part(parts(DOMAIN, [(table, 3, part, 2)]), 0, tables, values)
+    sum_part(stride_plans(DOMAIN, [(table, 3, part, 2)]), 0, tables, values)
     wanted = summed(DOMAIN, table, tables[3:-2], part)
     np.testing.assert_allclose(values[2:-2], wanted.ravel(), rtol=1e-12, atol=1e-12)
     assert values[[0, 1, -2, -1]].tolist() == [7.0] * 4
@@ -62,7 +62,7 @@ def test_a_part_is_added_to_every_cell_above_it(table: Clique, part: Clique) -> 
     generator = np.random.default_rng(2)
     tables, values = generator.normal(size=DOMAIN.size(table) + 5), generator.normal(size=DOMAIN.size(part) + 4)
     before = tables.copy()
-    add_part(parts(DOMAIN, [(table, 3, part, 2)]), 0, tables, values)
+    add_part(stride_plans(DOMAIN, [(table, 3, part, 2)]), 0, tables, values)
     np.testing.assert_array_equal(tables[3:-2], before[3:-2] + spread(DOMAIN, table, part, values[2:-2]).ravel())
     np.testing.assert_array_equal(tables[[0, 1, 2, -2, -1]], before[[0, 1, 2, -2, -1]])
 
@@ -70,7 +70,7 @@ def test_a_part_is_added_to_every_cell_above_it(table: Clique, part: Clique) -> 
 @pytest.mark.parametrize("part", [("a", "c"), ("b",), ("d",), ("b", "d"), ("d", "b"), (), ("a", "b", "c", "d")])
 def test_tables_of_several_blocks(part: Clique) -> None:
     tables = np.random.default_rng(3).normal(size=LARGE.size())
-    plan = parts(LARGE, [(LARGE.names, 0, part, 0)])
+    plan = stride_plans(LARGE, [(LARGE.names, 0, part, 0)])
     values = np.zeros(LARGE.size(part))
     sum_part(plan, 0, tables, values)
     np.testing.assert_allclose(values, summed(LARGE, LARGE.names, tables, part).ravel(), rtol=1e-9, atol=1e-9)
@@ -86,7 +86,7 @@ def test_tables_of_several_blocks(part: Clique) -> None:
 def test_blocks_one_by_one_are_the_whole(part: Clique) -> None:
     generator = np.random.default_rng(5)
     tables, below = generator.normal(size=LARGE.size()), generator.normal(size=LARGE.size(part))
-    plan, cells = parts(LARGE, [(LARGE.names, 0, part, 0)]), block_cells(LARGE.sizes)
+    plan, cells = stride_plans(LARGE, [(LARGE.names, 0, part, 0)]), block_cells(LARGE.sizes)
     whole, piecewise = tables.copy(), tables.copy()
     add_part(plan, 0, whole, below)
     blocks = piecewise.reshape(-1, cells)
@@ -115,7 +115,7 @@ def test_many_pairs_share_a_plan() -> None:
     generator = np.random.default_rng(4)
     pairs = [(("a", "b"), 0, ("b",), 0), (("c", "e"), 6, ("c",), 3), (("a", "b"), 0, (), 7)]
     tables, values = generator.normal(size=26), np.zeros(8)
-    plan = parts(DOMAIN, pairs)
+    plan = stride_plans(DOMAIN, pairs)
     for index in range(len(pairs)):
         sum_part(plan, index, tables, values)
     one, other = tables[:6].reshape(2, 3), tables[6:].reshape(4, 5)
@@ -123,7 +123,7 @@ def test_many_pairs_share_a_plan() -> None:
 
 
 def test_no_pairs_make_an_empty_plan() -> None:
-    assert parts(DOMAIN, []).table.size == 0
+    assert stride_plans(DOMAIN, []).table.size == 0
 
 
 @pytest.mark.parametrize("length", range(11))
@@ -134,5 +134,5 @@ def test_row_sums_of_every_length(length: int) -> None:
 
 def test_infinities_are_added() -> None:
     tables, values = np.zeros(6), np.array([0.0, -np.inf, 1.0])
-    add_part(parts(DOMAIN, [(("a", "b"), 0, ("b",), 0)]), 0, tables, values)
+    add_part(stride_plans(DOMAIN, [(("a", "b"), 0, ("b",), 0)]), 0, tables, values)
     assert tables.tolist() == [0, -np.inf, 1] * 2

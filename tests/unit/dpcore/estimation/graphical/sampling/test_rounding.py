@@ -8,20 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpcore.estimation.graphical.sampling.rounding import Counts, Places
+from dpcore.estimation.graphical.sampling.cell_offsets import Offsets, cell_offsets
+from dpcore.estimation.graphical.sampling.rounding import Counts, MarginCells
 from dpcore.estimation.graphical.sampling.rounding import round_rows as round_rows_in_place
-from dpcore.estimation.graphical.sampling.strides import Offsets, offsets_of
 
 DRAWS = 2_000
 STDDEVS = 5.5  # Of a mean of DRAWS counts; two-sided 4e-8 a cell.
 
 
-def places_of(rows: int, *sizes: int) -> Places:
+def places_of(rows: int, *sizes: int) -> MarginCells:
     """One margin for each axis of the columns, whose cells are the product of ``sizes``."""
     codes = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), axis=1)
     starts = np.cumsum([0, *sizes])
     columns = (codes + starts[:-1]).astype(np.int32)
-    return Places(whole(np.zeros((rows, len(sizes)), dtype=np.int32)), whole(columns), starts)
+    return MarginCells(whole(np.zeros((rows, len(sizes)), dtype=np.int32)), whole(columns), starts)
 
 
 def whole(offsets: NDArray[np.int32]) -> Offsets:
@@ -29,13 +29,15 @@ def whole(offsets: NDArray[np.int32]) -> Offsets:
     return Offsets(np.zeros_like(offsets[:1]), offsets)
 
 
-def nowhere(rows: int, columns: int) -> Places:
+def nowhere(rows: int, columns: int) -> MarginCells:
     """No margin is looked after."""
-    return Places(whole(np.zeros((rows, 0), np.int32)), whole(np.zeros((columns, 0), np.int32)), np.zeros(1, np.int64))
+    return MarginCells(
+        whole(np.zeros((rows, 0), np.int32)), whole(np.zeros((columns, 0), np.int32)), np.zeros(1, np.int64)
+    )
 
 
 def round_rows(
-    expected: NDArray[np.float64], totals: NDArray[np.int64], places: Places, generator: np.random.Generator
+    expected: NDArray[np.float64], totals: NDArray[np.int64], places: MarginCells, generator: np.random.Generator
 ) -> Counts:
     return round_rows_in_place(expected.copy(), totals, places, generator)
 
@@ -71,7 +73,7 @@ def test_whole_numbers_stay() -> None:
         assert np.array_equal(counts, expected)
 
 
-def means(expected: NDArray[np.float64], totals: NDArray[np.int64], places: Places) -> NDArray[np.float64]:
+def means(expected: NDArray[np.float64], totals: NDArray[np.int64], places: MarginCells) -> NDArray[np.float64]:
     generator = np.random.default_rng(5)
     return np.mean([round_rows(expected, totals, places, generator) for _ in range(DRAWS)], axis=0)
 
@@ -132,14 +134,14 @@ def test_offsets_in_two_parts_are_those_in_one() -> None:
     shapes, generator = ((3, 2, 4), (5, 2, 3, 4)), np.random.default_rng(8)
     strides = [np.array([[20, 0], [0, 3], [5, 0]]), np.array([[0, 12], [0, 6], [0, 0], [1, 0]])]
     starts = np.array([0, 60, 120])
-    parts = [offsets_of(shape, stride, np.int32) for shape, stride in zip(shapes, strides, strict=True)]
+    parts = [cell_offsets(shape, stride, np.int32) for shape, stride in zip(shapes, strides, strict=True)]
     assert [len(part.low) for part in parts] == [4, 12]
     parts[0].high[:, 1] += 60
     wholes = [whole((part.high[:, None] + part.low[None]).reshape(-1, 2)) for part in parts]
     expected = 40 * generator.dirichlet(np.full(120, 0.3), size=24)
     totals = np.full(24, 40)
     one, two = (
-        round_rows(expected, totals, Places(pair[0], pair[1], starts), np.random.default_rng(2))
+        round_rows(expected, totals, MarginCells(pair[0], pair[1], starts), np.random.default_rng(2))
         for pair in (wholes, parts)
     )
     assert one.tolist() == two.tolist()

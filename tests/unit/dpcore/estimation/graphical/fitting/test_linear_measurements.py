@@ -9,7 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Domain
-from dpcore.estimation.graphical.fitting.linear_terms import LinearTerm, home, linear_terms, maximal, merged
+from dpcore.estimation.graphical.fitting.linear_measurements import (
+    LinearMeasurement,
+    linear_measurements,
+    maximal,
+    merged,
+    smallest_containing,
+)
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals, Product, Products, UnitCount
 from tests.support.product_cases import random_products
@@ -17,7 +23,7 @@ from tests.support.product_cases import random_products
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 
 
-def dense(term: LinearTerm) -> NDArray[np.float64]:
+def dense(term: LinearMeasurement) -> NDArray[np.float64]:
     """[rows, cells of the clique]."""
     if term.matrices is None:
         return np.eye(term.values.size)
@@ -32,7 +38,7 @@ def measurement(queries: Marginals | Products, seed: int = 1, scale: float = 2.0
 def test_the_terms_of_marginals_are_their_tables() -> None:
     asked = Marginals(DOMAIN, (("b", "a"), (), ("c",)))
     measured = measurement(asked)
-    terms = linear_terms(measured)
+    terms = linear_measurements(measured)
     assert [term.clique for term in terms] == [("a", "b"), (), ("c",)]
     assert np.concatenate([term.values for term in terms]).tolist() == measured.values.tolist()
     assert all(term.precision == 0.25 and term.matrices is None and term.constant == 0 for term in terms)
@@ -43,24 +49,24 @@ def test_the_terms_of_products_are_weight_times_kronecker_product_over_the_denom
     generator = np.random.default_rng(seed)
     products = random_products(DOMAIN, generator)
     measured = measurement(products)
-    terms = linear_terms(measured)
+    terms = linear_measurements(measured)
     assert np.concatenate([term.values for term in terms]).tolist() == measured.values.tolist()
     for term, asked in zip(terms, products.terms, strict=True):
         wanted = reduce(np.kron, asked.matrices, np.ones((1, 1))) * asked.weight / products.denominator
         table, rows = generator.normal(size=wanted.shape[1]), generator.normal(size=wanted.shape[0])
         assert term.clique == asked.clique
         assert term.precision == pytest.approx(measured.stddev**-2)
-        np.testing.assert_allclose(term.applied(table), wanted @ table, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(term.transposed(rows), wanted.T @ rows, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(term.apply(table), wanted @ table, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(term.apply_transpose(rows), wanted.T @ rows, rtol=1e-12, atol=1e-12)
 
 
 def test_what_no_marginal_answers_is_refused() -> None:
     with pytest.raises(TypeError, match="UnitCount"):
-        linear_terms(Measurement(UnitCount(), np.ones(1), Noise.GAUSSIAN, 1.0))
+        linear_measurements(Measurement(UnitCount(), np.ones(1), Noise.GAUSSIAN, 1.0))
 
 
-def squared(terms: list[LinearTerm], tables: dict[tuple[str, ...], NDArray[np.float64]]) -> float:
-    residuals = [(term.applied(tables[term.clique]) - term.values, term) for term in terms]
+def squared(terms: list[LinearMeasurement], tables: dict[tuple[str, ...], NDArray[np.float64]]) -> float:
+    residuals = [(term.apply(tables[term.clique]) - term.values, term) for term in terms]
     return sum(term.constant + term.precision / 2 * float(residual @ residual) for residual, term in residuals)
 
 
@@ -74,7 +80,7 @@ def test_merged_terms_have_the_same_squared_loss() -> None:
     ]
     product = Products(DOMAIN, (Product(("a", "b"), (np.array([[1, 2]]), np.eye(3, dtype=int))),))
     measured = [measurement(queries, seed, 1.0 + seed) for seed, queries in enumerate([*asked, product])]
-    terms = [term for each in measured for term in linear_terms(each)]
+    terms = [term for each in measured for term in linear_measurements(each)]
     found = merged(terms)
     assert [term.clique for term in found] == [("a", "b"), ("c",), ("a", "b")]
     assert found[0].precision == pytest.approx(1 + 1 / 4 + 1 / 9)
@@ -91,22 +97,22 @@ def test_maximal_cliques_lie_in_no_other() -> None:
 
 def test_the_home_of_a_clique_is_the_smallest_that_contains_it() -> None:
     cliques = (("a", "b", "c"), ("b", "c"), ("a", "b"))
-    assert [home(clique, cliques, DOMAIN) for clique in (("b",), ("c",), ("a", "c"), ())] == [2, 1, 0, 2]
+    assert [smallest_containing(clique, cliques, DOMAIN) for clique in (("b",), ("c",), ("a", "c"), ())] == [2, 1, 0, 2]
     with pytest.raises(ValueError, match="lies in none of 1 cliques"):
-        home(("a",), (("b",),), DOMAIN)
+        smallest_containing(("a",), (("b",),), DOMAIN)
 
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("signed", [True, False])
 def test_no_pair_of_columns_bends_more_than_the_curvature(seed: int, signed: bool) -> None:
     products = random_products(DOMAIN, np.random.default_rng(seed), signed=signed)
-    for term in linear_terms(measurement(products)):
+    for term in linear_measurements(measurement(products)):
         columns = dense(term).T
         pairs = columns[:, None] - columns[None]
         assert term.precision / 4 * (pairs**2).sum(axis=2).max() <= term.curvature * (1 + 1e-12)
 
 
 def test_the_curvature_of_a_whole_marginal_is_attained() -> None:
-    one, total = linear_terms(measurement(Marginals(DOMAIN, (("a", "b"), ()))))
+    one, total = linear_measurements(measurement(Marginals(DOMAIN, (("a", "b"), ()))))
     assert one.curvature == one.precision * 2 / 4
     assert total.curvature == 0

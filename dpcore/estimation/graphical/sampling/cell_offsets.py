@@ -19,7 +19,7 @@ class Offsets(NamedTuple):
     low: NDArray[Any]
 
 
-def offsets_of(shape: tuple[int, ...], strides: NDArray[np.int64], dtype: type[np.signedinteger[Any]]) -> Offsets:
+def cell_offsets(shape: tuple[int, ...], strides: NDArray[np.int64], dtype: type[np.signedinteger[Any]]) -> Offsets:
     """Codes times strides, summed, for the cells of a table of this shape in C order.
 
     strides: int64 [axes, positions].

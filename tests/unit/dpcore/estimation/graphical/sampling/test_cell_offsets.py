@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpcore.estimation.graphical.sampling.strides import offsets_of
+from dpcore.estimation.graphical.sampling.cell_offsets import cell_offsets
 
 SHAPES: dict[tuple[int, ...], int] = {
     (): 1,
@@ -23,7 +23,7 @@ SHAPES: dict[tuple[int, ...], int] = {
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_a_cell_has_the_sum_of_its_codes_times_the_strides(shape: tuple[int, ...], positions: int, dtype: type) -> None:
     strides = np.random.default_rng(1).integers(-5, 1000, (len(shape), positions))
-    high, low = offsets_of(shape, strides, dtype)
+    high, low = cell_offsets(shape, strides, dtype)
     codes = np.indices(shape).reshape(len(shape), int(np.prod(shape))).T
     assert (high.dtype, low.dtype, len(low)) == (dtype, dtype, SHAPES[shape])
     assert (high[:, None] + low[None]).reshape(len(codes), positions).tolist() == (codes @ strides).tolist()

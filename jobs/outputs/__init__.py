@@ -1,3 +1,10 @@
-"""The files that a release writes."""
+"""The files that a release writes into its folder; every one holds public values only.
+
+* ``certificate`` (certificate.json): the guarantee, every charge, and what the guarantee rests on. Open it first.
+* ``answers_table`` (answers.parquet): one row per query, with its answer and error bar.
+* ``model_file`` (model.npz): the graphical model, from which more synthetic rows can be drawn.
+
+Synthetic rows are written by ``pipelines.generate.rows``; ``jobs.release.publish`` makes the folder appear whole.
+"""
 
 from __future__ import annotations

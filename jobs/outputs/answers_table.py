@@ -1,4 +1,4 @@
-"""answers.parquet: one row a query, as text, with its answer and error bar."""
+"""answers.parquet: one row per query, with the query as text, its answer and its error bar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 from dpcore.uncertainty import Answers
-from jobs.workload.query_text import columns_as_text, labels_of, named, rows_as_text
+from jobs.workload.query_text import columns_as_text, labels_of, literal_texts, rows_as_text
 from pipelines.layout import Layout, TableLayout
 
 SCHEMA = pa.schema(
@@ -34,13 +34,19 @@ _KINDS = {Marginals: "marginal", Conjunctions: "conjunction", Parities: "parity"
 
 
 def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout) -> None:
-    """Writes the answers in the order of the queries; equal answers give equal bytes."""
+    """Writes the answers in the order of the queries; equal answers give equal bytes.
+
+    path: The new file.
+    queries: The n queries of the release.
+    answers: Their answers and error bars, float64 [n] each, in counts.
+    layout: The public layout of the data, which names the columns.
+    """
     kind = _KINDS[type(queries)]
-    done = 0
+    written = 0
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
         for texts in query_texts(queries, layout):
-            rows = slice(done, done + len(texts))
-            done = rows.stop
+            rows = slice(written, written + len(texts))
+            written = rows.stop
             columns = [
                 texts,
                 pa.repeat(pa.scalar(kind), len(texts)),
@@ -52,7 +58,7 @@ def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout
 
 
 def query_texts(queries: Queries, layout: Layout) -> Iterator[pa.Array]:
-    """The queries as text, in order, some at a time; see ``jobs.workload.query_text``. The empty marginal is 'all'."""
+    """The queries as text, in order and in batches; see ``jobs.workload.query_text``. The empty marginal is 'all'."""
     match queries:
         case Conjunctions() | Parities():
             for start in range(0, queries.size, _ROWS_AT_ONCE):
@@ -72,7 +78,7 @@ def query_texts(queries: Queries, layout: Layout) -> Iterator[pa.Array]:
 def _cells(queries: Marginals, layout: TableLayout) -> Iterator[pa.Array]:
     labels = labels_of(layout)
     for clique in queries.cliques:
-        yield from _combined([named(name, labels[name], "=") for name in clique])
+        yield from _combined([literal_texts(name, labels[name], "=") for name in clique])
 
 
 def _rows_of_terms(queries: Products, layout: TableLayout) -> Iterator[pa.Array]:
@@ -83,12 +89,12 @@ def _rows_of_terms(queries: Products, layout: TableLayout) -> Iterator[pa.Array]
 
 
 def _combined(literals: list[pa.Array]) -> Iterator[pa.Array]:
-    """One text for each choice of a literal from every list, the last one fastest; a null says nothing."""
+    """One text per choice of a literal from every list, the last list varying fastest; nulls are left out."""
     sizes = [len(texts) for texts in literals]
     for start in range(0, math.prod(sizes), _ROWS_AT_ONCE):
-        chosen = np.arange(start, min(start + _ROWS_AT_ONCE, math.prod(sizes)))
-        places = np.unravel_index(chosen, sizes) if sizes else ()
-        parts = [texts.take(pa.array(place)) for texts, place in zip(literals, places, strict=True)]
+        flat_indices = np.arange(start, min(start + _ROWS_AT_ONCE, math.prod(sizes)))
+        indices = np.unravel_index(flat_indices, sizes) if sizes else ()
+        parts = [texts.take(pa.array(index)) for texts, index in zip(literals, indices, strict=True)]
         yield pc.fill_null(reduce(_beside, parts), "all") if parts else pa.array(["all"])
 
 
@@ -112,11 +118,11 @@ def _conjunctions(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout
 
 
 def _parities(columns: NDArray[np.int32], layout: Layout) -> pa.Array:
-    known = columns_as_text(layout, "=") if isinstance(layout, TableLayout) else None
+    literals = columns_as_text(layout, "=") if isinstance(layout, TableLayout) else None
     texts = []
     for column in columns.T:
-        named_here = pa.array(column, mask=column < 0)
-        texts.append(named_here.cast(pa.string()) if known is None else known.take(named_here))
+        present = pa.array(column, mask=column < 0)
+        texts.append(present.cast(pa.string()) if literals is None else literals.take(present))
     joined = pc.binary_join_element_wise(*texts, " ^ ", null_handling="skip")
     return pc.binary_join_element_wise("even(", joined, ")", "")
 

@@ -1,4 +1,4 @@
-"""model.npz: the graphical model of a release, from which more rows and answers can be had; public."""
+"""model.npz: the graphical model of a release, from which more rows can be drawn and more queries answered; public."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ def write_model(folder: Path, model: Model | None) -> None:
 
 
 def read_model(folder: Path, layout: Layout) -> GraphicalModel | None:
-    """The model in a folder, None where there is none.
+    """Reads the model in a folder.
 
-    Raises IntegrityError when it is of other attributes than those of the layout, InputError when it is no model.
+    folder: The folder of a published release.
+    layout: The public layout of its data.
+
+    Returns: The model, or None where the folder has none.
+    Raises: IntegrityError when the model has other attributes than the layout; InputError when the file is no model.
     """
     path = folder / MODEL
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Unions of Kronecker products: from what a config asks of each attribute to matrices of 0 and 1."""
+"""Unions of Kronecker products: from the config's query matrix of each attribute to matrices of 0 and 1."""
 
 from __future__ import annotations
 
@@ -18,36 +18,43 @@ from jobs.workload.value_groups import codes_of
 from pipelines.attributes import Attribute
 from pipelines.schema import Schema
 
-Asked = str | Width | Groups
+Way = str | Width | Groups
+"""How one attribute is queried: the name of a query matrix, ranges of one width, or groups of values."""
 
 
-def number_of_answers(asked: Sequence[ProductQueries], schema: Schema) -> int:
-    """Answers of all terms together. Raises ValueError for an unknown attribute or a width that does not fit."""
+def number_of_answers(products: Sequence[ProductQueries], schema: Schema) -> int:
+    """Number of answers of all products together.
+
+    Raises: ValueError for an unknown attribute or a width that does not fit.
+    """
     return sum(
-        math.prod(_rows(_attribute(schema, name), way) for name, way in term.attributes.items()) for term in asked
+        math.prod(_rows(_attribute(schema, name), way) for name, way in term.attributes.items()) for term in products
     )
 
 
-def product_workload(asked: Sequence[ProductQueries], schema: Schema) -> Workload:
-    """One term each, in their order, with attributes in the order of the schema; those of ``total`` are left out.
+def product_workload(products: Sequence[ProductQueries], schema: Schema) -> Workload:
+    """One term per product, in their order. Attributes of ``total`` are left out of a term.
 
-    Raises ValueError that names the term, the attribute and the value that does not fit.
+    products: The products of a config.
+    schema: Public schema of the table, whose order the attributes of a term take.
+
+    Raises: ValueError that names the product, the attribute and the value that does not fit.
     """
     domain = schema.domain
-    made: dict[tuple[str, str], NDArray[np.int64]] = {}
+    matrices: dict[tuple[str, str], NDArray[np.int64]] = {}
     terms = []
-    for place, term in enumerate(asked, 1):
+    for number, term in enumerate(products, 1):
         ways = {name: way for name, way in term.attributes.items() if way != "total"}
         try:
             clique = domain.canonical(ways)
             for name in clique:
                 key = (name, repr(ways[name]))
-                if key not in made:  # Terms share the matrices that they share.
-                    made[key] = frozen(_matrix(_attribute(schema, name), ways[name]), np.int64)
+                if key not in matrices:  # Equal matrices are stored once.
+                    matrices[key] = frozen(_matrix(_attribute(schema, name), ways[name]), np.int64)
         except ValueError as error:
-            raise ValueError(f"product {place}: {error}") from error
-        terms.append(Product(clique, tuple(made[name, repr(ways[name])] for name in clique)))
-    return Workload(Products(domain, tuple(terms)), np.array([term.weight for term in asked]))
+            raise ValueError(f"product {number}: {error}") from error
+        terms.append(Product(clique, tuple(matrices[name, repr(ways[name])] for name in clique)))
+    return Workload(Products(domain, tuple(terms)), np.array([term.weight for term in products]))
 
 
 def _attribute(schema: Schema, name: str) -> Attribute:
@@ -56,13 +63,16 @@ def _attribute(schema: Schema, name: str) -> Attribute:
     return known[name]
 
 
-def _rows(attribute: Attribute, way: Asked) -> int:
+def _rows(attribute: Attribute, way: Way) -> int:
+    """Rows of the attribute's query matrix."""
     size, ordered = attribute.size, attribute.known
     match way:
         case Width():
             if way.width > ordered:
-                asked = f"attribute {attribute.name!r}: ranges of {way.width} values"
-                raise ValueError(f"{asked}; want at most {ordered}, its values in an order")
+                raise ValueError(
+                    f"attribute {attribute.name!r}: ranges of {way.width} values; want at most {ordered}, its number "
+                    "of ordered values"
+                )
             return size - way.width + 1
         case Groups():
             return len(way.groups)
@@ -76,12 +86,15 @@ def _rows(attribute: Attribute, way: Asked) -> int:
             return size
 
 
-def _matrix(attribute: Attribute, way: Asked) -> NDArray[np.int64]:
+def _matrix(attribute: Attribute, way: Way) -> NDArray[np.int64]:
+    """The attribute's query matrix, int64 [rows, codes] of 0 and 1."""
     size, ordered = attribute.size, attribute.known
     rows = _rows(attribute, way)
     if rows * size > LARGEST_MATRIX:
-        asked = f"attribute {attribute.name!r}: a matrix of {rows:,} rows for {size:,} codes"
-        raise ValueError(f"{asked}; want at most {LARGEST_MATRIX:,} entries: fewer codes")
+        raise ValueError(
+            f"attribute {attribute.name!r}: a matrix of {rows:,} rows for {size:,} codes; want at most "
+            f"{LARGEST_MATRIX:,} entries: fewer codes"
+        )
     match way:
         case Width():
             return of_width(size, ordered, way.width)

@@ -1,4 +1,4 @@
-"""Public files that a config names: queries one by one, and how much columns matter."""
+"""Reads the public files that a config names: listed queries, and weights of columns."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from pipelines.layout import BasketLayout, Layout
 
 @dataclass(frozen=True, eq=False)
 class PublicFiles:
-    """What those files hold; public.
+    """Content of the public files that a config names; public.
 
-    queries: Listed conjunctions with their weights.
-    weights: float64 [columns of the view], how often a column is proposed.
-    digests: SHA-256 of what each file means, by its key in the config: two files that say the same are the same.
+    queries: Listed conjunctions with their weights; None without ``workload.conjunctions.file``.
+    weights: Unnormalised probability of each column in the random choice of queries, float64 [columns of the view].
+        None without ``workload.conjunctions.weights_file``.
+    digests: SHA-256 of each file's meaning (not of its bytes), by the config key that names the file.
     """
 
     queries: Workload | None = None
@@ -38,14 +39,16 @@ class PublicFiles:
     digests: dict[str, str] = field(default_factory=dict)
 
 
-def read_public_files(asked: Queries, layout: Layout, folder: Path) -> PublicFiles:
-    """Reads what a workload names.
+def read_public_files(section: Queries, layout: Layout, folder: Path) -> PublicFiles:
+    """Reads the public files that a workload names.
 
-    folder: Where relative paths start: that of the config.
+    section: The section ``workload`` of a config.
+    layout: The public layout of the data, which defines the columns.
+    folder: The config's folder, where relative paths start.
 
-    Raises ConfigError that names the file, the line or row, and the column.
+    Raises: ConfigError that names the file, the line or row, and the column.
     """
-    conjunctions = asked.conjunctions
+    conjunctions = section.conjunctions
     if conjunctions is None:
         return PublicFiles()
     if conjunctions.file is not None:
@@ -60,49 +63,66 @@ def read_public_files(asked: Queries, layout: Layout, folder: Path) -> PublicFil
 
 
 def read_queries(path: Path, layout: Layout) -> Workload:
-    """Conjunctions of one number of literals, as ``answers.parquet`` writes them, in the order of the file.
+    """Reads conjunctions that all have the same number of literals, spelled as in ``answers.parquet``.
 
-    A .parquet or .csv file has a column ``query``, and ``weight`` where queries differ in weight; of any other file
-    each line is a query, and empty lines are skipped.
+    path: A .parquet or .csv file with a column ``query`` and an optional column ``weight``. In any other file each line
+        is a query, and empty lines are skipped.
+    layout: The public layout of the data, which defines the columns.
+
+    Returns: The conjunctions in the order of the file, with their weights (1 by default).
+    Raises: ConfigError that names the file, the line or row, and the column.
     """
     rows = _rows(path, "query")
     try:
         literals = read_conjunctions(rows.texts, layout)
         queries = Conjunctions(layout.view, literals.columns, literals.negated)
     except LiteralError as error:
-        raise rows.error(error.place, str(error)) from error
+        raise rows.error(error.index, str(error)) from error
     weights = np.ones(queries.size) if rows.weights is None else rows.weights
-    wrong = ~(np.isfinite(weights) & (weights > 0))
-    if wrong.any():
-        raise rows.error(int(wrong.argmax()), "is not a positive finite number; want > 0", "weight")
+    invalid = ~(np.isfinite(weights) & (weights > 0))
+    if invalid.any():
+        raise rows.error(int(invalid.argmax()), "is not a positive finite number; want > 0", "weight")
     return Workload(queries, weights)
 
 
 def read_weights(path: Path, layout: Layout) -> NDArray[np.float64]:
-    """How often each column is proposed, float64 [columns of the view]; 0 for columns that the file does not name.
+    """Reads the weights of columns.
 
-    A .csv or .parquet file with the columns ``item`` (baskets) or ``value`` (a table: 'sex=male'), and ``weight``.
+    path: A .csv or .parquet file with a column ``item`` (baskets) or ``value`` (a table: 'sex=male'), and a column
+        ``weight`` of numbers >= 0.
+    layout: The public layout of the data, which defines the columns.
+
+    Returns: Unnormalised probabilities, float64 [columns of the view]; 0 for columns that the file does not name.
+    Raises: ConfigError that names the file, the line or row, and the column.
     """
     rows = _rows(path, "item" if isinstance(layout, BasketLayout) else "value", weighted=True)
     try:
         columns = read_columns(rows.texts, layout)
     except LiteralError as error:
-        raise rows.error(error.place, str(error)) from error
-    given = np.ones(len(columns)) if rows.weights is None else rows.weights
-    wrong = ~(np.isfinite(given) & (given >= 0))
-    if wrong.any():
-        raise rows.error(int(wrong.argmax()), "is not a finite number >= 0", "weight")
-    if not given.any():
+        raise rows.error(error.index, str(error)) from error
+    listed = np.ones(len(columns)) if rows.weights is None else rows.weights
+    invalid = ~(np.isfinite(listed) & (listed >= 0))
+    if invalid.any():
+        raise rows.error(int(invalid.argmax()), "is not a finite number >= 0", "weight")
+    if not listed.any():
         raise ConfigError(f"{path}: every weight is 0; want one column or more to choose")
     weights = np.zeros(layout.view.columns)
-    weights[columns] = given
+    weights[columns] = listed
     return weights
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Texts of one column with their weights, None where the file has none. lines: Where each stands, from 1."""
+    """The rows of a public file.
+
+    path: The file.
+    kind: What a row is called in error messages: 'line' or 'row'.
+    column: Name of the column of texts; None for a file of plain lines.
+    texts: The texts of that column.
+    weights: Weight of each text, float64; None where the file has none.
+    lines: Number of each text's line or row in the file, from 1.
+    """
 
     path: Path
     kind: str
@@ -111,14 +131,15 @@ class _Rows:
     weights: NDArray[np.float64] | None
     lines: Sequence[int]
 
-    def error(self, place: int, said: str, column: str | None = None) -> ConfigError:
+    def error(self, index: int, problem: str, column: str | None = None) -> ConfigError:
+        """An error about the text at ``index``."""
         column = column or self.column
         where = "" if column is None else f", column {column!r}"
-        return ConfigError(f"{self.path}, {self.kind} {self.lines[place]}{where}: {said}")
+        return ConfigError(f"{self.path}, {self.kind} {self.lines[index]}{where}: {problem}")
 
 
 def _rows(path: Path, column: str, weighted: bool = False) -> _Rows:
-    """weighted: The file must have weights."""
+    """Reads a file whose texts are in ``column``; ``weighted`` says whether it must have weights."""
     try:
         if path.suffix == ".parquet":
             rows = _of_parquet(path, column)
@@ -148,14 +169,15 @@ def _of_csv(path: Path, text: str, column: str) -> _Rows:
     lines: list[int] = []
     try:
         header = [name.strip() for name in next(reader, [])]
-        place, weight = _place(path, header, column), header.index("weight") if "weight" in header else None
+        field_index = _column_index(path, header, column)
+        weight = header.index("weight") if "weight" in header else None
         for row in reader:
             if not row:
                 continue
             if len(row) != len(header):
-                said = f"has {len(row)} fields; want {len(header)}, with quotes around a field that holds a comma"
-                raise ConfigError(f"{path}, line {reader.line_num}: {said}")
-            texts.append(row[place])
+                problem = f"has {len(row)} fields; want {len(header)}, with quotes around a field that holds a comma"
+                raise ConfigError(f"{path}, line {reader.line_num}: {problem}")
+            texts.append(row[field_index])
             lines.append(reader.line_num)
             if weight is not None:
                 weights.append(_number(path, row[weight], reader.line_num))
@@ -164,7 +186,7 @@ def _of_csv(path: Path, text: str, column: str) -> _Rows:
     return _Rows(path, "line", column, texts, None if weight is None else np.array(weights), lines)
 
 
-def _place(path: Path, header: list[str], column: str) -> int:
+def _column_index(path: Path, header: list[str], column: str) -> int:
     if column not in header:
         raise ConfigError(f"{path} has the columns {header}; want a column {column!r}")
     if any(header.count(name) > 1 for name in (column, "weight")):
@@ -176,18 +198,18 @@ def _number(path: Path, text: str, line: int) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise ConfigError(f"{path}, line {line}, column 'weight': {text!r} is not a number") from error
+        raise ConfigError(f"{path}, line {line}, column 'weight': {text!r} is not a number; want > 0") from error
 
 
 def _of_parquet(path: Path, column: str) -> _Rows:
     names = pq.read_schema(path).names
-    _place(path, names, column)
+    _column_index(path, names, column)
     weighted = "weight" in names
     table = pq.read_table(path, columns=[column, *(["weight"] if weighted else [])])
     for name in table.column_names:
         if table.column(name).null_count:
-            place = int(pc.index(table.column(name).is_null(), True).as_py())
-            raise ConfigError(f"{path}, row {place + 1}, column {name!r}: is null; want no nulls")
+            index = int(pc.index(table.column(name).is_null(), True).as_py())
+            raise ConfigError(f"{path}, row {index + 1}, column {name!r}: is null; want no nulls")
     try:
         texts = table.column(column).cast(pa.string()).to_pylist()
         weights = np.asarray(table.column("weight").cast(pa.float64()).to_numpy()) if weighted else None

@@ -1,7 +1,7 @@
-"""Queries as text: 'sex=male & race=White', 'a=x & b!=y', '12 & !845', 'even(sex=male ^ race=White)'; and back.
+"""Writes queries as text and reads them back: 'sex=male & race!=White', '12 & !845', 'even(sex=male ^ race=White)'.
 
-Rows of prefixes, ranges and groups are literals too: 'age<40 & sex=male', 'age=[18, 65)', 'A<=grade<=B',
-'(race=White | race=Black) & sex=male'. What is asked for all values is left out; 'all' is the number of rows.
+Rows of query matrices are literals too: prefixes 'age<40', ranges 'age=[18, 65)' or 'A<=grade<=B', and groups
+'(race=White | race=Black)'. An attribute whose row counts all values is left out; 'all' is the number of rows.
 """
 
 from __future__ import annotations
@@ -29,54 +29,68 @@ _ITEM = re.compile(r"(!?)\s*([0-9]+)")
 
 
 class LiteralError(ValueError):
-    """A text that is no query; ``place`` is its position among the texts."""
+    """A text that is no query.
 
-    def __init__(self, place: int, said: str) -> None:
-        super().__init__(said)
-        self.place = place
+    index: Position of the text among the texts that were read, from 0.
+    problem: What is wrong with it, and what was wanted.
+    """
+
+    def __init__(self, index: int, problem: str) -> None:
+        super().__init__(problem)
+        self.index = index
 
 
 @dataclass(frozen=True, eq=False)
 class Literals:
-    """Conjunctions as they are written: int32 [m, k] columns, bool [m, k] negated."""
+    """m conjunctions of k literals each, in the order in which they are written.
+
+    columns: Column of the binary view of each literal, int32 [m, k].
+    negated: Whether the literal is negated, bool [m, k].
+    """
 
     columns: NDArray[np.int32]
     negated: NDArray[np.bool_]
 
 
 def quoted(text: str) -> str:
-    """Text that would be misread beside & and = stands in quotes."""
+    """The text itself, or in JSON quotes where it would be misread beside & and =."""
     plain = text == text.strip() and text and not _NEEDS_QUOTES & set(text)
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
 def labels_of(layout: TableLayout) -> dict[str, pa.Array]:
-    """The meaning of each code of each attribute, quoted where that is needed, in the order of the domain."""
+    """Labels of each attribute's codes, in the order of the codes and quoted where necessary."""
     return {
         attribute.name: pa.array([quoted(label) for label in attribute.labels])
         for attribute in layout.schema.attributes
     }
 
 
-def named(name: str, labels: pa.Array, sign: str) -> pa.Array:
-    """'name=label' for each label."""
+def literal_texts(name: str, labels: pa.Array, sign: str) -> pa.Array:
+    """One literal 'name=label' per label.
+
+    name: Name of the attribute.
+    labels: Labels, quoted where necessary.
+    sign: '=' or '!='.
+    """
     return pc.binary_join_element_wise(pa.repeat(pa.scalar(quoted(name)), len(labels)), labels, sign)
 
 
 def columns_as_text(layout: TableLayout, sign: str) -> pa.Array:
-    """A literal for each column of the one-hot view, '=' or '!='."""
-    return pa.concat_arrays([named(name, texts, sign) for name, texts in labels_of(layout).items()])
+    """One literal per column of the one-hot view; ``sign`` is '=' or '!='."""
+    return pa.concat_arrays([literal_texts(name, texts, sign) for name, texts in labels_of(layout).items()])
 
 
 def rows_as_text(attribute: Attribute, matrix: NDArray[np.int64], alone: bool = True) -> pa.Array:
-    """A literal for each row of 0 and 1: which codes of the attribute it counts, int64 [rows, codes].
+    """One literal per row of an attribute's query matrix.
 
-    Codes from the first on are 'age<40' (bins) or 'grade<=B' (values), other runs of bins or values 'age=[18, 65)' and
-    'A<=grade<=B', one code 'sex=male', any others 'sex=male | sex=other'. The identity asks for single codes alone, and
-    values that are no numbers are listed one by one where the rows are not prefixes or ranges. Null where a row that is
-    not one of these counts all codes.
+    A prefix reads 'age<40' (bins) or 'grade<=B' (values), a range 'age=[18, 65)' or 'A<=grade<=B', a single code
+    'sex=male', and any other set 'sex=male | sex=other'. Values that are not numbers are listed one by one unless the
+    matrix holds prefixes or ranges. A row that counts all codes is null, unless it is one of the prefixes or ranges.
 
-    alone: False puts what has several parts in brackets, to stand beside other literals.
+    attribute: The attribute whose codes the columns of the matrix are.
+    matrix: Which codes each row counts, int64 [rows, codes] of 0 and 1.
+    alone: Whether the literal stands by itself; beside other literals a text with several parts is put in brackets.
     """
     ordered = _in_order(attribute, matrix)
     texts = []
@@ -89,7 +103,7 @@ def rows_as_text(attribute: Attribute, matrix: NDArray[np.int64], alone: bool = 
 
 
 def _in_order(attribute: Attribute, matrix: NDArray[np.int64]) -> bool:
-    """Whether these are prefixes, all ranges or those of one width, and not single codes alone."""
+    """Whether the rows are prefixes, all ranges, or all ranges of one width above 1."""
     size, ordered, rows = attribute.size, attribute.known, len(matrix)
     width = int(np.count_nonzero(matrix[0]))
     if rows == 1 or (np.count_nonzero(matrix, axis=1) <= 1).all():
@@ -104,12 +118,12 @@ def _in_order(attribute: Attribute, matrix: NDArray[np.int64]) -> bool:
 
 
 def _row_as_text(attribute: Attribute, codes: NDArray[np.intp], ordered: bool) -> str:
-    """Run by run where neighbours have a meaning: between bins, between numbers, and where the rows are in an order."""
+    """Joins neighbouring codes to runs where their order has a meaning: bins, numbers, and ordered matrices."""
     known = int(np.count_nonzero(codes < attribute.known))
     runs = np.split(codes[:known], np.flatnonzero(np.diff(codes[:known]) > 1) + 1) if known else []
     if not (ordered or attribute.edges or _increasing(attribute)):
-        runs = [codes[place : place + 1] for place in range(known)]
-    runs += [codes[place : place + 1] for place in range(known, len(codes))]
+        runs = [codes[index : index + 1] for index in range(known)]
+    runs += [codes[index : index + 1] for index in range(known, len(codes))]
     return " | ".join(_run_as_text(attribute, int(run[0]), int(run[-1]), ordered) for run in runs)
 
 
@@ -132,76 +146,82 @@ def _run_as_text(attribute: Attribute, first: int, last: int, ordered: bool) -> 
 
 
 def _beside_signs(text: str) -> str:
-    """Quoted where it would be misread beside < and <= too."""
+    """Like ``quoted``, and also in quotes where the text would be misread beside < and <=."""
     return json.dumps(text, ensure_ascii=False) if set("<>") & set(text) else quoted(text)
 
 
 def read_conjunctions(texts: Sequence[str], layout: Layout) -> Literals:
-    """The conjunctions that some texts describe, all of one number of literals.
+    """Reads conjunctions that all have the same number of literals.
 
-    Spaces around literals and signs are free; quotes are needed where a name or label holds &, !, =, ^ or a quote.
+    texts: One conjunction each. Spaces around literals and signs are free. A name or label that contains &, !, =, ^ or
+        a quote must be in quotes.
+    layout: The public layout of the data, which defines the columns.
 
-    Raises LiteralError for the first text that is no conjunction, has another number of literals, names an item or a
-    value twice, or asks two values of one attribute.
+    Raises: LiteralError for the first text that is no conjunction, has another number of literals than the first text,
+        names an item or a value twice, or wants two values of one attribute.
     """
     if any('"' in text for text in texts):
         parts = pa.array([_split(text, "&") for text in texts], type=pa.list_(pa.string()))
     else:
         parts = pc.split_pattern(pa.array(texts, type=pa.string()), "&")
     lengths = np.asarray(pc.list_value_length(parts).to_numpy())
-    other = np.flatnonzero(lengths != lengths[0])
-    if other.size:
-        place = int(other[0])
-        said = f"has {lengths[place]} literals and those before have {lengths[0]}; want one number in all"
-        raise LiteralError(place, said)
+    deviating = np.flatnonzero(lengths != lengths[0])
+    if deviating.size:
+        index = int(deviating[0])
+        problem = f"has {lengths[index]} literals and those before have {lengths[0]}; want one number in all"
+        raise LiteralError(index, problem)
     flat = pc.utf8_trim_whitespace(pc.list_flatten(parts)).dictionary_encode()
-    which = np.asarray(flat.indices.to_numpy()).reshape(len(texts), -1)
+    indices = np.asarray(flat.indices.to_numpy()).reshape(len(texts), -1)
     codes = np.empty(len(flat.dictionary), dtype=np.int64)
     known = _known(layout)
     for index, text in enumerate(flat.dictionary.to_pylist()):
         try:
             codes[index] = _code(text, layout, known)
         except ValueError as error:
-            raise LiteralError(int(np.flatnonzero((which == index).any(axis=1))[0]), str(error)) from error
-    literals = codes[which]
+            raise LiteralError(int(np.flatnonzero((indices == index).any(axis=1))[0]), str(error)) from error
+    literals = codes[indices]
     columns, negated = (literals >> 1).astype(np.int32), (literals & 1).astype(np.bool_)
     _check(columns, negated, layout)
     return Literals(columns, negated)
 
 
 def read_columns(texts: Sequence[str], layout: Layout) -> NDArray[np.int32]:
-    """The columns that some texts name, 'sex=male' or '12'; int32 [n], distinct. Raises LiteralError."""
-    found: dict[int, int] = {}
+    """Reads the names of columns, such as 'sex=male' or '12'.
+
+    Returns: The columns in the order of the texts, int32 [n], distinct.
+    Raises: LiteralError for the first text that names no column, or one that was named before.
+    """
+    columns: dict[int, None] = {}  # A set that keeps its order.
     known = _known(layout)
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         try:
             column, negated = divmod(_code(text.strip(), layout, known), 2)
         except ValueError as error:
-            raise LiteralError(place, str(error)) from error
+            raise LiteralError(index, str(error)) from error
         if negated:
-            raise LiteralError(place, f"{text!r} is a negation; want the column itself")
-        if column in found:
-            raise LiteralError(place, f"names {text.strip()!r} a second time; want each column once")
-        found[column] = place
-    return np.array(list(found), dtype=np.int32)
+            raise LiteralError(index, f"{text!r} is a negation; want the column itself")
+        if column in columns:
+            raise LiteralError(index, f"names {text.strip()!r} a second time; want each column once")
+        columns[column] = None
+    return np.array(list(columns), dtype=np.int32)
 
 
 def _check(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: Layout) -> None:
     ordered = np.sort(columns, axis=1)
-    twice = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
-    if twice.any():
-        raise LiteralError(int(twice.argmax()), "names an item or a value twice; want it once")
+    repeated = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    if repeated.any():
+        raise LiteralError(int(repeated.argmax()), "names an item or a value twice; want it once")
     if isinstance(layout, TableLayout):
-        # Negated literals get numbers of their own, which no two share.
-        apart = -1 - np.arange(columns.shape[1])
-        groups = np.sort(np.where(negated, apart, layout.view.group_of_column()[columns]), axis=1)
+        # Negated literals contradict nothing: each gets a negative number of its own in place of its attribute's.
+        distinct = -1 - np.arange(columns.shape[1])
+        groups = np.sort(np.where(negated, distinct, layout.view.group_of_column()[columns]), axis=1)
         contradicts = (groups[:, 1:] == groups[:, :-1]).any(axis=1)
         if contradicts.any():
             raise LiteralError(int(contradicts.argmax()), "wants two values of one attribute, which no row has")
 
 
 def _known(layout: Layout) -> dict[str, int]:
-    """The literals of a table as this project writes them; a code is 2 * column + negated."""
+    """All literals of a table as this module writes them, each with its code 2 * column + negated."""
     if not isinstance(layout, TableLayout):
         return {}
     texts = {sign: columns_as_text(layout, sign).to_pylist() for sign in ("=", "!=")}
@@ -209,7 +229,7 @@ def _known(layout: Layout) -> dict[str, int]:
 
 
 def _code(text: str, layout: Layout, known: dict[str, int]) -> int:
-    """2 * column + negated of one literal. Raises ValueError that says what was wanted."""
+    """The code 2 * column + negated of one literal. Raises ValueError that says what was wanted."""
     if text in known:
         return known[text]
     if not text:

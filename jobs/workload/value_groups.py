@@ -1,4 +1,4 @@
-"""Values of an attribute as a config names them: labels, intervals of bins, and ranges such as 18..64."""
+"""Reads the groups of values in a config: labels, intervals of bins such as [18, 65), and ranges such as 18..64."""
 
 from __future__ import annotations
 
@@ -17,24 +17,28 @@ _SHOWN: Final = 20
 
 
 def codes_of(attribute: Attribute, group: Sequence[str | int]) -> list[int]:
-    """The codes of a group, each once, in increasing order.
+    """The codes of a group of values.
 
-    group: Labels, as ``Attribute.labels`` has them. For bins also [a, b): those between two edges, or [a, b] where b is
-        the last one, which the last bin holds with what is above it. ``a..b`` is, for listed values, those from a to b
-        in the order of the schema; for bins of integers or days, those that hold exactly the numbers or days from a to
-        b, or from a on where b is the last edge.
+    attribute: The attribute whose values they are.
+    group: Each entry has one of these forms.
+        A label, as ``Attribute.labels`` spells it.
+        ``[a, b)`` for the bins between the edges a and b. Where b is the last edge, it is ``[a, b]``, because the last
+        bin also holds its upper edge and what lies above it.
+        ``a..b`` for the listed values from a to b in the order of the schema, or for the bins of integers or days that
+        together hold exactly the numbers or days from a to b. Where b is the last edge, the last bin is included.
 
-    Raises ValueError that names the attribute and what does not fit, and the nearest known.
+    Returns: The codes in increasing order, each once.
+    Raises: ValueError that names the attribute, the entry that does not fit and the nearest known value.
     """
-    found: list[int] = []
+    group_codes: list[int] = []
     for value in group:
         codes = _codes(attribute, str(value).strip())
-        twice = sorted({*codes} & {*found})
-        if twice:
-            label = attribute.labels[twice[0]]
+        repeated = sorted({*codes} & {*group_codes})
+        if repeated:
+            label = attribute.labels[repeated[0]]
             raise ValueError(f"attribute {attribute.name!r}: a group names {label!r} twice; want each value once")
-        found += codes
-    return sorted(found)
+        group_codes += codes
+    return sorted(group_codes)
 
 
 def _codes(attribute: Attribute, text: str) -> list[int]:
@@ -60,9 +64,9 @@ def _in_range(attribute: Attribute, low: str, high: str, text: str) -> list[int]
         return _between(listed.index(low), listed.index(high) + 1, text)
     if attribute.kind is Kind.FLOAT:
         raise ValueError(f"{text!r} of decimal numbers; want '[{low}, {high})', which leaves its end out")
-    # The last bin holds its last edge; any other one ends before the number or day that follows.
+    # Only the last bin holds its upper edge; every other bin ends before it, which is the number or day after ``high``.
     last = _number(attribute, high)
-    stop = attribute.known if last == attribute.edges[-1] else _place(attribute, last + 1, f"after {high}")
+    stop = attribute.known if last == attribute.edges[-1] else _edge_index(attribute, last + 1, f"after {high}")
     if stop == attribute.known and last != attribute.edges[-1]:
         raise ValueError(
             f"{text!r} leaves {_last(attribute)} out, which the last bin holds; want {low}..{_last(attribute)}"
@@ -71,12 +75,12 @@ def _in_range(attribute: Attribute, low: str, high: str, text: str) -> list[int]
 
 
 def _end(attribute: Attribute, edge: str, bracket: str, text: str) -> int:
-    """The last bin holds its last edge, and no other one does."""
-    place = _edge(attribute, edge)
-    if (bracket == "]") != (place == attribute.known):
+    """Index of the interval's upper edge. Only the last edge closes an interval, as the last bin holds it."""
+    index = _edge(attribute, edge)
+    if (bracket == "]") != (index == attribute.known):
         wanted = f"'..., {edge}]', as the last bin holds it" if bracket == ")" else f"'..., {edge})'"
         raise ValueError(f"{text!r}; want {wanted}")
-    return place
+    return index
 
 
 def _last(attribute: Attribute) -> str:
@@ -90,16 +94,16 @@ def _between(start: int, stop: int, text: str) -> list[int]:
 
 
 def _edge(attribute: Attribute, text: str) -> int:
-    return _place(attribute, _number(attribute, text), f"at {text}")
+    return _edge_index(attribute, _number(attribute, text), f"at {text}")
 
 
-def _place(attribute: Attribute, edge: float, said: str) -> int:
+def _edge_index(attribute: Attribute, edge: float, where: str) -> int:
     if edge not in attribute.edges:
         after = bisect_left(attribute.edges, edge)
         near = " or ".join(
-            attribute.edge_label(place) for place in range(len(attribute.edges))[max(0, after - 1) : after + 1]
+            attribute.edge_label(index) for index in range(len(attribute.edges))[max(0, after - 1) : after + 1]
         )
-        raise ValueError(f"no bin ends or begins {said}; the nearest edges are {near}")
+        raise ValueError(f"no bin ends or begins {where}; the nearest edges are {near}")
     return attribute.edges.index(edge)
 
 

@@ -232,7 +232,7 @@ REFUSED: list[tuple[dict[str, Any], str, object, str]] = [
     (TABLE, "workload", {"products": [{"weight": 1}]}, "workload.products.0.attributes is missing"),
     (TABLE, "workload", {"products": [{"attribute": {"a": "each"}}]}, "did you mean 'attributes'?"),
     (TABLE, "workload", {"products": [{"attributes": {"a": "each"}, "weight": 0}]}, "weight is 0; want > 0"),
-    (TABLE, "workload", _asked("eech"), "attributes.a: unknown way to ask an attribute 'eech'; did you mean 'each'?"),
+    (TABLE, "workload", _asked("eech"), "attributes.a: unknown way to query an attribute 'eech'; did you mean 'each'?"),
     (TABLE, "workload", _asked(3), "attributes.a: want each, total, each_and_total, prefix, ranges, {width: N} or"),
     (TABLE, "workload", _asked({"widht": 3}), "{width: N} or {groups: [[VALUE, ...], ...]}"),
     (TABLE, "workload", _asked({"width": 0}), "attributes.a: width is 0; want an integer >= 1"),

@@ -87,7 +87,7 @@ BAD: list[tuple[list[str], Layout, int, str]] = [
 def test_what_is_no_conjunction_is_told_so(given: list[str], layout: Layout, place: int, says: str) -> None:
     with pytest.raises(LiteralError, match=says) as caught:
         read_conjunctions(given, layout)
-    assert caught.value.place == place
+    assert caught.value.index == place
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_what_is_no_conjunction_is_told_so(given: list[str], layout: Layout, pla
 def test_what_is_no_column_is_told_so(given: list[str], layout: Layout, place: int, says: str) -> None:
     with pytest.raises(LiteralError, match=says) as caught:
         read_columns(given, layout)
-    assert caught.value.place == place
+    assert caught.value.index == place
 
 
 def test_parities_are_named_as_even_sets() -> None:

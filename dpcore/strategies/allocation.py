@@ -1,4 +1,4 @@
-"""How much of the budget each marginal gets, in closed form and from public facts only."""
+"""Shares of the budget for marginals that are measured one by one, in closed form and from public facts only."""
 
 from __future__ import annotations
 
@@ -15,22 +15,27 @@ _STEPS = 1 << 40
 def weighted_shares(cells: NDArray[np.int64], weights: NDArray[np.float64], noise: Noise) -> tuple[Fraction, ...]:
     """Shares of the budget that minimise the weighted squared error of measuring each marginal on its own.
 
-    cells: int64 [cliques], cells of each marginal.
-    weights: float64 [cliques], positive; the error is sum of (weight * stddev)^2 over all cells.
+    cells: int64 [cliques], the number of cells of each marginal.
+    weights: float64 [cliques], positive. The error is the sum of (weight * stddev)^2 over all cells.
+    noise: The law of the noise, which says how its scale follows from a share.
 
-    With sigma^2 proportional to 1 / share (the Gaussians: zCDP, Gaussian DP) the minimum of sum w^2 n / share is at
-    shares proportional to w n^(1/2); with sigma^2 proportional to 1 / share^2 (Laplace, pure) to (w^2 n)^(1/3).
+    Under the Gaussians (zCDP, Gaussian DP) sigma^2 is proportional to 1 / share, and the minimum of sum w^2 n / share
+    is at shares proportional to w n^(1/2). Under Laplace noise (pure DP) sigma^2 is proportional to 1 / share^2, and
+    the minimum is at shares proportional to (w^2 n)^(1/3).
 
-    Returns one share a clique, exact fractions with sum at most 1.
+    Returns one share per clique, exact fractions whose sum is at most 1.
     """
     # Only ratios matter, and squares of unscaled weights could overflow.
     energy = (np.asarray(weights, dtype=np.float64) / np.max(weights)) ** 2 * cells
-    wanted = energy ** (1 / 3 if noise is Noise.LAPLACE else 1 / 2)
-    return exact_shares(wanted / wanted.sum())
+    optimum = energy ** (1 / 3 if noise is Noise.LAPLACE else 1 / 2)
+    return exact_shares(optimum / optimum.sum())
 
 
 def exact_shares(shares: NDArray[np.float64]) -> tuple[Fraction, ...]:
-    """Shares with sum 1 up to rounding as positive multiples of 2^-40 with sum at most 1."""
+    """Shares as exact fractions: positive multiples of 2^-40 whose sum is at most 1.
+
+    shares: float64 [shares], non-negative, with sum 1 up to rounding.
+    """
     steps = np.maximum(1, np.floor(shares * (_STEPS - len(shares)))).astype(np.int64)
     return tuple(Fraction(int(step), _STEPS) for step in steps)
 
@@ -38,12 +43,16 @@ def exact_shares(shares: NDArray[np.float64]) -> tuple[Fraction, ...]:
 def split_by_size(
     cells: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.float64], share: Fraction
 ) -> tuple[Fraction, ...]:
-    """Parts of a share for marginals that are measured once each, sums to at most ``share``.
+    """Parts of a share for marginals that are measured once each under Gaussian noise.
 
-    cells: Of each marginal; or what multiplies its noise otherwise, up to a common factor.
+    cells: [marginals], the number of cells of each marginal, or another factor of its noise, up to a common factor.
+    weights: float64 [marginals], positive: the weight of each marginal's L1 error.
+    share: The share of the budget that is split, in (0, 1].
 
-    Under Gaussian noise sum of weight * cells * sigma, their expected L1 error, is least where 1 / sigma^2 is
-    proportional to (weight * cells)^(2/3).
+    The expected L1 error, the sum of weight * cells * sigma, is least where 1 / sigma^2 is proportional to
+    (weight * cells)^(2/3).
+
+    Returns one part per marginal; their sum is at most ``share``.
     """
-    wanted = (np.asarray(weights, dtype=np.float64) * cells) ** (2 / 3)
-    return tuple(share * part for part in exact_shares(wanted / wanted.sum()))
+    optimum = (np.asarray(weights, dtype=np.float64) * cells) ** (2 / 3)
+    return tuple(share * part for part in exact_shares(optimum / optimum.sum()))

@@ -15,17 +15,21 @@ _SIGNS: Final = np.array([[1, -1]])
 
 
 def parities_below(domain: Domain, cliques: Iterable[Clique], *, total: bool) -> Products:
-    """chi_T(x) = (-1)^(second values in x among T) for every set T within a clique: one term, one answer, a set.
+    """The parities chi_T(x) = (-1)^(number of attributes of T with their second value in x), for all T within cliques.
 
-    total: Whether the empty set, which counts the rows, comes first. Small sets come before large ones.
+    domain: The domain; every attribute of a clique has two values.
+    cliques: The cliques whose subsets T are wanted.
+    total: Whether the empty set, whose parity counts the rows, comes first.
 
-    A row moves each answer by exactly 1, so that m parities have L1 sensitivity m and squared L2 sensitivity m. Those
-    below a clique of k attributes, 2^k with the total, are its marginal in another basis.
+    A row moves each answer by exactly 1, so that m parities have L1 sensitivity m and squared L2 sensitivity m. The
+    2^k parities below a clique of k attributes are its marginal in another basis.
+
+    Returns products with one term, and one answer, per set; small sets come before large ones.
+
+    Raises ValueError for a clique with an attribute of other than two values, and where there is no parity.
+    Raises ConfigError for more than ``workload.LARGEST_CLOSURE`` sets.
 
     Source: Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar (2007).
-
-    Raises ValueError for a clique with an attribute of other than two values, or where no parity is left; ConfigError
-    for more than ``workload.LARGEST_CLOSURE`` sets.
     """
     sets = downward_closure(cliques)
     for clique in sets:

@@ -19,13 +19,13 @@ from dpcore.domain import Clique
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.evaluation import exact_answers
 from dpcore.queries import Marginals
-from dpcore.strategies.residual_planning.bases import residual_queries
 from dpcore.strategies.residual_planning.planning import ResidualPlan, least_squared_error
 from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
 from tests.benchmarks.figures import datasets
 from tests.benchmarks.figures.datasets import Table
 from tests.benchmarks.generated import kept
 from tests.benchmarks.graphical.releases import mechanism, private_of
+from tests.support.residual_queries import residual_queries
 
 ATTRIBUTES, VALUES, ROWS, ORDER = 100, 10, 100_000, 3
 EPSILON, DELTA = 1.0, 1e-6

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.measurement import Noise
-from dpcore.strategies.marginals.subset_algebra import Vector, subset_products, subset_sums, superset_sums
+from dpcore.strategies.marginals.subset_sums import Vector, subset_products, subset_sums, superset_sums
 
 Subsets = NDArray[np.int64]
 

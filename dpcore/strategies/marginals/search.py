@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpcore.measurement import Noise
 from dpcore.strategies.marginals.problem import MarginalProblem, Shares, Subsets
-from dpcore.strategies.marginals.subset_algebra import Vector, superset_sums
+from dpcore.strategies.marginals.subset_sums import Vector, superset_sums
 
 _LARGEST_MATRIX: Final = 1 << 21  # Entries: 16 MiB.
 _GAP: Final = 1e-7  # Under the Gaussians.

@@ -15,7 +15,7 @@ from dpcore.domain import Clique, Domain
 from dpcore.measurement import Noise
 from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra, Matrix
 from dpcore.strategies.marginals.strategy import MarginalsStrategy
-from dpcore.strategies.marginals.subset_algebra import Vector, subset_index, subset_products, superset_sums
+from dpcore.strategies.marginals.subset_sums import Vector, subset_index, subset_products, superset_sums
 
 Search = Callable[[Mapping[str, AttributeAlgebra]], MarginalsStrategy]
 

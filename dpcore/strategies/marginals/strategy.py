@@ -15,13 +15,7 @@ from dpcore.measurement import Noise
 from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra, Matrix
 from dpcore.strategies.marginals.problem import MarginalProblem
 from dpcore.strategies.marginals.search import best_shares
-from dpcore.strategies.marginals.subset_algebra import (
-    Vector,
-    subset_index,
-    subset_places,
-    subset_products,
-    superset_sums,
-)
+from dpcore.strategies.marginals.subset_sums import Vector, subset_index, subset_places, subset_products, superset_sums
 
 MOST_ATTRIBUTES: Final = 16  # With 2^16 marginals to choose from.
 MOST_CELLS: Final = 1 << 24  # Of a marginal that nobody asked for.

@@ -17,20 +17,21 @@ from dpcore.strategies.one_attribute.gaussian_optimum import gaussian_optimum
 from dpcore.strategies.one_attribute.p_identity import best_p_identity
 from dpcore.strategies.one_attribute.toeplitz import PrefixStrategy, prefix_svd_bound
 
-LARGEST_SIZE = 1 << 10  # Values of an attribute: more would take minutes.
-_WORTH = 1e-6  # A strategy that gains less than this over a simpler one is not worth its entries.
+LARGEST_SIZE = 1 << 10  # Values of an attribute for which a strategy is optimised: more would take minutes.
+_MIN_GAIN = 1e-6  # Relative gain below which the simpler of two strategies is preferred.
 
 
 @dataclass(frozen=True, eq=False)
 class AttributeStrategy:
-    """Queries A = matrix / denominator about one attribute, from whose answers those of a workload W are made.
+    """An integer strategy A = matrix / denominator for the queries W about one attribute.
 
     matrix: int64 [p, n]. Its rows span those of W exactly.
-    denominator: >= 1.
-    reconstruction: W A^+, float64 [m, p]: W x = reconstruction (A x) for every x.
-    error: |A|^2 |W A^+|_F^2, where |A| is the largest L1 (Laplace) or L2 norm (Gaussians) of a column: the squared
-        error of all answers together at unit noise. Of the rounded matrix, so it holds as it stands.
-    bound: No strategy has a smaller error: the dual value (Gaussians), the SVD bound (Laplace, many prefixes).
+    denominator: The common denominator of the strategy's entries, >= 1.
+    reconstruction: W A^+, float64 [m, p], with W x = reconstruction (A x) for every x.
+    error: |A|^2 |W A^+|_F^2, the squared error of all answers together at unit noise, where |A| is the largest L1
+        (Laplace) or L2 norm (Gaussians) of a column. It is that of the rounded matrix.
+    bound: A lower bound on the error of every strategy: the dual value (Gaussians), or the SVD bound (Laplace noise,
+        and prefixes of more than LARGEST_SIZE values).
     """
 
     matrix: NDArray[np.int64]
@@ -42,9 +43,13 @@ class AttributeStrategy:
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """A strategy weights @ basis. weights: float64 [p, r]. basis: int64 [r, n], rows that span those of the workload.
+    """A strategy weights @ basis.
 
-    Rounding the weights never leaves that span, so that what is measured answers the workload without bias.
+    Rounding the weights never leaves the span of the basis, so that the measured values answer the workload without
+    bias.
+
+    weights: float64 [p, r].
+    basis: int64 [r, n], rows that span those of the workload.
     """
 
     weights: NDArray[np.float64]
@@ -52,34 +57,35 @@ class _Candidate:
 
 
 def attribute_strategy(workload: NDArray[np.int64], noise: Noise, bits: int) -> AttributeStrategy:
-    """The best integer strategy found for W.
+    """The best integer strategy found for the queries W about one attribute: OPT_0.
 
-    workload: W, int64 [m, n], a query a row.
+    workload: W, int64 [m, n], one query per row.
+    noise: The law of the noise, which decides the norm of the sensitivity.
     bits: Entries of the strategy are rounded to multiples of 2^-bits of its largest weight.
 
-    Under the Gaussians the optimum, up to the rounding; under Laplace noise the best of p-Identity strategies. Under
-    both not the optimised one where W itself, or the values of the attribute one by one, do as well. For the prefixes
-    of more than LARGEST_SIZE values under the Gaussians it is the square-root Toeplitz strategy, whose root mean square
-    error is some 6 % above the optimum; LARGEST_MATRIX entries of it must hold them. The same inputs give the same
-    strategy.
+    Under the Gaussians the strategy is the optimum, up to the rounding; under Laplace noise it is the best p-Identity
+    strategy found. Where W itself, or the values of the attribute one by one, do as well, these are preferred. For
+    prefixes of more than LARGEST_SIZE values under the Gaussians it is the square-root Toeplitz strategy, whose root
+    mean square error is about 6 % above the optimum; its matrix has at most LARGEST_MATRIX entries. The same inputs
+    give the same strategy.
+
+    Raises ValueError for other queries that read several values of an attribute of more than LARGEST_SIZE values.
 
     Source: thesis of McKenna (2022), section 3.3, OPT_0.
-
-    Raises ValueError for other queries of several values at once on an attribute of more than LARGEST_SIZE values.
     """
     if (np.count_nonzero(workload, axis=1) <= 1).all():
-        return _apart(workload, noise)
+        return _single_values(workload, noise)
     if workload.shape[1] > LARGEST_SIZE:
-        ordered = _ordered(workload) if noise is not Noise.LAPLACE else 0
-        if ordered:
-            return _of_prefixes(workload.shape[1], ordered, bits)
+        prefixes = _count_prefixes(workload) if noise is not Noise.LAPLACE else 0
+        if prefixes:
+            return _prefix_strategy(workload.shape[1], prefixes, bits)
         given = f"queries of several values of an attribute of {workload.shape[1]:,} values"
         raise ValueError(f"{given}; want at most {LARGEST_SIZE:,}, as wider bins make them")
     return _strategy(np.ascontiguousarray(workload, dtype=np.int64).tobytes(), workload.shape, noise, bits)
 
 
-def _apart(workload: NDArray[np.int64], noise: Noise) -> AttributeStrategy:
-    """Where no query reads two values: each value that some query reads. For the Gaussians the dual value is tr V."""
+def _single_values(workload: NDArray[np.int64], noise: Noise) -> AttributeStrategy:
+    """The values that queries read, one by one, where no query reads two. The bound is the dual value or SVD bound."""
     read = np.asarray(workload.any(axis=0))
     squares = (workload[:, read].astype(np.float64) ** 2).sum(axis=0)
     bound = np.sqrt(squares).sum() ** 2 / squares.size if noise is Noise.LAPLACE else squares.sum()
@@ -87,82 +93,87 @@ def _apart(workload: NDArray[np.int64], noise: Noise) -> AttributeStrategy:
     return AttributeStrategy(matrix, 1, reconstruction, float(squares.sum()), float(bound))
 
 
-def _ordered(workload: NDArray[np.int64]) -> int:
-    """How many prefixes these are, before rows of single values: as of ``ranges.prefix``; 0 for other queries."""
+def _count_prefixes(workload: NDArray[np.int64]) -> int:
+    """The number of prefixes where the rows are those of ``ranges.prefix``: prefixes, then single values; else 0."""
     size = workload.shape[1]
     if len(workload) != size or workload.size > LARGEST_MATRIX:
         return 0
-    ordered = int(np.count_nonzero(workload[:, 0]))
-    prefixes, rest = workload[:ordered, :ordered], workload[ordered:, ordered:]
-    parted = not workload[:ordered, ordered:].any() and not workload[ordered:, :ordered].any()
+    count = int(np.count_nonzero(workload[:, 0]))
+    prefixes, rest = workload[:count, :count], workload[count:, count:]
+    block_diagonal = not workload[:count, count:].any() and not workload[count:, :count].any()
     triangle = np.tril(np.ones_like(prefixes))
-    return ordered if parted and (prefixes == triangle).all() and (rest == np.eye(size - ordered)).all() else 0
+    return count if block_diagonal and (prefixes == triangle).all() and (rest == np.eye(size - count)).all() else 0
 
 
 @lru_cache(maxsize=2)
-def _of_prefixes(size: int, ordered: int, bits: int) -> AttributeStrategy:
-    """Values that no prefix holds are measured with as much weight as the sensitivity leaves them."""
-    bound = prefix_svd_bound(ordered, size - ordered)
-    found = PrefixStrategy.of(ordered, bits)
-    weight = math.isqrt(sum(one**2 for one in found.integers.tolist()))
-    matrix, reconstruction = weight * np.eye(size, dtype=np.int64), np.eye(size) * (found.denominator / weight)
-    matrix[:ordered, :ordered], reconstruction[:ordered, :ordered] = found.matrix(), found.reconstruction.dense()
+def _prefix_strategy(size: int, prefixes: int, bits: int) -> AttributeStrategy:
+    """The Toeplitz strategy; values in no prefix are measured with as much weight as the sensitivity leaves them."""
+    bound = prefix_svd_bound(prefixes, size - prefixes)
+    toeplitz = PrefixStrategy.of(prefixes, bits)
+    weight = math.isqrt(sum(integer**2 for integer in toeplitz.integers.tolist()))
+    matrix, reconstruction = weight * np.eye(size, dtype=np.int64), np.eye(size) * (toeplitz.denominator / weight)
+    matrix[:prefixes, :prefixes] = toeplitz.matrix()
+    reconstruction[:prefixes, :prefixes] = toeplitz.reconstruction.dense()
     matrix.flags.writeable = reconstruction.flags.writeable = False  # The same value answers every later call.
-    error = found.squared_sensitivity * float((reconstruction**2).sum())
-    return AttributeStrategy(matrix, found.denominator, reconstruction, error, bound)
+    error = toeplitz.squared_sensitivity * float((reconstruction**2).sum())
+    return AttributeStrategy(matrix, toeplitz.denominator, reconstruction, error, bound)
 
 
 @lru_cache(maxsize=64)
 def _strategy(content: bytes, shape: tuple[int, int], noise: Noise, bits: int) -> AttributeStrategy:
-    """Kept, because a workload asks one attribute again and again, and a run what its plan asked."""
+    """The best of the candidates after rounding.
+
+    Cached, because many terms of a workload ask the same of an attribute, and a run asks what its plan asked.
+    """
     workload = np.frombuffer(content, dtype=np.int64).reshape(shape)
-    candidates, bound = _optimised(content, shape, noise)
-    made = [rounded for one in candidates for rounded in _rounded(workload, one, noise, bits, bound)]
-    best = made[0]
-    for other in made[1:]:
-        best = other if other.error < best.error * (1 - _WORTH) else best
+    candidates, bound = _candidates(content, shape, noise)
+    strategies = [rounded for each in candidates for rounded in _rounded(workload, each, noise, bits, bound)]
+    best = strategies[0]
+    for strategy in strategies[1:]:
+        best = strategy if strategy.error < best.error * (1 - _MIN_GAIN) else best
     return best
 
 
 @lru_cache(maxsize=64)
-def _optimised(content: bytes, shape: tuple[int, int], noise: Noise) -> tuple[Sequence[_Candidate], float]:
-    """Strategies to choose from, simple ones first, and a lower bound on the error of all there are."""
+def _candidates(content: bytes, shape: tuple[int, int], noise: Noise) -> tuple[Sequence[_Candidate], float]:
+    """Strategies to choose from, simple ones first, and a lower bound on the error of every strategy."""
     workload = np.frombuffer(content, dtype=np.int64).reshape(shape)
     gram = workload.T.astype(np.float64) @ workload
     spectrum = np.linalg.eigvalsh(gram)
-    basis = np.eye(shape[1], dtype=np.int64) if spectrum[0] > 1e-10 * spectrum[-1] else _basis(workload)
+    basis = np.eye(shape[1], dtype=np.int64) if spectrum[0] > 1e-10 * spectrum[-1] else _spanning_rows(workload)
     if noise is not Noise.LAPLACE:
-        found = gaussian_optimum(gram)
-        return [_themselves(basis), _Candidate(_factor(found.gram, basis), basis)], found.bound
+        optimum = gaussian_optimum(gram)
+        return [_unweighted(basis), _Candidate(_factor(optimum.gram, basis), basis)], optimum.bound
     bound = float(np.sqrt(np.maximum(spectrum, 0)).sum() ** 2 / shape[1])
     distinct = np.unique(workload, axis=0)[::-1]
-    own = [_themselves(distinct)] if len(distinct) <= 2 * shape[1] else []
+    own = [_unweighted(distinct)] if len(distinct) <= 2 * shape[1] else []
     p_identity = _Candidate(best_p_identity(gram)[0], np.eye(shape[1], dtype=np.int64))
-    return [_themselves(basis), *own, p_identity], bound
+    return [_unweighted(basis), *own, p_identity], bound
 
 
-def _themselves(rows: NDArray[np.int64]) -> _Candidate:
+def _unweighted(rows: NDArray[np.int64]) -> _Candidate:
+    """The rows that are not 0, as a strategy."""
     rows = rows[rows.any(axis=1)]
     return _Candidate(np.eye(len(rows)), rows)
 
 
-def _basis(workload: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of the workload that span all of them, by Gram-Schmidt: next comes the row that is least explained yet."""
-    left = workload.astype(np.float64)
-    least = 1e-9 * float(np.abs(left).max())
+def _spanning_rows(workload: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of the workload that span all of them, by pivoted Gram-Schmidt: the row of largest residual comes next."""
+    residuals = workload.astype(np.float64)
+    min_norm = 1e-9 * float(np.abs(residuals).max())
     kept: list[int] = []
-    while (largest := int((sizes := np.einsum("ij,ij->i", left, left)).argmax())) not in kept:
-        if sizes[largest] <= least**2 * left.shape[1]:
+    while (largest := int((squares := np.einsum("ij,ij->i", residuals, residuals)).argmax())) not in kept:
+        if squares[largest] <= min_norm**2 * residuals.shape[1]:
             break
         kept.append(largest)
-        unit = left[largest] / math.sqrt(sizes[largest])
+        unit = residuals[largest] / math.sqrt(squares[largest])
         for _twice in range(2):
-            left -= np.outer(left @ unit, unit)
+            residuals -= np.outer(residuals @ unit, unit)
     return workload[sorted(kept)]
 
 
 def _factor(gram: NDArray[np.float64], basis: NDArray[np.int64]) -> NDArray[np.float64]:
-    """B, upper triangular, with basis' B'B basis = gram, whose range is that of basis'."""
+    """The upper triangular B with basis' B'B basis = gram. The range of gram is that of basis'."""
     inverse = np.linalg.pinv(basis.astype(np.float64))
     within = inverse.T @ gram @ inverse
     return np.asarray(np.linalg.cholesky((within + within.T) / 2).T)
@@ -171,7 +182,7 @@ def _factor(gram: NDArray[np.float64], basis: NDArray[np.int64]) -> NDArray[np.f
 def _rounded(
     workload: NDArray[np.int64], candidate: _Candidate, noise: Noise, bits: int, bound: float
 ) -> list[AttributeStrategy]:
-    """The candidate on the grid, or nothing where rounding takes some query out of its reach."""
+    """The candidate on the grid, in a list; empty where rounding makes some query unanswerable."""
     weights, denominator = rounded_rows(candidate.weights / np.abs(candidate.weights).max(), bits)
     matrix = weights @ candidate.basis
     matrix = matrix[matrix.any(axis=1)]

@@ -11,21 +11,23 @@ from numpy.typing import NDArray
 
 Real = NDArray[np.float64]
 
-LEAST: Final = 1e-12  # Of the largest v: below it the rounding of eigenvectors would be all that X shows of a value.
-_FASTEST: Final = 1.9  # Times log g, a step of log v; 1 never lowers the dual, and 2 would go round it for ever.
-_MEMORY: Final = 5  # Steps that the extrapolation looks back on.
-_LONGEST: Final = 4.0  # Of a step of log v: what is 0 at the optimum gets there fast, within the range of doubles.
-_FLAT: Final = 1e-9  # The dual may fall by this part of itself before a step is taken back.
+# Smallest v, relative to the largest: below it X would show nothing of a value but the rounding of eigenvectors.
+MIN_RELATIVE_V: Final = 1e-12
+_OVER_RELAXATION: Final = 1.9  # A step of log v in units of log g: 1 never lowers the dual, 2 would cycle for ever.
+_MEMORY: Final = 5  # Earlier steps that the extrapolation uses.
+_MAX_LOG_STEP: Final = 4.0  # Entries of v that are 0 at the optimum get there fast, within the range of doubles.
+_MAX_RELATIVE_FALL: Final = 1e-9  # A step that lowers the dual by more than this part of itself is undone.
 
 
 @dataclass(frozen=True, eq=False)
 class DualPoint:
-    """Where the dual stands: v > 0, and K = D V D, D = diag(v^(1/2)), in blocks.
+    """A point v of the dual, with the spectrum of K = D V D, D = diag(v^(1/2)), in blocks.
 
-    v: Float64 [k], scaled so that all values together have sum 1.
+    v: float64 [k], positive, scaled so that all values together have sum 1.
     total: T = tr K^(1/2).
-    ratios: g = diag(K^(1/2)) / (v T), float64 [k]: the dual ascends where it is above 1.
-    roots: Of the eigenvalues of K, block by block; vectors: The eigenvectors. They take most of the memory.
+    ratios: g = diag(K^(1/2)) / (v T), float64 [k]. The dual grows with v_i where g_i is above 1.
+    roots: Square roots of the eigenvalues of K, one array per block.
+    vectors: Eigenvectors of K, one array per block. They take most of the memory.
     """
 
     v: Real
@@ -41,63 +43,74 @@ class DualPoint:
 
     @property
     def error(self) -> float:
-        """Of the strategy made from this point, at least ``bound``."""
+        """The error of the strategy made from this point; at least ``bound``."""
         return self.bound * float(self.ratios.max())
 
 
-def spectra_of(blocks: Iterable[tuple[Real, Real]], size: int) -> tuple[list[Real], list[Real]]:
-    """Roots of the eigenvalues, and eigenvectors, of diag(d) V diag(d) for each block V with its d.
+def root_spectra(blocks: Iterable[tuple[Real, Real]], size: int) -> tuple[list[Real], list[Real]]:
+    """Square roots of the eigenvalues, and eigenvectors, of diag(d) V diag(d) for each block.
 
-    size: Of the largest matrix: an eigenvalue that its rounding may have made, of either sign, is 0.
+    blocks: Pairs (V, d), float64 [n, n] and [n].
+    size: Side of the largest matrix. Eigenvalues that can be its rounding errors, of either sign, count as 0.
+
+    Returns the roots, float64 [n], and the eigenvectors, float64 [n, n], one of each per block.
     """
     spectra = [np.linalg.eigh(d[:, None] * block * d) for block, d in blocks]
     largest = max(float(values[-1]) for values, _ in spectra)
-    least = largest * size * np.finfo(np.float64).eps
-    return [np.sqrt(np.where(values < least, 0.0, values)) for values, _ in spectra], [each for _, each in spectra]
+    min_eigenvalue = largest * size * np.finfo(np.float64).eps
+    roots = [np.sqrt(np.where(values < min_eigenvalue, 0.0, values)) for values, _ in spectra]
+    return roots, [vectors for _, vectors in spectra]
 
 
-Reached = TypeVar("Reached", bound=DualPoint)
+Point = TypeVar("Point", bound=DualPoint)
 
 
-def ascended(at: Callable[[Real], Reached], sizes: Real, gap: float, steps: int) -> tuple[Reached, float, int]:
-    """The point of least error on the way up from v = 1, the largest bound on it, and the points it took.
+def ascend_dual(at: Callable[[Real], Point], sizes: Real, gap: float, steps: int) -> tuple[Point, float, int]:
+    """The point of least error found by ascending the dual from v = 1.
 
-    at: The point at v, which it may scale.
+    at: Evaluates the point at v, which it may scale.
     sizes: float64 [k], how many values share each entry of v.
-    gap, steps: Stops once error / bound - 1 is at most ``gap``, or after so many points.
+    gap: The ascent stops once error / bound - 1 is at most this.
+    steps: The ascent stops after this many evaluated points.
+
+    Returns that point, the largest lower bound found on the error of any strategy, and the number of evaluated points.
     """
     best = at(np.ones(len(sizes)))
     best = at(best.v * best.ratios)
-    v, bound, highest = best.v, best.bound, best.bound  # Of the last point, whose other arrays may be large.
-    trail = [_logs(best)]
-    omega, done = _FASTEST, 2
-    while best.error > highest * (1 + gap) and done < steps:
-        ahead, done = at(np.exp(_ahead(trail, omega, v * sizes))), done + 1
-        if ahead.bound < bound * (1 - _FLAT) and (len(trail) > 1 or omega > 1):
-            trail, omega = trail[-1:], 1.0
+    v, bound, best_bound = best.v, best.bound, best.bound  # Of the last point, whose other arrays may be large.
+    history = [_logs(best)]
+    omega, evaluated = _OVER_RELAXATION, 2
+    while best.error > best_bound * (1 + gap) and evaluated < steps:
+        candidate, evaluated = at(np.exp(_extrapolated(history, omega, v * sizes))), evaluated + 1
+        if candidate.bound < bound * (1 - _MAX_RELATIVE_FALL) and (len(history) > 1 or omega > 1):
+            history, omega = history[-1:], 1.0
             continue
-        v, bound, highest, omega = ahead.v, ahead.bound, max(highest, ahead.bound), _FASTEST
-        trail = [*trail[-_MEMORY:], _logs(ahead)]
-        if ahead.error < best.error:
-            best = ahead
-    return best, highest, done
+        v, bound, best_bound, omega = candidate.v, candidate.bound, max(best_bound, candidate.bound), _OVER_RELAXATION
+        history = [*history[-_MEMORY:], _logs(candidate)]
+        if candidate.error < best.error:
+            best = candidate
+    return best, best_bound, evaluated
 
 
 def _logs(point: DualPoint) -> tuple[Real, Real]:
     """log v, and log g, which is 0 at the optimum except where v is."""
-    return np.log(point.v), np.log(np.maximum(point.ratios, LEAST))
+    return np.log(point.v), np.log(np.maximum(point.ratios, MIN_RELATIVE_V))
 
 
-def _ahead(trail: list[tuple[Real, Real]], omega: float, metric: Real) -> Real:
-    """The next log v: the fixed point by Anderson's extrapolation from those before.
+def _extrapolated(history: list[tuple[Real, Real]], omega: float, metric: Real) -> Real:
+    """The next log v: the fixed point as extrapolated from the earlier points.
 
-    Source: Walker and Ni (2011), equation (2.2), with every step of log v cut to _LONGEST.
+    history: Pairs (log v, log g) of the last points, oldest first.
+    omega: Over-relaxation of the step.
+    metric: float64 [k], weights of the squared residuals that the extrapolation minimises.
+
+    Source: Walker and Ni (2011), Anderson acceleration, equation (2.2), with every step of log v clipped.
     """
-    logs, left = trail[-1]
-    step = omega * left
-    if len(trail) > 1:
-        steps, changes = (np.diff(np.array(each), axis=0).T for each in zip(*trail, strict=True))
+    logs, residual = history[-1]
+    step = omega * residual
+    if len(history) > 1:
+        steps, changes = (np.diff(np.array(values), axis=0).T for values in zip(*history, strict=True))
         weights = np.sqrt(metric)
-        mixed = np.linalg.lstsq(weights[:, None] * changes, weights * left, rcond=1e-10)[0]
-        step = step - (steps + omega * changes) @ mixed
-    return np.asarray(logs + np.clip(step, -_LONGEST, _LONGEST))
+        coefficients = np.linalg.lstsq(weights[:, None] * changes, weights * residual, rcond=1e-10)[0]
+        step = step - (steps + omega * changes) @ coefficients
+    return np.asarray(logs + np.clip(step, -_MAX_LOG_STEP, _MAX_LOG_STEP))

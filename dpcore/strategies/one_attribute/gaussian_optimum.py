@@ -1,4 +1,4 @@
-"""The best strategy for queries about one attribute under Gaussian noise, with a certificate."""
+"""The optimal strategy for queries about one attribute under Gaussian noise, with a certificate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.strategies.one_attribute.dual_fixed_point import LEAST, DualPoint, ascended, spectra_of
+from dpcore.strategies.one_attribute.dual_fixed_point import MIN_RELATIVE_V, DualPoint, ascend_dual, root_spectra
 
 Real = NDArray[np.float64]
 
@@ -17,12 +17,12 @@ _ROOT = 2**0.5
 
 @dataclass(frozen=True, eq=False)
 class CertifiedGram:
-    """A strategy A by its Gram matrix, and how far it can be from the best.
+    """A strategy A by its Gram matrix, and a bound on how far its error can be from the optimum.
 
-    gram: X = A'A, float64 [n, n]; its largest diagonal entry, the squared sensitivity of A, is 1.
-    error: tr(V X^+), the squared error of all answers together at unit noise.
-    bound: No strategy with Gaussian noise has a smaller error; error and bound hold up to the rounding of doubles.
-    steps: Eigendecompositions that it took.
+    gram: X = A'A, float64 [n, n]. Its largest diagonal entry, the squared sensitivity of A, is 1.
+    error: tr(V X^+), the squared error of all answers together at unit noise, up to the rounding of doubles.
+    bound: A lower bound on the error of every strategy with Gaussian noise, up to the rounding of doubles.
+    steps: The number of eigendecompositions that were computed.
     """
 
     gram: Real
@@ -32,27 +32,30 @@ class CertifiedGram:
 
     @property
     def gap(self) -> float:
-        """error / bound - 1."""
+        """The relative excess error / bound - 1."""
         return self.error / self.bound - 1
 
 
 @dataclass(frozen=True)
-class _Halves:
-    """A basis in which matrices that stay the same when the values are turned round fall into two blocks.
+class _MirrorBasis:
+    """A basis in which matrices that do not change when the order of the values is reversed fall into two blocks.
 
     It has the sums of each value and its mirror image over sqrt(2), with the value in the middle as it is, and their
-    differences over sqrt(2). Where ``turns`` is False it is the basis of the values, and there is one block.
+    differences over sqrt(2). Without the symmetry it is the basis of the values, and there is one block.
+
+    size: The number of values.
+    symmetric: Whether the matrices have that symmetry.
     """
 
     size: int
-    turns: bool
+    symmetric: bool
 
     @property
     def half(self) -> int:
         return self.size // 2
 
     def split(self, matrix: Real) -> list[Real]:
-        if not self.turns:
+        if not self.symmetric:
             return [matrix]
         half, longer = self.half, self.size - self.half
         even, odd = matrix[:longer, :longer].copy(), matrix[:half, :half].copy()
@@ -65,7 +68,7 @@ class _Halves:
 
     def join(self, blocks: list[Real]) -> Real:
         """The inverse of ``split``."""
-        if not self.turns:
+        if not self.symmetric:
             return blocks[0]
         half, longer = self.half, self.size - self.half
         even, odd = blocks
@@ -82,7 +85,7 @@ class _Halves:
 
     def diagonal(self, parts: list[Real]) -> Real:
         """The diagonal of a matrix from those of its blocks."""
-        if not self.turns:
+        if not self.symmetric:
             return parts[0]
         even, odd = parts
         first = (even[: self.half] + odd) / 2
@@ -91,39 +94,40 @@ class _Halves:
 
 @dataclass(frozen=True, eq=False)
 class _Point(DualPoint):
-    """v of all values."""
+    """A point with one entry of v per value of the attribute."""
 
     @classmethod
-    def at(cls, halves: _Halves, workload: list[Real], v: Real) -> _Point:
-        """workload: The blocks of V."""
-        v = np.maximum(v, LEAST * v.max())
+    def at(cls, basis: _MirrorBasis, workload: list[Real], v: Real) -> _Point:
+        """The point at v. workload: The blocks of V in the basis."""
+        v = np.maximum(v, MIN_RELATIVE_V * v.max())
         v = v / v.sum()
-        roots, vectors = spectra_of(((block, np.sqrt(v[: len(block)])) for block in workload), halves.size)
+        roots, vectors = root_spectra(((block, np.sqrt(v[: len(block)])) for block in workload), basis.size)
         total = sum(float(part.sum()) for part in roots)
-        diagonal = halves.diagonal([columns**2 @ part for part, columns in zip(roots, vectors, strict=True)])
+        diagonal = basis.diagonal([columns**2 @ part for part, columns in zip(roots, vectors, strict=True)])
         return cls(v, total, diagonal / (v * total), roots, vectors)
 
-    def gram(self, halves: _Halves) -> Real:
+    def gram(self, basis: _MirrorBasis) -> Real:
         """X = D^-1 K^(1/2) D^-1, scaled."""
         blocks = []
         for roots, vectors in zip(self.roots, self.vectors, strict=True):
             scaled = (vectors * np.sqrt(roots)) / np.sqrt(self.v[: len(roots)])[:, None]
             blocks.append(scaled @ scaled.T / (self.ratios.max() * self.total))
-        return halves.join(blocks)
+        return basis.join(blocks)
 
 
 def gaussian_optimum(workload: Real, gap: float = 1e-7, steps: int = 2000) -> CertifiedGram:
-    """min tr(V X^-1) over positive semidefinite X with diag(X) <= 1: the matrix mechanism with Gaussian noise.
+    """The X that attains min tr(V X^-1) over positive semidefinite X with diag(X) <= 1: the optimal matrix mechanism.
 
     workload: V = W'W, float64 [n, n], symmetric, positive semidefinite and not 0.
-    gap, steps: Stops once error / bound - 1 is at most ``gap``, or after so many eigendecompositions.
+    gap: The iteration stops once error / bound - 1 is at most this.
+    steps: The iteration stops after this many eigendecompositions.
 
     The problem is convex, and its dual is to maximise T(v)^2 / sum(v) over v >= 0, with T(v) = tr (D V D)^(1/2) and
     D = diag(v^(1/2)); every v gives a bound, v = 1 the SVD bound (thesis, Definition 12). At the optimum v is
     proportional to diag (D V D)^(1/2). Replacing one by the other never lowers the dual, because log T is convex in
-    log v, and Anderson's extrapolation makes that converge in few steps. Each is an eigendecomposition; where turning
-    the values round leaves V exactly as it is, two of half the size, a quarter of the work. Memory is some eight times
-    that of V, there four times.
+    log v, and Anderson's extrapolation makes that converge in few steps. Each step is one eigendecomposition; where
+    reversing the order of the values leaves V exactly as it is, it is two of half the size, a quarter of the work.
+    Memory is about eight times that of V, with the symmetry four times.
 
     Source: thesis of McKenna (2022), Definition 13, for the problem; its dual and the iteration are this project's.
 
@@ -133,11 +137,11 @@ def gaussian_optimum(workload: Real, gap: float = 1e-7, steps: int = 2000) -> Ce
     if not support.any():
         raise ValueError("a workload of zeros; want a query that reads a value")
     read = workload if support.all() else workload[np.ix_(support, support)]
-    halves = _Halves(len(read), len(read) > 1 and np.array_equal(read, read[::-1, ::-1]))
-    blocks = halves.split(read)
-    best, bound, done = ascended(partial(_Point.at, halves, blocks), np.ones(len(read)), gap, steps)
-    gram = best.gram(halves)
+    basis = _MirrorBasis(len(read), len(read) > 1 and np.array_equal(read, read[::-1, ::-1]))
+    blocks = basis.split(read)
+    best, bound, steps_taken = ascend_dual(partial(_Point.at, basis, blocks), np.ones(len(read)), gap, steps)
+    gram = best.gram(basis)
     if not support.all():
         gram, within = np.zeros(workload.shape), gram
         gram[np.ix_(support, support)] = within
-    return CertifiedGram(gram, best.error, bound, done)
+    return CertifiedGram(gram, best.error, bound, steps_taken)

@@ -1,4 +1,4 @@
-"""Strategies for queries about one attribute under Laplace noise: weighted identity queries and p others."""
+"""p-Identity strategies for queries about one attribute under Laplace noise: weighted identity queries and p more."""
 
 from __future__ import annotations
 
@@ -8,53 +8,55 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-_OFTEN = 300  # Up to as many values an optimisation is started often: each takes a second or less.
-_VALUES_A_ROW = 16  # Thesis, section 3.8: p = n / 16.
+_MAX_VALUES_ALL_STARTS = 300  # Up to as many values every start is tried: each takes a second or less.
+_VALUES_PER_ROW = 16  # Thesis, section 3.8: p = n / 16.
 _GOLDEN = 0.6180339887498949
 _BRANCHES = 4
-_LARGEST = 1e3  # Of Theta, whose square measures what rounding costs: a value alone then has weight 1e-3 or more.
+_MAX_THETA = 1e3  # Rounding costs about its square: a single value then still has weight 1e-3 or more.
 
 
 def best_p_identity(workload: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """The best p-Identity strategy of a few p and a few starts, as ``p_identity``: OPT_0 under Laplace noise.
+    """The best p-Identity strategy of a few p and a few starts: OPT_0 under Laplace noise.
 
     workload: V = W'W, float64 [n, n], symmetric and positive semidefinite.
 
     For 1,000 values it takes half a CPU minute; the time grows with the cube of their number.
 
+    Returns what ``p_identity`` returns for the best of them.
+
     Source: thesis of McKenna (2022), Definition 15, with p as in section 3.8.
     """
     n = len(workload)
-    often = n <= _OFTEN
-    sizes = sorted({1, min(2, n // 4), n // _VALUES_A_ROW} - {0}) if often else [n // _VALUES_A_ROW]
-    found = [p_identity(workload, start) for p in sizes for start in starts(p, n)[:: 1 if often else 2]]
-    return min(found, key=lambda one: one[1])
+    all_starts = n <= _MAX_VALUES_ALL_STARTS
+    sizes = sorted({1, min(2, n // 4), n // _VALUES_PER_ROW} - {0}) if all_starts else [n // _VALUES_PER_ROW]
+    strategies = [p_identity(workload, start) for p in sizes for start in starts(p, n)[:: 1 if all_starts else 2]]
+    return min(strategies, key=lambda strategy: strategy[1])
 
 
 def p_identity(workload: NDArray[np.float64], start: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """The p-Identity strategy of locally least error: (matrix, error).
+    """The p-Identity strategy of locally least error.
 
     workload: V = W'W, float64 [n, n], symmetric and positive semidefinite.
-    start: Theta to begin with, float64 [p, n], non-negative.
+    start: The Theta that the descent starts from, float64 [p, n], non-negative.
 
-    Returns A = [I; Theta] diag(1 + 1'Theta)^-1, float64 [n + p, n], whose columns all have L1 norm 1, and the squared
-    error |W A^+|_F^2 of all answers together at unit noise.
+    Returns the matrix A = [I; Theta] diag(1 + 1'Theta)^-1, float64 [n + p, n], whose columns all have L1 norm 1, and
+    the squared error |W A^+|_F^2 of all answers together at unit noise.
 
     Source: thesis of McKenna (2022), Definitions 14 and 15, by L-BFGS-B on the logarithm of the error.
     """
     p, n = start.shape
-    found = minimize(
-        _log_error, start.ravel(), args=(p, workload), jac=True, method="L-BFGS-B", bounds=[(0, _LARGEST)] * (p * n),
+    optimum = minimize(
+        _log_error, start.ravel(), args=(p, workload), jac=True, method="L-BFGS-B", bounds=[(0, _MAX_THETA)] * (p * n),
         options={"maxcor": 20, "maxiter": 1000, "ftol": 1e-9},
     )  # fmt: skip
-    theta = found.x.reshape(p, n)
-    return np.vstack([np.eye(n), theta]) / (1 + theta.sum(axis=0)), float(np.exp(found.fun))
+    theta = optimum.x.reshape(p, n)
+    return np.vstack([np.eye(n), theta]) / (1 + theta.sum(axis=0)), float(np.exp(optimum.fun))
 
 
 def starts(p: int, n: int) -> list[NDArray[np.float64]]:
-    """Three Theta to begin with, float64 [p, n]: overlapping bumps, the blocks of a tree, and a Weyl sequence.
+    """Three starting values of Theta, float64 [p, n]: overlapping bumps, the blocks of a tree, and a Weyl sequence.
 
-    They are the same on every run: a plan and a run, and a run and its replay, ask for the same strategy.
+    They are the same on every run, because a plan, its run and a replay must find the same strategy.
     """
     centres = (np.arange(p)[:, None] + 0.5) * n / p
     distances = np.abs(np.arange(n) + 0.5 - centres) * p / n

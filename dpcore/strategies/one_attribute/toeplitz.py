@@ -17,16 +17,19 @@ from dpcore.queries.implicit import LARGEST_SQUARE, ImplicitMatrix, Real
 from dpcore.queries.products import rounded_rows
 from dpcore.queries.ranges import LARGEST_MATRIX
 
-_MOST_BITS: Final = 28  # Of a coefficient: the square of a column of a million of them then stays below 2^60.
+_MAX_BITS: Final = 28  # Bits of a coefficient: the square of a column of a million of them then stays below 2^60.
 
 
 @dataclass(frozen=True, eq=False)
 class LowerToeplitz(ImplicitMatrix):
     """A lower triangular matrix that is constant along its diagonals: A[i, j] = coefficients[i - j] for j <= i.
 
-    It is the product of power series, cut off after n terms, so that it and its inverse cost O(n log n) a vector.
+    Multiplying by it multiplies power series, truncated after n terms, so that it and its inverse cost O(n log n) per
+    vector.
 
-    coefficients: float64 [n], n >= 1. Raises ValueError for other arrays.
+    coefficients: float64 [n], n >= 1.
+
+    Raises ValueError for other arrays.
     """
 
     coefficients: Real
@@ -59,10 +62,6 @@ class LowerToeplitz(ImplicitMatrix):
         powers = np.cumsum(np.abs(self.coefficients) ** order)[::-1]
         return powers if order == 1 else np.sqrt(powers)
 
-    def solve(self, y: Real) -> Real:
-        """x with A x = y, float64 [n]. Raises ValueError where the first coefficient is 0."""
-        return self.pseudo_inverse().matvec(y)
-
     def pseudo_inverse(self) -> LowerToeplitz:
         """A^-1. Raises ValueError where the first coefficient is 0."""
         return LowerToeplitz(inverse_series(self.coefficients))
@@ -77,13 +76,13 @@ class PrefixStrategy:
     a public grid, and R is computed from the rounded A, so that the answers have no bias. The errors e that rounding
     makes in A are -e in R to first order: they cancel in ``error``, to which they add of order n / denominator^2.
 
-    integers: int64 [n], the first one positive.
-    denominator: >= 1.
+    integers: int64 [n], the coefficients; the first one is positive.
+    denominator: The common denominator of the coefficients, >= 1.
+
+    Raises ValueError for other coefficients, and for those whose prefixes doubles cannot reconstruct.
 
     Source: Fichtenberger, Henzinger and Upadhyay (2023), "Constant matters", for the square root of P; the rounding is
     this project's.
-
-    Raises ValueError for other coefficients, and for those whose prefixes doubles cannot reconstruct.
     """
 
     integers: NDArray[np.int64]
@@ -96,21 +95,24 @@ class PrefixStrategy:
 
     @classmethod
     def of(cls, size: int, bits: int = 16) -> PrefixStrategy:
-        """Of n = size values, with coefficients that are multiples of 2^-bits. Raises ValueError for size < 1."""
-        if not 0 <= bits <= _MOST_BITS:
-            raise ValueError(f"coefficients of {bits} bits; want 0 .. {_MOST_BITS}")
+        """The strategy for the prefixes of ``size`` values, with coefficients that are multiples of 2^-bits.
+
+        Raises ValueError for size < 1, and for bits outside 0 .. 28.
+        """
+        if not 0 <= bits <= _MAX_BITS:
+            raise ValueError(f"coefficients of {bits} bits; want 0 .. {_MAX_BITS}")
         integers, denominator = rounded_rows(square_root_of_prefixes(size)[None], bits)
         return cls(integers[0], denominator)
 
     @property
     def strategy(self) -> LowerToeplitz:
-        """A."""
+        """A = integers / denominator."""
         return LowerToeplitz(self.integers / self.denominator)
 
     def matrix(self) -> NDArray[np.int64]:
-        """The integers written out, int64 [n, n], as ``Products`` hold them.
+        """The integers as a dense matrix, int64 [n, n], as ``Products`` hold them.
 
-        Raises ValueError for more entries than LARGEST_MATRIX, 2,048 values: more are not measured through products.
+        Raises ValueError for more than LARGEST_MATRIX entries, which is 2,048 values.
         """
         if self.integers.size**2 > LARGEST_MATRIX:
             raise ValueError(
@@ -120,34 +122,18 @@ class PrefixStrategy:
 
     @cached_property
     def reconstruction(self) -> LowerToeplitz:
-        """R = P A^-1."""
+        """R = P A^-1, which takes measured values to prefixes."""
         return LowerToeplitz(np.cumsum(inverse_series(self.integers / self.denominator)))
 
     @cached_property
     def variances(self) -> Real:
-        """Of the answer to every prefix, where each value measured has noise of variance 1: float64 [n]."""
+        """The variance of every prefix's answer where each measured value has noise of variance 1: float64 [n]."""
         return np.cumsum(self.reconstruction.coefficients**2)
-
-    def range_variance(self, first: int, last: int) -> float:
-        """Of the sum of the values first, ..., last, both included, as the difference of two prefixes, at unit noise.
-
-        S_last + S_(first-1) - 2 sum over k < first of r_k r_(k + last - first + 1), with S the variances of prefixes.
-        Best linear unbiased, as A is invertible. Raises ValueError unless 0 <= first <= last < n.
-        """
-        if not 0 <= first <= last < self.integers.size:
-            raise ValueError(
-                f"the range {first} .. {last} of {self.integers.size:,} values; want 0 <= first <= last < n"
-            )
-        if first == 0:
-            return float(self.variances[last])
-        row, width = self.reconstruction.coefficients, last - first + 1
-        common = float(row[:first] @ row[width : width + first])
-        return float(self.variances[last] + self.variances[first - 1]) - 2 * common
 
     @property
     def squared_sensitivity(self) -> float:
-        """|A|^2, the squared L2 norm of its first column, the largest: exact but for one rounding."""
-        return float(sum(one**2 for one in self.integers.tolist()) / self.denominator**2)
+        """|A|^2, the squared L2 norm of the first column, which is the largest; rounded once."""
+        return float(sum(integer**2 for integer in self.integers.tolist()) / self.denominator**2)
 
     @property
     def error(self) -> float:
@@ -156,11 +142,11 @@ class PrefixStrategy:
 
 
 def square_root_of_prefixes(size: int) -> Real:
-    """The first coefficients of (1 - x)^(-1/2), whose square is that of prefixes: float64 [size].
+    """The first coefficients of (1 - x)^(-1/2), whose square is the series of prefixes: float64 [size].
 
-    c_0 = 1, c_k = c_(k-1) (1 - 1 / (2 k)). The strategy and the reconstruction of ``size`` prefixes then have the
-    squared error S_(n-1) (S_0 + ... + S_(n-1)) at unit noise, S_i = c_0^2 + ... + c_i^2: some 6 % above the least
-    root mean square that there is, at any size.
+    c_0 = 1, c_k = c_(k-1) (1 - 1 / (2 k)). The strategy for ``size`` prefixes then has the squared error
+    S_(n-1) (S_0 + ... + S_(n-1)) at unit noise, with S_i = c_0^2 + ... + c_i^2. Its root mean square is about 6 % above
+    the minimum possible, at any size.
 
     Raises ValueError for size < 1.
     """
@@ -171,9 +157,10 @@ def square_root_of_prefixes(size: int) -> Real:
 
 
 def prefix_svd_bound(size: int, others: int = 0) -> float:
-    """No strategy with Gaussian noise has a smaller squared error for ``size`` prefixes and ``others`` single values.
+    """The SVD bound: a lower bound on the squared error of every strategy, at unit noise.
 
-    The singular values of the prefixes are 1 / (2 sin((2 k - 1) pi / (4 n + 2))), k = 1 .. n.
+    size: The number n of prefixes, whose singular values are 1 / (2 sin((2 k - 1) pi / (4 n + 2))), k = 1 .. n.
+    others: The number of further values that are asked for one by one.
 
     Source: thesis of McKenna (2022), Definition 12.
     """
@@ -184,29 +171,29 @@ def prefix_svd_bound(size: int, others: int = 0) -> float:
 def inverse_series(coefficients: Real) -> Real:
     """The first n coefficients of 1 / (c_0 + c_1 x + ... + c_(n-1) x^(n-1)), float64 [n], by Newton's iteration.
 
-    Raises ValueError where c_0 is 0, or the inverse leaves the range in which doubles can tell it.
+    Raises ValueError where c_0 is 0, and where the inverse grows so much that doubles cannot represent it.
     """
     if coefficients[0] == 0:
         raise ValueError("a series that begins with 0 has no inverse; want another first coefficient")
     size = coefficients.size
-    found = np.array([1 / coefficients[0]])
-    while found.size < size:
-        found = _corrected(found, coefficients[: min(2 * found.size, size)])
-    found = _corrected(found, coefficients)
-    one = _series_product(coefficients[:, None], found[:, None])[:, 0]
-    one[0] -= 1
-    if not np.abs(one).max() < 1e-9:  # Not finite, too.
+    inverse = np.array([1 / coefficients[0]])
+    while inverse.size < size:
+        inverse = _newton_step(inverse, coefficients[: min(2 * inverse.size, size)])
+    inverse = _newton_step(inverse, coefficients)
+    residual = _series_product(coefficients[:, None], inverse[:, None])[:, 0]
+    residual[0] -= 1
+    if not np.abs(residual).max() < 1e-9:  # Not finite, too.
         raise ValueError("a series whose inverse grows beyond doubles; want one that is nearer to that of prefixes")
-    return found
+    return inverse
 
 
-def _corrected(found: Real, coefficients: Real) -> Real:
-    """g (2 - c g): twice as many coefficients as g has that are right."""
-    grown = np.zeros((coefficients.size, 1))
-    grown[: found.size, 0] = found
-    left = -_series_product(coefficients[:, None], grown)
-    left[0] += 2
-    return _series_product(grown, left)[:, 0]
+def _newton_step(inverse: Real, coefficients: Real) -> Real:
+    """g (2 - c g), in which twice as many coefficients are right as in the inverse g."""
+    padded = np.zeros((coefficients.size, 1))
+    padded[: inverse.size, 0] = inverse
+    correction = -_series_product(coefficients[:, None], padded)
+    correction[0] += 2
+    return _series_product(padded, correction)[:, 0]
 
 
 def _series_product(left: Real, right: Real) -> Real:

@@ -20,21 +20,6 @@ def _largest_entry(size: int) -> int:
     return 1 if size & (size - 1) == 0 else size - 1
 
 
-def residual_queries(domain: Domain, clique: Clique) -> Products:
-    """The residual of one clique, as products of one term: the Kronecker product of its attributes' matrices.
-
-    clique: Attributes of two values or more; () for the number of rows.
-
-    Every column has squared norm C^2 p_a, with C the product of the scales and p_a that of (n - 1) / n: noise of
-    variance C^2 s_a in the integer answers costs p_a / s_a, exactly. The denominator is the product of the sizes that
-    are no powers of two.
-
-    Raises ValueError as ``residual_matrix`` does, and for an unknown or repeated attribute.
-    """
-    term = _term(domain, domain.canonical(clique), 1)
-    return Products(domain, (term,), math.prod(size for size in domain.shape(term.clique) if size & (size - 1)))
-
-
 def joint_queries(plan: ResidualPlan) -> Products:
     """All residuals of a plan in one stack of products, a term each: one noise for all of them, shared by weights.
 

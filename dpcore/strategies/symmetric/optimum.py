@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.strategies.one_attribute.dual_fixed_point import LEAST, DualPoint, ascended, spectra_of
+from dpcore.strategies.one_attribute.dual_fixed_point import MIN_RELATIVE_V, DualPoint, ascend_dual, root_spectra
 from dpcore.strategies.symmetric.symmetry import SymmetricGram
 
 Real = NDArray[np.float64]
@@ -43,11 +43,11 @@ class _Point(DualPoint):
 
     @classmethod
     def at(cls, workload: SymmetricGram, read: NDArray[np.bool_], v: Real) -> _Point:
-        v = np.maximum(v, LEAST * v.max())
+        v = np.maximum(v, MIN_RELATIVE_V * v.max())
         v = v / (v @ workload.sizes[read])
         full = _spread(v, read)
         size = max(len(block.gram) for block in workload.blocks)
-        roots, vectors = spectra_of(((block.gram, np.sqrt(full[block.orbits])) for block in workload.blocks), size)
+        roots, vectors = root_spectra(((block.gram, np.sqrt(full[block.orbits])) for block in workload.blocks), size)
         total = sum(block.multiplicity * float(part.sum()) for block, part in zip(workload.blocks, roots, strict=True))
         diagonal = workload.diagonal([columns**2 @ part for columns, part in zip(vectors, roots, strict=True)])
         return cls(v, total, diagonal[read] / (v * total), roots, vectors)
@@ -78,7 +78,7 @@ def symmetric_optimum(workload: SymmetricGram, gap: float = 1e-6, steps: int = 1
     read = workload.cells > 0
     if not read.any():
         raise ValueError("a workload of zeros; want a query that reads a value")
-    best, bound, done = ascended(partial(_Point.at, workload, read), workload.sizes[read], gap, steps)
+    best, bound, done = ascend_dual(partial(_Point.at, workload, read), workload.sizes[read], gap, steps)
     return SymmetricOptimum(workload, best.grams(workload, read), best.error, bound, done)
 
 

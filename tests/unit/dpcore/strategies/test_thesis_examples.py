@@ -22,20 +22,11 @@ from dpcore.strategies.kronecker.union_of_products import union_of_products
 from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra
 from dpcore.strategies.marginals.product_strategy import product_strategy
 from dpcore.strategies.marginals.strategy import marginals_error, marginals_strategy
-from dpcore.strategies.marginals.subset_algebra import (
-    Vector,
-    eigenvalues,
-    gram_weights,
-    multiplicities,
-    product,
-    subset_index,
-    subset_places,
-    subset_products,
-    svd_bound,
-)
+from dpcore.strategies.marginals.subset_sums import Vector, subset_index, subset_places, subset_products
 from dpcore.strategies.one_attribute.p_identity import p_identity, starts
 from dpcore.strategies.residual_planning.planning import least_squared_error
 from tests.support import range_strategies
+from tests.support.marginal_grams import eigenvalues, gram_weights, multiplicities, product, svd_bound
 
 Matrix = NDArray[np.float64]
 

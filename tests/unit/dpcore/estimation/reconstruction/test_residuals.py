@@ -16,9 +16,10 @@ from dpcore.kernel.budget import Budget
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals, Product, Products
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
-from dpcore.strategies.residual_planning.bases import joint_queries, residual_queries
+from dpcore.strategies.residual_planning.bases import joint_queries
 from dpcore.strategies.residual_planning.planning import least_squared_error
 from tests.support.private import WatchedStatistics, private_statistics
+from tests.support.residual_queries import residual_queries
 from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 4, "c": 1, "d": 5})

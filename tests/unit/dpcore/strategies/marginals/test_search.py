@@ -12,7 +12,7 @@ from dpcore.measurement import Noise
 from dpcore.strategies.marginals import search as module
 from dpcore.strategies.marginals.problem import MarginalProblem
 from dpcore.strategies.marginals.search import best_shares
-from dpcore.strategies.marginals.subset_algebra import subset_products
+from dpcore.strategies.marginals.subset_sums import subset_products
 
 noises = pytest.mark.parametrize("noise", [Noise.LAPLACE, Noise.GAUSSIAN])
 

@@ -15,8 +15,9 @@ from dpcore.measurement import Noise
 from dpcore.queries.ranges import all_ranges, prefix
 from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra
 from dpcore.strategies.marginals.strategy import MarginalsStrategy, marginals_error, marginals_strategy
-from dpcore.strategies.marginals.subset_algebra import subset_index, svd_bound
+from dpcore.strategies.marginals.subset_sums import subset_index
 from dpcore.strategies.one_attribute.p_identity import p_identity, starts
+from tests.support.marginal_grams import svd_bound
 
 noises = pytest.mark.parametrize("noise", [Noise.LAPLACE, Noise.GAUSSIAN, Noise.ROUNDED_GAUSSIAN])
 Matrices = dict[str, NDArray[np.float64]]

@@ -74,15 +74,13 @@ def test_it_does_what_the_dense_matrix_does(size: int) -> None:
 def test_it_is_solved(size: int) -> None:
     matrix = LowerToeplitz(square_root_of_prefixes(size))
     x = np.random.default_rng(size).normal(size=size)
-    assert np.allclose(matrix.solve(matrix.matvec(x)), x)
+    assert np.allclose(matrix.pseudo_inverse().matvec(matrix.matvec(x)), x)
     assert np.allclose(matrix.pseudo_inverse().dense() @ matrix.dense(), np.eye(size), atol=1e-12)
 
 
 @pytest.mark.parametrize("bits", [3, 6, 12, 16])
 @pytest.mark.parametrize("size", [1, 5, 60])
-def test_integers_answer_prefixes_and_ranges_without_bias_and_with_the_variance_they_state(
-    size: int, bits: int
-) -> None:
+def test_integers_answer_prefixes_without_bias_and_with_the_variance_they_state(size: int, bits: int) -> None:
     found = PrefixStrategy.of(size, bits)
     measured = found.strategy.dense()
     assert found.integers.dtype == np.int64
@@ -96,18 +94,12 @@ def test_integers_answer_prefixes_and_ranges_without_bias_and_with_the_variance_
     assert found.squared_sensitivity == pytest.approx(norm)
     assert found.error == pytest.approx(norm * (wanted**2).sum())
     assert found.error >= prefix_svd_bound(size) * (1 - 1e-9)
-    for first in range(0, size, 7):
-        for last in range(first, size, 11):
-            row = wanted[last] - (wanted[first - 1] if first else 0)
-            assert found.range_variance(first, last) == pytest.approx(float(row @ row))
 
 
 def test_noise_comes_out_with_the_variances_it_states() -> None:
     found, generator = PrefixStrategy.of(128), np.random.default_rng(3)
     prefixes = found.reconstruction.matmat(generator.normal(size=(128, 40_000)))
     assert np.allclose(prefixes.var(axis=1), found.variances, rtol=0.04)
-    ranges = prefixes[99] - prefixes[49]
-    assert ranges.var() == pytest.approx(found.range_variance(50, 99), rel=0.04)
 
 
 def test_rounding_costs_a_part_of_second_order() -> None:
@@ -131,8 +123,6 @@ def test_what_is_no_strategy_is_refused() -> None:
         inverse_series(np.r_[1.0, 4.0, np.zeros(500)])
     with pytest.raises(ValueError, match="want a vector of finite numbers"):
         LowerToeplitz(np.array([1.0, np.nan]))
-    with pytest.raises(ValueError, match=r"the range 3 \.\. 2 of 4 values"):
-        PrefixStrategy.of(4).range_variance(3, 2)
     with pytest.raises(ValueError, match="2,049 prefixes; want at most 2,048 written out"):
         PrefixStrategy.of(2049).matrix()
     with pytest.raises(ValueError, match="entries written out"):

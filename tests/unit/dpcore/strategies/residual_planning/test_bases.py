@@ -18,9 +18,10 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.product_sensitivity import largest_squared_exchange, largest_squared_l2
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.queries.residual_matrices import residual_matrix, residual_scale
-from dpcore.strategies.residual_planning.bases import joint_queries, residual_queries
+from dpcore.strategies.residual_planning.bases import joint_queries
 from dpcore.strategies.residual_planning.planning import ResidualPlan, least_largest_variance, least_squared_error
 from tests.support.private import ADD_REMOVE
+from tests.support.residual_queries import residual_queries
 
 DOMAIN = Domain.of({"a": 3, "b": 4, "c": 5, "d": 2})
 WEIGHTS = {("a", "b", "c"): 1.0, ("c", "d"): 5.0, ("a", "d"): 0.3, ("b",): 20.0}

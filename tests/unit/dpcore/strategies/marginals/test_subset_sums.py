@@ -9,20 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpcore.strategies.marginals.subset_algebra import (
-    distinct_multiplicities,
-    eigenvalues,
-    gram_weights,
-    multiplicities,
-    product,
-    pseudo_inverse,
+from dpcore.strategies.marginals.subset_sums import (
     subset_index,
     subset_places,
     subset_products,
     subset_sums,
     superset_sums,
-    svd_bound,
 )
+from tests.support.marginal_grams import eigenvalues, gram_weights, multiplicities, product, pseudo_inverse, svd_bound
 
 DOMAINS = [(3,), (2, 3), (3, 1, 2), (2, 3, 2, 2), (1,), (2, 2, 1, 3), ()]
 every = pytest.mark.parametrize("sizes", DOMAINS, ids=str)
@@ -109,12 +103,6 @@ def test_pseudo_inverses_are_those_of_dense_matrices(sizes: tuple[int, ...], zer
     for seed in range(5):
         weights = weights_over(sizes, seed, zeros)
         assert np.allclose(dense(pseudo_inverse(weights, sizes), sizes), np.linalg.pinv(dense(weights, sizes)))
-
-
-def test_multiplicities_that_differ_are_counted_once() -> None:
-    assert distinct_multiplicities((3, 3)) == 3  # 1, 2, 4.
-    assert distinct_multiplicities((2, 2, 2)) == 1
-    assert distinct_multiplicities((1, 4)) == 2  # 1, 3; none of two attributes.
 
 
 @every

@@ -1,10 +1,13 @@
 """Greedy elimination of the vertices of a graph: the triangulations that junction trees are made from.
 
-Eliminating a vertex joins its neighbours and takes it away; it and those neighbours are a clique of the triangulated
-graph. A vertex whose neighbours are joined already adds no edge, and goes first: its clique lies in some node of every
-junction tree. What then is left is eliminated by three rules, each as it is and with its costs bent in a few fixed
-ways, and the smallest tree is kept. No single rule comes near that: on random cliques of Adult up to 80 MB, min-fill
-alone makes trees 2.5 times as large on average, and more than nine times for one in twenty.
+Eliminating a vertex joins its neighbours and removes the vertex; the vertex and its neighbours are a clique of the
+triangulated graph. A simplicial vertex, whose neighbours are joined already, adds no edge and is eliminated first: its
+clique lies in some node of every junction tree. The remaining vertices are eliminated by three greedy rules (min-fill,
+fewest cells, fewest new cells), each with plain costs and with costs perturbed in a few fixed ways, and the smallest
+tree is kept. No single rule comes near that: on random cliques of Adult up to 80 MB, min-fill alone makes trees 2.5
+times as large on average, and more than nine times as large for one in twenty.
+
+Source: Koller and Friedman (2009), section 9.4.3, for the greedy rules; the perturbed restarts are ours.
 """
 
 from __future__ import annotations
@@ -17,28 +20,30 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 
 _MISSING, _MISSING_CELLS, _CELLS = 0, 1, 2
-# What each rule counts, and what breaks its ties; the first vertex wins those that are left.
+# The cost that each rule minimises, and the one that breaks its ties; the first vertex wins the remaining ties.
 _RULES = (_MISSING, _CELLS), (_CELLS, _MISSING), (_MISSING_CELLS, _CELLS)
 _MIN_FILL = _RULES[0]
-# Costs are bent by a factor for each vertex, between exp(-1) and exp(1), that is 1 in the first attempt. On random
-# cliques of Adult, Titanic, Loans and NLTCS, up to 80 MB, four attempts make trees at most 0.7 % above the best of
-# hundreds on average, one attempt up to 5 %.
-_ATTEMPTS, _SPREAD, _GOLDEN = 4, 2.0, (5**0.5 - 1) / 2
-_FEW = 32  # Vertices: where more are left, there is one attempt.
+# Costs are multiplied by a factor for each vertex, between exp(-1) and exp(1); it is 1 in the first attempt. On random
+# cliques of Adult, Titanic, Loans and NLTCS, up to 80 MB, four attempts make trees that are on average at most 0.7 %
+# larger than the best of hundreds of attempts; one attempt makes them up to 5 % larger.
+_ATTEMPTS, _LOG_RANGE, _GOLDEN = 4, 2.0, (5**0.5 - 1) / 2
+_MAX_RESTARTED = 32  # Where more vertices than this remain, there is a single attempt.
 
 
 class _State(NamedTuple):
     """A graph of which some vertices are eliminated.
 
-    adjacent: [vertices, vertices], with the edges that elimination added.
-    neighbours, degree: The neighbours of each vertex, ascending, in the first ``degree`` places of its row; for an
-        eliminated vertex the later ones. int32 [vertices, vertices] and [vertices].
-    costs: Edges missing among the neighbours, the cells of those edges' tables, and the cells of the vertex together
-        with its neighbours; float64 [vertices, 3].
-    position: Place of each vertex in the order, -1 while it is in the graph; int32 [vertices].
-    above: The later neighbour of each vertex that was eliminated first, -1 for none so far: the elimination tree.
-    inside: A vertex right below, in that tree, whose clique (itself and its later neighbours) contains the clique of
-        this one; -1 where this clique is maximal. int32 [vertices].
+    adjacent: Which vertices are joined, with the edges that elimination added; bool [vertices, vertices].
+    neighbours: The remaining neighbours of each vertex, ascending, in the first ``degree`` entries of its row; for an
+        eliminated vertex its later neighbours; int32 [vertices, vertices].
+    degree: Number of those neighbours, int32 [vertices].
+    costs: Number of edges missing among the neighbours, cells of the tables of those edges, and cells of the vertex
+        together with its neighbours; float64 [vertices, 3].
+    position: Position of each vertex in the elimination order, -1 while it remains; int32 [vertices].
+    above: The later neighbour of each vertex that was eliminated first, -1 for none so far: its parent in the
+        elimination tree; int32 [vertices].
+    inside: A child of the vertex in that tree whose clique (the child and its later neighbours) contains the clique of
+        this vertex; -1 where the clique of this vertex is maximal; int32 [vertices].
     """
 
     adjacent: NDArray[np.bool_]
@@ -51,45 +56,48 @@ class _State(NamedTuple):
 
 
 @compiled
-def _insert(state: _State, vertex: int, other: int) -> None:
-    place = state.degree[vertex]
-    while place > 0 and state.neighbours[vertex, place - 1] > other:
-        state.neighbours[vertex, place] = state.neighbours[vertex, place - 1]
-        place -= 1
-    state.neighbours[vertex, place] = other
+def _insert(state: _State, vertex: int, neighbour: int) -> None:
+    """Adds a neighbour of a vertex."""
+    entry = state.degree[vertex]
+    while entry > 0 and state.neighbours[vertex, entry - 1] > neighbour:
+        state.neighbours[vertex, entry] = state.neighbours[vertex, entry - 1]
+        entry -= 1
+    state.neighbours[vertex, entry] = neighbour
     state.degree[vertex] += 1
 
 
 @compiled
-def _remove(state: _State, vertex: int, other: int) -> None:
-    place = 0
-    while state.neighbours[vertex, place] != other:
-        place += 1
+def _remove(state: _State, vertex: int, neighbour: int) -> None:
+    """Removes a neighbour of a vertex."""
+    entry = 0
+    while state.neighbours[vertex, entry] != neighbour:
+        entry += 1
     state.degree[vertex] -= 1
-    while place < state.degree[vertex]:
-        state.neighbours[vertex, place] = state.neighbours[vertex, place + 1]
-        place += 1
+    while entry < state.degree[vertex]:
+        state.neighbours[vertex, entry] = state.neighbours[vertex, entry + 1]
+        entry += 1
 
 
 @compiled
 def _set_costs(state: _State, sizes: NDArray[np.float64], vertex: int) -> None:
+    """Computes the costs of eliminating a vertex. sizes: Values of each vertex, float64 [vertices]."""
     cells, missing, missing_cells = sizes[vertex], 0.0, 0.0
     for i in range(state.degree[vertex]):
-        one = state.neighbours[vertex, i]
-        cells *= sizes[one]
+        first = state.neighbours[vertex, i]
+        cells *= sizes[first]
         for j in range(i):
-            other = state.neighbours[vertex, j]
-            if not state.adjacent[one, other]:
+            second = state.neighbours[vertex, j]
+            if not state.adjacent[first, second]:
                 missing += 1.0
-                missing_cells += sizes[one] * sizes[other]
+                missing_cells += sizes[first] * sizes[second]
     state.costs[vertex, 0] = missing
     state.costs[vertex, 1] = missing_cells
     state.costs[vertex, 2] = cells
 
 
 @compiled
-def _started(graph: NDArray[np.bool_], sizes: NDArray[np.float64]) -> _State:
-    """The graph with every vertex in it."""
+def _initial_state(graph: NDArray[np.bool_], sizes: NDArray[np.float64]) -> _State:
+    """The state before the first elimination."""
     count = sizes.size
     state = _State(
         graph.copy(),
@@ -101,9 +109,9 @@ def _started(graph: NDArray[np.bool_], sizes: NDArray[np.float64]) -> _State:
         np.full(count, -1, dtype=np.int32),
     )
     for vertex in range(count):
-        for other in range(count):
-            if graph[vertex, other] and other != vertex:
-                state.neighbours[vertex, state.degree[vertex]] = other
+        for neighbour in range(count):
+            if graph[vertex, neighbour] and neighbour != vertex:
+                state.neighbours[vertex, state.degree[vertex]] = neighbour
                 state.degree[vertex] += 1
     for vertex in range(count):
         _set_costs(state, sizes, vertex)
@@ -111,7 +119,7 @@ def _started(graph: NDArray[np.bool_], sizes: NDArray[np.float64]) -> _State:
 
 
 @compiled
-def _copied(state: _State) -> _State:
+def _copy(state: _State) -> _State:
     return _State(
         state.adjacent.copy(),
         state.neighbours.copy(),
@@ -125,23 +133,32 @@ def _copied(state: _State) -> _State:
 
 @compiled
 def _cheapest(state: _State, rule: tuple[int, int], factors: NDArray[np.float64]) -> int:
-    """The vertex to eliminate: one whose neighbours are joined if there is any, else by the rule."""
-    best, least = -1, np.inf
-    counted, tie = rule
+    """The vertex to eliminate next: a simplicial one if there is any, else the cheapest by the rule.
+
+    rule: The cost to minimise, and the one that breaks ties.
+    factors: What the cost of each vertex is multiplied by, float64 [vertices].
+    """
+    best, min_cost = -1, np.inf
+    criterion, tie_breaker = rule
     for vertex in range(state.degree.size):
         if state.position[vertex] >= 0:
             continue
         if state.costs[vertex, _MISSING] == 0.0:
             return vertex
-        cost = state.costs[vertex, counted] * factors[vertex]
-        if best < 0 or cost < least or (cost == least and state.costs[vertex, tie] < state.costs[best, tie]):
-            best, least = vertex, cost
+        cost = state.costs[vertex, criterion] * factors[vertex]
+        is_tie = best >= 0 and cost == min_cost
+        if (
+            best < 0
+            or cost < min_cost
+            or (is_tie and state.costs[vertex, tie_breaker] < state.costs[best, tie_breaker])
+        ):
+            best, min_cost = vertex, cost
     return best
 
 
 @compiled
 def _eliminate(state: _State, sizes: NDArray[np.float64], vertex: int, step: int) -> float:
-    """The cells of the clique that this makes, 0 unless it is maximal."""
+    """Eliminates a vertex at a position of the order. Returns the cells of its clique, 0 unless that is maximal."""
     for below in range(sizes.size):
         if state.position[below] >= 0 and state.above[below] < 0 and state.adjacent[below, vertex]:
             state.above[below] = vertex
@@ -159,30 +176,32 @@ def _eliminate(state: _State, sizes: NDArray[np.float64], vertex: int, step: int
 
 @compiled
 def _join_neighbours(state: _State, sizes: NDArray[np.float64], vertex: int) -> None:
-    """Adds the missing edges; they also are missing no longer for whoever has both ends as neighbours."""
+    """Adds the missing edges between the neighbours of a vertex, and updates the costs of whoever has both ends."""
     stale = np.zeros(sizes.size, dtype=np.bool_)
     for i in range(state.degree[vertex]):
-        one = state.neighbours[vertex, i]
+        first = state.neighbours[vertex, i]
         for j in range(i):
-            other = state.neighbours[vertex, j]
-            if not state.adjacent[one, other]:
-                state.adjacent[one, other] = state.adjacent[other, one] = True
-                for k in range(state.degree[one]):
-                    if state.adjacent[other, state.neighbours[one, k]]:
-                        stale[state.neighbours[one, k]] = True
-                _insert(state, one, other)
-                _insert(state, other, one)
+            second = state.neighbours[vertex, j]
+            if not state.adjacent[first, second]:
+                state.adjacent[first, second] = state.adjacent[second, first] = True
+                for k in range(state.degree[first]):
+                    if state.adjacent[second, state.neighbours[first, k]]:
+                        stale[state.neighbours[first, k]] = True
+                _insert(state, first, second)
+                _insert(state, second, first)
     for affected in range(sizes.size):
         if stale[affected]:
             _set_costs(state, sizes, affected)
 
 
 @compiled
-def _peel(state: _State, sizes: NDArray[np.float64], even: NDArray[np.float64]) -> tuple[int, float]:
-    """Eliminates while that adds no edge; how many vertices went, and the cells of their maximal cliques."""
+def _eliminate_simplicial(
+    state: _State, sizes: NDArray[np.float64], unit_factors: NDArray[np.float64]
+) -> tuple[int, float]:
+    """Eliminates while that adds no edge. Returns how many vertices went, and the cells of their maximal cliques."""
     cells = 0.0
     for step in range(sizes.size):
-        vertex = _cheapest(state, _MIN_FILL, even)
+        vertex = _cheapest(state, _MIN_FILL, unit_factors)
         if state.costs[vertex, _MISSING] > 0.0:
             return step, cells
         cells += _eliminate(state, sizes, vertex, step)
@@ -190,7 +209,7 @@ def _peel(state: _State, sizes: NDArray[np.float64], even: NDArray[np.float64]) 
 
 
 @compiled
-def _finish(
+def _eliminate_rest(
     state: _State,
     sizes: NDArray[np.float64],
     rule: tuple[int, int],
@@ -199,7 +218,11 @@ def _finish(
     cells: float,
     limit: float,
 ) -> float:
-    """Eliminates the rest; the cells of the maximal cliques, inf once they exceed the limit."""
+    """Eliminates the remaining vertices. Returns the cells of all maximal cliques, inf once they exceed the limit.
+
+    done: Number of vertices that are eliminated already.
+    cells: Cells of their maximal cliques.
+    """
     for step in range(done, sizes.size):
         cells += _eliminate(state, sizes, _cheapest(state, rule, factors), step)
         if cells > limit:
@@ -209,40 +232,47 @@ def _finish(
 
 @compiled
 def _smallest(graph: NDArray[np.bool_], sizes: NDArray[np.float64]) -> tuple[_State, float]:
-    """The elimination of fewest cells, the first of equals, and its cells, rounded from 2^53 on."""
+    """The elimination whose maximal cliques have the fewest cells, the first of equals, and those cells.
+
+    Cells are exact below 2^53 and rounded from there on.
+    """
     count = sizes.size
     factors = np.ones(count)
-    state = _started(graph, sizes)
-    done, peeled = _peel(state, sizes, factors)
+    state = _initial_state(graph, sizes)
+    done, simplicial_cells = _eliminate_simplicial(state, sizes, factors)
     if done == count:
-        return state, peeled
-    best, fewest, found = state, np.inf, False
-    for attempt in range(_ATTEMPTS if count - done <= _FEW else 1):
+        return state, simplicial_cells
+    best, min_cells, has_best = state, np.inf, False
+    for attempt in range(_ATTEMPTS if count - done <= _MAX_RESTARTED else 1):
         if attempt > 0:
             for vertex in range(count):
-                factors[vertex] = np.exp(_SPREAD * ((vertex + 1) * attempt * _GOLDEN % 1.0 - 0.5))
+                factors[vertex] = np.exp(_LOG_RANGE * ((vertex + 1) * attempt * _GOLDEN % 1.0 - 0.5))
         for rule in _RULES:
-            other = _copied(state)
-            cells = _finish(other, sizes, rule, factors, done, peeled, fewest)
-            if not found or cells < fewest:
-                best, fewest, found = other, cells, True
-    return best, fewest
+            candidate = _copy(state)
+            cells = _eliminate_rest(candidate, sizes, rule, factors, done, simplicial_cells, min_cells)
+            if not has_best or cells < min_cells:
+                best, min_cells, has_best = candidate, cells, True
+    return best, min_cells
 
 
 @compiled
 def fewest_cells(graph: NDArray[np.bool_], sizes: NDArray[np.float64]) -> float:
-    """Cells of :func:`clique_forest`, rounded from 2^53 on."""
+    """Cells of the cliques of :func:`clique_forest`, without making them; rounded from 2^53 on.
+
+    graph: Symmetric bool [vertices, vertices]; the diagonal is not read.
+    sizes: Values of each vertex, float64 [vertices].
+    """
     return _smallest(graph, sizes)[1]
 
 
 def clique_forest(graph: NDArray[np.bool_], sizes: NDArray[np.float64]) -> tuple[list[tuple[int, ...]], list[int]]:
-    """The maximal cliques of a triangulation, each ascending, and for each one that it is linked to, -1 for none.
+    """Triangulates a graph and links the maximal cliques to a junction forest.
 
-    graph: Symmetric [vertices, vertices]; the diagonal is not read.
-    sizes: Values of each vertex, [vertices].
+    graph: Symmetric bool [vertices, vertices]; the diagonal is not read.
+    sizes: Values of each vertex, float64 [vertices].
 
-    The links make junction trees of the cliques. All junction trees of one triangulation have the same separators, so
-    no others have larger ones.
+    Returns: The maximal cliques, each ascending, and for each the position of a clique that it is linked to, -1 for
+        none. All junction trees of one triangulation have the same separators, so no others have larger ones.
     """
     state, _ = _smallest(graph, sizes)
     inside = state.inside.tolist()
@@ -251,10 +281,10 @@ def clique_forest(graph: NDArray[np.bool_], sizes: NDArray[np.float64]) -> tuple
         if inside[vertex] >= 0:
             owner[vertex] = owner[inside[vertex]]
     owners = [vertex for vertex in range(sizes.size) if inside[vertex] < 0]
-    place = {vertex: index for index, vertex in enumerate(owners)}
+    number = {vertex: index for index, vertex in enumerate(owners)}
     links = [-1] * len(owners)
-    for vertex, up in enumerate(state.above.tolist()):
-        if up >= 0 and owner[up] != owner[vertex]:
-            links[place[owner[vertex]]] = place[owner[up]]
+    for vertex, parent in enumerate(state.above.tolist()):
+        if parent >= 0 and owner[parent] != owner[vertex]:
+            links[number[owner[vertex]]] = number[owner[parent]]
     later = [state.neighbours[vertex, : state.degree[vertex]].tolist() for vertex in owners]
     return [tuple(sorted([vertex, *others])) for vertex, others in zip(owners, later, strict=True)], links

@@ -27,13 +27,16 @@ from dpcore.estimation.graphical.inference.vector_exp import exp_of
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.queries import Marginals
 
-_FADED: Final = 1e-100  # A row that sums to less, where the largest cell beside it is 1, is taken by itself.
+_UNDERFLOW: Final = (
+    1e-100  # A row that sums to less than this, where the largest cell of all rows is 1, gets its own shift.
+)
 
 
 class MarginalOracle(Protocol):
-    """Log-potentials on cliques in, their marginals and the tables of the tree's nodes out.
+    """Log-potentials on cliques in, their marginals and the tables of the tree's nodes out; laws in tests/contract.
 
-    log_partition: Of the last call.
+    log_partition: ln Z of the last call.
+    queries: The cliques where the potentials live.
     """
 
     log_partition: float
@@ -41,26 +44,32 @@ class MarginalOracle(Protocol):
     @property
     def queries(self) -> Marginals: ...
 
-    def marginals(self, potentials: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def marginals(self, potentials: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities of each clique's cells, float64 [queries.size], from log-potentials of the same shape."""
+        ...
 
-    def conditionals(self, potentials: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]: ...
+    def conditionals(self, potentials: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """p(residual | separator) of every node, float64 [cells of its separator, cells of its residual]."""
+        ...
 
-    def take_tables(self) -> tuple[NodeTable, ...]: ...
+    def take_tables(self) -> tuple[NodeTable, ...]:
+        """The joint tables of all nodes after a call of ``marginals``, which the oracle gives away."""
+        ...
 
 
 class MessageSchedule(NamedTuple):
     """What the compiled loops read of a structure.
 
-    Two flat vectors: ``tables`` holds a table a node, a row for each cell of its separator; ``slots`` holds the
-    potentials of the cliques, then a message for each node, then intermediate cliques.
+    There are two flat vectors. ``tables`` holds one table for each node, with a row for each cell of its separator.
+    ``slots`` holds the potentials of the cliques, then a message for each node, then intermediate cliques.
 
-    starts: Where each node's table begins, and the end of the last.
-    blocks: Cells of a block of each node's table.
-    rows: Cells of each node's separator.
-    parents: Parent of each node, -1 for roots.
-    sent: Where each node's message begins in the slots.
-    steps: Where the steps of each node begin, and the end of the last.
-    inside: Where the steps of each node begin whose table is a slot as well.
+    starts: Where each node's table begins, and the end of the last; int64 [nodes + 1].
+    blocks: Number of cells of a block of each node's table; int64 [nodes].
+    rows: Number of cells of each node's separator; int64 [nodes].
+    parents: Parent of each node, -1 for roots; int64 [nodes].
+    messages: Where each node's message to its parent begins in the slots; int64 [nodes].
+    steps: Where the steps of each node begin, and the end of the last; int64 [nodes + 1].
+    inner_steps: Where the steps of each node begin whose table is a slot as well; int64 [nodes].
     plan: The steps, from the node down.
     """
 
@@ -68,25 +77,26 @@ class MessageSchedule(NamedTuple):
     blocks: NDArray[np.int64]
     rows: NDArray[np.int64]
     parents: NDArray[np.int64]
-    sent: NDArray[np.int64]
+    messages: NDArray[np.int64]
     steps: NDArray[np.int64]
-    inside: NDArray[np.int64]
+    inner_steps: NDArray[np.int64]
     plan: StridePlans
 
 
 @final
 class Inference:
-    """The marginal oracle (thesis, section 4.3): log-potentials on cliques in, marginals of the same cliques out.
+    """The marginal oracle: belief propagation on a junction tree. Implements ``MarginalOracle``.
 
-    Messages towards the roots are logarithms, and every node is normalised for each cell of its separator: potentials
-    of any size, and -inf (structural zeros), neither overflow nor vanish. Messages from the roots are probabilities.
+    Messages towards the roots are logarithms, and every node is normalised for each cell of its separator. So
+    potentials of any size neither overflow nor vanish, and -inf excludes a cell (a structural zero). Messages from the
+    roots are probabilities.
 
     tree: The structure.
     cliques: Where potentials live; each inside some node of the tree, () allowed.
 
-    Raises ValueError for a clique that no node contains.
+    Raises: ValueError for a clique that no node contains.
 
-    Source: Lauritzen and Spiegelhalter (1988); Koller and Friedman (2009), section 10.3.
+    Source: thesis, section 4.3; Lauritzen and Spiegelhalter (1988); Koller and Friedman (2009), section 10.3.
     """
 
     def __init__(self, tree: JunctionTree, cliques: Sequence[Clique]) -> None:
@@ -104,7 +114,9 @@ class Inference:
     def marginals(self, potentials: NDArray[np.float64]) -> NDArray[np.float64]:
         """Probabilities of each clique's cells, float64 [queries.size], from log-potentials of the same shape.
 
-        All zero where the potentials exclude every cell of the domain.
+        All are 0 where the potentials exclude every cell of the domain.
+
+        Raises: ValueError for potentials of another shape.
         """
         self._collect(potentials)
         if self.log_partition == -np.inf:
@@ -116,7 +128,9 @@ class Inference:
     def conditionals(self, potentials: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """p(residual | separator) of every node, float64 [cells of its separator, cells of its residual].
 
-        A row is zero where the potentials exclude its cell of the separator by this node or those below it.
+        A row is 0 where the potentials of this node, or of those below it, exclude the separator's cell.
+
+        Raises: ValueError for potentials of another shape.
         """
         self._collect(potentials)
         tables = np.split(self._tables, self._schedule.starts[1:-1])
@@ -127,12 +141,12 @@ class Inference:
     def take_tables(self) -> tuple[NodeTable, ...]:
         """The joint tables of all nodes as the last call of ``marginals`` left them, without a copy.
 
-        The oracle gives them away: it goes on with tables of its own, should it be called again.
+        The oracle gives them away and allocates new ones for its next call.
 
-        Raises RuntimeError where the last call was another one, or its potentials excluded every cell.
+        Raises: RuntimeError where the last call was another one, or its potentials excluded every cell.
         """
         if not self._calibrated:
-            raise RuntimeError("no joint tables to hand over; want a call of marginals before, of potentials that fit")
+            raise RuntimeError("no joint tables to take; want a call of marginals before, of potentials that fit")
         pieces = np.split(self._tables, self._schedule.starts[1:-1])
         self._tables, self._calibrated = np.zeros(self._schedule.starts[-1]), False
         shape = self.tree.domain.shape
@@ -141,6 +155,7 @@ class Inference:
         )
 
     def _collect(self, potentials: NDArray[np.float64]) -> None:
+        """The pass from the leaves to the roots, which sets the log-partition."""
         if potentials.shape != (self._size,):
             raise ValueError(f"potentials have shape {potentials.shape}; want ({self._size},)")
         self._calibrated = False
@@ -150,71 +165,74 @@ class Inference:
 
     def _in_tree_order(self, node: int, table: NDArray[np.float64]) -> NDArray[np.float64]:
         """A node's table with its attributes in the order of the tree, float64 [separator, residual]."""
-        domain, order, wanted = self.tree.domain, self._orders[node], self.tree.nodes[node]
-        if order == wanted:
+        domain, order, tree_order = self.tree.domain, self._orders[node], self.tree.nodes[node]
+        if order == tree_order:
             return table
-        cells = table.reshape(domain.shape(order)).transpose([order.index(name) for name in wanted])
+        cells = table.reshape(domain.shape(order)).transpose([order.index(name) for name in tree_order])
         return np.array(cells, order="C").reshape(table.shape)
 
 
 def _loop_orders(tree: JunctionTree) -> list[Clique]:
-    """The attributes of nodes as tables are laid out: the separator, then the others, each with the largest last."""
+    """The order of attributes in the table of each node: separator, then residual, each with the largest last."""
     size = dict(zip(tree.domain.names, tree.domain.sizes, strict=True)).__getitem__
     pairs = zip(tree.separators, tree.residuals, strict=True)
     return [(*sorted(separator, key=size), *sorted(residual, key=size)) for separator, residual in pairs]
 
 
 def _schedule(tree: JunctionTree, orders: list[Clique], queries: Marginals) -> tuple[MessageSchedule, int]:
-    """The schedule of a tree whose tables have these orders, and the length of its slots."""
+    """The schedule of a tree whose tables have these orders, and the length of the slots."""
     domain = tree.domain
     separators = [order[: len(separator)] for order, separator in zip(orders, tree.separators, strict=True)]
     slots = [*queries.cliques, *separators]
     begins = np.cumsum([0, *map(domain.size, slots)]).tolist()
     starts = np.cumsum([0, *tree.sizes]).tolist()
-    sent = begins[len(queries.cliques) : -1]
+    messages = begins[len(queries.cliques) : -1]
     pairs: list[tuple[Clique, int, Clique, int]] = []
-    firsts, inside = [0], []
-    for node, held in enumerate(_held(tree, queries.cliques)):
-        made, steps = shared_steps(domain, orders[node], [slots[index] for index in held])
-        here = [*held, *range(len(slots), len(slots) + len(made))]
-        slots += made
-        for clique in made:
+    firsts, inner_steps = [0], []
+    for node, parts in enumerate(_parts_of_nodes(tree, queries.cliques)):
+        intermediate, steps = shared_steps(domain, orders[node], [slots[index] for index in parts])
+        indices = [*parts, *range(len(slots), len(slots) + len(intermediate))]
+        slots += intermediate
+        for clique in intermediate:
             begins.append(begins[-1] + domain.size(clique))
-        places = [(slots[index], begins[index]) for index in here]
-        places.append((orders[node], starts[node]))  # The last, which steps call -1.
-        pairs += [(*places[step.table], *places[step.part]) for step in steps]
-        inside.append(firsts[-1] + sum(step.table < 0 for step in steps))
+        tables = [(slots[index], begins[index]) for index in indices]
+        tables.append((orders[node], starts[node]))  # The last, which steps call -1.
+        pairs += [(*tables[step.table], *tables[step.part]) for step in steps]
+        inner_steps.append(firsts[-1] + sum(step.table < 0 for step in steps))
         firsts.append(len(pairs))
     arrays = {
         "starts": starts, "blocks": [block_cells(domain.shape(order)) for order in orders],
-        "rows": [domain.size(separator) for separator in separators], "parents": tree.parents, "sent": sent,
-        "steps": firsts, "inside": inside,
+        "rows": [domain.size(separator) for separator in separators], "parents": tree.parents, "messages": messages,
+        "steps": firsts, "inner_steps": inner_steps,
     }  # fmt: skip
     integers = {name: np.array(values, dtype=np.int64) for name, values in arrays.items()}
     return MessageSchedule(**integers, plan=stride_plans(domain, pairs)), begins[-1]
 
 
-def _held(tree: JunctionTree, cliques: Sequence[Clique]) -> list[list[int]]:
-    """What each node sums to: indices of cliques, and of the separators of its children, which come after them."""
-    held: list[list[int]] = [[] for _ in tree.nodes]
+def _parts_of_nodes(tree: JunctionTree, cliques: Sequence[Clique]) -> list[list[int]]:
+    """What each node sums to: indices of cliques and then of the separators of its children."""
+    parts: list[list[int]] = [[] for _ in tree.nodes]
     for index, clique in enumerate(cliques):
-        held[tree.node_of(clique)].append(index)
+        parts[tree.node_of(clique)].append(index)
     for node, parent in enumerate(tree.parents):
         if parent >= 0:
-            held[parent].append(len(cliques) + node)
-    return held
+            parts[parent].append(len(cliques) + node)
+    return parts
 
 
 @compiled
 def _collect(
     schedule: MessageSchedule, tables: NDArray[np.float64], slots: NDArray[np.float64], scales: NDArray[np.float64]
 ) -> float:
-    """Leaves to roots: p(residual | separator) into every table, but for a scale a row; returns the log-partition."""
+    """Leaves to roots: writes p(residual | separator) into every table, up to a scale for each row.
+
+    Returns: The log-partition.
+    """
     log_partition = 0.0
     buffer = np.empty(schedule.blocks.max())
     for node in range(schedule.parents.size - 1, -1, -1):
-        own, inside = schedule.steps[node], schedule.inside[node]
-        for step in range(schedule.steps[node + 1] - 1, inside - 1, -1):
+        first_step, inner_step = schedule.steps[node], schedule.inner_steps[node]
+        for step in range(schedule.steps[node + 1] - 1, inner_step - 1, -1):
             add_part(schedule.plan, step, slots, slots)
         start, end, block = schedule.starts[node], schedule.starts[node + 1], schedule.blocks[node]
         width = (end - start) // schedule.rows[node]
@@ -222,17 +240,17 @@ def _collect(
         for first in range(start, end, piece):
             for begin in range(first, first + piece, block):
                 cells = tables[begin : begin + block]
-                for place in range(block):
-                    cells[place] = 0.0
-                for step in range(own, inside):
+                for cell in range(block):
+                    cells[cell] = 0.0
+                for step in range(first_step, inner_step):
                     add_block(schedule.plan, step, (begin - start) // block, cells, slots)
-            sent, rows = schedule.sent[node] + (first - start) // width, piece // width
-            scale = sent - schedule.sent[0]
+            message, rows = schedule.messages[node] + (first - start) // width, piece // width
+            scale = message - schedule.messages[0]
             _exponentials(
-                tables[first : first + piece], buffer, slots[sent : sent + rows], scales[scale : scale + rows]
+                tables[first : first + piece], buffer, slots[message : message + rows], scales[scale : scale + rows]
             )
         if schedule.parents[node] < 0:
-            log_partition += slots[schedule.sent[node]]
+            log_partition += slots[schedule.messages[node]]
     return log_partition
 
 
@@ -240,20 +258,23 @@ def _collect(
 def _exponentials(
     table: NDArray[np.float64], buffer: NDArray[np.float64], message: NDArray[np.float64], scales: NDArray[np.float64]
 ) -> None:
-    """Log-potentials: to exponentials, a scale for each row with which it sums to 1, and the logarithms of the sums.
+    """Turns the log-potentials of some rows into exponentials.
 
-    table: One row; or some, no more than the buffer holds.
+    table: Log-potentials of one row, or of several rows that fit in the buffer together; overwritten by exponentials.
+    buffer: Memory for one block.
+    message: Set to the logarithm of the sum of each row.
+    scales: Set to the factor with which each row sums to 1; 0 for an excluded row.
     """
     width = table.size // message.size
     common = _largest(table)
     for begin in range(0, table.size, buffer.size):
         cells = table[begin : begin + buffer.size]
-        for place in range(cells.size):
-            buffer[place] = cells[place]
+        for cell in range(cells.size):
+            buffer[cell] = cells[cell]
         exp_of(buffer[: cells.size], common if common > -np.inf else 0.0, cells)
     for row in range(message.size):
         shift, total = common, row_sum(table, row * width, width)
-        if total < _FADED:  # Not where one row is all: its largest cell is 1, or it is empty.
+        if total < _UNDERFLOW:  # Never where there is one row: its largest cell is 1, or it is excluded.
             logs = buffer[row * width : (row + 1) * width]
             shift = _largest(logs)
             if shift == -np.inf:
@@ -266,16 +287,16 @@ def _exponentials(
 
 @compiled
 def _largest(values: NDArray[np.float64]) -> float:
-    """The largest of all values, of four interleaved ones that a processor finds side by side."""
+    """The largest value, from four interleaved maxima that a processor finds in parallel."""
     whole = values.size - values.size % 4
     a, b, c, d = -np.inf, -np.inf, -np.inf, -np.inf
-    for place in range(0, whole, 4):
-        a = max(a, values[place])
-        b = max(b, values[place + 1])
-        c = max(c, values[place + 2])
-        d = max(d, values[place + 3])
-    for place in range(whole, values.size):
-        a = max(a, values[place])
+    for index in range(0, whole, 4):
+        a = max(a, values[index])
+        b = max(b, values[index + 1])
+        c = max(c, values[index + 2])
+        d = max(d, values[index + 3])
+    for index in range(whole, values.size):
+        a = max(a, values[index])
     return max(max(a, b), max(c, d))
 
 
@@ -285,31 +306,31 @@ def _distribute(
 ) -> None:
     """Roots to leaves: every table becomes the marginal of its node, every slot that of its clique."""
     for node in range(schedule.parents.size):
-        above, below, last = schedule.steps[node], schedule.inside[node], schedule.steps[node + 1]
-        for step in range(above, below):
+        first_step, inner_step, last = schedule.steps[node], schedule.inner_steps[node], schedule.steps[node + 1]
+        for step in range(first_step, inner_step):
             clear_part(schedule.plan, step, slots)
         start, end = schedule.starts[node], schedule.starts[node + 1]
         count, block = schedule.rows[node], schedule.blocks[node]
         width = (end - start) // count
-        sent = schedule.sent[node]
-        factors = scales[sent - schedule.sent[0] :][:count]
+        message = schedule.messages[node]
+        factors = scales[message - schedule.messages[0] :][:count]
         if schedule.parents[node] >= 0:
             for row in range(count):
-                factors[row] *= slots[sent + row]
+                factors[row] *= slots[message + row]
         for first in range(start, end, block):
             cells = tables[first : first + block]
             _scale_rows(cells, factors, first - start, width)
-            for step in range(above, below):
+            for step in range(first_step, inner_step):
                 sum_block(schedule.plan, step, (first - start) // block, cells, slots)
-        for step in range(below, last):
+        for step in range(inner_step, last):
             sum_part(schedule.plan, step, slots, slots)
 
 
 @compiled
 def _scale_rows(cells: NDArray[np.float64], factors: NDArray[np.float64], first: int, width: int) -> None:
-    """Multiplies cells, the ``first`` of a table and what follows it, by the factors of their rows."""
+    """Multiplies consecutive cells of a table, from the ``first`` on, by the factors of their rows."""
     run = min(width, cells.size)
     for begin in range(0, cells.size, run):
-        factor, part = factors[(first + begin) // width], cells[begin : begin + run]
-        for place in range(run):
-            part[place] *= factor
+        factor, row_cells = factors[(first + begin) // width], cells[begin : begin + run]
+        for cell in range(run):
+            row_cells[cell] *= factor

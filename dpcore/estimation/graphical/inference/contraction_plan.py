@@ -1,4 +1,8 @@
-"""Which intermediate cliques save passes over a large table when many of its parts are summed or added."""
+"""Which intermediate cliques save passes over a large table when many of its parts are summed or added.
+
+A node of a junction tree has to be summed to many smaller tables, its *parts*: the cliques that live in it and the
+separators of its children. Each costs a pass over the node unless it is summed from a smaller table that holds it.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,16 @@ from typing import Final, NamedTuple, final
 
 from dpcore.domain import Clique, Domain
 
-_MOST_PAIRED: Final = 20  # Parts whose pairs are all compared.
+_MAX_PAIRED: Final = 20  # Number of parts up to which all pairs are compared.
 
 
 class Step(NamedTuple):
-    """A part is summed from (or added to) a table: both are indices, and the node itself is -1.
+    """A part is summed from a table, or added to it.
 
-    Indices below the number of parts are parts, the others are intermediate cliques in their order.
+    Indices below the number of parts are parts, and the others are intermediate cliques in their order.
+
+    table: Index of the table; -1 is the node itself.
+    part: Index of the part.
     """
 
     table: int
@@ -22,15 +29,24 @@ class Step(NamedTuple):
 
 
 def shared_steps(domain: Domain, node: Clique, cliques: Sequence[Clique]) -> tuple[tuple[Clique, ...], list[Step]]:
-    """Intermediate cliques between a node and its parts, and the steps from the node down, tables before their parts.
+    """Plans how a node is summed to its parts.
 
-    Two parts taken from their union cost one pass over the table and two over the union, instead of two over the table.
+    Two parts that are summed from their union cost one pass over the table and two over the union, instead of two over
+    the table.
+
+    domain: Attributes and their sizes.
+    node: Attributes of the node.
+    cliques: The parts, each inside the node.
+
+    Returns: The intermediate cliques, and the steps from the node down, tables before their parts.
     """
     return _Plan(domain, node, cliques).steps()
 
 
 @final
 class _Plan:
+    """A tree of tables below a node; ``_below`` lists the indices that are summed from each table."""
+
     def __init__(self, domain: Domain, node: Clique, cliques: Sequence[Clique]) -> None:
         self._sizes = dict(zip(node, domain.shape(node), strict=True))
         self._node = node
@@ -39,6 +55,7 @@ class _Plan:
         self._below: dict[int, list[int]] = {-1: list(range(len(cliques)))}
 
     def steps(self) -> tuple[tuple[Clique, ...], list[Step]]:
+        """As from ``shared_steps``."""
         waiting, steps = [-1], []
         while waiting:
             table = waiting.pop()
@@ -47,31 +64,32 @@ class _Plan:
                 steps.append(Step(table, part))
                 if part in self._below:
                     waiting.append(part)
-        made = self._names[self._parts :]
-        return tuple(tuple(name for name in self._node if name in names) for names in made), steps
+        intermediate = self._names[self._parts :]
+        return tuple(tuple(name for name in self._node if name in names) for names in intermediate), steps
 
     def _share(self, table: int) -> None:
         """Moves parts of a table below intermediate cliques, or below each other.
 
-        Many parts are first split on the largest attribute that only some of them have: the others share its sum.
+        Many parts are first split on the largest attribute that only some of them have: the parts without it share the
+        table that sums it out.
         """
-        here = frozenset(self._node) if table < 0 else self._names[table]
+        names_of_table = frozenset(self._node) if table < 0 else self._names[table]
         kept, joined = self._below[table], []
-        while len(kept) > _MOST_PAIRED:
-            partial = [name for name in here if not all(name in self._names[part] for part in kept)]
+        while len(kept) > _MAX_PAIRED:
+            partial = [name for name in names_of_table if not all(name in self._names[part] for part in kept)]
             if not partial:
                 break
             split = max(partial, key=lambda name: (self._sizes[name], name))
             without = [part for part in kept if split not in self._names[part]]
             kept = [part for part in kept if split in self._names[part]]
             joined.append(self._join(without, frozenset().union(*(self._names[part] for part in without))))
-        self._below[table] = self._paired(joined + kept, self._cells(here))
+        self._below[table] = self._paired(joined + kept, self._cells(names_of_table))
 
     def _paired(self, children: list[int], cells: int) -> list[int]:
-        """Joins the pair with the smallest union as long as that saves something."""
+        """Joins the pair with the smallest union as long as that saves passes over ``cells`` cells."""
         while len(children) > 1:
             unions = [(self._names[a] | self._names[b], a, b) for a, b in combinations(children, 2)]
-            union, a, b = min(unions, key=lambda found: (self._cells(found[0]), found[1:]))
+            union, a, b = min(unions, key=lambda candidate: (self._cells(candidate[0]), candidate[1:]))
             nested = union in (self._names[a], self._names[b])
             if (1 if nested else 2) * self._cells(union) >= cells:
                 return children
@@ -80,7 +98,7 @@ class _Plan:
         return children
 
     def _join(self, children: list[int], union: frozenset[str]) -> int:
-        """The index of what holds all of the children: one of them, or a new intermediate clique."""
+        """The index of the table that holds all of the children: one of them, or a new intermediate clique."""
         holder = next((child for child in children if self._names[child] == union), None)
         if holder is None:
             holder = len(self._names)

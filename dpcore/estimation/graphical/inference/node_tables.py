@@ -1,4 +1,4 @@
-"""Tables of the nodes of a junction tree, as a marginal oracle leaves them behind: one copy, read in several ways."""
+"""The tables that a marginal oracle leaves at the nodes of a junction tree: one copy, read in several ways."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 class NodeTable(NamedTuple):
     """The joint probabilities of a node's attributes.
 
-    attributes: Those of the node, in any order.
-    values: float64, one axis an attribute.
+    attributes: The attributes of the node, in any order.
+    values: Probabilities, float64 with one axis for each attribute in that order.
     """
 
     attributes: Clique
@@ -25,32 +25,35 @@ class NodeTable(NamedTuple):
 
 @final
 class Conditionals(Sequence[NDArray[np.float64]]):
-    """p(residual | separator) of each node, made from its joint table whenever it is asked for and kept nowhere.
+    """p(residual | separator) of each node, computed from its joint table at each access and stored nowhere.
 
-    Each is float64 [cells of the separator, cells of the residual], in C order of the attributes as the tree lists
-    them; rows of a separator's cell that has probability 0 are 0.
+    An item is float64 [cells of the separator, cells of the residual], in C order of the attributes as the tree lists
+    them. The row of a separator's cell that has probability 0 is 0.
 
-    joints: A joint table a node, in the order of the tree.
+    tree: The junction tree.
+    joints: One joint table for each node, in the order of the tree.
+
+    Raises: ValueError for tables of other attributes than those of the nodes.
     """
 
     def __init__(self, tree: JunctionTree, joints: Sequence[NodeTable]) -> None:
         self.joints = tuple(joints)
         self._tree = tree
         if [set(table.attributes) for table in self.joints] != [set(node) for node in tree.nodes]:
-            raise ValueError("joint tables of other attributes than those of the nodes; want one a node")
+            raise ValueError("joint tables of other attributes than those of the nodes; want one table for each node")
 
     def __len__(self) -> int:
         return len(self.joints)
 
     @overload
-    def __getitem__(self, place: int) -> NDArray[np.float64]: ...
+    def __getitem__(self, number: int) -> NDArray[np.float64]: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[NDArray[np.float64]]: ...
-    def __getitem__(self, place: int | slice) -> NDArray[np.float64] | Sequence[NDArray[np.float64]]:
-        if isinstance(place, slice):
-            return tuple(self[index] for index in range(*place.indices(len(self))))
-        (attributes, values), node = self.joints[place], self._tree.nodes[place]
-        rows = self._tree.domain.size(self._tree.separators[place])
+    def __getitem__(self, number: slice) -> Sequence[NDArray[np.float64]]: ...
+    def __getitem__(self, number: int | slice) -> NDArray[np.float64] | Sequence[NDArray[np.float64]]:
+        if isinstance(number, slice):
+            return tuple(self[index] for index in range(*number.indices(len(self))))
+        (attributes, values), node = self.joints[number], self._tree.nodes[number]
+        rows = self._tree.domain.size(self._tree.separators[number])
         ordered = values.transpose([attributes.index(name) for name in node])
         cells: NDArray[np.float64] = np.array(ordered, order="C").reshape(rows, -1)
         sums = cells.sum(axis=1, keepdims=True)

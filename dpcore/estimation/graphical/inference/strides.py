@@ -1,4 +1,8 @@
-"""Where the cells of a clique lie in the table of a larger one: planned strides for compiled loops."""
+"""Where the cells of a clique lie in the table of a larger clique: planned strides for compiled loops.
+
+A *part* is the table of a clique inside the clique of a *table*. Adding a part broadcasts it; summing to a part is
+marginalisation.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,28 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.domain import Clique, Domain
 
-_BLOCK: Final = 1 << 12  # Cells: a block, and what is added to it, stay in the cache next to the processor.
+_BLOCK: Final = 1 << 12  # Cells of a block: it and what is added to it stay in the first-level cache.
 
 
 class StridePlans(NamedTuple):
-    """Plans of many (table, part) pairs, as arrays that compiled loops can read; one entry a pair.
+    """Plans of many (table, part) pairs, as arrays that compiled loops can read; each field but the last has one entry
+    for each pair.
 
-    A table is read in blocks, which depend on the table alone, and a block in runs: consecutive cells whose part cell
-    moves by one constant stride, 0 where the run is summed out. The part cell of the first cell of run m of block o
-    is offsets[outer + o] + offsets[middle + m].
+    A table is read in blocks, which depend on the table alone, and a block in runs: consecutive cells whose cell in the
+    part moves by one constant stride, which is 0 where the run is summed out. The part's cell for the first cell of run
+    m of block o is part + offsets[outer + o] + offsets[middle + m].
 
-    table, part: Where the table and the part begin in their flat vectors.
-    size: Cells of the part.
-    block: Cells of a block.
+    table: Where the table begins in its flat vector.
+    part: Where the part begins in its flat vector.
+    size: Number of cells of the part.
+    block: Number of cells of a block of the table.
+    outer: Where the offsets of the blocks begin.
+    outer_length: Number of blocks.
+    middle: Where the offsets of the runs begin.
+    middle_length: Number of runs of a block.
+    run: Number of cells of a run.
+    stride: Distance in the part between neighbouring cells of a run.
+    offsets: Offsets in the parts, of all pairs one after another.
     """
 
     table: NDArray[np.int64]
@@ -41,9 +54,11 @@ class StridePlans(NamedTuple):
 
 
 def stride_plans(domain: Domain, pairs: Sequence[tuple[Clique, int, Clique, int]]) -> StridePlans:
-    """The plans of (table clique, its begin, part clique, its begin); a part lies inside its table.
+    """Plans the strides of pairs of a table and a part inside it.
 
-    Tables and parts are raveled in C order of their own attributes.
+    domain: Attributes and their sizes.
+    pairs: (clique of the table, where the table begins, clique of the part, where the part begins). Tables and parts
+        are raveled in C order of their attributes as the cliques list them.
     """
     size = dict(zip(domain.names, domain.sizes, strict=True))
     rows: list[tuple[int, ...]] = []
@@ -70,7 +85,7 @@ def stride_plans(domain: Domain, pairs: Sequence[tuple[Clique, int, Clique, int]
 
 
 def block_cells(shape: Sequence[int]) -> int:
-    """Cells of a block of a table: all of its last axes that fit, and the last one in any case."""
+    """Number of cells of a block of a table: all of its last axes that fit, and at least the last one."""
     return math.prod(shape[_block_axes(shape) :])
 
 
@@ -84,7 +99,7 @@ def _block_axes(shape: Sequence[int]) -> int:
 
 
 def _merged(axes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """(size, stride in the part) of axes of a table, neighbours joined where one stride walks through both."""
+    """(size, stride in the part) of the axes of a table; neighbouring axes are joined where one stride passes both."""
     groups = [(1, 0)]
     for size, stride in axes:
         before, wider = groups[-1]
@@ -98,6 +113,7 @@ def _merged(axes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _sums(groups: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """Offsets in the part of all cells of the given (size, stride) axes, in C order."""
     offsets = np.zeros(1, dtype=np.int64)
     for size, stride in groups:
         offsets = (offsets[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
@@ -106,7 +122,12 @@ def _sums(groups: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
 
 @compiled
 def add_part(plan: StridePlans, index: int, tables: NDArray[np.float64], values: NDArray[np.float64]) -> None:
-    """Adds a part's values to every cell of its table that lies above them."""
+    """Adds a part to its table: each value to every cell that has the same codes in the part.
+
+    plan, index: The strides, and which pair to use.
+    tables: The flat vector of the tables, changed in cell.
+    values: The flat vector of the parts.
+    """
     begin, cells = plan.table[index], plan.block[index]
     for block in range(plan.outer_length[index]):
         add_block(plan, index, block, tables[begin + block * cells : begin + (block + 1) * cells], values)
@@ -116,29 +137,29 @@ def add_part(plan: StridePlans, index: int, tables: NDArray[np.float64], values:
 def add_block(
     plan: StridePlans, index: int, block: int, cells: NDArray[np.float64], values: NDArray[np.float64]
 ) -> None:
-    """Adds a part's values to one block of its table."""
+    """Adds a part to one block of its table, whose cells are given."""
     run, stride = plan.run[index], plan.stride[index]
     begin = plan.part[index] + plan.offsets[plan.outer[index] + block]
-    middles = plan.offsets[plan.middle[index] : plan.middle[index] + plan.middle_length[index]]
-    for middle in range(middles.size):
-        source = begin + middles[middle]
-        above = cells[middle * run : (middle + 1) * run]  # Slices, whose indices a compiler knows to be in range.
+    run_offsets = plan.offsets[plan.middle[index] : plan.middle[index] + plan.middle_length[index]]
+    for middle in range(run_offsets.size):
+        source = begin + run_offsets[middle]
+        table_run = cells[middle * run : (middle + 1) * run]  # Slices, whose indices a compiler knows to be in range.
         if stride == 0:
             value = values[source]
-            for place in range(run):
-                above[place] += value
+            for cell in range(run):
+                table_run[cell] += value
         elif stride == 1:
-            below = values[source : source + run]
-            for place in range(run):
-                above[place] += below[place]
+            part_run = values[source : source + run]
+            for cell in range(run):
+                table_run[cell] += part_run[cell]
         else:
-            for place in range(run):
-                above[place] += values[source + place * stride]
+            for cell in range(run):
+                table_run[cell] += values[source + cell * stride]
 
 
 @compiled
 def sum_part(plan: StridePlans, index: int, tables: NDArray[np.float64], values: NDArray[np.float64]) -> None:
-    """Sets a part to the sums of its table over the attributes that it lacks."""
+    """Sets a part to the sums of its table over the attributes that the part lacks."""
     begin, cells = plan.table[index], plan.block[index]
     clear_part(plan, index, values)
     for block in range(plan.outer_length[index]):
@@ -149,44 +170,44 @@ def sum_part(plan: StridePlans, index: int, tables: NDArray[np.float64], values:
 def clear_part(plan: StridePlans, index: int, values: NDArray[np.float64]) -> None:
     """Sets a part to 0."""
     part = values[plan.part[index] : plan.part[index] + plan.size[index]]
-    for place in range(part.size):
-        part[place] = 0.0
+    for cell in range(part.size):
+        part[cell] = 0.0
 
 
 @compiled
 def sum_block(
     plan: StridePlans, index: int, block: int, cells: NDArray[np.float64], values: NDArray[np.float64]
 ) -> None:
-    """Adds the cells of one block of a table to the part's values below them."""
+    """Adds the cells of one block of a table to the part."""
     run, stride = plan.run[index], plan.stride[index]
     begin = plan.part[index] + plan.offsets[plan.outer[index] + block]
-    middles = plan.offsets[plan.middle[index] : plan.middle[index] + plan.middle_length[index]]
-    for middle in range(middles.size):
-        target = begin + middles[middle]
+    run_offsets = plan.offsets[plan.middle[index] : plan.middle[index] + plan.middle_length[index]]
+    for middle in range(run_offsets.size):
+        target = begin + run_offsets[middle]
         if stride == 0:
             values[target] += row_sum(cells, middle * run, run)
             continue
-        above = cells[middle * run : (middle + 1) * run]
+        table_run = cells[middle * run : (middle + 1) * run]
         if stride == 1:
-            below = values[target : target + run]
-            for place in range(run):
-                below[place] += above[place]
+            part_run = values[target : target + run]
+            for cell in range(run):
+                part_run[cell] += table_run[cell]
         else:
-            for place in range(run):
-                values[target + place * stride] += above[place]
+            for cell in range(run):
+                values[target + cell * stride] += table_run[cell]
 
 
 @compiled
 def row_sum(values: NDArray[np.float64], begin: int, length: int) -> float:
-    """Sum of a run, in four interleaved sums that a processor adds side by side."""
+    """Sum of a run, in four interleaved sums that a processor adds in parallel."""
     cells = values[begin : begin + length]
     whole = length - length % 4
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    for place in range(0, whole, 4):
-        a += cells[place]
-        b += cells[place + 1]
-        c += cells[place + 2]
-        d += cells[place + 3]
-    for place in range(whole, length):
-        a += cells[place]
+    for cell in range(0, whole, 4):
+        a += cells[cell]
+        b += cells[cell + 1]
+        c += cells[cell + 2]
+        d += cells[cell + 3]
+    for cell in range(whole, length):
+        a += cells[cell]
     return (a + b) + (c + d)

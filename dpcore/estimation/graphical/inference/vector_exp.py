@@ -1,4 +1,4 @@
-"""exp of many doubles, in arithmetic that a compiler turns into vector instructions."""
+"""The exponential of many doubles, in arithmetic that a compiler turns into vector instructions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _WHOLE: Final = 6755399441055744.0  # 3 * 2^51: adding it leaves the nearest who
 
 
 @compiled
-def exp_of(values: NDArray[np.float64], shift: float, found: NDArray[np.float64]) -> None:
-    """Sets ``found`` to exp(value - shift) of every value; relative error of exp below 4 units of 2^-53.
+def exp_of(values: NDArray[np.float64], shift: float, exponentials: NDArray[np.float64]) -> None:
+    """Sets ``exponentials`` to exp(value - shift) of every value, with a relative error below 4 units of 2^-53.
 
-    values: At most the shift, possibly -inf. What lies more than 708.7 below the shift has the exponential 0.
-    shift: Finite.
-    found: As long as the values; slow if it shares memory with them.
+    values: float64, at most the shift, possibly -inf. The exponential of a value more than 708.7 below the shift is 0.
+    shift: A finite number.
+    exponentials: float64, as long as the values; memory shared with them makes the loop slow.
 
     exp(x) = 2^k exp(r) with |r| <= ln 2 / 2. exp(r) is its Taylor polynomial of degree 12, its odd and even terms side
     by side; 2^k is made from its bits.
@@ -46,4 +46,4 @@ def exp_of(values: NDArray[np.float64], shift: float, found: NDArray[np.float64]
         odd = odd * s + 1 / 6
         power[0] = shifted + 1023.0
         bits[0] = bits[0] << 52  # The last bits, k + 1023, are the exponent of 2^k; 0 there is the double 0.
-        found[i] = power[0] * (((odd * r + even) * s + r) + 1.0)
+        exponentials[i] = power[0] * (((odd * r + even) * s + r) + 1.0)

@@ -132,7 +132,7 @@ def test_tables_of_other_nodes_are_refused() -> None:
     oracle.marginals(potentials_of(oracle, 4))
     joints = oracle.take_tables()
     for wrong in (joints[1:], joints[::-1]):
-        with pytest.raises(ValueError, match="want one a node"):
+        with pytest.raises(ValueError, match="want one table for each node"):
             Conditionals(tree, wrong)
 
 

@@ -31,11 +31,13 @@ _RELEASES = (
 )
 """A dataset, the rest of its section, its public number of units and a workload of it."""
 
-_DELTAS = (1e-6, 0)
+_DENSE = ("table", _TABLE, _PEOPLE, "marginals: {order: 3, attributes: all, max_cells: 2000}")
+"""With a large budget, a workload whose models are no trees."""
+
 _CONFIG = """\
 version: 1
 dataset: {{name: {release}, snapshot: warm, path: {folder}/{dataset}, {section}}}
-privacy: {{epsilon: 0.2, delta: {delta}, units: {units}, ledger: "sqlite:///{folder}/{release}.db"}}
+privacy: {{epsilon: {epsilon}, delta: {delta}, units: {units}, ledger: "sqlite:///{folder}/{release}.db"}}
 workload: {{{workload}}}
 mechanism: {{name: {mechanism}}}
 output: {{path: {folder}/{release}}}
@@ -78,8 +80,8 @@ def _configs(folder: Path) -> Iterator[Path]:
     """A config for every mechanism, workload and kind of budget; ``_release`` passes over those that do not fit."""
     from dpcore.mechanisms.registry import MECHANISMS
 
-    choices = product(MECHANISMS, _RELEASES, _DELTAS)
-    for number, (mechanism, (dataset, section, units, workload), delta) in enumerate(choices):
+    choices = [*product(MECHANISMS, _RELEASES, [(0.2, 1e-6), (0.2, 0)]), ("aim", _DENSE, (10, 1e-6))]
+    for number, (mechanism, (dataset, section, units, workload), (epsilon, delta)) in enumerate(choices):
         release = f"release-{number}"
         path = folder / f"{release}.yaml"
         path.write_text(
@@ -89,6 +91,7 @@ def _configs(folder: Path) -> Iterator[Path]:
                 dataset=dataset,
                 section=section,
                 units=units,
+                epsilon=epsilon,
                 delta=delta,
                 workload=workload,
                 mechanism=mechanism,

@@ -32,7 +32,7 @@ COMMANDS: Final = {
     "plan": "Say what a release would cost and do. Nothing is spent and no data are read, not even their footers.",
     "run": "Make a release: check everything, reserve its budget, answer, publish.",
     "status": "Say how far the release of a config has come. Reads the ledger alone.",
-    "evaluate": "Compare a published release with the exact answers, beside trivial ones. SENSITIVE.",
+    "evaluate": "Compare a published release with the exact answers, beside trivial ones.",
     "generate": "Generated data, for trying things out and for benchmarks, and more rows of a release.",
     "budget": "The privacy budget of datasets, and of the consumers that share it.",
     "warm": "Compile all kernels now, so that no later release has to wait for them.",

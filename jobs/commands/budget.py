@@ -62,7 +62,7 @@ def create(
     _check(dataset, epsilon, delta)
     known = SqlLedger(ledger)
     if delta > LARGEST_QUIET_DELTA:
-        log.warning("--delta is large: want at most 1e-5, and far below one in the number of units")
+        log.warning("--delta is large: want at most 1e-5, and far below 1 / number of units")
     typer.echo(
         _line(known.create_dataset(dataset, epsilon, delta, accounting=accounting, consumers_only=consumers_only))
     )

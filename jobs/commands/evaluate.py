@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from jobs.planning.job import load_job
-
 
 def evaluate(
     config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
@@ -24,6 +22,7 @@ def evaluate(
 
         marquee evaluate adult.yaml
     """
+    from jobs.planning.job import load_job
     from jobs.release.evaluation import comparison_json, comparison_lines
     from jobs.release.evaluation import evaluate as compare
 

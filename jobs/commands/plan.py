@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from dpcore.kernel.budget import Currency
-from dpcore.kernel.privacy_terms import PrivacyTerms
-from dpcore.mechanisms.recommendation import Recommendation, recommended
-from jobs.config import Config
-from jobs.outputs.certificate import numerical_bound, promise
-from jobs.planning.job import Job, load_job
-
-_ACCOUNTING = {
-    Currency.PURE: "pure: epsilons add up, and the noise is the discrete Laplace",
-    Currency.ZCDP: "zcdp: zero-concentrated DP, rhos add up, and the noise is the discrete Gaussian",
-    Currency.GDP: "gdp: Gaussian DP, squares of mu add up, and the noise is a finely rounded Gaussian",
-}
 
 
 def plan(
@@ -41,67 +27,15 @@ def plan(
         return
     if config is None:
         raise typer.BadParameter("want a config file, or --schema")
+    from jobs.outputs.plan_report import plan_facts, plan_lines
+    from jobs.planning.job import load_job
+
     job = load_job(config)
-    typer.echo(json.dumps(_facts(job), indent=2) if as_json else "\n".join(_lines(job)))
+    typer.echo(json.dumps(plan_facts(job), indent=2) if as_json else "\n".join(plan_lines(job)))
 
 
 def config_schema() -> str:
     """The JSON Schema of a config."""
+    from jobs.config import Config
+
     return json.dumps(Config.model_json_schema(), indent=2)
-
-
-def _facts(job: Job) -> dict[str, object]:
-    return {
-        "release_id": job.release_id,
-        "promise": promise(job),
-        "currency": job.budget.currency.value,
-        "amount": float(job.budget.amount),
-        "popularity_amount": float(job.popularity.amount) if job.popularity else 0.0,
-        "answers": job.stand_in.queries.size,
-        "mechanism": job.config.mechanism.name,
-        "recommended": dataclasses.asdict(_recommended(job)),
-        "numerical_bound": numerical_bound(job),
-        **{name: value for name, value in dataclasses.asdict(job.plan).items() if name != "events"},
-    }
-
-
-def _lines(job: Job) -> list[str]:
-    plan, currency, advice = job.plan, job.budget.currency.value, _recommended(job)
-    lines = [
-        f"release    {job.release_id}",
-        f"promise    {promise(job)}",
-        f"cost       {currency} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}",
-        f"accounting {_ACCOUNTING[job.budget.currency]}",
-        f"answers    {job.stand_in.queries.size:,} by mechanism {job.config.mechanism.name}",
-        f"recommended {advice.name}: {advice.why}",
-        f"rounds     {plan.rounds}",
-        f"memory     about {plan.memory_bytes / 2**20:,.0f} MiB on the driver",
-        f"error      {_error(job)}",
-    ]
-    if job.popularity is not None:
-        lines.append(
-            f"first      noisy popularity for {currency} = {float(job.popularity.amount):.6g}; the shares below"
-        )
-        lines.append("           are of the rest")
-    for step in plan.steps:
-        noise = "" if step.stddev is None else f", standard deviation {step.stddev:.4g} counts"
-        lines.append(f"step       {step.label}: {step.share:.2%} of the budget in {step.calls} calls{noise}")
-    for delta, epsilon in numerical_bound(job).items():
-        lines.append(
-            f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, as every step is fixed in advance"
-        )
-    lines += [f"note       {note}" for note in plan.notes]
-    return [*lines, "Nothing was spent and no data were read."]
-
-
-def _recommended(job: Job) -> Recommendation:
-    """What to consider, whatever the config names: for the same terms, and with rows where it asks for them."""
-    rows = job.config.output.synthetic_rows
-    return recommended(PrivacyTerms(job.unit, job.rest), job.stand_in, rows=isinstance(rows, int) and rows > 0)
-
-
-def _error(job: Job) -> str:
-    expected = job.plan.predicted_error
-    if expected is None:
-        return "no useful formula for this mechanism"
-    return f"{expected:.4g} counts expected for one answer, from the noise alone"

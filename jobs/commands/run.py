@@ -7,9 +7,6 @@ from typing import Annotated
 
 import typer
 
-from jobs.outputs.certificate import promise
-from jobs.planning.job import load_job
-
 
 def run(config: Annotated[Path, typer.Argument(help="The release's YAML config.")]) -> None:
     """Make a release: check everything, reserve its budget, answer, publish.
@@ -23,6 +20,8 @@ def run(config: Annotated[Path, typer.Argument(help="The release's YAML config."
 
         marquee --log-format json run adult.yaml
     """
+    from jobs.outputs.certificate import promise
+    from jobs.planning.job import load_job
     from jobs.release.run import release
 
     job = load_job(config)

@@ -8,9 +8,6 @@ from typing import Annotated
 
 import typer
 
-from jobs.ledger import SqlLedger
-from jobs.planning.job import load_job
-
 
 def status(
     config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
@@ -24,6 +21,9 @@ def status(
 
         marquee status adult.yaml --json
     """
+    from jobs.ledger import SqlLedger
+    from jobs.planning.job import load_job
+
     job = load_job(config)
     ledger = SqlLedger(job.config.privacy.ledger)
     record = ledger.release(job.release_id)

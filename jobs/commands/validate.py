@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpcore.errors import InputError
-from jobs.planning.job import Job, load_job
-from pipelines.inspect import Findings, inspect_source
-from pipelines.source import SALT_BYTES, open_source
+
+if TYPE_CHECKING:
+    from jobs.planning.job import Job
+    from pipelines.inspect import Findings
 
 
 def validate(config: Annotated[Path, typer.Argument(help="The release's YAML config.")]) -> None:
@@ -24,6 +25,10 @@ def validate(config: Annotated[Path, typer.Argument(help="The release's YAML con
 
         marquee validate adult.yaml
     """
+    from jobs.planning.job import load_job
+    from pipelines.inspect import inspect_source
+    from pipelines.source import SALT_BYTES, open_source
+
     job = load_job(config)
     source = open_source(job.config.dataset.path, job.layout, bytes(SALT_BYTES))  # No row is bounded: any salt will do.
     findings = inspect_source(source)  # SENSITIVE

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 import jobs.cli
 from jobs.cli import main
 from jobs.version import VERSION
+from tests.support.checks import ROOT
 
 COMMANDS = [
     ("demo",), ("validate",), ("plan",), ("run",), ("status",), ("evaluate",), ("generate", "baskets"),
-    ("generate", "table"), ("budget", "create"), ("budget", "show"), ("budget", "history"),
+    ("generate", "table"), ("budget", "create"), ("budget", "show"), ("budget", "history"), ("warm",),
 ]  # fmt: skip
 
 
@@ -36,6 +40,29 @@ def test_all_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert all(command[0] in out for command in COMMANDS)
     assert "7 integrity" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("name", jobs.cli.COMMANDS)
+def test_the_list_says_how_the_help_of_a_command_begins(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    code, out, _ = marquee(capsys, name, "--help")
+    assert code == 0
+    assert " ".join(jobs.cli.COMMANDS[name].split()) in " ".join(out.split())
+
+
+def test_every_module_of_commands_is_listed() -> None:
+    folder = Path(jobs.cli.__file__).parent / "commands"
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == set(jobs.cli.COMMANDS)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["nonsense"], ["run", "--help"], ["plan", "--help"]])
+def test_help_imports_nothing_that_computes(arguments: list[str]) -> None:
+    program = (
+        f"import sys; from jobs.cli import main\ntry: main({arguments})\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False, capture_output=True, text=True)
+    imported = set(done.stderr.splitlines()[-1].split())
+    assert "jobs.cli" in imported
+    assert not imported & {"numba", "numpy", "scipy", "sqlalchemy", "pyarrow", "structlog"}
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,76 @@
+"""What ``marquee plan`` says: the cost, the course and the expected error of a release that has not been made."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from dpcore.kernel.budget import Currency
+from dpcore.kernel.privacy_terms import PrivacyTerms
+from dpcore.mechanisms.recommendation import Recommendation, recommended
+from jobs.outputs.certificate import numerical_bound, promise
+from jobs.planning.job import Job
+
+_ACCOUNTING = {
+    Currency.PURE: "pure: epsilons add up, and the noise is the discrete Laplace",
+    Currency.ZCDP: "zcdp: zero-concentrated DP, rhos add up, and the noise is the discrete Gaussian",
+    Currency.GDP: "gdp: Gaussian DP, squares of mu add up, and the noise is a finely rounded Gaussian",
+}
+
+
+def plan_facts(job: Job) -> dict[str, object]:
+    """The prediction as one JSON object."""
+    return {
+        "release_id": job.release_id,
+        "promise": promise(job),
+        "currency": job.budget.currency.value,
+        "amount": float(job.budget.amount),
+        "popularity_amount": float(job.popularity.amount) if job.popularity else 0.0,
+        "answers": job.stand_in.queries.size,
+        "mechanism": job.config.mechanism.name,
+        "recommended": dataclasses.asdict(_recommended(job)),
+        "numerical_bound": numerical_bound(job),
+        **{name: value for name, value in dataclasses.asdict(job.plan).items() if name != "events"},
+    }
+
+
+def plan_lines(job: Job) -> list[str]:
+    """The prediction for people, line by line."""
+    plan, currency, advice = job.plan, job.budget.currency.value, _recommended(job)
+    lines = [
+        f"release    {job.release_id}",
+        f"promise    {promise(job)}",
+        f"cost       {currency} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}",
+        f"accounting {_ACCOUNTING[job.budget.currency]}",
+        f"answers    {job.stand_in.queries.size:,} by mechanism {job.config.mechanism.name}",
+        f"recommended {advice.name}: {advice.why}",
+        f"rounds     {plan.rounds}",
+        f"memory     about {plan.memory_bytes / 2**20:,.0f} MiB on the driver",
+        f"error      {_error(job)}",
+    ]
+    if job.popularity is not None:
+        lines.append(
+            f"first      noisy popularity for {currency} = {float(job.popularity.amount):.6g}; the shares below"
+        )
+        lines.append("           are of the rest")
+    for step in plan.steps:
+        noise = "" if step.stddev is None else f", standard deviation {step.stddev:.4g} counts"
+        lines.append(f"step       {step.label}: {step.share:.2%} of the budget in {step.calls} calls{noise}")
+    for delta, epsilon in numerical_bound(job).items():
+        lines.append(
+            f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, as every step is fixed in advance"
+        )
+    lines += [f"note       {note}" for note in plan.notes]
+    return [*lines, "Nothing was spent and no data were read."]
+
+
+def _recommended(job: Job) -> Recommendation:
+    """The mechanism to consider, whichever the config names: for the same terms, with rows where it asks for them."""
+    rows = job.config.output.synthetic_rows
+    return recommended(PrivacyTerms(job.unit, job.rest), job.stand_in, rows=isinstance(rows, int) and rows > 0)
+
+
+def _error(job: Job) -> str:
+    expected = job.plan.predicted_error
+    if expected is None:
+        return "no useful formula for this mechanism"
+    return f"{expected:.4g} counts expected for one answer, from the noise alone"

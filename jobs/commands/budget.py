@@ -22,7 +22,7 @@ from jobs.ledger.records import Accounting, ChargeRecord, ConsumerBudget, Datase
 from jobs.ledger.windows import Window
 from jobs.planning.identity import bound_path
 
-_LONGEST_NAME = 200  # As long as the columns of the ledger.
+_LONGEST_NAME = 200  # Length of the ledger's columns, in characters.
 _CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})  # Unicode's controls, lone surrogates and ends of lines.
 
 app = typer.Typer(help="The privacy budget of datasets, and of the consumers that share it.")
@@ -35,13 +35,13 @@ Delta = Annotated[float, typer.Option(help="0 for pure differential privacy, els
 @app.command()
 def create(
     dataset: Name,
-    epsilon: Annotated[float, typer.Option(help="All that releases of the dataset may spend together, for ever.")],
+    epsilon: Annotated[float, typer.Option(help="Total epsilon that all releases of the dataset may ever spend.")],
     delta: Delta,
     accounting: Annotated[
         Accounting,
         typer.Option(
-            help="What a budget with delta > 0 is counted in: zcdp takes releases of every kind, gdp those in Gaussian "
-            "DP and pure ones, at better prices; auto is what the first release uses, for ever."
+            help="Currency of a budget with delta > 0. zcdp accepts every release. gdp accepts pure releases and those "
+            "in Gaussian DP, and charges them less. auto: the first release fixes the accounting (zCDP or Gaussian DP)."
         ),
     ] = Accounting.AUTO,
     consumers_only: Annotated[
@@ -72,25 +72,29 @@ def create(
 def grant(
     dataset: Name,
     epsilon: Annotated[
-        float, typer.Option(help="With --consumer: all it may spend in a window. Without: the dataset's new total.")
+        float,
+        typer.Option(help="With --consumer: its limit per window. Without --consumer: the dataset's new total."),
     ],
     delta: Delta,
     consumer: Annotated[
-        str | None, typer.Option(help="Who may spend it, as privacy.consumer spells it; left out: the whole dataset.")
+        str | None,
+        typer.Option(help="Consumer that gets the limit, as privacy.consumer spells it; the dataset when left out."),
     ] = None,
     window: Annotated[
         Window,
         typer.Option(
-            help="Calendar window, in UTC, after which a consumer's limit starts anew; none: one limit in all. A "
-            "window sets a pace; the dataset's total never starts anew and bounds every consumer. It is chosen once."
+            help="Calendar window (UTC) of a consumer's limit, chosen once; none is one limit for all time. A window "
+            "limits the rate of spending; it never restores budget of the dataset, whose total bounds every consumer."
         ),
     ] = Window.NONE,
-    reason: Annotated[str, typer.Option(help="Why; kept for ever. Wanted when a dataset's total is raised.")] = "",
+    reason: Annotated[
+        str, typer.Option(help="Reason, which stays on record; required when a dataset's total is raised.")
+    ] = "",
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
     """Let a consumer spend part of a dataset's budget, or raise the dataset's total.
 
-    A total is for ever: it is never lowered, and no window gives any of it back. Every grant stays on record.
+    A total is never lowered, and no window restores any of it. Every grant stays on record.
 
     Examples:
 
@@ -115,11 +119,11 @@ def grant(
 @app.command()
 def move(
     dataset: Name,
-    path: Annotated[str, typer.Option(help="Where the data are now, as dataset.path of configs says it.")],
-    reason: Annotated[str, typer.Option(help="Why; kept for ever.")],
+    path: Annotated[str, typer.Option(help="New path of the data, as dataset.path of configs spells it.")],
+    reason: Annotated[str, typer.Option(help="Reason, which stays on record.")],
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
-    """Bind a dataset, whose data went elsewhere, to their new path; its budget stays, and the move on record.
+    """Bind a dataset whose data have moved to their new path. Its budget stays; the move is recorded.
 
     Examples:
 
@@ -138,9 +142,9 @@ def show(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     dataset: Annotated[str | None, typer.Option("--dataset", help="One dataset; all of them when left out.")] = None,
 ) -> None:
-    """Say what datasets and consumers have spent, what is left, and what was granted when and why.
+    """Show what datasets and consumers have spent, what remains, and every grant with its date and reason.
 
-    Checks every figure against the charges and grants it stands for; exit code 7 when they differ.
+    Every figure is checked against the recorded charges and grants; the exit code is 7 when they differ.
 
     Examples:
 
@@ -150,11 +154,11 @@ def show(
     """
     known = SqlLedger(ledger)
     known.check_there()
-    for one in known.datasets() if dataset is None else [known.verified(dataset)]:
-        typer.echo(_line(one))
-        for consumer in known.consumers(one.name):
-            typer.echo(f"  {_consumer_line(consumer, one.currency)}")
-        for granted in known.grants(one.name):
+    for budget in known.datasets() if dataset is None else [known.verified(dataset)]:
+        typer.echo(_line(budget))
+        for consumer in known.consumers(budget.name):
+            typer.echo(f"  {_consumer_line(consumer, budget.currency)}")
+        for granted in known.grants(budget.name):
             typer.echo(f"  {granted.granted}  {_grant_line(granted)}")
 
 
@@ -175,7 +179,7 @@ def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
 
 
 def _in_order(dated: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Lines in the order of their numbers, each with the latest time so far: a clock may have gone back."""
+    """Lines in the order of their numbers, each dated with the latest time so far, as a clock may have gone back."""
     return accumulate(dated, lambda last, line: (max(last[0], line[0]), line[1]))
 
 
@@ -196,7 +200,7 @@ def _check_name(option: str, name: str) -> None:
 
 
 def _check_line(option: str, text: str) -> None:
-    """It is printed again for ever: no character of it may start a line or steer a terminal."""
+    """Refuses characters that start a line or control a terminal, because the ledger's texts are printed again."""
     for character in text:
         if unicodedata.category(character) in _CONTROL:
             raise ConfigError(f"{option} holds the control character U+{ord(character):04X}; want one line of text")
@@ -206,7 +210,10 @@ def _line(dataset: DatasetBudget) -> str:
     figures = f"epsilon {format_exact(dataset.epsilon)}, delta {format_exact(dataset.delta)}"
     only = "; for consumers only" if dataset.consumers_only else ""
     if dataset.currency is None:
-        return f"{dataset.name}: {figures}; nothing spent; counted as its first release is{only}"
+        return (
+            f"{dataset.name}: {figures}; nothing spent; the first release fixes the accounting (zCDP or Gaussian DP)"
+            f"{only}"
+        )
     return f"{dataset.name}: {figures}; {_spending(dataset, dataset.currency, dataset.delta)}{only}"
 
 
@@ -222,14 +229,14 @@ def _consumer_line(consumer: ConsumerBudget, currency: Currency | None) -> str:
 
 def _spending(held: DatasetBudget | ConsumerBudget, currency: Currency, delta: float) -> str:
     total = held.total or Fraction(0)
-    left = max(total - held.spent, Fraction(0))
+    remaining = max(total - held.spent, Fraction(0))
     spent = f"spent {currency.value} {float(held.spent):.6g} of {float(total):.6g}"
-    rest = f"left {currency.value} {float(left):.6g}"
-    return f"{spent}{_as_epsilon(held.spent, currency, delta)}; {rest}{_as_epsilon(left, currency, delta)}"
+    rest = f"left {currency.value} {float(remaining):.6g}"
+    return f"{spent}{_as_epsilon(held.spent, currency, delta)}; {rest}{_as_epsilon(remaining, currency, delta)}"
 
 
 def _as_epsilon(amount: Fraction, currency: Currency, delta: float) -> str:
-    """What an amount would be on its own: epsilons at one delta do not add up, amounts do."""
+    """The epsilon of an amount on its own. Amounts add up; epsilons at one delta do not."""
     if currency is Currency.PURE or not amount:
         return ""
     return f" (epsilon {epsilon_of(Budget(currency, amount), delta):.4g} at delta {delta:g})"

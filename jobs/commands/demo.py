@@ -40,7 +40,11 @@ class Example:
     config: Template
 
 
-def demo(folder: Annotated[Path, typer.Argument(help="Where everything goes.")] = Path("out/demo")) -> None:
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Folder of the data, configs, ledger and releases.")] = Path(
+        "out/demo"
+    ),
+) -> None:
     """Generate two small datasets, release them, and compare the releases with the truth.
 
     Baskets of films answer 3-way conjunctions by clipped Gaussian answers; a census-like table answers 3-way marginals
@@ -88,7 +92,7 @@ def _released(folder: Path, example: Example) -> Job:
 
 
 def _show(job: Job) -> None:
-    """Prints how far the release is from the truth, its certificate in short, and where its files are."""
+    """Prints the errors of the release, a summary of its certificate, and its files."""
     from jobs.release.evaluation import comparison_lines, evaluate
 
     comparison = evaluate(job)

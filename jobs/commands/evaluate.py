@@ -15,8 +15,8 @@ def evaluate(
     """Compare a published release with the exact answers, beside trivial ones. SENSITIVE: for the operator alone.
 
     The baselines are all zeros, uniform records, and the product of exact one-way marginals. Errors are fractions of
-    the number of rows or units; "workload" is the mean over marginals of weight times L1 distance, and "normalised",
-    for prefixes and ranges, the mean of the L1 distance over twice the norm of the exact answers.
+    the number of rows or units. "workload" is the mean over marginals of the weight times the L1 distance.
+    "normalised", for linear queries, is the mean of the L1 distance over twice the norm of the exact answers.
 
     Examples:
 

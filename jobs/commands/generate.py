@@ -13,16 +13,16 @@ from jobs.progress import bar
 app = typer.Typer(help="Generated data, for trying things out and for benchmarks, and more rows of a release.")
 
 Folder = Annotated[Path, typer.Argument(help="A new or empty folder.")]
-Files = Annotated[int, typer.Option(help="Parquet files.")]
-Seed = Annotated[int, typer.Option(help="The data are a function of the sizes and this number.")]
+Files = Annotated[int, typer.Option(help="Number of Parquet files.")]
+Seed = Annotated[int, typer.Option(help="Seed; equal sizes and seeds give equal data.")]
 
 
 @app.command()
 def baskets(
     out: Folder,
-    users: Annotated[int, typer.Option(help="Users.")] = 20_000,
-    films: Annotated[int, typer.Option(help="Films.")] = 2_000,
-    pairs: Annotated[int, typer.Option(help="About this many (user, film) pairs.")] = 1_000_000,
+    users: Annotated[int, typer.Option(help="Number of users.")] = 20_000,
+    films: Annotated[int, typer.Option(help="Number of films.")] = 2_000,
+    pairs: Annotated[int, typer.Option(help="Approximate number of (user, film) pairs.")] = 1_000_000,
     files: Files = 4,
     seed: Seed = 0,
 ) -> None:
@@ -54,7 +54,7 @@ def baskets(
 @app.command()
 def table(
     out: Folder,
-    rows: Annotated[int, typer.Option(help="People, one row each.")] = 50_000,
+    rows: Annotated[int, typer.Option(help="Number of people, one row each.")] = 50_000,
     files: Files = 2,
     seed: Seed = 0,
 ) -> None:
@@ -74,8 +74,8 @@ def table(
 def rows(
     config: Annotated[Path, typer.Argument(help="The YAML config of a published release.")],
     out: Folder,
-    rows: Annotated[int, typer.Option(help="Synthetic rows, any number.")],
-    seed: Annotated[int, typer.Option(help="The rows are a function of the release, their number and this.")] = 0,
+    rows: Annotated[int, typer.Option(help="Number of synthetic rows, as many as you like.")],
+    seed: Annotated[int, typer.Option(help="Seed; the same release, number of rows and seed give the same rows.")] = 0,
 ) -> None:
     """More synthetic rows of a published release, from the graphical model beside its answers. Costs no budget.
 

@@ -11,8 +11,8 @@ import typer
 def run(config: Annotated[Path, typer.Argument(help="The release's YAML config.")]) -> None:
     """Make a release: check everything, reserve its budget, answer, publish.
 
-    Run again after a failure, it goes on where it ended and charges nothing twice; run again after success, it changes
-    nothing.
+    After a failure, the same command continues where the run ended, and charges nothing twice. After success, it
+    changes nothing.
 
     Examples:
 

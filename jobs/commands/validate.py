@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from jobs.planning.job import Job
     from pipelines.inspect import Findings
 
+_TREATMENT = (
+    "a release maps unknown values, drops rows without a unit, and truncates units over their bound, as counted above"
+)
+
 
 def validate(config: Annotated[Path, typer.Argument(help="The release's YAML config.")]) -> None:
     """Check a config and read all its data once; report what a release would fold, drop or bound.
 
-    The report is SENSITIVE: it holds exact counts, for the operator alone. A release never fails because of what a row
-    holds; this is where such rows are found. Exit code 3 when the claim clustered_by_unit is broken or a column is
-    missing or of a wrong type. Nothing is spent.
+    The report is SENSITIVE: it holds exact counts, for the operator alone. A release never fails because of the values
+    in a row, so this command is where unexpected values are found. The exit code is 3 when the claim clustered_by_unit
+    is broken, or a column is missing or has a wrong type. Nothing is spent.
 
     Examples:
 
@@ -48,7 +52,7 @@ def _report(job: Job, findings: Findings) -> list[str]:
         f"rows                                {findings.rows:>14,}",
         f"units with a valid row              {findings.units:>14,}",
         f"rows without a unit (dropped)       {findings.null_units:>14,}",
-        f"units over their bound (cut)        {findings.units_over_bound:>14,}",
+        f"units over their bound (truncated)  {findings.units_over_bound:>14,}",
     ]
     if dataset.shape == "baskets":
         lines.append(f"pairs without an item (dropped)     {findings.null_items:>14,}")
@@ -60,5 +64,5 @@ def _report(job: Job, findings: Findings) -> list[str]:
     for column in findings.columns:
         counts = (column.nulls, column.not_finite, column.unknown, column.out_of_range)
         lines.append(f"{column.attribute:<24}" + "".join(f"{count:>12,}" for count in counts))
-    verdict = "every row counts exactly as it is" if findings.clean else "a release folds, drops or cuts what is listed"
+    verdict = "every row counts exactly as it is" if findings.clean else _TREATMENT
     return [*lines, f"config, schema and columns fit; {verdict}"]

@@ -1,4 +1,4 @@
-"""certificate.json: what a release promises, from public facts alone."""
+"""certificate.json: the guarantee of a release, what it cost and what it rests on; public facts alone."""
 
 from __future__ import annotations
 
@@ -31,27 +31,35 @@ _NEIGHBOURS = {
 }
 _OTHER_DELTAS = (1e-6, 1e-9, 1e-12)
 _NOISE_SCALES = (
-    "noise_scale of a measurement is in counts: b of a discrete Laplace, with mass exp(-|z| / b), or sigma of a "
-    "Gaussian; that of a selection is in steps of its integer scores; null for draws, which have no scale"
+    "The noise_scale of a measurement is in counts: b of a discrete Laplace with mass exp(-|z| / b), or sigma of a "
+    "Gaussian. The noise_scale of a selection is in steps of its integer scores. It is null for draws, which have none."
 )
 _BOUND = (
-    "epsilon of all kernel calls together at each delta: less than the guarantee says, as every call was fixed in "
-    "advance; the ledger is charged what the guarantee says"
+    "This is the epsilon of all kernel calls together at each delta. It is smaller than the guarantee's, because every "
+    "call was fixed in advance. The ledger is charged the guarantee."
 )
-_NO_BOUND = "no bound is below what the guarantee says, or not every call was fixed in advance"
+_NO_SMALLER_BOUND = "There is no numerical bound, because none is smaller than the guarantee."
+_NOT_FIXED = "There is no numerical bound, because not every kernel call was fixed in advance."
+_PREDICTED_ERROR = (
+    "The predicted error is that of the noise alone, in counts; it is null where the mechanism has no useful formula."
+)
 _LIMITS = (
-    "The guarantee covers what this folder holds; run times, memory, file sizes and failures of a run are not covered.",
-    "It rests on the unit column: someone who appears under several units has several times the loss.",
-    "Releases of the same dataset add up; the ledger bounds their sum, and only for one name and path of the data.",
+    "The guarantee covers what this folder holds; it does not cover run times, memory, file sizes and failures of a "
+    "run.",
+    "The guarantee protects one unit of the unit column; the privacy loss of a person who appears as several units is "
+    "several times larger.",
+    "The privacy losses of all releases of a dataset add up. The ledger bounds their sum for one name and one path of "
+    "the data only.",
 )
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """What the kernel gave for a release.
+class KernelRecord:
+    """Every call of the kernel for one release; public.
 
-    charges: Of every call, in order.
-    answers, head: How many answers are in the journal, and the hash of all of them; public values.
+    charges: Charge of each call, in order.
+    answers: Number of answers in the journal.
+    head: Hash of the whole journal; None where it is empty.
     """
 
     charges: tuple[Charge, ...]
@@ -59,34 +67,45 @@ class Drawn:
     head: str | None
 
 
-def write_certificate(path: Path, job: Job, workload: Workload, drawn: Drawn, synthetic_rows: int | None) -> None:
-    """Writes the certificate; equal releases made with equal versions give equal bytes."""
-    content = certificate(job, workload, drawn, synthetic_rows)
+def write_certificate(
+    path: Path, job: Job, workload: Workload, record: KernelRecord, synthetic_rows: int | None
+) -> None:
+    """Writes the certificate; equal releases made with equal versions give equal bytes.
+
+    path: The new file. The other arguments are those of ``certificate``.
+    """
+    content = certificate(job, workload, record, synthetic_rows)
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def certificate(job: Job, workload: Workload, drawn: Drawn, synthetic_rows: int | None) -> dict[str, object]:
-    """The certificate as plain values."""
+def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_rows: int | None) -> dict[str, object]:
+    """The certificate as plain values.
+
+    job: The release.
+    workload: The queries that it answers.
+    record: Every kernel call of its run.
+    synthetic_rows: Number of synthetic rows written; None where there are none.
+    """
     config = job.config
     return {
         "release_id": job.release_id,
         "dataset": {"name": config.dataset.name, "snapshot": config.dataset.snapshot},
         "guarantee": _guarantee(job),
-        "numerical_bound": _explained_bound(numerical_bound(job, drawn.charges)),
-        "charges": [_charge(charge) for charge in drawn.charges],
+        "numerical_bound": _explained_bound(job, record.charges),
+        "charges": [_charge(charge) for charge in record.charges],
         "noise_scales": _NOISE_SCALES,
-        "used_by_kernel_calls": _exact(sum((charge.amount for charge in drawn.charges), Fraction(0))),
+        "used_by_kernel_calls": _exact(sum((charge.amount for charge in record.charges), Fraction(0))),
         "public_facts": _public_facts(job),
         "mechanism": {"name": config.mechanism.name, "settings": settings_of(job.mechanism)},
         "workload": _workload(job, workload),
         "answers": {
             "confidence_of_intervals": CONFIDENCE,
             "predicted_mean_absolute_error": job.plan.predicted_error,
-            "note": "the predicted error is that of the noise alone; null where the mechanism has no useful formula",
+            "note": _PREDICTED_ERROR,
         },
         "synthetic_rows": synthetic_rows,
         "versions": versions(),
-        "hashes": _hashes(job, workload, drawn),
+        "hashes": _hashes(job, workload, record),
         "notes": list(job.plan.notes),
         "limits": list(_LIMITS),
     }
@@ -121,28 +140,42 @@ def _charge(charge: Charge) -> dict[str, object]:
     return {"label": charge.label, **_exact(charge.amount), "noise_scale": charge.scale}
 
 
-def _explained_bound(bound: dict[str, float]) -> dict[str, object]:
-    return {"note": _BOUND if bound else _NO_BOUND, "epsilon_at_delta": bound}
+def _explained_bound(job: Job, charges: Sequence[Charge]) -> dict[str, object]:
+    bound = numerical_bound(job, charges)
+    no_bound = _NO_SMALLER_BOUND if _fixed_in_advance(job, charges) else _NOT_FIXED
+    return {"note": _BOUND if bound else no_bound, "epsilon_at_delta": bound}
 
 
-def numerical_bound(job: Job, charges: Sequence[Charge] | None = None) -> dict[str, float]:
-    """Epsilon at some deltas where that is less than the budget says; empty where it is not, or nothing is fixed.
+def numerical_bound(job: Job, charges: Sequence[Charge] = ()) -> dict[str, float]:
+    """A bound on epsilon from the Renyi divergences of the planned kernel calls.
 
-    charges: Of a run; where one of them is not that of an event there is no bound.
+    job: The release.
+    charges: Charges of its run; empty before a run.
+
+    Returns: Epsilon by delta, for each delta at which it is smaller than the guarantee's by 0.1% or more. Empty where
+        there is none, or where not every kernel call was fixed in advance.
     """
-    events = job.plan.events if job.popularity is None else ()
-    planned: Counter[Fraction] = Counter()
-    for event in events:
-        planned[event.charged / event.calls] += event.calls
-    if Counter(charge.amount for charge in charges or () if charge.amount) - planned:
+    if not _fixed_in_advance(job, charges):
         return {}
-    bounds = {delta: epsilon_of_events(events, delta) for delta in _deltas(job)} if events else {}
-    return {f"{delta:g}": found for delta, found in bounds.items() if found < 0.999 * epsilon_of(job.budget, delta)}
+    bounds = {delta: epsilon_of_events(job.plan.events, delta) for delta in _deltas(job)}
+    return {
+        f"{delta:g}": epsilon for delta, epsilon in bounds.items() if epsilon < 0.999 * epsilon_of(job.budget, delta)
+    }
+
+
+def _fixed_in_advance(job: Job, charges: Sequence[Charge]) -> bool:
+    """Whether the plan lists every kernel call of the release, and every charge is that of a listed call."""
+    if job.popularity is not None or not job.plan.events:
+        return False
+    planned: Counter[Fraction] = Counter()
+    for event in job.plan.events:
+        planned[event.charged / event.calls] += event.calls
+    return not Counter(charge.amount for charge in charges if charge.amount) - planned
 
 
 def _deltas(job: Job) -> list[float]:
-    asked = job.config.privacy.delta
-    return sorted({*([asked] if asked else []), *_OTHER_DELTAS}, reverse=True)
+    delta = job.config.privacy.delta
+    return sorted({*([delta] if delta else []), *_OTHER_DELTAS}, reverse=True)
 
 
 def _currency(budget: Budget) -> str:
@@ -182,7 +215,7 @@ def _domain(layout: Layout) -> dict[str, object]:
 
 
 def _attribute(attribute: Attribute) -> dict[str, object]:
-    """What the schema says of an attribute, in numbers; ``hashes.schema`` covers its values and edges."""
+    """An attribute's name, type and sizes; ``hashes.schema`` covers its values and edges."""
     listed = "values" if attribute.values else "bins"
     kind = attribute.kind.value
     return {"name": attribute.name, "type": kind, listed: attribute.known, "codes": attribute.size}
@@ -195,14 +228,14 @@ def _workload(job: Job, workload: Workload) -> dict[str, object]:
     }
 
 
-def _hashes(job: Job, workload: Workload, drawn: Drawn) -> dict[str, object]:
-    """SHA-256 of what the release was made from, all of it public: with them it can be told from any other."""
+def _hashes(job: Job, workload: Workload, record: KernelRecord) -> dict[str, object]:
+    """SHA-256 of everything public that the release was made from, which distinguishes it from any other."""
     return {
         "config_schema_and_version": job.release_id,
         "schema": _schema_digest(job),
         "workload": workload.queries.digest(),
         "public_files": job.files.digests,
-        "kernel_answers": {"answers": drawn.answers, "chain": drawn.head},
+        "kernel_answers": {"answers": record.answers, "chain": record.head},
     }
 
 

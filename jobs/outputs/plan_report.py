@@ -51,14 +51,12 @@ def plan_lines(job: Job) -> list[str]:
         lines.append(
             f"first      noisy popularity for {currency} = {float(job.popularity.amount):.6g}; the shares below"
         )
-        lines.append("           are of the rest")
+        lines.append("           are shares of the remaining budget")
     for step in plan.steps:
         noise = "" if step.stddev is None else f", standard deviation {step.stddev:.4g} counts"
         lines.append(f"step       {step.label}: {step.share:.2%} of the budget in {step.calls} calls{noise}")
     for delta, epsilon in numerical_bound(job).items():
-        lines.append(
-            f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, as every step is fixed in advance"
-        )
+        lines.append(f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, because every step is fixed")
     lines += [f"note       {note}" for note in plan.notes]
     return [*lines, "Nothing was spent and no data were read."]
 
@@ -73,4 +71,4 @@ def _error(job: Job) -> str:
     expected = job.plan.predicted_error
     if expected is None:
         return "no useful formula for this mechanism"
-    return f"{expected:.4g} counts expected for one answer, from the noise alone"
+    return f"{expected:.4g} counts expected per answer, from the noise alone"

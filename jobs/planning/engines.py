@@ -1,4 +1,4 @@
-"""From the engine section of a config to an engine. Spark and Beam are imported only when they are asked for."""
+"""From the section ``engine`` of a config to an engine. Spark and Beam are imported only when the config names them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _COUNTS = {"threads", "rows_in_memory", "partitions"}
 
 
 def check_engine(choice: EngineChoice) -> None:
-    """Refuses options that the engine does not know, without starting anything."""
+    """Checks the options of an engine without starting anything.
+
+    Raises: ConfigError that names the first option that is unknown or out of range.
+    """
     for key, value in choice.options.items():
         try:
             check_key(key, _OPTIONS[choice.name], f"option of engine {choice.name}")
@@ -25,12 +28,15 @@ def check_engine(choice: EngineChoice) -> None:
             raise ConfigError(f"engine.options.{key} is {value!r}; want an integer >= 1")
         if key == "settings" and not _is_texts(value):
             raise ConfigError("engine.options.settings is not a mapping of text to text; want Spark settings")
-        if key == "arguments" and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        if key == "arguments" and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
             raise ConfigError("engine.options.arguments is not a list of text; want Beam's command-line options")
 
 
 def open_engine(choice: EngineChoice) -> Engine:
-    """The engine of a config. Raises ConfigError when its extra is missing, EngineError when it does not start."""
+    """Opens the engine of a config.
+
+    Raises: ConfigError when the package's extra of the engine is not installed; EngineError when it does not start.
+    """
     check_engine(choice)
     options = choice.options
     if choice.name == "local":

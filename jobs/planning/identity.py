@@ -1,4 +1,4 @@
-"""What a release is called, and where its data are, in spellings that do not depend on how a config is written."""
+"""The release id and the path of the data, in spellings that do not depend on how a config is written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobs.config import Config
 from jobs.version import VERSION
 from pipelines.schema import Schema
 
-# Where things lie and who computes them changes neither the guarantee nor a byte of the release.
+# Paths and the engine change neither the guarantee nor a byte of the release, so the id leaves them out.
 WORKLOAD_PLACES = {"conjunctions": {"file", "weights_file"}}
 _PLACES = {
     "dataset": {"path", "table_schema"},
@@ -25,11 +25,13 @@ _PLACES = {
 
 
 def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] | None = None) -> str:
-    """SHA-256 of the public facts of a release: its config, the meaning of its schema, the version of the code.
+    """SHA-256 of the public facts of a release, as 64 hexadecimal digits.
 
-    The snapshot label stands for the content of the data, from which nothing here is derived.
+    The content of the data does not enter; the config's snapshot label stands for it. The version of the code enters.
 
-    files: SHA-256 of what each public file means that the workload names, by its key.
+    config: The config; its paths and its engine do not enter.
+    schema: The meaning of a table's schema; None for baskets.
+    files: SHA-256 of the meaning of each public file that the workload names, by its config key.
     """
     facts = {
         "config": config.model_dump(mode="json", exclude=_PLACES),  # type: ignore[arg-type]
@@ -42,12 +44,13 @@ def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] |
 
 
 def bound_path(path: str) -> str:
-    """One spelling of a dataset's path: absolute, links resolved, a folder for all the Parquet files in it.
+    """One spelling of a dataset's path: absolute, with links resolved.
 
-    A glob is the folder above its first wildcard, whatever it matches today: so it overlaps every other spelling of
-    the same files, and some files that it leaves out.
+    A glob becomes the folder above its first wildcard, whatever it matches today. It then overlaps every other spelling
+    of the same files, and also some files that it does not match.
 
-    It guards against accidents (two names for one dataset, two budgets), not against an operator who copies files.
+    The spelling guards against accidents (two names and two budgets for one dataset). It does not guard against an
+    operator who copies files.
     """
     path = path.removeprefix("file://")
     if "://" in path:
@@ -57,6 +60,6 @@ def bound_path(path: str) -> str:
 
 
 def _fixed_part(path: str) -> str:
-    """The components before the first that holds a wildcard; all of them where none does."""
+    """The path's components before the first one that holds a wildcard; the whole path where none does."""
     glob = re.search(r"[^/]*[*?\[]", path)
     return path if glob is None else path[: glob.start()]

@@ -1,4 +1,4 @@
-"""Everything public about a release, made from its config and schema before any data are touched."""
+"""A job: everything public about a release, from its config and schema, before any data are read."""
 
 from __future__ import annotations
 
@@ -33,16 +33,24 @@ from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema, load_schema
 
 _MOSTLY_GAUSSIANS = (Aim, CliqueTree, ClippedGaussian, Fourier, Gaussian, GaussianPgm, Hdmm, Independent, Mst, MwemPgm)
+"""Mechanisms whose budget pays for Gaussian noise above all, so that Gaussian DP gives them less noise than zCDP."""
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
     """One release, ready to run; public.
 
-    budget: All of it, as charged. popularity: The part that buys noisy popularity first, or None. rest: What the
-        mechanism has; popularity and rest add up to the budget.
-    files: What the public files hold that the workload names.
-    stand_in: A workload of the same size as the one to come: itself, unless noisy popularity chooses the queries.
+    config: The config of the release.
+    layout: The public layout of its data.
+    mechanism: The mechanism with its settings.
+    unit: The privacy unit: neighbours, contribution bound and, where it is public, the number of units.
+    budget: The whole budget, as the ledger is charged.
+    popularity: The part of the budget that measures noisy popularity before the mechanism starts, or None.
+    rest: The part of the budget that the mechanism spends; popularity and rest add up to the budget.
+    files: Content of the public files that the workload names.
+    stand_in: The workload, or one of the same size where noisy popularity will choose the queries.
+    plan: The mechanism's plan for the stand-in.
+    release_id: SHA-256 of the release's public facts.
     """
 
     config: Config
@@ -59,11 +67,15 @@ class Job:
 
     @property
     def output(self) -> Path:
+        """The absolute path of the release's folder."""
         return Path(self.config.output.path).absolute()
 
 
 def load_job(path: Path | str) -> Job:
-    """Reads a config file and everything public that it names. Raises ConfigError; nothing private is read."""
+    """Reads a config file and everything public that it names; no private data are read.
+
+    Raises: ConfigError as ``job_of``, and when the file is no config.
+    """
     config = load_config(path)
     return job_of(config, Path(path).parent)
 
@@ -71,9 +83,11 @@ def load_job(path: Path | str) -> Job:
 def job_of(config: Config, folder: Path) -> Job:
     """The release that a config describes.
 
-    folder: Where the paths of the schema and of public files start.
+    config: The config, already checked key by key.
+    folder: The config's folder, where the paths of the schema and of public files start.
 
-    Raises ConfigError, DomainTooLargeError where no proof, no memory or no mechanism fits the config.
+    Raises: ConfigError when keys do not fit together or a public file is wrong; UnprovedError when no proof covers the
+        combination; DomainTooLargeError when the release would not fit in memory.
     """
     check_engine(config.engine)
     mechanism = mechanism_of(config.mechanism)
@@ -107,9 +121,13 @@ def _unit(config: Config, layout: Layout) -> PrivacyUnit:
 
 
 def currency_of(privacy: Privacy, mechanism: Mechanism) -> Currency:
-    """What the release is accounted in: a selection takes up to pi/2 times as much of a Gaussian-DP budget as of zCDP.
+    """The currency in which the release is accounted.
 
-    A mechanism that only adds Gaussian noise, or mostly, has up to a fifth less noise under Gaussian DP.
+    A selection costs up to pi/2 times as much of a Gaussian-DP budget as of a zCDP budget. A mechanism that mostly adds
+    Gaussian noise has up to a fifth less noise under Gaussian DP.
+
+    privacy: The section ``privacy`` of the config.
+    mechanism: The mechanism, which decides where the config says auto.
     """
     if privacy.accounting == "auto":
         mostly_gaussians = isinstance(mechanism, _MOSTLY_GAUSSIANS)
@@ -123,7 +141,7 @@ def _budget(privacy: Privacy, currency: Currency) -> Budget:
     except ValueError as error:
         raise ConfigError(
             f"privacy.epsilon is {privacy.epsilon:g} and privacy.delta is {privacy.delta:g}: no budget in {currency} "
-            "can be computed for them; want a delta of 0 or at least 1e-300, and an epsilon that is not so near 0"
+            "can be computed for them; want a delta of 0 or at least 1e-300, and a larger epsilon"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""A published release against the truth, beside trivial answers. SENSITIVE: for the operator, never released."""
+"""Errors of a published release and of trivial baselines. SENSITIVE: for the operator, never to be released."""
 
 from __future__ import annotations
 
@@ -26,17 +26,21 @@ from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema
 from pipelines.source import SALT_BYTES, open_source
 
-_NAMES = {"release": "mean", "synthetic": "rows"}  # Of workload errors.
+_ERROR_NAMES = {"release": "mean", "synthetic": "rows"}
+"""Names in ``Comparison.error`` of the rows in ``Comparison.rows`` that are called otherwise there."""
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Errors as fractions of the number of rows (table) or units (baskets). SENSITIVE.
 
-    rows: By what answers: release, synthetic where rows were written, then the trivial baselines.
-    error: Weighted error of the workload (thesis of McKenna 2022, Definition 26): ``mean`` of the released answers,
-        ``rows`` of the synthetic rows, where there are some, then of the trivial baselines.
-    normalised: For a workload of prefixes or ranges the error of section 4.6.1 there, by the same names; else None.
+    release_id: SHA-256 of the release's public facts.
+    queries: Number of queries.
+    rows: Errors of single answers, by source: ``release``, ``synthetic`` where rows were written, and the baselines.
+    error: Weighted workload error (McKenna's thesis, 2022, Definition 26), by source: ``mean`` is that of the released
+        answers, ``rows`` that of the synthetic rows where there are some, and the baselines keep their names.
+    normalised: Normalised workload error (the same thesis, section 4.6.1) of linear queries, by the names of ``error``;
+        None for other workloads.
     """
 
     release_id: str
@@ -47,7 +51,13 @@ class Comparison:
 
 
 def evaluate(job: Job, engine: Engine | None = None) -> Comparison:
-    """Compares a published release with exact answers. Raises ConfigError when it is not published."""
+    """Compares a published release with the exact answers. SENSITIVE.
+
+    job: The release.
+    engine: An engine in place of the config's.
+
+    Raises: ConfigError when the release is not published.
+    """
     output = published_folder(job)
     statistics = open_statistics(job, engine or open_engine(job.config.engine))
     workload = build_workload(job, replayed_popularity(job, statistics))
@@ -59,53 +69,56 @@ def evaluate(job: Job, engine: Engine | None = None) -> Comparison:
     if synthetic is not None:
         answers["synthetic"] = synthetic
     answers |= baselines(queries, statistics, total)
-    known = {_NAMES.get(name, name): values for name, values in answers.items()}
+    renamed = {_ERROR_NAMES.get(name, name): values for name, values in answers.items()}
     normalised = None
     if isinstance(queries, Products):
-        normalised = {name: normalised_error(queries, values, exact) for name, values in known.items()}
+        normalised = {name: normalised_error(queries, values, exact) for name, values in renamed.items()}
     return Comparison(
         job.release_id,
         queries.size,
         {name: errors(queries, values, exact, total) for name, values in answers.items()},
-        {name: workload_error(workload, values, exact, total) for name, values in known.items()},
+        {name: workload_error(workload, values, exact, total) for name, values in renamed.items()},
         normalised,
     )
 
 
 def published_folder(job: Job) -> Path:
-    """Where a release was published, whole and unchanged."""
+    """The folder of a published release, checked to be whole and unchanged.
+
+    Raises: ConfigError when the release is not published; IntegrityError when a file was changed.
+    """
     record = SqlLedger(job.config.privacy.ledger).release(job.release_id)
     if record is None or record.output is None:
         raise ConfigError(f"release {job.release_id[:12]} is not published; want marquee run with this config first")
     output = Path(record.output)
-    if publish.standing(output, job.release_id) is not PublicationState.DONE:
+    if publish.publication_state(output, job.release_id) is not PublicationState.DONE:
         raise ConfigError(f"output {output} no longer holds release {job.release_id[:12]}; want marquee run again")
     publish.verify(output)
     return output
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:
-    """A table for a terminal."""
+    """The comparison as a table for a terminal."""
     lines = [
         f"{'answers of':<12}{'max':>10}{'mean':>12}{'rms':>12}{'total variation':>18}{'workload':>12}"
         + ("" if comparison.normalised is None else f"{'normalised':>12}")
     ]
     for name, row in comparison.rows.items():
         variation = "-" if row.total_variation is None else f"{row.total_variation:.5f}"
-        weighted = f"{comparison.error[_NAMES.get(name, name)]:>12.5f}"
+        weighted = f"{comparison.error[_ERROR_NAMES.get(name, name)]:>12.5f}"
         if comparison.normalised is not None:
-            weighted += f"{comparison.normalised[_NAMES.get(name, name)]:>12.5f}"
+            weighted += f"{comparison.normalised[_ERROR_NAMES.get(name, name)]:>12.5f}"
         lines.append(f"{name:<12}{row.max:>10.5f}{row.mean:>12.7f}{row.rms:>12.7f}{variation:>18}{weighted}")
     return lines
 
 
 def comparison_json(comparison: Comparison) -> str:
-    """The same for machines."""
+    """The comparison as a JSON object."""
     return json.dumps(dataclasses.asdict(comparison), indent=2)
 
 
 def _total(statistics: EngineStatistics, layout: Layout) -> float:
-    """Rows of a table as counted, units of baskets. SENSITIVE."""
+    """Number of rows of a table within their contribution bound, or of units of baskets; at least 1. SENSITIVE."""
     everything = Marginals(layout.schema.domain, ((),)) if isinstance(layout, TableLayout) else UnitCount()
     return max(1.0, float(exact_answers(statistics, everything)[0]))
 
@@ -116,7 +129,7 @@ def _released(output: Path) -> NDArray[np.float64]:
 
 
 def _synthetic(output: Path, layout: Layout, queries: Queries, total: float) -> NDArray[np.float64] | None:
-    """Answers of the synthetic rows, read back by the pipeline that reads real ones, scaled to the total."""
+    """Answers of the synthetic rows, scaled to the total; the pipeline that reads the data reads them too."""
     folder = output / "synthetic"
     if not folder.is_dir():
         return None
@@ -128,13 +141,13 @@ def _synthetic(output: Path, layout: Layout, queries: Queries, total: float) -> 
 
 
 def _as_written(folder: Path, layout: Layout, queries: Queries) -> tuple[Layout, Queries]:
-    """The layout of synthetic rows: a model over some attributes writes only their columns, and nothing is bounded."""
+    """Layout and queries over the columns that synthetic rows have; they have no contribution bound."""
     if isinstance(layout, BasketLayout):
         return BasketLayout(layout.unit, layout.item, layout.items), queries
     if isinstance(queries, Conjunctions | Parities):
         return TableLayout(layout.unit, layout.schema), queries
     written = set(pq.read_schema(next(iter(sorted(folder.glob("*.parquet"))))).names)
-    schema = Schema(tuple(one for one in layout.schema.attributes if one.column in written))
+    schema = Schema(tuple(attribute for attribute in layout.schema.attributes if attribute.column in written))
     if isinstance(queries, Products):
         return TableLayout(layout.unit, schema), Products(schema.domain, queries.terms, queries.denominator)
     return TableLayout(layout.unit, schema), Marginals(schema.domain, queries.cliques)

@@ -1,4 +1,4 @@
-"""One run of a release at a time, because two would draw noise twice."""
+"""One run of a release at a time, because two runs would draw noise twice."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from jobs.release.journal import sync_folder
 
 @contextmanager
 def only_run(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock file; the system frees it when the process ends, however it ends.
+    """Holds the lock file of a release's state folder; the operating system frees it when the process ends.
 
-    Raises LedgerUnavailableError while another process holds it, ConfigError when the folder cannot be made or its file
-    system has no locks.
+    Raises: LedgerUnavailableError while another process holds the lock; ConfigError when the folder cannot be made or
+        its file system has no locks.
     """
     _make_durable(folder)
     with open(folder / "lock", "wb") as file:
@@ -30,9 +30,9 @@ def only_run(folder: Path) -> Iterator[None]:
 
 
 def _make_durable(folder: Path) -> None:
-    """Makes the folder, and its name durable: the journal is only as durable as that.
+    """Makes the folder and syncs all folders above it, because the journal is only as durable as their names.
 
-    All folders above it are synced: one of them may be new, made by this process or by one that died before it synced.
+    A folder above may be new, made by this process or by one that died before it synced.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -41,5 +41,5 @@ def _make_durable(folder: Path) -> None:
     except OSError as error:
         raise ConfigError(f"{folder} cannot be made ({error.strerror}); want an output that may be written") from error
     for above in folder.parent.parent.parents:
-        with suppress(OSError):  # One that may not be read was not made here.
+        with suppress(OSError):  # A folder that may not be read was not made by a run.
             sync_folder(above)

@@ -15,11 +15,16 @@ from pipelines.generate.rows import write_rows
 
 
 def write_more_rows(job: Job, folder: Path, rows: int, seed: int, progress: Progress) -> list[Path]:
-    """Writes ``rows`` synthetic rows from the model of a published release to a new folder; returns the files.
+    """Draws synthetic rows from the model of a published release and writes them to a folder.
 
-    seed: The rows are a function of the release, their number and this.
+    job: The release.
+    folder: A new or empty folder outside the data.
+    rows: Number of rows, at least 1.
+    seed: Public seed, at least 0; the rows are a function of the release, their number and the seed.
+    progress: Receives the number of rows written, and of all.
 
-    Raises ConfigError when the release is not published, has no model to draw from, or the folder is no place for rows.
+    Returns: The files.
+    Raises: ConfigError when the release is not published or has no model, or the folder cannot take the rows.
     """
     want_at_least(1, rows=rows)
     want_at_least(0, seed=seed)

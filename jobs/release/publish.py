@@ -1,4 +1,4 @@
-"""A release appears whole or not at all: staging folder, manifest, one rename, then _SUCCESS."""
+"""Publication: a release appears whole or not at all, by a staging folder, a manifest, one rename, and _SUCCESS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ _CHUNK = 1 << 20
 
 
 class PublicationState(Enum):
-    """What an output folder holds of a release: nothing, all but the mark of success, or everything."""
+    """How much of a release an output folder holds.
+
+    ABSENT: Nothing.
+    RENAMED: Every file except the mark of success.
+    DONE: Everything.
+    """
 
     ABSENT = "absent"
     RENAMED = "renamed"
@@ -30,16 +35,19 @@ class PublicationState(Enum):
 
 
 def state_folder(output: Path, release_id: str) -> Path:
-    """Where a release keeps its journal and its staging folder: beside the output, so that a rename is atomic."""
+    """The folder of a release's journal and staging folder. It lies beside the output, so that a rename is atomic."""
     return output.parent / STATE_FOLDER / release_id
 
 
-def standing(output: Path, release_id: str) -> PublicationState:
-    """How far this release is published in ``output``. Raises ConfigError when something else is there."""
+def publication_state(output: Path, release_id: str) -> PublicationState:
+    """How much of this release the folder ``output`` holds.
+
+    Raises: ConfigError when the folder holds something else, or is a link or a mount point.
+    """
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         if output.is_symlink() or os.path.ismount(output):
             raise ConfigError(
-                f"output {output} is a link or a mount point; want a folder, which a rename can put there"
+                f"output {output} is a link or a mount point; want a plain folder, which a rename can replace"
             )
         return PublicationState.ABSENT
     holder = _holder(output)
@@ -60,9 +68,9 @@ def fresh_staging(folder: Path) -> Path:
 
 
 def publish(staging: Path, output: Path, release_id: str) -> None:
-    """Makes everything in ``staging`` durable and moves it to ``output`` in one step, then marks it as complete.
+    """Makes everything in ``staging`` durable, moves it to ``output`` in one step, and marks it as complete.
 
-    A crash leaves either no output, or one without _SUCCESS that ``finish`` completes.
+    A crash leaves either no output, or an output without _SUCCESS, which ``finish`` completes.
     """
     files = _files(staging)
     for path in files:
@@ -84,28 +92,36 @@ def publish(staging: Path, output: Path, release_id: str) -> None:
 
 
 def finish(output: Path) -> None:
-    """Makes the rename durable, which a process that died after it may not have done, and marks the folder complete."""
+    """Marks a renamed folder as complete, after making the rename durable: its process may have died before that."""
     sync_folder(output.parent)
     _write(output / SUCCESS, "")
     sync_folder(output)
 
 
 def verify(output: Path) -> None:
-    """Raises IntegrityError when a published folder does not hold exactly the files that its manifest names."""
+    """Checks that a published folder holds exactly the files that its manifest names.
+
+    Raises: IntegrityError that names the first file that is missing, changed or unknown.
+    """
     entries = _entries(output)
     for entry in entries:
         path = output / entry.path
         if not path.is_file() or path.stat().st_size != entry.size or _sha256(path) != entry.sha256:
             raise IntegrityError(f"{path} is not the file that was published; want the bytes its manifest names")
-    known = {output / name for name in (MANIFEST, SUCCESS, *(entry.path for entry in entries))}
+    named_files = {output / name for name in (MANIFEST, SUCCESS, *(entry.path for entry in entries))}
     for path in sorted(output.rglob("*")):
-        if path not in known and (path.is_symlink() or not path.is_dir()):
+        if path not in named_files and (path.is_symlink() or not path.is_dir()):
             raise IntegrityError(f"{path} is no file of the release; want only what its manifest names, move it away")
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """A published file, as the manifest names it. path: Relative to the folder. size: In bytes."""
+    """A published file, as the manifest names it.
+
+    path: Path relative to the folder, with slashes.
+    size: Size in bytes.
+    sha256: Hash of its content, as hexadecimal digits.
+    """
 
     path: str
     size: int
@@ -116,7 +132,7 @@ def _entries(output: Path) -> list[_Entry]:
     """The files that a manifest names. Raises IntegrityError when it is not a manifest as ``publish`` writes it."""
     try:
         content = json.loads((output / MANIFEST).read_text(encoding="utf-8"))
-        return [_entry(found) for found in content["files"]]
+        return [_entry(file) for file in content["files"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise IntegrityError(
             f"{output / MANIFEST} does not name the files of a release ({type(error).__name__}); want the one that was "
@@ -124,15 +140,15 @@ def _entries(output: Path) -> list[_Entry]:
         ) from error
 
 
-def _entry(found: dict[str, Any]) -> _Entry:
-    entry = _Entry(found["path"], found["bytes"], found["sha256"])
+def _entry(file: dict[str, Any]) -> _Entry:
+    entry = _Entry(file["path"], file["bytes"], file["sha256"])
     if (type(entry.path), type(entry.size), type(entry.sha256)) != (str, int, str):
         raise TypeError("an entry of a manifest; want path, bytes and sha256")
     return entry
 
 
 def _holder(output: Path) -> str | None:
-    """The release id that a folder's manifest names."""
+    """The release id that a folder's manifest names; None where there is no manifest."""
     try:
         return str(json.loads((output / MANIFEST).read_text(encoding="utf-8"))["release_id"])
     except (OSError, ValueError, KeyError, TypeError):

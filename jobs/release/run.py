@@ -24,7 +24,7 @@ from jobs.config import LARGEST_QUIET_DELTA
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import DatasetBudget, PlannedRelease, ReleaseRecord, State
 from jobs.outputs.answers_table import write_answers
-from jobs.outputs.certificate import Drawn, write_certificate
+from jobs.outputs.certificate import KernelRecord, write_certificate
 from jobs.outputs.model_file import write_model
 from jobs.planning.engines import open_engine
 from jobs.planning.identity import bound_path
@@ -45,7 +45,12 @@ Bar = Callable[[str], AbstractContextManager[Progress]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where a release is. already: Whether it was there before this run."""
+    """Result of a run.
+
+    release_id: SHA-256 of the release's public facts.
+    output: The published folder.
+    already: Whether the release was published before this run.
+    """
 
     release_id: str
     output: Path
@@ -53,36 +58,44 @@ class Outcome:
 
 
 def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> Outcome:
-    """Runs a release to its published folder, or goes on where an earlier run of it ended.
+    """Runs a release to its published folder, or continues where an earlier run of it ended.
 
-    engine: In place of the config's; it changes speed, never the result.
+    Everything is checked before anything is reserved. A finished release needs only its ledger and its folder; its
+    input may be gone, but where the input is present it must be unchanged.
 
-    Everything is checked before anything is reserved. A finished release needs its ledger and its folder alone: its
-    input may be gone, but where it is there it must be the same. Raises what ``jobs.exit_codes`` maps to exit codes.
+    job: The release.
+    engine: An engine in place of the config's; it changes the speed, never the result.
+    progress: Makes a progress bar from a label.
+
+    Raises: The exceptions that ``jobs.exit_codes`` maps to exit codes.
     """
     _warn_of_a_large_delta(job)
     check_outside(job, job.output, "answers.parquet", "synthetic/part-0.parquet")
     ledger = SqlLedger(job.config.privacy.ledger)
     dataset = _dataset(job, ledger)
-    published = publish.standing(job.output, job.release_id)
-    known = ledger.release(job.release_id)
-    if published is not PublicationState.ABSENT and (known is None or known.state.step < State.ESTIMATED.step):
-        raise IntegrityError(f"output {job.output} holds this release, but the ledger never saw it; want its ledger")
+    published = publish.publication_state(job.output, job.release_id)
+    known_record = ledger.release(job.release_id)
+    if published is not PublicationState.ABSENT and (
+        known_record is None or known_record.state.step < State.ESTIMATED.step
+    ):
+        raise IntegrityError(
+            f"output {job.output} holds this release, but the ledger has no record of it; want the ledger that does"
+        )
     try:
         source = _source(job, dataset)
         planned = _planned(job, source, dataset)
     except InputError:
-        if known is None or not _is_done(job, dataset, known):
+        if known_record is None or not _is_done(job, dataset, known_record):
             raise
-        done = _finished(job, ledger, known, published)
-        if done is None:
+        outcome = _finished(job, ledger, known_record, published)
+        if outcome is None:
             raise
-        return done
+        return outcome
     record = ledger.plan(planned)
     log.info("planned", release=job.release_id[:12], dataset=dataset.name, state=record.state.value)
-    done = _finished(job, ledger, record, published)
-    if done is not None:
-        return done
+    outcome = _finished(job, ledger, record, published)
+    if outcome is not None:
+        return outcome
     with only_run(Path(record.state_folder)):
         return _run(job, ledger, source, engine or open_engine(job.config.engine), progress)
 
@@ -94,33 +107,37 @@ def open_statistics(job: Job, engine: Engine | None = None) -> EngineStatistics:
 
 
 def build_workload(job: Job, popularity: NDArray[np.float64] | None = None) -> Workload:
-    """The queries of a release; popularity is noisy, float64 [columns of the view]."""
+    """The queries of a release.
+
+    job: The release.
+    popularity: Noisy popularity of each column, float64 [columns of the view]; None where the workload needs none.
+    """
     return job.stand_in if popularity is None else workload_of(job.config, job.layout, job.files, popularity)
 
 
 def replayed_popularity(job: Job, statistics: EngineStatistics) -> NDArray[np.float64] | None:
-    """The noisy popularity that a release bought, from its journal: nothing new is drawn. None where it bought none."""
+    """The noisy popularity that a release measured, read from its journal without a new draw; None without one."""
     ledger = SqlLedger(job.config.privacy.ledger)
     record = ledger.release(job.release_id)
     if job.popularity is None or record is None or record.state.step < State.MEASURING.step:
         return None
-    return buy_popularity(job, statistics, _WholeBudget(ledger, job), open_journal(job, ledger, record))[0]
+    return _measure_popularity(job, statistics, _WholeBudget(ledger, job), _open_journal(job, ledger, record))[0]
 
 
 def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: Bar) -> Outcome:
     record = ledger.release(job.release_id)
     if record is None:
         raise IntegrityError(f"release {job.release_id[:12]} is gone from the ledger; want the ledger that planned it")
-    done = _finished(job, ledger, record, publish.standing(job.output, job.release_id))
-    if done is not None:  # Another process ended while this one waited for its turn.
-        return done
-    journal = open_journal(job, ledger, record)
-    watched = _Watched(engine, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
-    made = _mechanism(job, ledger, EngineStatistics(watched, source), journal, progress)
+    outcome = _finished(job, ledger, record, publish.publication_state(job.output, job.release_id))
+    if outcome is not None:  # Another process published it before this one had the lock.
+        return outcome
+    journal = _open_journal(job, ledger, record)
+    observed = _ObservedEngine(engine, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
+    result = _run_mechanism(job, ledger, EngineStatistics(observed, source), journal, progress)
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
     staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
-    _write(job, made, journal, staging, progress)
+    _write(job, result, journal, staging, progress)
     publish.publish(staging, job.output, job.release_id)
     ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
     log.info("published", release=job.release_id[:12], output=str(job.output))
@@ -128,32 +145,38 @@ def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: 
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
-    """What the kernel allowed out, and what it cost; public."""
+class ChargedRelease:
+    """A mechanism's release with its cost; public.
+
+    release: The answers, and the model where there is one.
+    charges: Charge of each kernel call, in order.
+    """
 
     release: Release
     charges: tuple[Charge, ...]
 
 
-def _mechanism(job: Job, ledger: SqlLedger, statistics: EngineStatistics, journal: FileJournal, progress: Bar) -> Made:
+def _run_mechanism(
+    job: Job, ledger: SqlLedger, statistics: EngineStatistics, journal: FileJournal, progress: Bar
+) -> ChargedRelease:
     port = _WholeBudget(ledger, job)
-    popularity, charges = buy_popularity(job, statistics, port, journal)
+    popularity, charges = _measure_popularity(job, statistics, port, journal)
     workload = build_workload(job, popularity)
     private = PrivateStatistics(
         statistics, unit=job.unit, budget=job.rest, ledger=port, journal=JournalFrom(journal, len(charges))
     )
     log.info("reserved", release=job.release_id[:12], currency=job.budget.currency.value)
     with progress(job.config.mechanism.name) as report:
-        made = job.mechanism.run(private, workload, generator=_generator(job, 0), progress=report)
-    return Made(made, charges + private.charges)
+        mechanism_release = job.mechanism.run(private, workload, generator=_generator(job, 0), progress=report)
+    return ChargedRelease(mechanism_release, charges + private.charges)
 
 
-def buy_popularity(
+def _measure_popularity(
     job: Job, statistics: EngineStatistics, port: _WholeBudget, journal: FileJournal
 ) -> tuple[NDArray[np.float64] | None, tuple[Charge, ...]]:
-    """Noisy popularity of the columns with what it cost, where the workload asks for it.
+    """Noisy popularity of the columns and its charges; None and no charges where the workload needs none.
 
-    Its part of the budget and the mechanism's are fixed in advance and add up to what is reserved.
+    The shares of popularity and mechanism are fixed in advance, and add up to the reserved budget.
     """
     if job.popularity is None:
         return None, ()
@@ -162,54 +185,60 @@ def buy_popularity(
     return weights, tuple(replace(charge, label=f"popularity {charge.label}") for charge in private.charges)
 
 
-def open_journal(job: Job, ledger: SqlLedger, record: ReleaseRecord) -> FileJournal:
-    """The journal of a release, the only one: the ledger knows each of its answers before that is used.
+def _open_journal(job: Job, ledger: SqlLedger, record: ReleaseRecord) -> FileJournal:
+    """The journal of a release, checked against the ledger, which records each answer before it is used.
 
-    Raises IntegrityError when answers that were used are missing from it, or others are in their place.
+    Raises: IntegrityError when the journal lacks answers that were used, or holds others in their place.
     """
     path = Path(record.state_folder) / "journal.jsonl"
     journal = FileJournal(path, job.release_id, partial(ledger.record_answer, job.release_id))
     if record.answers is None:
         _adopt(journal, ledger, record)
     else:
-        journal.agree(record.answers, record.journal_head)
+        journal.reconcile(record.answers, record.journal_head)
     return journal
 
 
 def _adopt(journal: FileJournal, ledger: SqlLedger, record: ReleaseRecord) -> None:
-    """Ledgers of layout 1 knew one hash: while MEASURING that of the first answer, from ESTIMATED on that of all."""
+    """Checks a journal against a ledger of layout 1, and records its answers there.
+
+    Layout 1 stored one hash: that of the first answer while MEASURING, and that of all answers from ESTIMATED on.
+    """
     answers = min(1, len(journal)) if record.state is State.MEASURING else len(journal)
     journal.check_holds(answers, record.journal_head)
     if journal.head is not None:
         ledger.adopt_journal(record.release_id, len(journal), journal.head)
 
 
-def _write(job: Job, made: Made, journal: FileJournal, staging: Path, progress: Bar) -> None:
-    workload, model = made.release.workload, made.release.model
-    write_answers(staging / "answers.parquet", workload.queries, made.release.answers, job.layout)
+def _write(job: Job, result: ChargedRelease, journal: FileJournal, staging: Path, progress: Bar) -> None:
+    workload, model = result.release.workload, result.release.model
+    write_answers(staging / "answers.parquet", workload.queries, result.release.answers, job.layout)
     write_model(staging, model)
     rows = 0
     if model is not None:
-        asked = job.config.output.synthetic_rows
-        rows = round(model.total) if isinstance(asked, str) else asked
+        setting = job.config.output.synthetic_rows
+        rows = round(model.total) if isinstance(setting, str) else setting
         if rows:
             with progress("synthetic rows") as report:
                 seed = int(_generator(job, 1).integers(2**63))
                 write_rows(model, rows, job.layout, staging / "synthetic", seed=seed, progress=report)
     else:
         log.info("no synthetic rows: this mechanism gives answers without a model", mechanism=job.config.mechanism.name)
-    drawn = Drawn(made.charges, len(journal), journal.head)
-    write_certificate(staging / "certificate.json", job, workload, drawn, rows or None)
+    record = KernelRecord(result.charges, len(journal), journal.head)
+    write_certificate(staging / "certificate.json", job, workload, record, rows or None)
 
 
 def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
-    """Whether the ledger records exactly this release as published; else a run looks at its input."""
+    """Whether the ledger records exactly this release as published, so that its input is no longer needed."""
     same = (record.dataset, record.budget) == (dataset.name, job.budget)
     return same and record.state is State.PUBLISHED and dataset.path == bound_path(job.config.dataset.path)
 
 
 def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: PublicationState) -> Outcome | None:
-    """The outcome when the release is published already; completes one whose process died in the last step."""
+    """The outcome of a release that is already published, else None.
+
+    Where the process died between the rename and the mark of success, the publication is completed first.
+    """
     if published is not PublicationState.ABSENT:
         publish.verify(job.output)
         if published is PublicationState.RENAMED:
@@ -217,13 +246,13 @@ def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Pub
         if (record.state, record.output) != (State.PUBLISHED, str(job.output)):
             ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
         return Outcome(job.release_id, job.output, already=True)
-    elsewhere = Path(record.output) if record.output else None
-    if elsewhere is None or not elsewhere.is_dir():
+    recorded_output = Path(record.output) if record.output else None
+    if recorded_output is None or not recorded_output.is_dir():
         return None
-    if publish.standing(elsewhere, job.release_id) is not PublicationState.DONE:
+    if publish.publication_state(recorded_output, job.release_id) is not PublicationState.DONE:
         return None
-    publish.verify(elsewhere)
-    return Outcome(job.release_id, elsewhere, already=True)
+    publish.verify(recorded_output)
+    return Outcome(job.release_id, recorded_output, already=True)
 
 
 def _planned(job: Job, source: Source, dataset: DatasetBudget) -> PlannedRelease:
@@ -249,12 +278,19 @@ def _source(job: Job, dataset: DatasetBudget) -> Source:
 
 
 def _generator(job: Job, purpose: int) -> np.random.Generator:
-    """For post-processing only: its seed is public."""
+    """The generator of post-processing step number ``purpose``; its seed is public."""
     return np.random.default_rng([int(job.release_id[:16], 16), purpose])
 
 
 def check_outside(job: Job, folder: Path, *files: str) -> None:
-    """Refuses to write ``files`` to a folder where the next release would read them as data. Raises ConfigError."""
+    """Refuses to write to a folder where the next release would read the written files as data.
+
+    job: The release, which names the data.
+    folder: The folder to write to.
+    files: Paths below that folder that will be written.
+
+    Raises: ConfigError when a file would lie among the data.
+    """
     path = job.config.dataset.path
     data = bound_path(path)
     deep = "**" in path or os.path.isdir(os.path.expanduser(path))
@@ -266,27 +302,29 @@ def check_outside(job: Job, folder: Path, *files: str) -> None:
 
 def _warn_of_a_large_delta(job: Job) -> None:
     if job.config.privacy.delta > LARGEST_QUIET_DELTA:
-        log.warning("privacy.delta is large: want at most 1e-5, and far below one in the number of units")
+        log.warning("privacy.delta is large: want at most 1e-5, and far below 1 / number of units")
 
 
 @final
 @dataclass(frozen=True)
 class _WholeBudget:
-    """The ledger port of one release: whichever part of it asks first, all of it is reserved."""
+    """The ledger port of one release. The first reservation of any part reserves the whole budget."""
 
     ledger: SqlLedger
     job: Job
 
     def reserve(self, budget: Budget) -> None:
         if budget.currency is not self.job.budget.currency or budget.amount > self.job.budget.amount:
-            raise IntegrityError("a part of a release asks for more than the release has; want parts of its budget")
+            raise IntegrityError(
+                "a part of a release reserves more than the release's budget; want parts that add up to it"
+            )
         self.ledger.reserve(self.job.release_id, self.job.budget)
 
 
 @final
 @dataclass(frozen=True)
-class _Watched:
-    """An engine that tells when it has aggregated."""
+class _ObservedEngine:
+    """An engine that calls ``on_reduced`` after each aggregation."""
 
     engine: Engine
     on_reduced: Callable[[], None]

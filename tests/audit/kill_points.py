@@ -339,7 +339,7 @@ def _visible(job: Job) -> str:
     if beside - {publish.STATE_FOLDER, job.output.name}:
         return "partial"
     try:
-        standing = publish.standing(job.output, job.release_id)
+        standing = publish.publication_state(job.output, job.release_id)
         if standing is publish.PublicationState.ABSENT:
             return "none"
         publish.verify(job.output)

@@ -44,7 +44,7 @@ BASKETS: dict[str, Any] = {
         "items": 40, "max_items_per_unit": 10,
     },
     "privacy": {"epsilon": 20.0, "delta": 1e-6, "ledger": LEDGER},
-    "workload": {"conjunctions": {"count": 30, "order": 2, "weights": "noisy_popularity", "share": 0.1}},
+    "workload": {"conjunctions": {"count": 30, "order": 2, "weights": "noisy_popularity", "popularity_share": 0.1}},
     "mechanism": {"name": "gaussian"},
     "output": {"path": "out/shop"},
 }  # fmt: skip

@@ -14,12 +14,12 @@ import yaml
 from dpcore.kernel.budget import Budget, Charge
 from dpcore.kernel.conversion import epsilon_of_gdp, epsilon_of_zcdp, gdp_of, zcdp_of
 from jobs.config import parse_config
-from jobs.outputs.certificate import Drawn, certificate, numerical_bound, promise, write_certificate
+from jobs.outputs.certificate import KernelRecord, certificate, numerical_bound, promise, write_certificate
 from jobs.planning.job import Job, job_of
 from tests.support.releases import BASKETS, SCHEMA, TABLE
 
 CHARGES = (Charge("select 0", Fraction(1, 3)), Charge("measure 1", Fraction(2, 3), 12.5))
-DRAWN = Drawn(CHARGES, 2, "c0ffee")
+DRAWN = KernelRecord(CHARGES, 2, "c0ffee")
 
 
 def job(folder: Path, mechanism: dict[str, object] | None = None, **privacy: object) -> Job:
@@ -83,9 +83,9 @@ def test_a_run_whose_steps_are_all_fixed_has_a_numerical_bound(tmp_path: Path) -
     assert set(bound) == {"1e-06", "1e-09", "1e-12"}
     assert 0.1 < bound["1e-06"] < bound["1e-09"] < bound["1e-12"] < 1.0
     charges = [Charge("a call", event.charged / event.calls) for event in made.plan.events for _ in range(event.calls)]
-    said: Any = certificate(made, made.stand_in, Drawn(tuple(charges), 1, "f0"), 300)["numerical_bound"]
+    said: Any = certificate(made, made.stand_in, KernelRecord(tuple(charges), 1, "f0"), 300)["numerical_bound"]
     assert said["epsilon_at_delta"] == bound
-    assert said["note"].startswith("epsilon of all kernel calls together at each delta")
+    assert said["note"].startswith("This is the epsilon of all kernel calls together at each delta")
     assert numerical_bound(made, charges[:-1]) == bound
     # One call instead of many, or a call more, is not what was fixed in advance.
     assert numerical_bound(made, [Charge("all", sum((charge.amount for charge in charges), Fraction(0)))]) == {}
@@ -95,7 +95,7 @@ def test_a_run_whose_steps_are_all_fixed_has_a_numerical_bound(tmp_path: Path) -
 def test_no_numerical_bound_is_said_in_words(tmp_path: Path) -> None:
     said = content(job(tmp_path, mechanism={"name": "gaussian"}))["numerical_bound"]
     assert said["epsilon_at_delta"] == {}
-    assert said["note"].startswith("no bound")
+    assert said["note"] == "There is no numerical bound, because not every kernel call was fixed in advance."
 
 
 def test_gaussians_alone_have_no_better_bound_than_their_own(tmp_path: Path) -> None:

@@ -65,13 +65,13 @@ def test_an_answer_that_could_not_be_told_is_neither_used_nor_drawn_again(tmp_pa
     journal = FileJournal(path, RELEASE, away)
     with pytest.raises(LedgerUnavailableError, match="away"):
         journal.record(0, "a", np.array([1]))
-    with pytest.raises(LedgerUnavailableError, match="was not told"):
+    with pytest.raises(LedgerUnavailableError, match="did not record"):
         journal.recall(0, "a")
-    with pytest.raises(LedgerUnavailableError, match="was not told"):
+    with pytest.raises(LedgerUnavailableError, match="did not record"):
         journal.record(0, "a", np.array([2]))
     told: list[object] = []
     another = FileJournal(path, RELEASE, lambda *one: told.append(one))
-    another.agree(0, None)
+    another.reconcile(0, None)
     assert told == [(0, None, another.head)]
     recalled = another.recall(0, "a")
     assert recalled is not None
@@ -83,23 +83,23 @@ def test_a_journal_agrees_with_what_is_known_of_it(tmp_path: Path, known: int) -
     """Of four answers, three or four may be known; each other number is an old copy of one or of the other."""
     path = tmp_path / "journal.jsonl"
     whole = filled(path, [[1], [2], [3], [4]])
-    whole.agree(4, whole.head)
+    whole.reconcile(4, whole.head)
     if known == 3:
-        whole.agree(known, whole.head_at(known))
+        whole.reconcile(known, whole.head_at(known))
         return
     with pytest.raises(IntegrityError, match="more answers than the ledger knows"):
-        whole.agree(known, whole.head_at(known))
+        whole.reconcile(known, whole.head_at(known))
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:known]))
     with pytest.raises(IntegrityError, match="lacks answers"):
-        FileJournal(path, RELEASE).agree(4, whole.head)
+        FileJournal(path, RELEASE).reconcile(4, whole.head)
 
 
 def test_other_answers_at_the_same_place_do_not_agree(tmp_path: Path) -> None:
     other = filled(tmp_path / "other.jsonl", [[1], [3]])
     with pytest.raises(IntegrityError, match="lacks answers"):
-        filled(tmp_path / "journal.jsonl", [[1], [2]]).agree(2, other.head)
+        filled(tmp_path / "journal.jsonl", [[1], [2]]).reconcile(2, other.head)
     with pytest.raises(IntegrityError, match="lacks answers"):
-        filled(tmp_path / "empty.jsonl", []).agree(1, other.head_at(1))
+        filled(tmp_path / "empty.jsonl", []).reconcile(1, other.head_at(1))
 
 
 def test_an_empty_file_of_a_process_that_died_gets_a_durable_name(

@@ -27,9 +27,9 @@ def staged(folder: Path) -> Path:
 
 def test_a_release_is_published_with_its_hashes(tmp_path: Path) -> None:
     output = tmp_path / "out"
-    assert publish.standing(output, RELEASE) is PublicationState.ABSENT
+    assert publish.publication_state(output, RELEASE) is PublicationState.ABSENT
     publish.publish(staged(tmp_path), output, RELEASE)
-    assert publish.standing(output, RELEASE) is PublicationState.DONE
+    assert publish.publication_state(output, RELEASE) is PublicationState.DONE
     publish.verify(output)
     manifest = json.loads((output / "manifest.json").read_text())
     assert manifest["release_id"] == RELEASE
@@ -40,7 +40,7 @@ def test_a_release_is_published_with_its_hashes(tmp_path: Path) -> None:
 def test_an_empty_folder_may_be_there_already(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     publish.publish(staged(tmp_path), tmp_path / "out", RELEASE)
-    assert publish.standing(tmp_path / "out", RELEASE) is PublicationState.DONE
+    assert publish.publication_state(tmp_path / "out", RELEASE) is PublicationState.DONE
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -49,7 +49,7 @@ def test_a_link_where_no_rename_works_is_refused(tmp_path: Path, there: bool) ->
         (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "folder")
     with pytest.raises(ConfigError, match="a link or a mount point"):
-        publish.standing(tmp_path / "link", RELEASE)
+        publish.publication_state(tmp_path / "link", RELEASE)
 
 
 def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pyt
 
 def test_a_crash_before_the_rename_leaves_nothing(tmp_path: Path) -> None:
     staged(tmp_path)
-    assert publish.standing(tmp_path / "out", RELEASE) is PublicationState.ABSENT
+    assert publish.publication_state(tmp_path / "out", RELEASE) is PublicationState.ABSENT
     staging = staged(tmp_path)  # A second try starts with an empty folder.
     assert sorted(path.name for path in staging.iterdir()) == ["answers.parquet", "synthetic"]
 
@@ -84,10 +84,10 @@ def test_a_crash_after_the_rename_is_completed(tmp_path: Path) -> None:
     output = tmp_path / "out"
     publish.publish(staged(tmp_path), output, RELEASE)
     (output / "_SUCCESS").unlink()
-    assert publish.standing(output, RELEASE) is PublicationState.RENAMED
+    assert publish.publication_state(output, RELEASE) is PublicationState.RENAMED
     publish.verify(output)
     publish.finish(output)
-    assert publish.standing(output, RELEASE) is PublicationState.DONE
+    assert publish.publication_state(output, RELEASE) is PublicationState.DONE
 
 
 def foreign(output: Path) -> None:
@@ -113,7 +113,7 @@ def test_what_is_not_ours_is_refused(tmp_path: Path, fill: object) -> None:
     assert callable(fill)
     fill(tmp_path / "out")
     with pytest.raises(ConfigError, match="out holds"):
-        publish.standing(tmp_path / "out", RELEASE)
+        publish.publication_state(tmp_path / "out", RELEASE)
 
 
 @pytest.mark.parametrize("damage", ["same size", "shorter", "gone"])
@@ -142,7 +142,7 @@ def test_a_manifest_of_another_form_is_an_integrity_error(tmp_path: Path, conten
     output = tmp_path / "out"
     publish.publish(staged(tmp_path), output, RELEASE)
     (output / "manifest.json").write_text(json.dumps({"release_id": RELEASE, **content}))
-    assert publish.standing(output, RELEASE) is PublicationState.DONE
+    assert publish.publication_state(output, RELEASE) is PublicationState.DONE
     with pytest.raises(IntegrityError, match=r"manifest\.json does not name the files of a release"):
         publish.verify(output)
 

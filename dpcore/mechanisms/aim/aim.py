@@ -256,8 +256,8 @@ class Aim:
         but where the prior was learnt.
         """
         total = rows_of(terms, candidates.full, measured)
-        spread = None if learns or (warm is not None and warm.learns) else LARGEST_PRIOR_SCALE
-        rough, last = FitSettings(spread, 1e-2, 300, ROUND_WORK), FitSettings(spread, 1e-3, 2000, LAST_WORK, own=True)
+        prior_scale = None if learns or (warm is not None and warm.learns_prior) else LARGEST_PRIOR_SCALE
+        rough, last = FitSettings(prior_scale, 1e-2, 300, ROUND_WORK), FitSettings(prior_scale, 1e-3, 2000, LAST_WORK, empirical_bayes=True)
         return fit_model(candidates.domain, measured, total, last if polish else rough, warm)
 
     def _check(self) -> None:

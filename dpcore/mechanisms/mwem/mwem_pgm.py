@@ -152,8 +152,8 @@ class MwemPgm:
         warm: GraphicalFit | None,
         last: bool = False,
     ) -> GraphicalFit:
-        spread = 1 / self.strength
-        fitting = FitSettings(spread, 1e-3, 1000, LAST_WORK) if last else FitSettings(spread, 1e-2, 300, ROUND_WORK)
+        prior_scale = 1 / self.strength
+        fitting = FitSettings(prior_scale, 1e-3, 1000, LAST_WORK) if last else FitSettings(prior_scale, 1e-2, 300, ROUND_WORK)
         return fit_model(queries.domain, measured, total, fitting, warm)
 
     def _shares(self, terms: PrivacyTerms, workload: Workload) -> _Shares:

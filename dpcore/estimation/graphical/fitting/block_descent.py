@@ -1,17 +1,18 @@
-"""The dual of ``maximum_entropy``, lowered clique by clique: iterative proportional fitting for noisy marginals.
+"""Block coordinate descent on the dual of ``maximum_entropy``: iterative proportional fitting for noisy marginals.
 
 Where noise is small beside the counts, a fit far from its optimum takes hundreds of quasi-Newton steps to find which
-cells are large. A step along all potentials of one clique r at once, with what its marginal is now, finds it directly.
-For a change d of the log-potentials on r, to which every component u inside r adds d's mean over r - u,
+cells are large. A step along all potentials of one clique r at once, given the current marginal of r, finds them
+directly. For a change d of the log-potentials on r, to which every component u inside r adds d's mean over r - u,
 
     f(new) - f(old) <= sum over cells of  m e^d - goal d + k d^2 / 2  + constant,
     goal = m - sum_u (component of m - y_u + kappa_u lambda_u) / n_(r - u),    k = sum_u kappa_u / n_(r - u),
 
-with m the clique's counts now, by log(1 + t) <= t and Jensen's inequality. The right side is least, cell by cell, where
-m e^d + k d = goal: no step raises f. What a table of lambda_u holds that its centring takes away costs, and goes.
+with m the clique's current counts, by log(1 + t) <= t and Jensen's inequality. The right side is least, cell by cell,
+where m e^d + k d = goal: no step raises f. The part of lambda_u that its centring removes only costs, and is
+subtracted.
 
-Tables of nodes stay calibrated, since a message goes along every link before the node at its end is read: a sweep over
-all cliques takes about as long as two or three calls of the marginal oracle.
+The tables of the nodes stay calibrated, because a message is sent along every link before the node at its end is read.
+A sweep over all cliques takes about as long as two or three calls of the marginal oracle.
 
 Source: Deming and Stephan (1940) for sigma = 0, Jirousek and Preucil (1995) for the tree; the bound is derived above.
 """
@@ -31,14 +32,16 @@ from dpcore.estimation.graphical.inference.belief_propagation import MarginalOra
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
 Vector = NDArray[np.float64]
-_STEPS: Final = 8  # Newton steps from above on a convex function of one variable.
-_LONGEST: Final = 300.0  # Of a change upwards: its exponential is finite, and part of the way is a descent as well.
+_NEWTON_STEPS: Final = 8  # From above, on a convex function of one variable.
+_MAX_CHANGE: Final = 300.0  # Its exponential is finite, and a part of a step is a descent as well.
 
 
 class _Part(NamedTuple):
     """A component inside a clique.
 
-    rows: Its place in the rows. shape: Of its table. over: Axes of the clique that it is a mean over.
+    rows: Its rows in the measurement matrix.
+    shape: Shape of its table.
+    over: Axes of the clique over which it is a mean.
     """
 
     rows: slice
@@ -47,7 +50,12 @@ class _Part(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """A clique all of whose components were measured. stiffness: k."""
+    """A clique all of whose components were measured.
+
+    clique: Its attributes.
+    parts: Its components.
+    stiffness: k in each cell, float64 with the shape of the clique.
+    """
 
     clique: Clique
     parts: tuple[_Part, ...]
@@ -58,28 +66,37 @@ class _Block(NamedTuple):
 class BlockDescent:
     """Sweeps over the measured cliques of a junction tree.
 
-    rows: Those of the fit; cliques with a component that was not measured, and products, are left as they are.
-    kappa: float64 [rows], the penalty's curvature along each row: strength / precision.
+    tree: A junction tree of the cliques.
+    matrix: The measurement matrix of the fit. Cliques with a component that was not measured, and products, are not
+        swept over.
+    total: Number of rows of the model, > 0.
+    kappa: Curvature of the penalty along each row, strength / precision; float64 [rows].
     """
 
-    def __init__(self, tree: JunctionTree, rows: MeasurementMatrix, total: float, kappa: Vector) -> None:
-        self._tree, self._rows, self._total, self._kappa = tree, rows, total, kappa
+    def __init__(self, tree: JunctionTree, matrix: MeasurementMatrix, total: float, kappa: Vector) -> None:
+        self._tree, self._matrix, self._total, self._kappa = tree, matrix, total, kappa
         self._blocks: list[list[_Block]] = [[] for _ in tree.nodes]
-        for block in self._found():
+        for block in self._measured_blocks():
             self._blocks[tree.node_of(block.clique)].append(block)
         self._tour = list(_tour(tree))
 
     @property
-    def any(self) -> bool:
+    def has_blocks(self) -> bool:
         """Whether there is any clique to sweep over."""
         return any(self._blocks)
 
-    def swept(self, oracle: MarginalOracle, base: Vector, start: Vector, times: int) -> Vector:
-        """Multipliers after so many sweeps from ``start``, float64 [rows]; f is nowhere larger than before, but
-        for rounding where noise is less than a billionth of a count.
+    def sweep(self, oracle: MarginalOracle, base: Vector, start: Vector, times: int) -> Vector:
+        """Sweeps over all cliques some number of times. f never rises, up to rounding.
+
+        oracle: Of the tree and the cliques of the matrix.
+        base: Log-potentials of the base, float64 [matrix.queries.size].
+        start: First multipliers, float64 [rows].
+        times: Number of sweeps.
+
+        Returns: The multipliers after the sweeps, float64 [rows].
         """
-        found = start.copy()
-        oracle.marginals(base + self._rows.apply_transpose(found))
+        multipliers = start.copy()
+        oracle.marginals(base + self._matrix.apply_transpose(multipliers))
         tables = [_Table(*joint) for joint in oracle.take_tables()]
         for _ in range(times):
             for origin, node in self._tour:
@@ -87,36 +104,39 @@ class BlockDescent:
                     tables[node].receive(tables[origin], self._tree.separators[max(origin, node)])
                 if origin == self._tree.parents[node]:
                     for block in self._blocks[node]:
-                        self._lower(block, tables[node], found)
-        return found
+                        self._lower(block, tables[node], multipliers)
+        return multipliers
 
-    def _found(self) -> Iterator[_Block]:
-        rows, domain = self._rows, self._tree.domain
-        places = {term.clique: place for place, term in enumerate(rows.measurements) if term.centred}
-        for clique in rows.queries.cliques:
-            inside = [part for size in range(1, len(clique) + 1) for part in combinations(clique, size)]
-            if all(part in places for part in inside):
+    def _measured_blocks(self) -> Iterator[_Block]:
+        """The cliques all of whose components were measured."""
+        matrix, domain = self._matrix, self._tree.domain
+        numbers = {
+            measurement.clique: number for number, measurement in enumerate(matrix.measurements) if measurement.centred
+        }
+        for clique in matrix.queries.cliques:
+            subsets = [subset for size in range(1, len(clique) + 1) for subset in combinations(clique, size)]
+            if all(subset in numbers for subset in subsets):
                 parts, stiffness = [], np.zeros(domain.shape(clique))
-                for names in inside:
-                    span = slice(int(rows.starts[places[names]]), int(rows.starts[places[names] + 1]))
-                    over = tuple(axis for axis, name in enumerate(clique) if name not in names)
-                    parts.append(_Part(span, domain.shape(names), over))
-                    stiffness += _spread(parts[-1], self._kappa[span].reshape(parts[-1].shape), stiffness.size)
+                for subset in subsets:
+                    rows = slice(int(matrix.starts[numbers[subset]]), int(matrix.starts[numbers[subset] + 1]))
+                    over = tuple(axis for axis, name in enumerate(clique) if name not in subset)
+                    parts.append(_Part(rows, domain.shape(subset), over))
+                    stiffness += _spread(parts[-1], self._kappa[rows].reshape(parts[-1].shape), stiffness.size)
                 yield _Block(clique, tuple(parts), stiffness)
 
-    def _lower(self, block: _Block, table: _Table, found: Vector) -> None:
-        """The step of one clique, in its node's table and in the multipliers ``found``."""
+    def _lower(self, block: _Block, table: _Table, multipliers: Vector) -> None:
+        """The step of one clique, in its node's table and in the multipliers, both in place."""
         counts = self._total * table.marginal(block.clique)
         goal = counts.copy()
         for part in block.parts:
             rows = part.rows
-            slope = _centred(counts.sum(axis=part.over)) - self._rows.values[rows].reshape(part.shape)
-            slope += (self._kappa[rows] * found[rows]).reshape(part.shape)
+            slope = _centred(counts.sum(axis=part.over)) - self._matrix.values[rows].reshape(part.shape)
+            slope += (self._kappa[rows] * multipliers[rows]).reshape(part.shape)
             goal -= _spread(part, slope, counts.size)
-        change = _solved(counts, goal, block.stiffness)
+        change = _solve(counts, goal, block.stiffness)
         for part in block.parts:
-            moved = found[part.rows].reshape(part.shape) + change.mean(axis=part.over)
-            found[part.rows] = _centred(moved, self._kappa[part.rows].reshape(part.shape)).ravel()
+            moved = multipliers[part.rows].reshape(part.shape) + change.mean(axis=part.over)
+            multipliers[part.rows] = _centred(moved, self._kappa[part.rows].reshape(part.shape)).ravel()
         table.scale(block.clique, np.exp(change))
 
 
@@ -128,28 +148,28 @@ class _Table:
         self._attributes, self._values = attributes, values
 
     def marginal(self, clique: Clique) -> Vector:
-        """In the order of the clique."""
-        others = tuple(axis for axis, name in enumerate(self._attributes) if name not in clique)
+        """The marginal of a clique inside the node, with axes in the order of the clique."""
+        summed_axes = tuple(axis for axis, name in enumerate(self._attributes) if name not in clique)
         kept = [name for name in self._attributes if name in clique]
-        summed = self._values.sum(axis=others)
+        summed = self._values.sum(axis=summed_axes)
         return np.asarray(summed.transpose([kept.index(name) for name in clique]))
 
     def scale(self, clique: Clique, factors: Vector) -> None:
-        """Multiplies by a factor for each cell of the clique, and makes the sum 1 again."""
+        """Multiplies by a factor for each cell of the clique, and normalises."""
         order = sorted(range(len(clique)), key=lambda axis: self._attributes.index(clique[axis]))
         shape = [size if name in clique else 1 for name, size in zip(self._attributes, self._values.shape, strict=True)]
         self._values *= factors.transpose(order).reshape(shape)
         self._values /= self._values.sum()
 
-    def receive(self, other: _Table, separator: Clique) -> None:
-        """Takes over another node's marginal of what they share."""
+    def receive(self, sender: _Table, separator: Clique) -> None:
+        """Takes over the sender's marginal of the separator."""
         if separator:
-            wanted, own = other.marginal(separator), self.marginal(separator)
-            self.scale(separator, np.divide(wanted, own, out=np.zeros_like(own), where=own > 0))
+            wanted, current = sender.marginal(separator), self.marginal(separator)
+            self.scale(separator, np.divide(wanted, current, out=np.zeros_like(current), where=current > 0))
 
 
 def _tour(tree: JunctionTree) -> Iterator[tuple[int, int]]:
-    """(from, to) along every link, there and back, each tree depth first; (-1, root) at its start."""
+    """(from, to) along every link in both directions, each tree depth first; (-1, root) at its start."""
     children: list[list[int]] = [[] for _ in tree.nodes]
     for node, parent in enumerate(tree.parents):
         if parent >= 0:
@@ -169,26 +189,29 @@ def _tour(tree: JunctionTree) -> Iterator[tuple[int, int]]:
 
 
 def _spread(part: _Part, values: Vector, cells: int) -> Vector:
-    """Values of a component, evenly over the cells of its clique above each; broadcasts to the clique's table."""
+    """Values of a component, each spread evenly over its cells in the clique; broadcasts to the clique's table."""
     return np.asarray(np.expand_dims(values, part.over) * (values.size / cells))
 
 
 def _centred(table: Vector, weights: Vector | None = None) -> Vector:
-    """Without its means along every axis, one after another. With weights each step leaves the least weighted sum of
-    squares that a change constant along the axis can leave.
+    """The table less its means along every axis, one after another.
+
+    With weights, each step leaves the least weighted sum of squares that a change constant along the axis can leave.
     """
     for axis in range(table.ndim):
         table = table - np.average(table, axis=axis, weights=weights, keepdims=True)
     return table
 
 
-def _solved(counts: Vector, goal: Vector, stiffness: Vector) -> Vector:
-    """d with counts e^d + stiffness d = goal in each cell, from the right, where no Newton step passes it."""
-    change, up = np.zeros_like(counts), goal > counts
-    with np.errstate(divide="ignore", over="ignore"):  # Their minimum is finite.
-        change[up] = np.minimum(np.log(goal[up] / counts[up]), (goal[up] - counts[up]) / stiffness[up])
-    change = np.minimum(change, _LONGEST)
-    for _ in range(_STEPS):
-        there = counts * np.exp(change)
-        change = np.minimum(change - (there + stiffness * change - goal) / (there + stiffness), _LONGEST)
+def _solve(counts: Vector, goal: Vector, stiffness: Vector) -> Vector:
+    """Solves counts e^d + stiffness d = goal for d in each cell, from the right, where no Newton step passes it."""
+    change, rises = np.zeros_like(counts), goal > counts
+    with np.errstate(divide="ignore", over="ignore"):  # The minimum of the two is finite.
+        change[rises] = np.minimum(
+            np.log(goal[rises] / counts[rises]), (goal[rises] - counts[rises]) / stiffness[rises]
+        )
+    change = np.minimum(change, _MAX_CHANGE)
+    for _ in range(_NEWTON_STEPS):
+        new_counts = counts * np.exp(change)
+        change = np.minimum(change - (new_counts + stiffness * change - goal) / (new_counts + stiffness), _MAX_CHANGE)
     return change

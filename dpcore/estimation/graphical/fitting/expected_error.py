@@ -1,4 +1,4 @@
-"""What a measurement is expected to leave of a model's error, from public facts alone."""
+"""The error that a measurement is expected to leave in a model, from public facts alone."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from numpy.typing import NDArray
 
 from dpcore.estimation.graphical.fitting.prior import prior_variances
 
-_ABSOLUTE: Final = math.sqrt(2 / math.pi)
+_MEAN_ABSOLUTE: Final = math.sqrt(2 / math.pi)  # Mean absolute value of a standard normal.
 
 
 def expected_errors(counts: NDArray[np.float64], stddev: float | NDArray[np.float64]) -> NDArray[np.float64]:
     """Expected absolute error of each cell after a measurement with this noise, float64 like ``counts``, in counts.
 
-    counts: What a model expects in each cell, or answer, before.
-    stddev: Of the noise in each, or in all of them.
+    counts: What a model expects in each cell, or in each answer, before the measurement.
+    stddev: Standard deviation of the noise: one number for all cells, or one for each.
 
-    A cell that is expected to hold e differs from it by about e^0.75 (``prior_variances`` of spread 1), so that a
-    measurement leaves the standard deviation (1 / e^1.5 + 1 / sigma^2)^(-1/2): the noise where a cell is large, but
-    never more than the cell itself allows. Algorithm 6 of the thesis takes the noise alone, which is far too much for
-    the empty cells of a large marginal.
+    A cell that is expected to hold e differs from e by about e^0.75 (``prior_variances`` with scale 1), so that a
+    measurement leaves the standard deviation (1 / e^1.5 + 1 / sigma^2)^(-1/2). That is the noise where a cell is large,
+    but never more than the cell itself allows. Algorithm 6 of the thesis takes the noise alone, which is far too much
+    for the empty cells of a large marginal.
     """
     prior, noise = prior_variances(counts, 1.0), np.square(stddev)
-    left = prior + noise  # One vector beside the prior, however long they are.
-    np.divide(noise, left, out=left)
-    left *= prior
-    np.sqrt(left, out=left)
-    left *= _ABSOLUTE
-    return left
+    deviation = prior + noise  # All steps reuse this one vector, however long it is.
+    np.divide(noise, deviation, out=deviation)
+    deviation *= prior
+    np.sqrt(deviation, out=deviation)
+    deviation *= _MEAN_ABSOLUTE
+    return deviation

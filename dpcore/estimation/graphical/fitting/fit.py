@@ -1,4 +1,9 @@
-"""PrivatePGM: from noisy measurements to a graphical model, also when measurements come one by one."""
+"""PrivatePGM: from noisy measurements to a graphical model, also when measurements come one by one.
+
+``fit_model`` makes one optimisation problem of all measurements (``_Problem``): their measurement matrix, a junction
+tree of their cliques, a base of independent attributes, and a prior for how far the components of marginals lie from
+it.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +23,14 @@ from dpcore.estimation.graphical.answering.calibrated import Calibrated
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.fitting.block_descent import BlockDescent
 from dpcore.estimation.graphical.fitting.components import component_measurements
-from dpcore.estimation.graphical.fitting.empirical_bayes_counts import denoised
+from dpcore.estimation.graphical.fitting.empirical_bayes_counts import with_posterior_counts
 from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement, linear_measurements, merged
 from dpcore.estimation.graphical.fitting.maximum_entropy import DualFit, MaximumEntropy
 from dpcore.estimation.graphical.fitting.measurement_matrix import MeasurementMatrix
-from dpcore.estimation.graphical.fitting.one_way_least_squares import one_way_of
+from dpcore.estimation.graphical.fitting.one_way_least_squares import one_way_marginal
 from dpcore.estimation.graphical.fitting.prior import (
     LARGEST_PRIOR_SCALE,
-    LEAST_EXPECTED,
+    MIN_EXPECTED,
     learn_prior_scale,
     own_prior_scales,
     prior_variances,
@@ -38,11 +43,13 @@ from dpcore.measurement import Measurement
 from dpcore.queries import Marginals
 
 Vector = NDArray[np.float64]
-_LEARN_AGAIN: Final = 1.2
-_ROUGH: Final = 1e-2  # Tolerance of the fits that a prior is learnt from.
-_HELD: Final = 1e9  # Weight of a prior that leaves no room.
-_LARGE: Final = 1 << 18  # Cells of a tree: below, a call of its oracle takes too little for sweeps to gain much.
-_FLOOR: Final = 0.1  # Of a standard deviation: no value of an attribute is excluded because its noisy count is low.
+_RELEARN_GROWTH: Final = 1.2  # A learnt prior is kept until there are this many times as many measured components.
+_ROUGH: Final = 1e-2  # Tolerance of the fits from which a prior is learnt.
+_HELD: Final = 1e9  # Weight of a prior that fixes a component at 0.
+_LARGE: Final = (
+    1 << 18
+)  # Cells of a tree below which a call of its oracle takes too little time for sweeps to gain much.
+_FLOOR: Final = 0.1  # In standard deviations: no value of an attribute is excluded because its noisy count is low.
 
 
 @final
@@ -50,24 +57,27 @@ _FLOOR: Final = 0.1  # Of a standard deviation: no value of an attribute is excl
 class FitSettings:
     """How measurements become a model.
 
-    spread: An answer that independent attributes expect to be e has the prior variance spread e^1.5. None learns it
-        from the noisy values, order by order: for pairs from how far they lie from independent attributes, for triples
-        from how far they lie from what the pairs tell. That is for marginals that nobody selected: one that was chosen
-        because it lies far from a model says nothing about the others.
-    tolerance: How far from the optimum a fit may stop, in units a measured value.
-    iterations: Most calls of the marginal oracle for one order, where
-    work: so many cells of nodes, all calls together, allow for them; a sixth of them always.
-    own: Whether priors are learnt attribute by attribute and pair by pair, each from its own noisy values: counts of an
-        attribute are taken for what they probably are (``one_way``), and a pair has a spread of its own in place of
-        ``spread`` (``prior.own_prior_scales``); nothing changes where that is None. For marginals whose choice did not
-        rest on the noise in them.
+    prior_scale: The prior variance of an answer that independent attributes expect to be e is prior_scale e^1.5. None
+        learns the scale from the noisy values, order by order: for pairs from how far they lie from independent
+        attributes, for triples from how far they lie from what the pairs tell. Learning is for marginals that nobody
+        selected; one that was chosen because it lies far from a model says nothing about the others. The default is the
+        largest scale that learning can arrive at, so that the data decide.
+    tolerance: How far from the optimum a fit may stop, in units of 1/2 for each measured value. The default leaves an
+        error far below that of the noise.
+    iterations: The largest number of calls of the marginal oracle for one order.
+    work: The largest number of cells of nodes that all calls together may touch; a sixth of ``iterations`` is made in
+        any case. The default has no limit.
+    empirical_bayes: Whether each attribute and each pair has a prior of its own, learnt from its own noisy values.
+        One-way counts are replaced by their posterior medians (``empirical_bayes_counts``), and a pair has a scale of
+        its own in place of ``prior_scale`` (``prior.own_prior_scales``). It has no effect where ``prior_scale`` is
+        None. It is for marginals whose choice did not rest on the noise in them; the default is therefore False.
     """
 
     prior_scale: float | None = LARGEST_PRIOR_SCALE
     tolerance: float = 1e-2
     iterations: int = 500
     work: float = math.inf
-    own: bool = False
+    empirical_bayes: bool = False
 
 
 @final
@@ -75,14 +85,16 @@ class FitSettings:
 class GraphicalFit:
     """A graphical model, and what the next fit starts from.
 
-    tree: Its structure.
-    total: Number of rows that it stands for.
-    loss, gap, evaluations: As of ``DualFit``; of what the measurements were taken for, where ``FitSettings.own``.
-    factors: Of the prior variances, for each order of a component, before a pair got its own.
-    learns: Whether the factors were learnt, and
-    learnt_from: how many terms there were then.
-    joints: The joint tables of the nodes, the only copy, which ``calibrated`` and ``model`` read; None once released.
-    multipliers: Of each term by what it measures.
+    tree: Its junction tree.
+    total: Number of rows that the model stands for, > 0.
+    loss: 1/2 sum (A mu - y)^2 / sigma^2 at the fit, with posterior medians for y under ``empirical_bayes``.
+    gap: How far the fit may be from the optimum, in units of the noise (``DualFit.gap``).
+    evaluations: Number of calls of the marginal oracle, sweeps included by what they take.
+    prior_scales: Scale of the prior variances for each order of a component, before a pair got its own.
+    learns_prior: Whether those scales were learnt.
+    learnt_from: Number of measured components when they were.
+    joints: The joint tables of the nodes, which ``calibrated`` and ``model`` read; None in a fit without tables.
+    multipliers: Dual variables of each measured component, by what it measures.
     """
 
     tree: JunctionTree
@@ -90,34 +102,35 @@ class GraphicalFit:
     loss: float
     gap: float
     evaluations: int
-    factors: dict[int, float]
-    learns: bool
+    prior_scales: dict[int, float]
+    learns_prior: bool
     learnt_from: int
     joints: tuple[NodeTable, ...] | None = field(repr=False)
     multipliers: dict[str, Vector] = field(repr=False)
 
     @property
     def conditionals(self) -> Conditionals:
+        """p(residual | separator) of each node."""
         return Conditionals(self.tree, self._tables)
 
     @cached_property
     def calibrated(self) -> Calibrated:
-        """The distribution, ready to answer."""
+        """The distribution, ready to answer queries."""
         return Calibrated(self.tree, self.conditionals)
 
     @property
     def model(self) -> GraphicalModel:
-        """A new one each time: what it keeps for answers goes with it."""
+        """A new model at each access, so that its cached answers are freed with it."""
         return GraphicalModel(self.tree, self.conditionals, self.total)
 
     def without_tables(self) -> GraphicalFit:
-        """The same to start the next fit from, without the tables: it answers nothing."""
+        """The same fit without its tables: the next fit can start from it, but it answers nothing."""
         return replace(self, joints=None)
 
     @property
     def _tables(self) -> tuple[NodeTable, ...]:
         if self.joints is None:
-            raise RuntimeError("a released fit has no tables to answer from; want the fit itself")
+            raise RuntimeError("a fit without tables answers nothing; want the fit that fit_model returned")
         return self.joints
 
 
@@ -125,55 +138,57 @@ def fit_model(
     domain: Domain,
     measurements: Sequence[Measurement],
     total: float,
-    fitting: FitSettings | None = None,
+    settings: FitSettings | None = None,
     warm: GraphicalFit | None = None,
     cliques: Sequence[Clique] = (),
 ) -> GraphicalFit:
-    """The graphical model that explains measurements of marginals best, close to independent attributes elsewhere.
+    """Fits the graphical model that explains measurements of marginals best and is close to independent attributes.
 
-    domain: Attributes of the model; what no measurement names is uniform.
-    measurements: Of marginals, or products on marginals.
-    total: Rows of the model.
-    warm: An earlier fit: what was measured then starts from its multipliers, and what it learnt about the prior is kept
-        until there are a fifth more terms.
-    cliques: Further cliques that the structure shall hold.
+    domain: Attributes of the model; attributes that no measurement names become uniform.
+    measurements: Of marginals, or of products on marginals; at least one.
+    total: Number of rows of the model, > 0.
+    settings: Prior, tolerance and effort.
+    warm: An earlier fit. What was measured then starts from its multipliers, and a prior that it learnt is kept until
+        there are a fifth more measured components.
+    cliques: Further cliques that a node of the junction tree must hold.
 
-    Raises ValueError without measurements, or for a total that is not positive and finite.
+    Raises: ValueError without measurements, or for a total that is not positive and finite.
 
-    Source: McKenna (2022), sections 4.2 and 4.3; the objective is that of ``MaximumEntropy``, the prior is ours.
+    Source: thesis of McKenna (2022), sections 4.2 and 4.3; the objective is that of ``MaximumEntropy``, the prior is
+    ours.
     """
     if not 0 < total < math.inf:
         raise ValueError(f"total is {total}; want a finite number > 0")
-    fitting = fitting or FitSettings()
-    problem = _Problem(domain, measurements, total, fitting, cliques)
+    settings = settings or FitSettings()
+    problem = _Problem(domain, measurements, total, settings, cliques)
     start = problem.start({} if warm is None else warm.multipliers)
-    if fitting.prior_scale is not None:
-        factors = dict.fromkeys(problem.orders, fitting.prior_scale)
-        learnt = problem.terms
+    if settings.prior_scale is not None:
+        prior_scales = dict.fromkeys(problem.orders, settings.prior_scale)
+        learnt_from = problem.count
     elif (
         warm is not None
-        and warm.learns
-        and problem.terms < _LEARN_AGAIN * warm.learnt_from
-        and set(problem.orders) <= set(warm.factors)
+        and warm.learns_prior
+        and problem.count < _RELEARN_GROWTH * warm.learnt_from
+        and set(problem.orders) <= set(warm.prior_scales)
     ):
-        factors, learnt = warm.factors, warm.learnt_from
+        prior_scales, learnt_from = warm.prior_scales, warm.learnt_from
     else:
-        factors, learnt = problem.learnt(start), problem.terms
-    spreads = problem.spreads(factors)
-    if fitting.own and fitting.prior_scale is not None:
-        spreads = problem.own_prior_scales(spreads, start)
-    found = problem.fitted(spreads, start, fitting.tolerance)
-    pieces = np.split(found.multipliers, problem.rows.starts[1:-1])
+        prior_scales, learnt_from = problem.learn_prior_scales(start), problem.count
+    scales = problem.scales_of(prior_scales)
+    if settings.empirical_bayes and settings.prior_scale is not None:
+        scales = problem.own_prior_scales(scales, start)
+    dual_fit = problem.fit(scales, start, settings.tolerance)
+    pieces = np.split(dual_fit.multipliers, problem.matrix.starts[1:-1])
     multipliers = dict(zip(problem.keys, pieces, strict=True))
     return GraphicalFit(
         problem.tree,
         total,
-        found.loss,
-        found.gap,
-        found.evaluations,
-        factors,
-        fitting.prior_scale is None,
-        learnt,
+        dual_fit.loss,
+        dual_fit.gap,
+        dual_fit.evaluations,
+        prior_scales,
+        settings.prior_scale is None,
+        learnt_from,
         problem.oracle.take_tables(),
         multipliers,
     )
@@ -181,9 +196,14 @@ def fit_model(
 
 @final
 class _Problem:
-    """What a fit minimises: rows, structure, base and prior.
+    """What a fit minimises.
 
-    terms: Number of terms. orders: Of the terms' cliques, ascending.
+    matrix: All measured components, and products, as one measurement matrix.
+    tree: A junction tree of their cliques.
+    oracle: Marginals of models over that tree.
+    keys: The name of each measurement in the matrix.
+    count: Number of measurements in the matrix.
+    orders: The numbers of attributes of their cliques, ascending.
     """
 
     def __init__(
@@ -191,122 +211,130 @@ class _Problem:
         domain: Domain,
         measurements: Sequence[Measurement],
         total: float,
-        fitting: FitSettings,
+        settings: FitSettings,
         cliques: Sequence[Clique],
     ) -> None:
-        terms = component_measurements(domain, merged(itertools.chain(*map(linear_measurements, measurements))))
-        own = fitting.own and fitting.prior_scale is not None
-        self.rows = MeasurementMatrix(domain, denoised(terms, total) if own else terms, merge=False)
-        self.tree = JunctionTree.of(domain, [*self.rows.queries.cliques, *cliques])
-        self.oracle = Inference(self.tree, self.rows.queries.cliques)
-        self.keys = [_key(term) for term in self.rows.measurements]
-        self.terms = len(self.rows.measurements)
+        parts = itertools.chain(*map(linear_measurements, measurements))
+        components = component_measurements(domain, merged(parts))
+        if settings.empirical_bayes and settings.prior_scale is not None:
+            components = with_posterior_counts(components, total)
+        self.matrix = MeasurementMatrix(domain, components, merge=False)
+        self.tree = JunctionTree.of(domain, [*self.matrix.queries.cliques, *cliques])
+        self.oracle = Inference(self.tree, self.matrix.queries.cliques)
+        self.keys = [_key(measurement) for measurement in self.matrix.measurements]
+        self.count = len(self.matrix.measurements)
         self._domain, self._total = domain, total
-        allowed = max(fitting.iterations / 6, fitting.work / self.tree.cells)
-        self._iterations = math.ceil(min(fitting.iterations, allowed))
-        self._base = _base(self.rows.queries, self.rows.measurements, total)
-        self._counts = self.rows.expected_counts(total * self.oracle.marginals(self._base))
-        sizes = np.diff(self.rows.starts)
-        self._order = np.repeat([len(term.clique) for term in self.rows.measurements], sizes)
-        self.orders = sorted(set(self._order.tolist()))
+        allowed = max(settings.iterations / 6, settings.work / self.tree.cells)
+        self._iterations = math.ceil(min(settings.iterations, allowed))
+        self._base = _base(self.matrix.queries, self.matrix.measurements, total)
+        self._counts = self.matrix.expected_counts(total * self.oracle.marginals(self._base))
+        row_counts = np.diff(self.matrix.starts)
+        self._row_orders = np.repeat([len(measurement.clique) for measurement in self.matrix.measurements], row_counts)
+        self.orders = sorted(set(self._row_orders.tolist()))
 
     def start(self, known: dict[str, Vector]) -> Vector:
-        """Multipliers to start from: those of an earlier fit, else 0."""
-        pairs = zip(self.keys, self.rows.measurements, strict=True)
-        return np.concatenate([known.get(key, np.zeros(term.values.size)) for key, term in pairs])
+        """Multipliers to start from, float64 [rows]: those of an earlier fit where it had them, else 0."""
+        pairs = zip(self.keys, self.matrix.measurements, strict=True)
+        return np.concatenate([known.get(key, np.zeros(measurement.values.size)) for key, measurement in pairs])
 
-    def spreads(self, factors: dict[int, float]) -> Vector:
-        """That of each term, float64 [terms], from those of the orders."""
-        return np.array([factors[len(term.clique)] for term in self.rows.measurements])
+    def scales_of(self, prior_scales: dict[int, float]) -> Vector:
+        """The prior scale of each measurement, float64 [measurements], from those of the orders."""
+        return np.array([prior_scales[len(measurement.clique)] for measurement in self.matrix.measurements])
 
-    def learnt(self, start: Vector) -> dict[int, float]:
-        """The factor of the prior of each order, each from models of the orders below it."""
-        factors = dict.fromkeys(self.orders, LARGEST_PRIOR_SCALE)
+    def learn_prior_scales(self, start: Vector) -> dict[int, float]:
+        """The prior scale of each order, each learnt from models of the orders below it."""
+        prior_scales = dict.fromkeys(self.orders, LARGEST_PRIOR_SCALE)
         for order in self.orders:
             if order > 1:
-                factors[order] = learn_prior_scale(self._domain, *self._seen(order, self.spreads(factors), start))
-        return factors
+                deviations = self._deviations(order, self.scales_of(prior_scales), start)
+                prior_scales[order] = learn_prior_scale(self._domain, *deviations)
+        return prior_scales
 
-    def own_prior_scales(self, spreads: Vector, start: Vector) -> Vector:
-        """The same, with one of its own for each pair."""
-        found, pairs = spreads.copy(), self._chosen(2)
+    def own_prior_scales(self, scales: Vector, start: Vector) -> Vector:
+        """The prior scale of each measurement, with one of its own for each pair; float64 [measurements]."""
+        own, pairs = scales.copy(), self._components_of(2)
         if pairs:
-            found[pairs] = own_prior_scales(self._domain, *self._seen(2, spreads, start))
-        return found
+            own[pairs] = own_prior_scales(self._domain, *self._deviations(2, scales, start))
+        return own
 
-    def fitted(
-        self, spreads: Vector, start: Vector, tolerance: float, free: NDArray[np.bool_] | None = None
-    ) -> DualFit:
-        """The fit with these priors, one a term; rows that are not ``free`` hardly count."""
-        spread = np.repeat(spreads, np.diff(self.rows.starts))
-        strengths = np.maximum(self._counts, LEAST_EXPECTED) / prior_variances(self._counts, spread)
+    def fit(self, scales: Vector, start: Vector, tolerance: float, free: NDArray[np.bool_] | None = None) -> DualFit:
+        """The fit with these prior scales.
+
+        scales: One for each measurement, float64 [measurements].
+        free: Which rows the fit explains, bool [rows]; the others hardly count. None: all of them.
+        """
+        row_scales = np.repeat(scales, np.diff(self.matrix.starts))
+        strengths = np.maximum(self._counts, MIN_EXPECTED) / prior_variances(self._counts, row_scales)
         if free is not None:
             strengths = np.where(free, strengths, _HELD)
         estimator = MaximumEntropy(strengths, tolerance, self._iterations)
         sweeps = None
         if self.tree.cells >= _LARGE and free is None:
-            blocks = BlockDescent(self.tree, self.rows, self._total, strengths / self.rows.precisions)
-            sweeps = partial(blocks.swept, self.oracle, self._base) if blocks.any else None
-        return estimator.estimate(self.oracle, self.rows, self._total, self._base, start, self._counts, sweeps)
+            blocks = BlockDescent(self.tree, self.matrix, self._total, strengths / self.matrix.precisions)
+            sweeps = partial(blocks.sweep, self.oracle, self._base) if blocks.has_blocks else None
+        return estimator.estimate(self.oracle, self.matrix, self._total, self._base, start, self._counts, sweeps)
 
-    def _chosen(self, order: int) -> list[int]:
-        """Places of the components of one order."""
-        return [k for k, term in enumerate(self.rows.measurements) if term.centred and len(term.clique) == order]
+    def _components_of(self, order: int) -> list[int]:
+        """Positions of the components of one order among the measurements."""
+        numbered = enumerate(self.matrix.measurements)
+        return [k for k, measurement in numbered if measurement.centred and len(measurement.clique) == order]
 
-    def _seen(
-        self, order: int, spreads: Vector, start: Vector
+    def _deviations(
+        self, order: int, scales: Vector, start: Vector
     ) -> tuple[list[LinearMeasurement], list[Vector], list[Vector]]:
         """The components of one order, how far they lie from a model of the orders below, and expected counts."""
-        below = self._order < order
-        held = (
-            self.fitted(spreads, np.where(below, start, 0.0), _ROUGH, below).potentials if below.any() else self._base
-        )
-        split, chosen = self.rows.starts[1:-1], self._chosen(order)
-        away = np.split(self.rows.values - self.rows.apply(self._total * self.oracle.marginals(held)), split)
-        counts = np.split(self._counts, split)
-        return [self.rows.measurements[k] for k in chosen], [away[k] for k in chosen], [counts[k] for k in chosen]
+        below = self._row_orders < order
+        potentials = self._base
+        if below.any():
+            potentials = self.fit(scales, np.where(below, start, 0.0), _ROUGH, below).potentials
+        boundaries, numbers = self.matrix.starts[1:-1], self._components_of(order)
+        answers = self.matrix.apply(self._total * self.oracle.marginals(potentials))
+        deviations = np.split(self.matrix.values - answers, boundaries)
+        counts = np.split(self._counts, boundaries)
+        components = [self.matrix.measurements[k] for k in numbers]
+        return components, [deviations[k] for k in numbers], [counts[k] for k in numbers]
 
 
-def _key(term: LinearMeasurement) -> str:
-    """What a term measures, by name."""
-    name = repr((term.clique, term.centred))
-    if term.matrices is None:
+def _key(measurement: LinearMeasurement) -> str:
+    """The name of what is measured: equal for measurements of one function."""
+    name = repr((measurement.clique, measurement.centred))
+    if measurement.matrices is None:
         return name
     content = hashlib.sha256(name.encode())
-    for matrix in term.matrices:
+    for matrix in measurement.matrices:
         content.update(repr(matrix.shape).encode())
         content.update(matrix.tobytes())
     return content.hexdigest()
 
 
-def _base(queries: Marginals, terms: Sequence[LinearMeasurement], total: float) -> Vector:
+def _base(queries: Marginals, measurements: Sequence[LinearMeasurement], total: float) -> Vector:
     """Log-potentials of independent attributes with one-way marginals as measured, float64 [queries.size]."""
-    parts: list[Vector] = []
+    tables: list[Vector] = []
     seen: set[str] = set()
     domain = queries.domain
     for clique in queries.cliques:
         table = np.zeros(domain.shape(clique))
         for axis, name in enumerate(clique):
             if name not in seen:
-                along = [-1 if other == axis else 1 for other in range(len(clique))]
-                table += _log_one_way(domain, name, terms, total).reshape(along)
+                shape = [-1 if index == axis else 1 for index in range(len(clique))]
+                table += _log_one_way(domain, name, measurements, total).reshape(shape)
         seen.update(clique)
-        parts.append(table.ravel())
-    return np.concatenate(parts)
+        tables.append(table.ravel())
+    return np.concatenate(tables)
 
 
-def _log_one_way(domain: Domain, name: str, terms: Sequence[LinearMeasurement], total: float) -> Vector:
+def _log_one_way(domain: Domain, name: str, measurements: Sequence[LinearMeasurement], total: float) -> Vector:
     """Logarithms of the marginal of one attribute, from all measurements that tell it; zeros where none does."""
     size = domain.size((name,))
     values, precision = np.zeros(size), 0.0
-    for term in terms:
-        if term.clique == (name,) and term.centred:
-            values += term.precision * (term.values + total / size)
-            precision += term.precision
-        elif (found := one_way_of(term, name)) is not None:
-            values += found[1] * found[0]
-            precision += found[1]
+    for measurement in measurements:
+        if measurement.clique == (name,) and measurement.centred:
+            values += measurement.precision * (measurement.values + total / size)
+            precision += measurement.precision
+        elif (estimate := one_way_marginal(measurement, name)) is not None:
+            values += estimate[1] * estimate[0]
+            precision += estimate[1]
     if precision == 0.0:
         return values
-    chances = to_simplex(values / (precision * total))
-    return np.asarray(np.log(np.maximum(chances, _FLOOR * precision**-0.5 / total)))
+    probabilities = to_simplex(values / (precision * total))
+    return np.asarray(np.log(np.maximum(probabilities, _FLOOR * precision**-0.5 / total)))

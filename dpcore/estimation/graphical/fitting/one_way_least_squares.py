@@ -1,4 +1,4 @@
-"""Marginals of single attributes, read off measured products."""
+"""Least-squares estimates of one-way marginals from measured products."""
 
 from __future__ import annotations
 
@@ -10,33 +10,37 @@ from numpy.typing import NDArray
 from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 from dpcore.estimation.least_squares import kronecker_times
 
-_EXACT = 1e-6
+_EXACT = 1e-6  # The largest error of an entry by which a product still determines the marginal.
 
 
-def one_way_of(term: LinearMeasurement, name: str) -> tuple[NDArray[np.float64], float] | None:
-    """The marginal of one attribute by least squares from a measured product: float64 [size], and its precision.
+def one_way_marginal(measurement: LinearMeasurement, name: str) -> tuple[NDArray[np.float64], float] | None:
+    """Estimates the marginal of one attribute by least squares from a measured product.
 
     From values (A_1 x ... x A_k) table + noise the marginal of attribute i is A_i^+ of axis i and 1' A_j^+ of every
-    other axis j. The precision is one over the mean variance of its counts.
+    other axis j.
 
-    Returns None for a term without matrices, one without the attribute, and where the values do not determine it.
+    measurement: The measured product.
+    name: The attribute.
+
+    Returns: The estimated counts, float64 [size of the attribute], and their precision, which is one over their mean
+        variance. None for a measurement without matrices, without the attribute, or whose values do not determine it.
     """
-    if term.matrices is None or name not in term.clique:
+    if measurement.matrices is None or name not in measurement.clique:
         return None
-    factors, variance = [], 1 / term.precision
-    for other, matrix in zip(term.clique, term.matrices, strict=True):
-        factor = _inverse(matrix.tobytes(), matrix.shape)
-        wanted = np.eye(matrix.shape[1])
-        if other != name:
-            factor, wanted = factor.sum(axis=0, keepdims=True), np.ones((1, matrix.shape[1]))
-        if np.abs(factor @ matrix - wanted).max() > _EXACT:
+    factors, variance = [], 1 / measurement.precision
+    for attribute, matrix in zip(measurement.clique, measurement.matrices, strict=True):
+        factor = _pseudo_inverse(matrix.tobytes(), matrix.shape)
+        target = np.eye(matrix.shape[1])
+        if attribute != name:
+            factor, target = factor.sum(axis=0, keepdims=True), np.ones((1, matrix.shape[1]))
+        if np.abs(factor @ matrix - target).max() > _EXACT:
             return None
         variance *= float((factor**2).sum(axis=1).mean())
         factors.append(factor)
-    return kronecker_times(factors, term.values), 1 / variance
+    return kronecker_times(factors, measurement.values), 1 / variance
 
 
 @lru_cache(maxsize=128)
-def _inverse(content: bytes, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """Kept: an adaptive run measures the same matrices again and again."""
+def _pseudo_inverse(content: bytes, shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Cached, because an adaptive run measures the same matrices again and again."""
     return np.asarray(np.linalg.pinv(np.frombuffer(content).reshape(shape)))

@@ -1,4 +1,8 @@
-"""How far a component of a marginal is expected to lie from what smaller marginals tell: learnt from noisy values."""
+"""Priors: how far the component of a marginal is expected to lie from what smaller marginals tell.
+
+The prior variance of an answer that independent attributes expect to be e is scale e^1.5; the scale is given, or learnt
+from noisy values.
+"""
 
 from __future__ import annotations
 
@@ -13,72 +17,87 @@ from dpcore.domain import Domain
 from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 
 Vector = NDArray[np.float64]
-LEAST_EXPECTED: Final = 0.01
+MIN_EXPECTED: Final = 0.01  # In counts: smaller expected counts are taken as this.
 LARGEST_PRIOR_SCALE: Final = 5.0
-_SMALLEST_SPREAD: Final = 1e-3
-_TRIED: Final = 2.0 ** np.arange(-4, 8, 0.25)
-_APART: Final = 1.5  # Standard deviation of the logarithms of spreads, of one marginal's and of one order's.
-_OWN: Final = (3.0, 30.0)
+_SMALLEST_PRIOR_SCALE: Final = 1e-3
+_TRIED_SCALES: Final = 2.0 ** np.arange(-4, 8, 0.25)
+_LOG_DEVIATION: Final = 1.5  # Standard deviation of the logarithms of scales, of one marginal's and of one order's.
+_OWN_RANGE: Final = (3.0, 30.0)
 
 
-def prior_variances(counts: Vector, spread: float | Vector) -> Vector:
-    """Prior variance of answers that a base expects to be e: spread e^1.5.
+def prior_variances(counts: Vector, scale: float | Vector) -> Vector:
+    """Prior variances of answers, float64 like ``counts``: scale e^1.5 where independent attributes expect e.
 
-    Between e, that of independent rows, and e^2, that of deviations in proportion.
+    The power is between 1, for the deviations of independent rows, and 2, for deviations in proportion to the count.
+
+    counts: Expected counts e.
+    scale: One number, or one for each count.
     """
-    return np.asarray(spread * np.maximum(counts, LEAST_EXPECTED) ** 1.5)
+    return np.asarray(scale * np.maximum(counts, MIN_EXPECTED) ** 1.5)
 
 
 def learn_prior_scale(
-    domain: Domain, terms: Sequence[LinearMeasurement], away: Sequence[Vector], counts: Sequence[Vector]
+    domain: Domain,
+    components: Sequence[LinearMeasurement],
+    deviations: Sequence[Vector],
+    counts: Sequence[Vector],
 ) -> float:
-    """The spread of ``prior_variances`` that explains how far measured components lie from a model.
+    """Learns the scale of ``prior_variances`` that explains how far measured components lie from a model.
 
-    terms: Centred terms that the model was not fitted to. away: Their values less the model's answers.
-    counts: What the base expects of their marginals, uncentred.
+    domain: Attributes and their sizes.
+    components: Centred measurements to which the model was not fitted.
+    deviations: For each component, its values less the model's answers, float64 [cells].
+    counts: For each component, what independent attributes expect of its marginal, uncentred; float64 [cells].
 
-    By moments: E |away|^2 = dof (1 / precision + mean prior variance), summed with the weights ``precision``. The
-    largest spread, which holds without evidence, counts as much as one standard deviation of the noise in the sum. It
-    is never passed: large marginals of strong signals would speak for small ones of none.
+    By moments: E |deviation|^2 = dof (1 / precision + mean prior variance), summed with the weights ``precision``. The
+    largest scale, which is assumed without evidence, counts as much as one standard deviation of the noise in the sum.
+    No larger scale is returned: large marginals of strong signals would decide for small ones of none.
     """
     signal = prior = freedom = 0.0
-    for term, distance, expected in zip(terms, away, counts, strict=True):
-        dof = math.prod(size - 1 for size in domain.shape(term.clique))
-        signal += term.precision * float(distance @ distance) - dof
-        prior += term.precision * dof * float(prior_variances(expected, 1.0).mean())
+    for component, deviation, expected in zip(components, deviations, counts, strict=True):
+        dof = math.prod(size - 1 for size in domain.shape(component.clique))
+        signal += component.precision * float(deviation @ deviation) - dof
+        prior += component.precision * dof * float(prior_variances(expected, 1.0).mean())
         freedom += dof
     trust = math.sqrt(2 * freedom)
     if prior + trust <= 0:
         return LARGEST_PRIOR_SCALE
     learnt = (max(signal, 0.0) + trust * LARGEST_PRIOR_SCALE) / (prior + trust)
-    return min(LARGEST_PRIOR_SCALE, max(_SMALLEST_SPREAD, learnt))
+    return min(LARGEST_PRIOR_SCALE, max(_SMALLEST_PRIOR_SCALE, learnt))
 
 
 def own_prior_scales(
-    domain: Domain, terms: Sequence[LinearMeasurement], away: Sequence[Vector], counts: Sequence[Vector]
+    domain: Domain,
+    components: Sequence[LinearMeasurement],
+    deviations: Sequence[Vector],
+    counts: Sequence[Vector],
 ) -> Vector:
-    """A spread for each component, float64 [terms], between 3 and 30; arguments as of ``learn_prior_scale``.
+    """Learns a scale for each component, float64 [components], between 3 and 30; arguments as of ``learn_prior_scale``.
 
-    The most probable one where the logarithm of a marginal's spread is normal around that of all of them together, and
-    this one around that of ``LARGEST_PRIOR_SCALE``. A component of d degrees of freedom on c cells counts as d / c of
-    independent cells. The ends: the many small cells of a large marginal, which hardly move, say little about the few
-    large ones, and with a weak prior a fit takes long.
+    A scale is the most probable one where the logarithm of a marginal's scale is normal around that of the scale of all
+    of them together, and the latter around that of ``LARGEST_PRIOR_SCALE``. A component of d degrees of freedom on c
+    cells counts as d / c independent values for each cell. The range is limited because the many small cells of a large
+    marginal, which hardly move, say little about the few large ones, and because a fit with a weak prior takes long.
     """
-    likely = [_log_likelihoods(domain, *one) for one in zip(terms, away, counts, strict=True)]
-    together = _most_probable(np.sum(likely, axis=0), LARGEST_PRIOR_SCALE) if likely else LARGEST_PRIOR_SCALE
-    return np.clip([_most_probable(one, together) for one in likely], *_OWN)
+    log_likelihoods = [_log_likelihoods(domain, *known) for known in zip(components, deviations, counts, strict=True)]
+    common = LARGEST_PRIOR_SCALE
+    if log_likelihoods:
+        common = _most_probable(np.sum(log_likelihoods, axis=0), LARGEST_PRIOR_SCALE)
+    return np.clip([_most_probable(log_likelihood, common) for log_likelihood in log_likelihoods], *_OWN_RANGE)
 
 
-def _log_likelihoods(domain: Domain, term: LinearMeasurement, away: Vector, expected: Vector) -> Vector:
-    """Of each of the tried spreads, but for a constant."""
-    part = math.prod(size - 1 for size in domain.shape(term.clique)) / away.size
+def _log_likelihoods(domain: Domain, component: LinearMeasurement, deviation: Vector, expected: Vector) -> Vector:
+    """The log-likelihood of each tried scale, up to a constant."""
+    share = math.prod(size - 1 for size in domain.shape(component.clique)) / deviation.size
     prior = prior_variances(expected, 1.0)
-    found = np.empty(len(_TRIED))
-    for place, spread in enumerate(_TRIED.tolist()):
-        variances = spread * prior + 1 / term.precision
-        found[place] = -(part * np.log(variances).sum() + (away**2 / variances).sum()) / 2
-    return found
+    log_likelihoods = np.empty(len(_TRIED_SCALES))
+    for index, scale in enumerate(_TRIED_SCALES.tolist()):
+        variances = scale * prior + 1 / component.precision
+        log_likelihoods[index] = -(share * np.log(variances).sum() + (deviation**2 / variances).sum()) / 2
+    return log_likelihoods
 
 
-def _most_probable(likely: Vector, around: float) -> float:
-    return float(_TRIED[np.argmax(likely - (np.log(_TRIED / around) / _APART) ** 2 / 2)])
+def _most_probable(log_likelihoods: Vector, centre: float) -> float:
+    """The tried scale of largest posterior probability under a log-normal prior around ``centre``."""
+    penalties = (np.log(_TRIED_SCALES / centre) / _LOG_DEVIATION) ** 2 / 2
+    return float(_TRIED_SCALES[np.argmax(log_likelihoods - penalties)])

@@ -1,4 +1,4 @@
-"""Limited-memory quasi-Newton descent on a smooth convex function."""
+"""Limited-memory quasi-Newton descent (L-BFGS) on a smooth convex function."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
-_MEMORY: Final = 10
-_SUFFICIENT: Final = 1e-4
-_ROUNDING: Final = 1e-13
-_SHORTEST: Final = 1e-12  # A step, of 1 or of the point where that is larger: rounding hides all progress.
-_LONGER: Final = 100.0  # Than the last step, and than 1: the curvature of a nearly straight function tells nothing.
+_MEMORY: Final = 10  # Pairs of steps and changes of the gradient that estimate the curvature.
+_SUFFICIENT: Final = 1e-4  # Part of the promised decrease that a step must reach (Armijo's condition).
+_ROUNDING: Final = 1e-13  # Relative rounding error of the function.
+_MIN_STEP: Final = 1e-12  # Of 1, or of the point where that is larger: rounding hides the progress of shorter steps.
+_MAX_GROWTH: Final = (
+    100.0  # Of a step over the last one and over 1: a nearly straight function has no reliable curvature.
+)
 
 
 class Descent(NamedTuple):
-    """Where a descent ended, float64 [size], the gradient there, and how often the function was evaluated."""
+    """Where a descent ended.
+
+    point: float64 [size].
+    gradient: The gradient at the point, float64 [size].
+    evaluations: How often the function was evaluated.
+    """
 
     point: Vector
     gradient: Vector
@@ -30,60 +37,71 @@ def descend(
     start: Vector,
     scales: Vector,
     stop: Callable[[float, Vector], bool],
-    most: int,
+    max_evaluations: int,
 ) -> Descent:
-    """Lowers a convex function until ``stop(value, gradient)`` at the current point, or ``most`` evaluations.
+    """Lowers a convex function.
 
-    scales: float64 [start.size], positive: about 1 / (second derivative)^(1/2) along each coordinate.
+    function: Returns the value and the gradient at a point.
+    start: First point, float64 [size].
+    scales: About 1 / (second derivative)^(1/2) along each coordinate; float64 [size], positive.
+    stop: stop(value, gradient) ends the descent at the current point.
+    max_evaluations: The largest number of evaluations of the function.
 
     The last evaluation is the one at the point that is returned; a search along a useless direction costs one more.
 
-    Source: Nocedal and Wright (2006), Algorithm 7.4, with halved steps until sufficient decrease, and doubled ones as
-    long as the function shows no curvature at all.
+    Source: Nocedal and Wright (2006), Algorithm 7.4, with steps that are halved until the decrease is sufficient, and
+    doubled as long as the function shows no curvature at all.
     """
-    at, point = start, start / scales
-    value, gradient = function(at)
+    position, point = start, start / scales  # The point in scaled coordinates.
+    value, gradient = function(position)
     slope, evaluations = gradient * scales, 1
     pairs: deque[tuple[Vector, Vector]] = deque(maxlen=_MEMORY)
-    stride = last = 1.0
-    while evaluations < most and not stop(value, gradient):
+    stride = last_step = 1.0
+    while evaluations < max_evaluations and not stop(value, gradient):
         direction = -_inverse_hessian(slope, pairs) if pairs else -stride * slope / max(1.0, _largest(slope))
-        direction *= min(1.0, _LONGER * max(1.0, last) / max(1.0, _largest(direction)))
+        direction *= min(1.0, _MAX_GROWTH * max(1.0, last_step) / max(1.0, _largest(direction)))
         promised, length = float(slope @ direction), 1.0
-        shortest = _SHORTEST * max(1.0, _largest(point))
+        min_step = _MIN_STEP * max(1.0, _largest(point))
         while True:
-            tried = point + length * direction
-            there = tried * scales
-            after, gradient_after = function(there)
+            new_point = point + length * direction
+            new_position = new_point * scales
+            new_value, new_gradient = function(new_position)
             evaluations += 1
-            if after <= value + _SUFFICIENT * length * promised + _ROUNDING * abs(value):
+            if new_value <= value + _SUFFICIENT * length * promised + _ROUNDING * abs(value):
                 break
             length /= 2
-            if evaluations >= most or length * _largest(direction) < shortest:
-                return Descent(at, function(at)[1], evaluations + 1)
-        change, bend = tried - point, gradient_after * scales - slope
-        if change @ bend > 1e-12 * np.sqrt((change @ change) * (bend @ bend)):
-            pairs.append((change, bend))
-        stride, last = (2 * stride if length == 1.0 else 1.0), _largest(change)
-        at, point, value, gradient, slope = there, tried, after, gradient_after, gradient_after * scales
-    return Descent(at, gradient, evaluations)
+            if evaluations >= max_evaluations or length * _largest(direction) < min_step:
+                return Descent(position, function(position)[1], evaluations + 1)
+        step, slope_change = new_point - point, new_gradient * scales - slope
+        if step @ slope_change > 1e-12 * np.sqrt((step @ step) * (slope_change @ slope_change)):
+            pairs.append((step, slope_change))
+        stride, last_step = (2 * stride if length == 1.0 else 1.0), _largest(step)
+        position, point, value, gradient, slope = (
+            new_position,
+            new_point,
+            new_value,
+            new_gradient,
+            new_gradient * scales,
+        )
+    return Descent(position, gradient, evaluations)
 
 
 def _inverse_hessian(slope: Vector, pairs: deque[tuple[Vector, Vector]]) -> Vector:
-    """An estimate of the inverse Hessian, from the last steps, applied to a slope: the two-loop recursion."""
-    found = slope.copy()
-    kept: list[tuple[float, float]] = []
-    for change, bend in reversed(pairs):
-        inverse = 1 / float(change @ bend)
-        share = inverse * float(change @ found)
-        found -= share * bend
-        kept.append((inverse, share))
-    change, bend = pairs[-1]
-    found *= float(change @ bend) / float(bend @ bend)
-    for (change, bend), (inverse, share) in zip(pairs, reversed(kept), strict=True):
-        found += (share - inverse * float(bend @ found)) * change
-    return found
+    """An estimate of the inverse Hessian, from the last steps, times a slope: the two-loop recursion."""
+    product = slope.copy()
+    coefficients: list[tuple[float, float]] = []
+    for step, slope_change in reversed(pairs):
+        inverse = 1 / float(step @ slope_change)
+        share = inverse * float(step @ product)
+        product -= share * slope_change
+        coefficients.append((inverse, share))
+    step, slope_change = pairs[-1]
+    product *= float(step @ slope_change) / float(slope_change @ slope_change)
+    for (step, slope_change), (inverse, share) in zip(pairs, reversed(coefficients), strict=True):
+        product += (share - inverse * float(slope_change @ product)) * step
+    return product
 
 
 def _largest(vector: Vector) -> float:
+    """The largest absolute value."""
     return float(np.abs(vector).max())

@@ -351,7 +351,7 @@ def test_pairs_have_their_own_priors_in_the_last_fit_alone(monkeypatch: pytest.M
     def watched(*settled: object) -> GraphicalFit:
         fitting = settled[3]
         assert isinstance(fitting, FitSettings)
-        asked.append(fitting.own)
+        asked.append(fitting.empirical_bayes)
         return fit_model(*settled)  # type: ignore[arg-type]
 
     monkeypatch.setattr(aim, "fit_model", watched)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.fitting import fit
-from dpcore.estimation.graphical.fitting.block_descent import BlockDescent, _solved, _tour
+from dpcore.estimation.graphical.fitting.block_descent import BlockDescent, _solve, _tour
 from dpcore.estimation.graphical.fitting.components import component_measurements
 from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
 from dpcore.estimation.graphical.fitting.linear_measurements import linear_measurements
@@ -72,8 +72,8 @@ class Problem:
         fitted = TOTAL * self.oracle.log_partition - self.rows.values @ multipliers
         return float(fitted + self.kappa @ multipliers**2 / 2)
 
-    def swept(self, start: Vector, times: int) -> Vector:
-        return BlockDescent(self.tree, self.rows, TOTAL, self.kappa).swept(self.oracle, self.base, start, times)
+    def sweep(self, start: Vector, times: int) -> Vector:
+        return BlockDescent(self.tree, self.rows, TOTAL, self.kappa).sweep(self.oracle, self.base, start, times)
 
 
 @pytest.mark.parametrize("stddev", [0.5, 10.0])
@@ -82,7 +82,7 @@ def test_no_sweep_raises_the_dual(cliques: tuple[Clique, ...], stddev: float) ->
     problem = Problem(measured(cliques, stddev))
     values, found = [problem.dual(problem.start)], problem.start
     for _ in range(6):
-        found = problem.swept(found, 1)
+        found = problem.sweep(found, 1)
         values.append(problem.dual(found))
     assert np.diff(values).max() < 1e-9 * abs(values[0])
     assert values[-1] < values[0]
@@ -92,8 +92,8 @@ def test_no_sweep_raises_the_dual(cliques: tuple[Clique, ...], stddev: float) ->
 def test_sweeps_go_on_as_if_they_were_one_call(cliques: tuple[Clique, ...]) -> None:
     """Tables that are kept calibrated are those that the marginal oracle finds afresh."""
     problem = Problem(measured(cliques, 2.0))
-    twice = problem.swept(problem.swept(problem.start, 1), 1)
-    np.testing.assert_allclose(problem.swept(problem.start, 2), twice, rtol=1e-9, atol=1e-12)
+    twice = problem.sweep(problem.sweep(problem.start, 1), 1)
+    np.testing.assert_allclose(problem.sweep(problem.start, 2), twice, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("cliques", SHAPES.values(), ids=SHAPES)
@@ -102,7 +102,7 @@ def test_sweeps_end_at_the_optimum(cliques: tuple[Clique, ...]) -> None:
     problem.strengths[:] = 1.0
     estimator = MaximumEntropy(problem.strengths, 1e-10, 5_000)
     best = estimator.estimate(problem.oracle, problem.rows, TOTAL, problem.base, problem.start)
-    swept = problem.dual(problem.swept(problem.start, 3_000))
+    swept = problem.dual(problem.sweep(problem.start, 3_000))
     lowest, first = problem.dual(best.multipliers), problem.dual(problem.start)
     assert abs(swept - lowest) < 1e-6 * (first - lowest)
 
@@ -111,20 +111,20 @@ def test_a_sweep_is_worth_many_steps_where_noise_is_small() -> None:
     problem = Problem(measured(SHAPES["triples"], 0.5))
     estimator = MaximumEntropy(problem.strengths, 0.0, 10)
     stepped = estimator.estimate(problem.oracle, problem.rows, TOTAL, problem.base, np.zeros(problem.start.size))
-    assert problem.dual(problem.swept(np.zeros(problem.start.size), 2)) < problem.dual(stepped.multipliers)
+    assert problem.dual(problem.sweep(np.zeros(problem.start.size), 2)) < problem.dual(stepped.multipliers)
 
 
 def test_only_cliques_whose_components_were_all_measured_are_swept() -> None:
     """Whole marginals as they are, not cut into components, are left alone; so is a pair without its parts."""
     whole = Problem(measured(SHAPES["chain"], 1.0), components=False)
-    assert not BlockDescent(whole.tree, whole.rows, TOTAL, whole.kappa).any
-    np.testing.assert_array_equal(whole.swept(whole.start, 3), whole.start)
+    assert not BlockDescent(whole.tree, whole.rows, TOTAL, whole.kappa).has_blocks
+    np.testing.assert_array_equal(whole.sweep(whole.start, 3), whole.start)
     mixed = Problem(measured([("a", "b"), ("d", "e")], 1.0))
     kept = [term for term in mixed.rows.measurements if term.clique != ("d",)]
     mixed.rows = MeasurementMatrix(DOMAIN, kept, merge=False)
     start = mixed.start[: mixed.rows.values.size]
     mixed.strengths = mixed.strengths[: start.size]
-    moved = mixed.swept(start, 2) != start
+    moved = mixed.sweep(start, 2) != start
     for term, begin, end in zip(kept, mixed.rows.starts[:-1], mixed.rows.starts[1:], strict=True):
         assert moved[begin:end].all() == (not set(term.clique) & {"d", "e"})
 
@@ -135,7 +135,7 @@ def test_each_cell_is_solved() -> None:
     counts[0] = 0.0
     change = generator.uniform(-4, 4, counts.shape)
     goal = counts * np.exp(change) + stiffness * change
-    np.testing.assert_allclose(_solved(counts, goal, stiffness), change, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(_solve(counts, goal, stiffness), change, rtol=1e-6, atol=1e-6)
 
 
 def test_a_chain_of_thousands_of_nodes_is_walked() -> None:
@@ -150,7 +150,7 @@ def test_a_chain_of_thousands_of_nodes_is_walked() -> None:
 
 def test_a_cell_that_vanished_stays_finite() -> None:
     counts, goal = np.array([0.0, 0.0, 1e-320, 5.0]), np.array([1e6, -1e6, 1e6, -1e9])
-    change = _solved(counts, goal, np.full(4, 1e-3))
+    change = _solve(counts, goal, np.full(4, 1e-3))
     assert np.isfinite(change).all()
     assert np.isfinite(counts * np.exp(change)).all()
     assert (np.sign(change) == np.sign(goal)).all()
@@ -175,7 +175,7 @@ def test_sweeps_double_as_long_as_they_halve_the_gap() -> None:
 
     def swept(point: Vector, times: int) -> Vector:
         made.append(times)
-        return problem.swept(point, times)
+        return problem.sweep(point, times)
 
     def stuck(point: Vector, times: int) -> Vector:
         made.append(times)

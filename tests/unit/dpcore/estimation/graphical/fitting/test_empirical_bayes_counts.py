@@ -9,7 +9,12 @@ from scipy.stats import gamma, norm
 
 from dpcore.domain import Domain
 from dpcore.estimation.graphical.fitting import empirical_bayes_counts as one_way
-from dpcore.estimation.graphical.fitting.empirical_bayes_counts import _SHAPES, _medians, denoised, likely_counts
+from dpcore.estimation.graphical.fitting.empirical_bayes_counts import (
+    _SHAPES,
+    _medians,
+    with_posterior_counts,
+    posterior_counts,
+)
 from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
 from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 from dpcore.estimation.independent import to_simplex
@@ -50,7 +55,7 @@ def test_counts_are_posterior_medians(counts: Vector, stddev: float) -> None:
     values = noisy(counts, stddev, 1)
     wanted = reference(values, stddev, values.mean())
     wanted *= values.sum() / wanted.sum()
-    np.testing.assert_allclose(likely_counts(values, stddev, values.sum()), wanted, atol=0.02 * stddev)
+    np.testing.assert_allclose(posterior_counts(values, stddev, values.sum()), wanted, atol=0.02 * stddev)
 
 
 @pytest.mark.parametrize("large", [990.0, 1_900.0])
@@ -65,7 +70,7 @@ def test_a_count_that_neither_noise_nor_prior_explains_is_a_posterior_median(mea
 @pytest.mark.parametrize("stddev", [1e-6, 1.0, 1e5])
 def test_counts_are_positive_and_sum_to_the_total(size: int, stddev: float) -> None:
     values = noisy(np.random.default_rng(0).gamma(0.3, 1_000.0, size), stddev, 2)
-    found = likely_counts(values, stddev, 1_234.5)
+    found = posterior_counts(values, stddev, 1_234.5)
     assert (found > 0).all()
     assert found.sum() == pytest.approx(1_234.5)
 
@@ -75,9 +80,9 @@ def test_many_counts_are_as_if_each_had_a_posterior_of_its_own(zeros: int, monke
     """Also where there is a gap between the largest and the others."""
     counts = np.array([900.0, *np.zeros(zeros)])
     values = counts + np.random.default_rng(8).normal(0, 100.0, counts.size)
-    found = likely_counts(values, 100.0, 900.0)
+    found = posterior_counts(values, 100.0, 900.0)
     monkeypatch.setattr(one_way, "_KNOTS", counts.size)
-    assert np.abs(found - likely_counts(values, 100.0, 900.0)).sum() < 0.03 * 900.0
+    assert np.abs(found - posterior_counts(values, 100.0, 900.0)).sum() < 0.03 * 900.0
 
 
 @pytest.mark.parametrize(
@@ -87,12 +92,12 @@ def test_a_known_count_moves_no_further_than_its_noise(large: float, small: int,
     rest = np.random.default_rng(9).gamma(0.1, 1_000.0, small)
     values = noisy(np.array([large, *rest]), stddev, 10)
     total = large + rest.sum()
-    assert abs(likely_counts(values, stddev, total)[0] - values[0]) < 2.5 * stddev
+    assert abs(posterior_counts(values, stddev, total)[0] - values[0]) < 2.5 * stddev
 
 
 def test_counts_far_above_the_noise_stay() -> None:
     values = noisy(np.array([500.0, 30_000.0, 2_000.0]), 10.0, 3)
-    np.testing.assert_allclose(likely_counts(values, 10.0, values.sum()), values)
+    np.testing.assert_allclose(posterior_counts(values, 10.0, values.sum()), values)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +109,7 @@ def test_they_are_closer_than_the_projection_on_the_simplex(counts: Vector, stdd
     total, likely, projected = counts.sum(), 0.0, 0.0
     for seed in range(40):
         values = noisy(counts, stddev, seed)
-        likely += np.abs(likely_counts(values, stddev, total) - counts).sum()
+        likely += np.abs(posterior_counts(values, stddev, total) - counts).sum()
         projected += np.abs(total * to_simplex(values / total) - counts).sum()
     assert likely < factor * projected
 
@@ -114,18 +119,20 @@ def test_only_centred_terms_of_one_attribute_change() -> None:
     alone = LinearMeasurement(("a",), values - values.mean(), 60.0**-2, centred=True)
     whole = LinearMeasurement(("a",), values, 60.0**-2)
     pair = LinearMeasurement(("a", "b"), np.arange(60.0) - 29.5, 60.0**-2, centred=True)
-    changed, *others = denoised([alone, whole, pair], 1_000.0)
+    changed, *others = with_posterior_counts([alone, whole, pair], 1_000.0)
     assert others == [whole, pair]
     assert changed.precision == alone.precision
     stddev = 60.0 * (29 / 30) ** 0.5
-    np.testing.assert_allclose(changed.values + 1_000.0 / 30, likely_counts(values, stddev, 1_000.0))
+    np.testing.assert_allclose(changed.values + 1_000.0 / 30, posterior_counts(values, stddev, 1_000.0))
 
 
 def test_a_fit_with_priors_of_its_own_gives_these_counts() -> None:
     values, domain = noisy(SPARSE, 60.0, 5), Domain.of({"a": 30})
     asked = Marginals(domain, (("a",),))
     seen = [Measurement(asked, values, Noise.GAUSSIAN, 60.0)]
-    own, fixed = (fit_model(domain, seen, 1_000.0, FitSettings(own=own)).model.answer(asked) for own in (True, False))
-    wanted = likely_counts(values, 60.0 * (29 / 30) ** 0.5, 1_000.0)
+    own, fixed = (
+        fit_model(domain, seen, 1_000.0, FitSettings(empirical_bayes=own)).model.answer(asked) for own in (True, False)
+    )
+    wanted = posterior_counts(values, 60.0 * (29 / 30) ** 0.5, 1_000.0)
     assert np.abs(own - wanted).sum() < 60.0 * 0.1 * 30
     assert np.abs(own - SPARSE).sum() < np.abs(fixed - SPARSE).sum()

@@ -200,7 +200,7 @@ def test_a_released_fit_starts_the_next_one_as_it_would_have_itself() -> None:
     np.testing.assert_array_equal(table(found), table(wanted))
     assert released.tree is before.tree
     for asked in ("model", "calibrated", "conditionals"):
-        with pytest.raises(RuntimeError, match="released fit"):
+        with pytest.raises(RuntimeError, match="fit without tables"):
             getattr(released, asked)
 
 
@@ -223,7 +223,7 @@ def test_a_structure_grows_from_attributes_to_a_triple() -> None:
         assert np.allclose(table(cold), table(fit), atol=0.01)
         assert all(fit.tree.holds(clique_of(one)) for one in measurements)
     assert fit is not None
-    assert set(fit.factors) == {1, 2, 3}
+    assert set(fit.prior_scales) == {1, 2, 3}
 
 
 def test_the_same_product_measured_twice_starts_warm() -> None:

@@ -62,10 +62,10 @@ def test_independent_attributes_are_learnt_to_be_so() -> None:
     joint = independent(1)
     seen = measured(joint, [*ONES, *TRIPLES], 30.0, 2)
     learnt, fixed = fit_model(DOMAIN, seen, TOTAL, LEARN), fit_model(DOMAIN, seen, TOTAL)
-    assert learnt.factors[1] == LARGEST_PRIOR_SCALE
-    assert learnt.factors[2] < 0.2
-    assert learnt.factors[3] < 0.3
-    assert fixed.factors == dict.fromkeys((1, 2, 3), LARGEST_PRIOR_SCALE)
+    assert learnt.prior_scales[1] == LARGEST_PRIOR_SCALE
+    assert learnt.prior_scales[2] < 0.2
+    assert learnt.prior_scales[3] < 0.3
+    assert fixed.prior_scales == dict.fromkeys((1, 2, 3), LARGEST_PRIOR_SCALE)
     assert error(learnt, joint, PAIRS) < 0.5 * error(fixed, joint, PAIRS)
 
 
@@ -74,15 +74,15 @@ def test_pairs_that_hang_together_leave_triples_at_what_the_pairs_tell() -> None
     joint = tilted(independent(3), PAIRS, 0.5, 4)
     seen = measured(joint, [*ONES, *TRIPLES], 20.0, 5)
     learnt, fixed = fit_model(DOMAIN, seen, TOTAL, LEARN), fit_model(DOMAIN, seen, TOTAL)
-    assert learnt.factors[2] > 1
-    assert learnt.factors[3] < 0.1
+    assert learnt.prior_scales[2] > 1
+    assert learnt.prior_scales[3] < 0.1
     assert error(learnt, joint, TRIPLES) < 0.8 * error(fixed, joint, TRIPLES)
 
 
 def test_triples_that_hang_together_are_learnt_to_do_so() -> None:
     weak, strong = (tilted(independent(3), TRIPLES, size, 4) for size in (0.05, 0.6))
     seen = [measured(joint, [*ONES, *TRIPLES], 10.0, 5) for joint in (weak, strong)]
-    small, large = (fit_model(DOMAIN, each, TOTAL, LEARN).factors[3] for each in seen)
+    small, large = (fit_model(DOMAIN, each, TOTAL, LEARN).prior_scales[3] for each in seen)
     assert small < 0.2
     assert large > 1
 
@@ -93,17 +93,17 @@ def test_products_alone_tell_nothing_about_their_order() -> None:
     values = np.cumsum(summed(joint, ("a", "b")), axis=1).ravel()
     prefixes = Measurement(queries, values, Noise.GAUSSIAN, 5.0)
     fit = fit_model(DOMAIN, [*measured(joint, ONES, 20.0, 1), prefixes], TOTAL, LEARN)
-    assert fit.factors == {1: LARGEST_PRIOR_SCALE, 2: LARGEST_PRIOR_SCALE}
+    assert fit.prior_scales == {1: LARGEST_PRIOR_SCALE, 2: LARGEST_PRIOR_SCALE}
     beside = fit_model(DOMAIN, [*measured(joint, [*ONES, *PAIRS], 20.0, 1), prefixes], TOTAL, LEARN)
-    assert beside.factors[2] < 0.2
+    assert beside.prior_scales[2] < 0.2
 
 
 def test_a_fixed_spread_is_the_one_of_every_order() -> None:
     seen = measured(independent(1), [*ONES, *PAIRS], 20.0, 2)
     fit = fit_model(DOMAIN, seen, TOTAL, FitSettings(prior_scale=0.7))
-    assert fit.factors == {1: 0.7, 2: 0.7}
-    assert not fit.learns
-    assert fit_model(DOMAIN, seen, TOTAL, LEARN).learns
+    assert fit.prior_scales == {1: 0.7, 2: 0.7}
+    assert not fit.learns_prior
+    assert fit_model(DOMAIN, seen, TOTAL, LEARN).learns_prior
 
 
 def test_a_small_spread_is_nearer_to_independent_attributes_than_a_large_one() -> None:
@@ -125,18 +125,18 @@ def test_what_was_learnt_is_kept_until_there_is_much_more_to_learn_from() -> Non
     pairs = measured(joint, [*ONES, *PAIRS], 50.0, 5)
     before = fit_model(DOMAIN, pairs, TOTAL, LEARN)
     again = fit_model(DOMAIN, [*pairs, *measured(independent(3), PAIRS[:1], 5.0, 8)], TOTAL, LEARN, before)
-    assert again.factors == before.factors
+    assert again.prior_scales == before.prior_scales
     assert again.learnt_from == before.learnt_from == len(ONES) + len(PAIRS)
     grown = [*pairs, *measured(joint, TRIPLES, 50.0, 6)]
     later = fit_model(DOMAIN, grown, TOTAL, LEARN, before)
-    assert set(later.factors) == {1, 2, 3}
+    assert set(later.prior_scales) == {1, 2, 3}
     assert later.learnt_from == len(ONES) + len(PAIRS) + len(TRIPLES)
 
 
 def test_a_fit_that_did_not_learn_leaves_nothing_learnt() -> None:
     seen = measured(independent(1), [*ONES, *PAIRS], 20.0, 2)
     fixed = fit_model(DOMAIN, seen, TOTAL)
-    assert fit_model(DOMAIN, seen, TOTAL, LEARN, fixed).factors[2] < 0.2
+    assert fit_model(DOMAIN, seen, TOTAL, LEARN, fixed).prior_scales[2] < 0.2
 
 
 def test_a_warm_start_learns_what_a_cold_one_does() -> None:
@@ -146,6 +146,6 @@ def test_a_warm_start_learns_what_a_cold_one_does() -> None:
     before = fit_model(DOMAIN, pairs, TOTAL, LEARN)
     cold, warm = fit_model(DOMAIN, seen, TOTAL, LEARN), fit_model(DOMAIN, seen, TOTAL, LEARN, before)
     for order in (2, 3):
-        assert warm.factors[order] == pytest.approx(cold.factors[order], rel=0.05)
+        assert warm.prior_scales[order] == pytest.approx(cold.prior_scales[order], rel=0.05)
     asked = Marginals(DOMAIN, tuple(TRIPLES))
     np.testing.assert_allclose(warm.model.answer(asked), cold.model.answer(asked), atol=2.0)

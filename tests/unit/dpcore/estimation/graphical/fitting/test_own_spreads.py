@@ -19,7 +19,7 @@ from dpcore.queries import Marginals
 DOMAIN = Domain.of({"a": 12, "b": 10, "c": 11, "d": 2, "e": 2})
 PAIRS = list(combinations("abcde", 2))
 ROWS = 20_000.0
-OWN, FIXED = FitSettings(tolerance=1e-4, own=True), FitSettings(tolerance=1e-4)
+OWN, FIXED = FitSettings(tolerance=1e-4, empirical_bayes=True), FitSettings(tolerance=1e-4)
 Vector = NDArray[np.float64]
 
 
@@ -106,12 +106,14 @@ def test_a_pair_that_hangs_together_is_followed_and_one_that_does_not_is_held() 
     joint, seen = planted(0.0, 7)
     own, fixed = (fit_model(DOMAIN, seen, ROWS, fitting) for fitting in (OWN, FIXED))
     assert error(own, joint) < error(fixed, joint)
-    assert own.factors == fixed.factors
+    assert own.prior_scales == fixed.prior_scales
 
 
 def test_a_spread_of_its_own_needs_one_to_start_from() -> None:
     """Where the prior is learnt, order by order, it stays what was learnt."""
     _, seen = planted(1.0, 3)
-    learns, both = (fit_model(DOMAIN, seen, ROWS, FitSettings(None, tolerance=1e-4, own=own)) for own in (False, True))
+    learns, both = (
+        fit_model(DOMAIN, seen, ROWS, FitSettings(None, tolerance=1e-4, empirical_bayes=own)) for own in (False, True)
+    )
     asked = Marginals(DOMAIN, tuple(PAIRS))
     np.testing.assert_array_equal(learns.model.answer(asked), both.model.answer(asked))

@@ -12,7 +12,7 @@ from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 from dpcore.estimation.graphical.fitting.prior import (
     LARGEST_PRIOR_SCALE,
-    LEAST_EXPECTED,
+    MIN_EXPECTED,
     learn_prior_scale,
     prior_variances,
 )
@@ -92,7 +92,7 @@ def test_it_is_the_ratio_of_moments() -> None:
     away, counts = [np.full(72, 20.0), np.full(7, -9.0)], [np.full(72, 4.0), np.array([9.0] * 6 + [0.0])]
     freedom = 8 * 7 + 6
     signal = 0.5 * 72 * 400 + 2 * 7 * 81 - freedom
-    prior = 0.5 * 56 * 8 + 2 * 6 * (6 * 27 + LEAST_EXPECTED**1.5) / 7
+    prior = 0.5 * 56 * 8 + 2 * 6 * (6 * 27 + MIN_EXPECTED**1.5) / 7
     trust = math.sqrt(2 * freedom)
     wanted = (signal + trust * LARGEST_PRIOR_SCALE) / (prior + trust)
     assert learn_prior_scale(DOMAIN, terms, away, counts) == pytest.approx(min(wanted, LARGEST_PRIOR_SCALE), rel=1e-12)
@@ -108,5 +108,5 @@ def test_prior_variances_lie_between_independent_rows_and_proportions() -> None:
 
 
 def test_empty_cells_have_a_little_room() -> None:
-    assert prior_variances(np.array([0.0]), 1.0).tolist() == prior_variances(np.array([LEAST_EXPECTED]), 1.0).tolist()
+    assert prior_variances(np.array([0.0]), 1.0).tolist() == prior_variances(np.array([MIN_EXPECTED]), 1.0).tolist()
     assert prior_variances(np.array([0.0]), 1.0)[0] > 0

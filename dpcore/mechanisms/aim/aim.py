@@ -257,7 +257,10 @@ class Aim:
         """
         total = rows_of(terms, candidates.full, measured)
         prior_scale = None if learns or (warm is not None and warm.learns_prior) else LARGEST_PRIOR_SCALE
-        rough, last = FitSettings(prior_scale, 1e-2, 300, ROUND_WORK), FitSettings(prior_scale, 1e-3, 2000, LAST_WORK, empirical_bayes=True)
+        rough, last = (
+            FitSettings(prior_scale, 1e-2, 300, ROUND_WORK),
+            FitSettings(prior_scale, 1e-3, 2000, LAST_WORK, empirical_bayes=True),
+        )
         return fit_model(candidates.domain, measured, total, last if polish else rough, warm)
 
     def _check(self) -> None:

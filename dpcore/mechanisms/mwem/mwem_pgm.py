@@ -153,8 +153,9 @@ class MwemPgm:
         last: bool = False,
     ) -> GraphicalFit:
         prior_scale = 1 / self.strength
-        fitting = FitSettings(prior_scale, 1e-3, 1000, LAST_WORK) if last else FitSettings(prior_scale, 1e-2, 300, ROUND_WORK)
-        return fit_model(queries.domain, measured, total, fitting, warm)
+        tolerance, iterations, work = (1e-3, 1000, LAST_WORK) if last else (1e-2, 300, ROUND_WORK)
+        settings = FitSettings(prior_scale, tolerance, iterations, work)
+        return fit_model(queries.domain, measured, total, settings, warm)
 
     def _shares(self, terms: PrivacyTerms, workload: Workload) -> _Shares:
         queries = table_marginals(workload, "mwem_pgm")

@@ -12,8 +12,8 @@ from dpcore.estimation.graphical.fitting import empirical_bayes_counts as one_wa
 from dpcore.estimation.graphical.fitting.empirical_bayes_counts import (
     _SHAPES,
     _medians,
-    with_posterior_counts,
     posterior_counts,
+    with_posterior_counts,
 )
 from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
 from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.fitting.consistency import split
+from dpcore.estimation.graphical.fitting.consistency import orthogonal_components
 from dpcore.estimation.least_squares import kronecker_times, total_factors
 from dpcore.queries import Marginals, Product, Products
 
@@ -121,7 +121,7 @@ class _Projection:
         self._precisions: dict[Clique, float] = {}
         self._shares: list[dict[Clique, float]] = []
         for clique, weight in zip(queries.cliques, weights, strict=True):
-            parts = [part for part, _ in split(clique, np.zeros((1,) * len(clique)))]
+            parts = [part for part, _ in orthogonal_components(clique, np.zeros((1,) * len(clique)))]
             self._shares.append({part: weight * self._domain.size(part) / self._domain.size(clique) for part in parts})
             for part, precision in self._shares[-1].items():
                 self._precisions[part] = self._precisions.get(part, 0.0) + precision
@@ -136,7 +136,7 @@ class _Projection:
         means: dict[Clique, Real] = {}
         tables = self._queries.split(values)
         for clique, table, shares in zip(self._queries.cliques, tables, self._shares, strict=True):
-            for part, residual in split(clique, np.asarray(table, dtype=np.float64)):
+            for part, residual in orthogonal_components(clique, np.asarray(table, dtype=np.float64)):
                 share = shares[part] / self._precisions[part]
                 means[part] = share * residual if part not in means else means[part] + share * residual
         if self._fixed is None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.estimation.graphical.confidence.unbiased import GROWTH, Estimates
-from dpcore.estimation.graphical.fitting.consistency import cell_variances, consistent_marginals
+from dpcore.estimation.graphical.fitting.consistency import LeastSquares
 from dpcore.estimation.least_squares import kronecker_times
 from dpcore.measurement import Measurement, Noise, noise_stddev
 from dpcore.queries import Conjunctions, Marginals, Product, Products
@@ -198,9 +198,9 @@ def test_a_batch_is_the_least_squares_estimate_and_sharper_than_its_parts() -> N
     generator = np.random.default_rng(9)
     found = [measurement(word, Noise.ROUNDED_GAUSSIAN, 5.0, generator) for word in ("ab", "ac", "bc") * 4]
     (batch,) = Estimates(DOMAIN, found, (0, 12)).of(("b", "a"))
-    (table,) = consistent_marginals(DOMAIN, found, [("a", "b")])
+    table = LeastSquares(DOMAIN, found).marginal(("a", "b"))
     np.testing.assert_allclose(batch.values, table.ravel())
-    assert batch.deviation**2 == pytest.approx(cell_variances(DOMAIN, found, [("a", "b")])[0])
+    assert batch.deviation**2 == pytest.approx(LeastSquares(DOMAIN, found).variance(("a", "b")))
     apart = Estimates(DOMAIN, found).sharpest(("a", "b"), TAIL)
     assert apart is not None
     assert batch.half_width(TAIL) < 0.9 * apart.half_width(TAIL)

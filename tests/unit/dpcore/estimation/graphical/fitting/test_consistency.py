@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.estimation.graphical.fitting.consistency import (
     LeastSquares,
-    cell_variances,
-    consistent_marginals,
     estimate_total,
 )
 from dpcore.measurement import Measurement, Noise
@@ -74,8 +72,9 @@ def subcliques(words: tuple[str, ...]) -> list[Clique]:
 def test_marginals_are_the_generalised_least_squares(case: str) -> None:
     measurements, cliques = measured(SETS[case], 1), subcliques(SETS[case])
     cells, _ = dense(measurements)
-    found = consistent_marginals(DOMAIN, measurements, cliques)
-    for clique, table in zip(cliques, found, strict=True):
+    estimates = LeastSquares(DOMAIN, measurements)
+    for clique in cliques:
+        table = estimates.marginal(clique)
         assert table.shape == DOMAIN.shape(clique)
         np.testing.assert_allclose(table.ravel(), summing(clique) @ cells, rtol=0, atol=1e-9)
 
@@ -84,7 +83,9 @@ def test_marginals_are_the_generalised_least_squares(case: str) -> None:
 def test_every_cell_of_a_clique_has_the_variance_of_the_least_squares(case: str) -> None:
     measurements, cliques = measured(SETS[case], 2), subcliques(SETS[case])
     _, covariance = dense(measurements)
-    for clique, variance in zip(cliques, cell_variances(DOMAIN, measurements, cliques), strict=True):
+    estimates = LeastSquares(DOMAIN, measurements)
+    for clique in cliques:
+        variance = estimates.variance(clique)
         wanted = np.diag(summing(clique) @ covariance @ summing(clique).T)
         np.testing.assert_allclose(np.full(wanted.size, variance), wanted, rtol=1e-9)
 
@@ -118,21 +119,22 @@ def test_exact_marginals_are_returned_as_they_are() -> None:
         Measurement(Marginals(DOMAIN, (clique,)), summing(clique) @ table, Noise.GAUSSIAN, sigma)
         for clique, sigma in ((("a", "b"), 1.0), (("b", "c"), 7.0))
     ]
-    for clique, found in zip(("ab", "b", "c"), consistent_marginals(DOMAIN, exact, ["ab", "b", "c"]), strict=True):
-        np.testing.assert_allclose(found.ravel(), summing(tuple(clique)) @ table, rtol=1e-12, atol=1e-9)
+    estimates = LeastSquares(DOMAIN, exact)
+    for clique in (("a", "b"), ("b",), ("c",)):
+        np.testing.assert_allclose(estimates.marginal(clique).ravel(), summing(clique) @ table, rtol=1e-12, atol=1e-9)
 
 
 def test_the_attributes_of_a_clique_may_come_in_any_order() -> None:
     measurements = measured(("abc",), 4)
-    one, other = consistent_marginals(DOMAIN, measurements, [("b", "a"), ("a", "b")])
-    np.testing.assert_array_equal(one, other)
+    estimates = LeastSquares(DOMAIN, measurements)
+    np.testing.assert_array_equal(estimates.marginal(("b", "a")), estimates.marginal(("a", "b")))
 
 
 def test_a_clique_that_nobody_measured_is_refused() -> None:
     with pytest.raises(ValueError, match=r"no measurement holds \('a', 'c'\)"):
-        consistent_marginals(DOMAIN, measured(("ab", "bc"), 5), [("a", "c")])
+        LeastSquares(DOMAIN, measured(("ab", "bc"), 5)).marginal(("a", "c"))
     with pytest.raises(ValueError, match="no measurement holds"):
-        cell_variances(DOMAIN, measured(("ab",), 5), [("c",)])
+        LeastSquares(DOMAIN, measured(("ab",), 5)).variance(("c",))
 
 
 def test_measurements_that_are_no_marginals_are_refused() -> None:
@@ -140,7 +142,7 @@ def test_measurements_that_are_no_marginals_are_refused() -> None:
     columns = Conjunctions.single_columns(BinaryView(4))
     for queries in (products, columns):
         with pytest.raises(TypeError, match="marginals"):
-            consistent_marginals(DOMAIN, [Measurement(queries, np.ones(queries.size), Noise.GAUSSIAN, 1.0)], [("a",)])
+            LeastSquares(DOMAIN, [Measurement(queries, np.ones(queries.size), Noise.GAUSSIAN, 1.0)])
 
 
 def test_a_measurement_of_another_domain_is_refused() -> None:

@@ -77,8 +77,9 @@ class Aim:
     Answers of marginals have intervals at 95 %, measured or not, from what selections and measurements prove
     (``aim_rounds``); ``Release`` says how to ask for more.
 
-    Source: McKenna (2022), Algorithms 6 to 8. Where this differs, DECISIONS has the measurements: penalised fits, the
-    penalty, the batch, and one-way marginals that share their budget by size and get more of it where rows are few.
+    Source: McKenna (2022), Algorithms 6 to 8. ``dpcore/decisions/aim.md`` has the measurements of what differs: the
+    penalised fits, the penalty, the batch, and one-way marginals, which share their budget by size and get more of it
+    where rows are few.
     """
 
     max_model_mb: float = 80.0

@@ -1,4 +1,4 @@
-"""What a release costs in the currency of its dataset."""
+"""Amounts of budget: the cost of a release in its dataset's currency, and the amount of a grant."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.gaussian_dp import gdp_of_pure
 from jobs.figures import format_exact
 
-_OPEN = (Currency.ZCDP, Currency.GDP)  # What a budget with delta > 0 may be counted in.
+_APPROXIMATE = (Currency.ZCDP, Currency.GDP)  # The currencies of a budget with delta > 0.
 
 
 def charged_amount(budget: Budget, currency: Currency, dataset: str) -> Fraction:
-    """What a release costs in the dataset's currency; exact, or rounded up.
+    """The cost of a release in its dataset's currency; exact, or rounded up.
+
+    budget: Budget of the release.
+    currency: Currency of the dataset.
+    dataset: Name of the dataset, for error messages.
 
     Formal guarantees:
         * epsilon-DP implies epsilon^2 / 2 zCDP: Bun and Steinke (2016), Proposition 1.4.
@@ -22,7 +26,7 @@ def charged_amount(budget: Budget, currency: Currency, dataset: str) -> Fraction
           (Dong, Roth and Su 2022, Corollary B.6; Bun and Steinke 2016, Definition 1.1).
         * epsilon-DP implies mu-GDP with mu = 2 Phi^-1(e^epsilon / (1 + e^epsilon)): ``gdp_of_pure``.
 
-    Raises NoBudgetError for every other pair: no theorem bounds it.
+    Raises: NoBudgetError for every other pair of currencies, because no theorem bounds it.
     """
     match budget.currency, currency:
         case (given, wanted) if given is wanted:
@@ -46,15 +50,20 @@ def charged_amount(budget: Budget, currency: Currency, dataset: str) -> Fraction
 
 
 def settled_currency(first: Currency) -> Currency:
-    """The currency that the first reservation gives to a dataset with delta > 0 that has none.
+    """The currency that the first reservation gives to a dataset with delta > 0.
 
-    A pure release says nothing; zCDP then leaves every kind of later release possible.
+    After a pure release it is zCDP, which allows every kind of later release.
+
+    first: Currency of the release that is reserved first.
     """
     return Currency.ZCDP if first is Currency.PURE else first
 
 
 def total_of(epsilon: float, delta: float, currency: Currency) -> Fraction:
-    """What (epsilon, delta) is in a currency. Raises ConfigError where it is nothing."""
+    """The amount of a guarantee (epsilon, delta) in a currency.
+
+    Raises: ConfigError where the amount would not be positive.
+    """
     try:
         return budget_of(epsilon, delta, currency).amount
     except ValueError as error:
@@ -62,13 +71,20 @@ def total_of(epsilon: float, delta: float, currency: Currency) -> Fraction:
 
 
 def granted_amount(epsilon: float, delta: float, currency: Currency | None) -> Fraction | None:
-    """What (epsilon, delta) is in a dataset's currency, None where that is open: delta > 0 without ``currency``.
+    """The amount of a grant (epsilon, delta) in its dataset's currency.
 
-    An open one is worked out all the same, in each that may be chosen, so that no first reservation can fail later.
+    While the currency is open, the amount is computed in both possible currencies, so that no first reservation fails
+    later.
 
-    Raises ConfigError where it is nothing.
+    epsilon: Epsilon of the grant, positive.
+    delta: Delta of the grant, in [0, 1).
+    currency: Currency of the dataset; None while its first reservation has yet to choose it.
+
+    Returns: The amount; None while the currency is open.
+    Raises: ConfigError where the amount would not be positive.
     """
-    amounts = [_granted_in(epsilon, delta, one) for one in ((currency,) if currency else _OPEN)]
+    currencies = (currency,) if currency else _APPROXIMATE
+    amounts = [_granted_in(epsilon, delta, candidate) for candidate in currencies]
     return amounts[0] if currency else None
 
 
@@ -83,7 +99,12 @@ def _granted_in(epsilon: float, delta: float, currency: Currency) -> Fraction:
 
 
 def advice(budget: Budget, currency: Currency, promise: tuple[float, float] | None) -> str:
-    """What a release with the same (epsilon, delta) would cost if it were accounted as its dataset is; may be empty."""
+    """For an error message: the cost of the same guarantee accounted in the dataset's currency; may be empty.
+
+    budget: Budget of the release.
+    currency: Currency of the dataset.
+    promise: The release's (epsilon, delta), where it is known.
+    """
     if promise is None or (budget.currency, currency) != (Currency.GDP, Currency.ZCDP):
         return ""
     cost = float(total_of(*promise, Currency.ZCDP))

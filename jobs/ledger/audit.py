@@ -1,4 +1,4 @@
-"""The ledger against itself: what rows say was spent and granted must follow from what was appended."""
+"""Checks the ledger against itself: the sums in its rows must follow from the charges and grants appended to it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ _SUM = "the sum of its charges is not what it has spent"
 
 
 def check_sums(connection: Connection, dataset: DatasetBudget, consumer: ConsumerBudget | None) -> None:
-    """What rows that may change say was spent, against the last charges, which may not; one row of each by an index.
+    """Checks the running sums of a dataset and a consumer against their last charges, which cannot change.
 
-    consumer: As its row has it, not moved to another window.
+    connection: An open transaction.
+    dataset: The dataset, with its row locked.
+    consumer: The consumer as its row has it, not moved to another window; None for a release without a consumer.
+
+    Raises: IntegrityError when a sum differs.
     """
     of_dataset = CHARGES.c.dataset == dataset.name
     last = _last(connection, of_dataset)
@@ -39,9 +43,9 @@ def _last(connection: Connection, chosen: ColumnElement[bool]) -> Row[Any] | Non
 
 
 def verify(connection: Connection, dataset: DatasetBudget) -> None:
-    """Reads every charge and grant of a dataset whose row is locked.
+    """Checks every charge and grant of a dataset whose row is locked.
 
-    Raises IntegrityError when a sum, a total or a charge was changed, added or taken away other than by the ledger.
+    Raises: IntegrityError when a sum, a total or a charge was changed, added or removed other than by the ledger.
     """
     charged = connection.execute(
         select(CHARGES).where(CHARGES.c.dataset == dataset.name).order_by(CHARGES.c.number)
@@ -51,8 +55,8 @@ def verify(connection: Connection, dataset: DatasetBudget) -> None:
         amount, own = Fraction(charge.amount), Fraction(0)
         total += amount
         if charge.consumer is not None:
-            place = (charge.consumer, charge.window_start)
-            own = of_consumers[place] = of_consumers.get(place, Fraction(0)) + amount
+            window = (charge.consumer, charge.window_start)
+            own = of_consumers[window] = of_consumers.get(window, Fraction(0)) + amount
         _want(dataset, (Fraction(charge.spent), Fraction(charge.consumer_spent)) == (total, own), _SUM)
     for consumer in (None, *consumers(connection, dataset.name)):
         check_sums(connection, dataset, consumer)

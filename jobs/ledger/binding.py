@@ -1,4 +1,4 @@
-"""Where the data of a dataset are: one path, bound by its first run, moved only on record."""
+"""The path of a dataset's data: bound by the dataset's first run, and moved only on record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from jobs.ledger.tables import DATASETS
 
 
 def bind(connection: Connection, dataset: DatasetBudget, path: str) -> None:
-    """Binds a dataset to its path, the first time; from then on checks that it is the same."""
+    """Binds a dataset to its path the first time, and afterwards checks that the path is the same.
+
+    Raises: ConfigError when the dataset has another path, or the path belongs to another dataset.
+    """
     if dataset.path is None:
         _check_free(connection, dataset.name, path)
         set_dataset(connection, dataset.name, path=path)
@@ -27,9 +30,9 @@ def bind(connection: Connection, dataset: DatasetBudget, path: str) -> None:
 
 
 def move(connection: Connection, name: str, path: str, reason: str, now: datetime) -> DatasetBudget:
-    """Binds a dataset to another path and puts that on record; to the path that it has, it changes nothing.
+    """Binds a dataset to another path and records the move; the path that it has already changes nothing.
 
-    Raises ConfigError when no run has bound the dataset yet, or the path overlaps that of another dataset.
+    Raises: ConfigError when no run has bound the dataset yet, or the path overlaps that of another dataset.
     """
     dataset = locked_dataset(connection, name)
     if dataset.path is None:
@@ -43,12 +46,12 @@ def move(connection: Connection, name: str, path: str, reason: str, now: datetim
 
 def _check_free(connection: Connection, name: str, path: str) -> None:
     lock_layout(connection)  # No row can be locked for paths that overlap.
-    for other, bound in connection.execute(select(DATASETS.c.name, DATASETS.c.path)):
-        if other != name and bound is not None and _overlap(path, bound):
-            raise ConfigError(f"path {path} belongs to dataset {other!r} in this ledger; want dataset.name: {other}")
+    for owner, bound in connection.execute(select(DATASETS.c.name, DATASETS.c.path)):
+        if owner != name and bound is not None and _overlap(path, bound):
+            raise ConfigError(f"path {path} belongs to dataset {owner!r} in this ledger; want dataset.name: {owner}")
 
 
-def _overlap(path: str, other: str) -> bool:
-    """Whether two bound paths are the same, or one lies in the other's folder."""
-    one, two = path.rstrip("/") + "/", other.rstrip("/") + "/"
-    return one.startswith(two) or two.startswith(one)
+def _overlap(first: str, second: str) -> bool:
+    """Whether two bound paths are equal, or one lies in the folder of the other."""
+    first, second = first.rstrip("/") + "/", second.rstrip("/") + "/"
+    return first.startswith(second) or second.startswith(first)

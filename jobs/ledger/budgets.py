@@ -1,4 +1,4 @@
-"""What the operator decides: who may spend how much. Every decision is appended to the grants, with its reason."""
+"""Decisions of the operator: who may spend how much. Every decision is appended to the grants, with its reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,14 @@ _SECRET_BYTES = 16  # Of the row-bound salt and of the fingerprint key.
 
 @dataclass(frozen=True)
 class Creation:
-    """A dataset's budget as the operator asks for it."""
+    """A new dataset's budget.
+
+    name: Name of the dataset.
+    epsilon: Epsilon that all releases together may spend.
+    delta: Delta of that guarantee, in [0, 1).
+    accounting: Accounting where delta > 0.
+    consumers_only: Whether every release must name a consumer.
+    """
 
     name: str
     epsilon: float
@@ -44,12 +51,13 @@ class Creation:
 
     @property
     def currency(self) -> Currency | None:
+        """Currency of the budget; None where the first reservation chooses it."""
         if self.delta == 0:
             return Currency.PURE
         return self.accounting.currency
 
     def check(self) -> None:
-        """Raises ConfigError for figures that are no budget; asks no ledger."""
+        """Checks the figures without a ledger. Raises ConfigError where they are no budget."""
         if self.delta == 0 and self.accounting is not Accounting.AUTO:
             raise ConfigError(
                 f"accounting {self.accounting.value} needs delta > 0; a delta of 0 is accounted in epsilon"
@@ -57,52 +65,63 @@ class Creation:
         granted_amount(self.epsilon, self.delta, self.currency)
 
 
-def create_dataset(connection: Connection, asked: Creation, now: datetime) -> DatasetBudget:
-    """Gives a dataset its budget; what was granted already is not granted again."""
-    asked.check()
-    existing = find_dataset(connection, asked.name)
+def create_dataset(connection: Connection, creation: Creation, now: datetime) -> DatasetBudget:
+    """Gives a dataset its budget; a budget that was granted before is not granted again.
+
+    Raises: ConfigError when the dataset has another budget.
+    """
+    creation.check()
+    existing = find_dataset(connection, creation.name)
     if existing is not None:
-        _check_same(connection, existing, asked)
+        _check_same(connection, existing, creation)
         return existing
-    amount = granted_amount(asked.epsilon, asked.delta, asked.currency)
+    amount = granted_amount(creation.epsilon, creation.delta, creation.currency)
     secret = {key: secrets.token_bytes(_SECRET_BYTES) for key in ("salt", "fingerprint_key")}  # SENSITIVE
-    figures = {"epsilon": asked.epsilon, "delta": asked.delta, "consumers_only": asked.consumers_only, "spent": "0"}
-    connection.execute(insert(DATASETS).values(name=asked.name, created=stamp(now), **figures, **secret))
-    dataset = locked_dataset(connection, asked.name)
-    return _set_total(connection, dataset, asked.currency, amount, "created", now)
+    figures = {
+        "epsilon": creation.epsilon,
+        "delta": creation.delta,
+        "consumers_only": creation.consumers_only,
+        "spent": "0",
+    }
+    connection.execute(insert(DATASETS).values(name=creation.name, created=stamp(now), **figures, **secret))
+    dataset = locked_dataset(connection, creation.name)
+    return _set_total(connection, dataset, creation.currency, amount, "created", now)
 
 
-def _check_same(connection: Connection, existing: DatasetBudget, asked: Creation) -> None:
+def _check_same(connection: Connection, existing: DatasetBudget, creation: Creation) -> None:
     before = {(grant.epsilon, grant.delta) for grant in grants(connection, existing.name) if grant.consumer is None}
-    differs = _difference(existing, asked, before)
-    if differs is not None:
+    difference = _difference(existing, creation, before)
+    if difference is not None:
         raise ConfigError(
-            f"dataset {asked.name!r} has a budget already, with {differs}; marquee budget grant raises epsilon and "
-            "nothing else: delta, accounting and consumers_only are chosen once"
+            f"dataset {creation.name!r} has a budget already, with {difference}; marquee budget grant raises epsilon "
+            "and nothing else: delta, accounting and consumers_only are chosen once"
         )
 
 
-def _difference(existing: DatasetBudget, asked: Creation, before: set[tuple[float, float]]) -> str | None:
-    if asked.delta != existing.delta:
-        return f"delta {format_exact(existing.delta)} and not {format_exact(asked.delta)}"
-    if (asked.epsilon, asked.delta) not in before:
-        return f"epsilon {format_exact(existing.epsilon)} and not {format_exact(asked.epsilon)}"
-    if asked.currency not in (None, existing.currency):
-        held = next(one.value for one in Accounting if one.currency is existing.currency)
-        return f"accounting {held} and not {asked.accounting.value}"
-    if asked.consumers_only != existing.consumers_only:
-        return f"consumers_only {existing.consumers_only} and not {asked.consumers_only}".lower()
+def _difference(existing: DatasetBudget, creation: Creation, before: set[tuple[float, float]]) -> str | None:
+    if creation.delta != existing.delta:
+        return f"delta {format_exact(existing.delta)} and not {format_exact(creation.delta)}"
+    if (creation.epsilon, creation.delta) not in before:
+        return f"epsilon {format_exact(existing.epsilon)} and not {format_exact(creation.epsilon)}"
+    if creation.currency not in (None, existing.currency):
+        held = next(accounting.value for accounting in Accounting if accounting.currency is existing.currency)
+        return f"accounting {held} and not {creation.accounting.value}"
+    if creation.consumers_only != existing.consumers_only:
+        return f"consumers_only {existing.consumers_only} and not {creation.consumers_only}".lower()
     return None
 
 
 def raise_total(
     connection: Connection, name: str, epsilon: float, delta: float, reason: str, now: datetime
 ) -> DatasetBudget:
-    """Raises what all releases of a dataset together may spend. Raises ConfigError for less, or another delta."""
+    """Raises the total that all releases of a dataset together may spend.
+
+    Raises: ConfigError for a smaller epsilon, or another delta.
+    """
     dataset = locked_dataset(connection, name)
     if delta != dataset.delta:
         raise ConfigError(
-            f"delta of dataset {name!r} is {format_exact(dataset.delta)} for ever; want --delta like that"
+            f"delta of dataset {name!r} is {format_exact(dataset.delta)} and cannot change; want --delta like that"
         )
     if epsilon < dataset.epsilon:
         raise ConfigError(
@@ -117,40 +136,43 @@ def raise_total(
 
 
 def keep_total(connection: Connection, dataset: DatasetBudget, reason: str, now: datetime) -> DatasetBudget:
-    """Puts a decision about a dataset on record that leaves what may be spent as it is."""
+    """Records a decision about a dataset that leaves its total unchanged."""
     return _set_total(connection, dataset, dataset.currency, dataset.total, reason, now)
 
 
-def grant_consumer(connection: Connection, asked: ConsumerBudget, reason: str, now: datetime) -> ConsumerBudget:
-    """Sets what a consumer may spend, in each window; its window is chosen once, its limit may change."""
-    dataset = locked_dataset(connection, asked.dataset)
-    if (asked.delta == 0) != (dataset.delta == 0):
+def grant_consumer(connection: Connection, limit: ConsumerBudget, reason: str, now: datetime) -> ConsumerBudget:
+    """Sets the limit of a consumer per window. Its window is chosen once; its limit may change.
+
+    Raises: ConfigError for another window, or a delta that does not fit the dataset's.
+    """
+    dataset = locked_dataset(connection, limit.dataset)
+    if (limit.delta == 0) != (dataset.delta == 0):
         wanted = "0" if dataset.delta == 0 else "> 0"
-        raise ConfigError(f"delta is {format_exact(asked.delta)}; want {wanted}, as dataset {dataset.name!r} has it")
-    total = granted_amount(asked.epsilon, asked.delta, dataset.currency)
-    existing = find_consumer(connection, asked.dataset, asked.name)
-    limit: dict[str, Any] = {"epsilon": asked.epsilon, "delta": asked.delta, "total": stored(total)}
+        raise ConfigError(f"delta is {format_exact(limit.delta)}; want {wanted}, as dataset {dataset.name!r} has it")
+    total = granted_amount(limit.epsilon, limit.delta, dataset.currency)
+    existing = find_consumer(connection, limit.dataset, limit.name)
+    figures: dict[str, Any] = {"epsilon": limit.epsilon, "delta": limit.delta, "total": stored(total)}
     if existing is None:
-        start = start_of(asked.window, now)
-        row = {"dataset": asked.dataset, "name": asked.name, "refresh": asked.window.value, "window_start": start}
-        connection.execute(insert(CONSUMERS).values(**row, **limit, spent="0", created=stamp(now)))
-    elif existing.window is not asked.window:
-        # Charges count in the windows in which they were made; those of another calendar would not add up.
+        start = start_of(limit.window, now)
+        row = {"dataset": limit.dataset, "name": limit.name, "refresh": limit.window.value, "window_start": start}
+        connection.execute(insert(CONSUMERS).values(**row, **figures, spent="0", created=stamp(now)))
+    elif existing.window is not limit.window:
+        # Each charge counts in the window in which it was made; the sums of another calendar would not add up.
         raise ConfigError(
-            f"consumer {asked.name!r} has window {existing.window.value}, chosen once; want that, or another consumer"
+            f"consumer {limit.name!r} has window {existing.window.value}, chosen once; want that, or another consumer"
         )
-    elif (existing.epsilon, existing.delta) == (asked.epsilon, asked.delta):
+    elif (existing.epsilon, existing.delta) == (limit.epsilon, limit.delta):
         return existing
     else:
-        set_consumer(connection, asked.dataset, asked.name, **limit)
-    granted = find_consumer(connection, asked.dataset, asked.name)
+        set_consumer(connection, limit.dataset, limit.name, **figures)
+    granted = find_consumer(connection, limit.dataset, limit.name)
     assert granted is not None
     _record_consumer(connection, granted, dataset.currency, reason, now)
     return granted
 
 
 def settle(connection: Connection, dataset: DatasetBudget, currency: Currency, now: datetime) -> DatasetBudget:
-    """Gives a dataset, and all its consumers, the currency of its first reservation, for ever."""
+    """Fixes the currency of a dataset and of all its consumers at the dataset's first reservation."""
     if dataset.currency is not None:
         return dataset
     reason = "currency chosen by the first reservation"
@@ -163,12 +185,13 @@ def settle(connection: Connection, dataset: DatasetBudget, currency: Currency, n
 
 
 def consumers(connection: Connection, dataset: str) -> list[ConsumerBudget]:
+    """The consumers of a dataset, by name."""
     query = select(CONSUMERS).where(CONSUMERS.c.dataset == dataset).order_by(CONSUMERS.c.name)
     return [consumer_of(row) for row in connection.execute(query)]
 
 
 def grants(connection: Connection, dataset: str) -> list[GrantRecord]:
-    """Oldest first."""
+    """The grants of a dataset and its consumers, oldest first."""
     query = select(GRANTS).where(GRANTS.c.dataset == dataset).order_by(GRANTS.c.number)
     return [
         GrantRecord(
@@ -186,7 +209,7 @@ def _set_total(
     reason: str,
     now: datetime,
 ) -> DatasetBudget:
-    """The one place that changes a total: the row and the grant that explains it."""
+    """Changes a total and appends the grant that explains it. No other function changes a total."""
     set_dataset(connection, dataset.name, currency=currency and currency.value, total=stored(amount))
     row = {"dataset": dataset.name, "refresh": Window.NONE.value, "epsilon": dataset.epsilon, "delta": dataset.delta}
     _record(connection, row, currency, amount, reason, now)

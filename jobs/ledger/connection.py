@@ -1,4 +1,4 @@
-"""How the ledger's database is reached: one transaction at a time, the write lock first."""
+"""The ledger's database: one transaction at a time, each with its lock first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ _HIDDEN = "***"
 
 @final
 class Database:
-    """A database by URL. Nothing is opened or made before the first transaction."""
+    """A database by URL. Nothing is opened or made before the first transaction.
+
+    url: Database URL of SQLite or PostgreSQL.
+    lock_seconds: Longest wait for a lock, in seconds.
+
+    Raises: ConfigError when the URL names no such database.
+    """
 
     def __init__(self, url: str, lock_seconds: float) -> None:
         self._url = _parsed(url)
@@ -31,17 +37,20 @@ class Database:
 
     @property
     def shown_url(self) -> str:
-        """The URL without secrets; a file's with its whole path, so that it means the same in every folder."""
+        """The URL without secrets, and with a file's absolute path."""
         return shown(self._url if self._file is None else self._url.set(database=os.path.abspath(self._file)))
 
     @contextmanager
     def transaction(self, create: bool = False) -> Iterator[Connection]:
-        """One transaction, durable when the block ends and undone when it raises.
+        """One transaction: durable when the block ends, and undone when it raises.
 
-        A failure while it commits leaves open whether it did; every method of the ledger may be asked again.
+        After a failure during the commit it is unknown whether the commit took place; every method of the ledger may be
+        called again.
 
-        Raises LedgerUnavailableError when the server is away, the lock is held for too long, the disk is full or the
-        server asks for a second try (a deadlock); ConfigError when the database is not as a ledger should be.
+        create: Whether a missing SQLite file is made.
+
+        Raises: LedgerUnavailableError when the server is away, the lock is held for too long, the disk is full or the
+            server wants a second try (a deadlock); ConfigError when the database is no ledger.
         """
         self._check_file(create)
         try:
@@ -60,7 +69,7 @@ class Database:
             ) from error
 
     def exists(self) -> bool:
-        """Whether the database is there; a server's answer is known only by asking it. An empty file holds nothing."""
+        """Whether the database exists: a file that is not empty, or a server, whose answer is not known before use."""
         return self._file is None or (self._file.exists() and self._file.stat().st_size > 0)
 
     @property
@@ -68,9 +77,9 @@ class Database:
         return Path(str(self._url.database)) if self._url.get_backend_name() == "sqlite" else None
 
     def _check_file(self, create: bool) -> None:
-        """SQLite makes a missing file on connecting, and writes to one that is no database of its own.
+        """Makes a missing file only where that is allowed, and refuses files that are no database.
 
-        Only creating a budget may make a file, and nothing may write to another kind of file.
+        SQLite would make a missing file on connecting, and would write to a file that is no database.
         """
         if self._file is None:
             return
@@ -81,14 +90,15 @@ class Database:
             raise LedgerUnavailableError(f"ledger {self.shown_url} does not exist; want the file that holds the budget")
         if not self._file.parent.is_dir():
             raise ConfigError(f"the folder of ledger {self.shown_url} does not exist; want an existing folder")
-        # It will hold secrets: nobody else may read it. One that another has just made must not be opened: see below.
+        # The file will hold secrets, so only its owner may read it. A file that another process has just made must not
+        # be opened here: see _check_kind.
         with suppress(FileExistsError):
             os.close(os.open(os.path.realpath(self._file), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
     def _check_kind(self, file: Path) -> None:
-        """Refuses what is too short to be a database: SQLite overwrites a file of one byte, and refuses longer ones.
+        """Refuses files that are too short to be a database, because SQLite overwrites a file of one byte.
 
-        The file must not be opened here: closing it would drop the locks that the process holds on it through SQLite.
+        The file must not be opened here: closing it would drop the locks that this process holds on it through SQLite.
         """
         if not file.is_file():
             raise ConfigError(f"ledger {self.shown_url} is no file; want a database of Marquee")
@@ -100,7 +110,7 @@ class Database:
 
 
 def _parsed(url: str) -> URL:
-    """The parts of the URL. No message quotes it: where it is not as it should be, its password may be anywhere."""
+    """The parts of the URL. No message quotes the URL, because in a malformed one the password may be anywhere."""
     try:
         parsed = make_url(url)
     except (exc.ArgumentError, ValueError):
@@ -113,7 +123,7 @@ def _parsed(url: str) -> URL:
 
 
 def _check_sqlite(url: URL) -> None:
-    """A database in memory would forget every charge with its process."""
+    """Refuses databases in memory, which would lose every charge with their process."""
     if url.database in (None, "", ":memory:") or str(url.database).startswith("file:") or "uri" in url.query:
         raise ConfigError("the ledger's URL names no file; want a file, such as sqlite:///marquee.db, or PostgreSQL")
 
@@ -126,7 +136,7 @@ def shown(url: URL) -> str:
 
 
 def _engine(url: URL, lock_seconds: float) -> Engine:
-    said = shown(url)
+    shown_url = shown(url)
     try:
         match url.get_backend_name():
             case "sqlite":
@@ -136,9 +146,11 @@ def _engine(url: URL, lock_seconds: float) -> Engine:
             case _:
                 raise exc.ArgumentError
     except exc.ArgumentError as error:
-        raise ConfigError(f"ledger {said}: unknown kind of database; want sqlite:/// or postgresql://") from error
+        raise ConfigError(f"ledger {shown_url}: unknown kind of database; want sqlite:/// or postgresql://") from error
     except ModuleNotFoundError as error:
-        raise ConfigError(f"ledger {said}: its driver {error.name!r} is missing; install marquee[postgres]") from error
+        raise ConfigError(
+            f"ledger {shown_url}: its driver {error.name!r} is missing; install marquee[postgres]"
+        ) from error
 
 
 def _sqlite(url: URL, lock_seconds: float) -> Engine:
@@ -149,7 +161,7 @@ def _sqlite(url: URL, lock_seconds: float) -> Engine:
 
 
 def _durable_and_plain(dbapi_connection: Any, _record: object) -> None:
-    dbapi_connection.isolation_level = None  # Transactions are begun below, not by the driver.
+    dbapi_connection.isolation_level = None  # _begin_immediately begins transactions, not the driver.
     # FULL, the default, may undo the last commit when power fails right after it: the folder is not synced after the
     # rollback journal has been removed. A charge that was undone after its noise was drawn would be a lost charge.
     dbapi_connection.execute("PRAGMA synchronous = EXTRA")
@@ -161,21 +173,21 @@ def _begin_immediately(connection: Connection) -> None:
 
 
 def _postgresql(url: URL, lock_seconds: float) -> Engine:
-    """READ COMMITTED, whatever the server's default.
+    """An engine at isolation level READ COMMITTED, whatever the server's default.
 
-    Every transaction that charges first locks the dataset's row (SELECT ... FOR UPDATE), which also holds what was
-    spent. At this level a statement that has waited for a lock reads the row as the holder left it, and later
-    statements see all that was committed before them: two charges of a dataset follow each other as if alone. Locks
-    are taken in one order (dataset, layout, release), so that none waits for the other in a circle. A
-    snapshot of the whole transaction (REPEATABLE READ) would read stale sums; SERIALIZABLE would turn waiting into
-    failures and prove no more.
+    Every transaction that charges first locks the dataset's row (SELECT ... FOR UPDATE), which also holds the sum of
+    its charges. At this level, a statement that has waited for a lock reads the row as the holder left it, and later
+    statements see everything that was committed before them. Two charges of a dataset therefore follow each other as
+    if alone. Locks are taken in one order (dataset, layout, release), so that there is no deadlock. REPEATABLE READ, a
+    snapshot of the whole transaction, would read stale sums. SERIALIZABLE would turn waiting into failures and prove
+    no more.
     """
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     engine = create_engine(
         url,
         isolation_level="READ COMMITTED",
-        pool_size=1,  # One connection, kept between answers; looked at before each use.
+        pool_size=1,  # One connection, kept between answers and checked before each use.
         pool_pre_ping=True,
         connect_args={"connect_timeout": max(2, round(lock_seconds))},
     )
@@ -187,7 +199,7 @@ def _settings(lock_seconds: float) -> Callable[[Any, object], None]:
     def prepare(dbapi_connection: Any, _record: object) -> None:
         with dbapi_connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {max(1, round(1000 * lock_seconds))}")
-            # A server may answer before a commit is on its disk, which could forget a charge.
+            # Without this setting a server may confirm a commit before it is on disk, and then lose a charge.
             durable = "SELECT set_config('synchronous_commit', 'on', false)"
             cursor.execute(f"{durable} WHERE current_setting('synchronous_commit') = 'off'")
         dbapi_connection.commit()

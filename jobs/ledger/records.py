@@ -1,4 +1,4 @@
-"""What the ledger holds, as values."""
+"""The ledger's records as values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobs.ledger.windows import Window, current_start
 
 
 class State(StrEnum):
-    """How far a release has come; a release only moves down this list."""
+    """Progress of a release, which only moves down this list."""
 
     PLANNED = "planned"
     RESERVED = "reserved"
@@ -24,11 +24,12 @@ class State(StrEnum):
 
     @property
     def step(self) -> int:
+        """Position in the list, from 0."""
         return list(State).index(self)
 
 
 class Accounting(StrEnum):
-    """In what a dataset with delta > 0 is accounted. AUTO: as its first reservation is, and from then on for ever."""
+    """Accounting of a dataset with delta > 0. AUTO takes that of the first reservation, which then stays."""
 
     AUTO = "auto"
     ZCDP = "zcdp"
@@ -36,16 +37,24 @@ class Accounting(StrEnum):
 
     @property
     def currency(self) -> Currency | None:
+        """The currency; None where the first reservation chooses it."""
         return {Accounting.AUTO: None, Accounting.ZCDP: Currency.ZCDP, Accounting.GDP: Currency.GDP}[self]
 
 
 @dataclass(frozen=True)
 class DatasetBudget:
-    """A dataset's budget, for ever. epsilon and delta are as the operator wrote them; total and spent are exact.
+    """The budget of a dataset, for all time.
 
-    currency, total: None while the first reservation has yet to choose the currency.
-    consumers_only: Whether every release has to name a consumer.
-    salt, fingerprint_key: SENSITIVE.
+    name: Name of the dataset.
+    path: The bound path of its data; None before its first run.
+    currency: Currency of its budget; None while the first reservation has yet to choose it.
+    total: Exact amount that all releases together may spend; None while the currency is open.
+    spent: Exact amount that releases have spent.
+    epsilon: Epsilon of the total, as the operator wrote it.
+    delta: Delta of the total, as the operator wrote it.
+    consumers_only: Whether every release must name a consumer.
+    salt: Key of the hash that chooses which rows of a unit are kept. SENSITIVE.
+    fingerprint_key: Key of the hash that recognises the input of a release. SENSITIVE.
     """
 
     name: str
@@ -61,18 +70,26 @@ class DatasetBudget:
 
     @property
     def remaining(self) -> Fraction | None:
+        """Exact amount that may still be spent; None while the currency is open."""
         return None if self.total is None else self.total - self.spent
 
     def settled(self, currency: Currency) -> DatasetBudget:
-        """The same budget in a currency that nothing has chosen yet."""
+        """The budget after its first reservation has chosen the currency."""
         return replace(self, currency=currency, total=total_of(self.epsilon, self.delta, currency))
 
 
 @dataclass(frozen=True)
 class ConsumerBudget:
-    """How much of a dataset's budget one consumer may spend, in each window.
+    """The limit of one consumer of a dataset, per window.
 
-    spent: In the window that starts at ``window_start``. total: None while the dataset has no currency.
+    dataset: Name of the dataset.
+    name: Name of the consumer.
+    window: Calendar window after which the limit starts anew.
+    epsilon: Epsilon of the limit, as the operator wrote it.
+    delta: Delta of the limit, as the operator wrote it.
+    total: Exact limit per window, in the dataset's currency; None while that is open.
+    spent: Exact amount spent in the window that starts at ``window_start``.
+    window_start: First day of that window, such as 2026-11-01; empty without windows.
     """
 
     dataset: str
@@ -85,21 +102,29 @@ class ConsumerBudget:
     window_start: str
 
     def at(self, now: datetime) -> ConsumerBudget:
-        """The same in the window of ``now``: a new one starts with nothing spent."""
+        """The limit in the window of ``now``; a new window starts with nothing spent."""
         start = current_start(self.window, self.window_start, now)
         return self if start == self.window_start else replace(self, window_start=start, spent=Fraction(0))
 
     def settled(self, currency: Currency) -> ConsumerBudget:
-        """The same limit in a currency that nothing has chosen yet."""
+        """The limit after the dataset's first reservation has chosen the currency."""
         return replace(self, total=total_of(self.epsilon, self.delta, currency))
 
 
 @dataclass(frozen=True)
 class ReleaseRecord:
-    """What the ledger knows of a release.
+    """The ledger's record of a release.
 
-    answers, journal_head: How many answers it knows to be in the journal, and the hash of the last of them. answers is
-        None in a release of layout 1, whose head is that of the first answer, and from ESTIMATED on that of all.
+    release_id: SHA-256 of the release's public facts.
+    dataset: Name of its dataset.
+    consumer: Name of the consumer that it is charged to, if any.
+    budget: Its budget, in its own currency.
+    state: Its progress.
+    state_folder: Folder of its journal.
+    answers: Number of answers that the ledger knows to be in the journal; None in a release of layout 1.
+    journal_head: Hash of the last of those answers; None before the first. In a release of layout 1 it is the hash of
+        the first answer, and from ESTIMATED on that of all.
+    output: Its published folder; None before it is published.
     """
 
     release_id: str
@@ -115,7 +140,14 @@ class ReleaseRecord:
 
 @dataclass(frozen=True)
 class ChargeRecord:
-    """One charge of a dataset; the amount is in the dataset's currency."""
+    """One charge of a dataset.
+
+    release_id: The release that was charged.
+    consumer: The consumer that was charged as well, if any.
+    amount: Exact amount in the dataset's currency.
+    state: Progress of the release.
+    charged: Time of the charge, in UTC.
+    """
 
     release_id: str
     consumer: str | None
@@ -126,7 +158,16 @@ class ChargeRecord:
 
 @dataclass(frozen=True)
 class GrantRecord:
-    """One change of what a dataset (consumer None) or a consumer may spend; amount None without a currency."""
+    """One change of what a dataset or a consumer may spend.
+
+    consumer: Name of the consumer; None for the dataset's total.
+    window: Calendar window of the limit.
+    epsilon: Epsilon of the new limit, as the operator wrote it.
+    delta: Delta of the new limit, as the operator wrote it.
+    amount: The new limit in the dataset's currency; None while that is open.
+    reason: The operator's reason.
+    granted: Time of the grant, in UTC.
+    """
 
     consumer: str | None
     window: Window
@@ -139,12 +180,16 @@ class GrantRecord:
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """What a run tells the ledger before it reserves.
+    """A release as its run announces it before it reserves.
 
-    path: Where the data are, in the one spelling to which the dataset's name is bound.
-    fingerprint: SENSITIVE.
-    consumer: Who pays beside the dataset.
-    promise: Its (epsilon, delta), for advice in a refusal.
+    release_id: SHA-256 of the release's public facts.
+    dataset: Name of the dataset.
+    budget: Budget of the release.
+    path: Path of the data, in the spelling of ``jobs.planning.identity.bound_path``.
+    fingerprint: Keyed hash of the input. SENSITIVE.
+    state_folder: Folder of the release's journal.
+    consumer: Consumer that is charged beside the dataset, if any.
+    promise: The release's (epsilon, delta), for advice in a refusal.
     """
 
     release_id: str

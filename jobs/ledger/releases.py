@@ -1,4 +1,4 @@
-"""What a run does to the ledger: plan, reserve, tell of answers, advance. Each function is one transaction's work."""
+"""What a run does to the ledger: plan, reserve, record answers, advance. Each function is one transaction's work."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ _DRAWING = (State.RESERVED.value, State.AGGREGATED.value, State.MEASURING.value)
 
 
 def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> ReleaseRecord:
-    """Records a release that is ready to run, and binds the dataset's name to its path."""
+    """Records a release that is ready to run, and binds the dataset's name to its path.
+
+    Raises: As ``SqlLedger.plan``.
+    """
     dataset = locked_dataset(connection, planned.dataset)
     bind(connection, dataset, planned.path)
     row = find_release(connection, planned.release_id)
@@ -57,9 +60,9 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
 
 
 def reserve(connection: Connection, release_id: str, budget: Budget, now: datetime) -> None:
-    """Appends the charge of a release and adds it to what is spent; again for the same release it changes nothing."""
+    """Appends the charge of a release and adds it to the sums; a second call for the release changes nothing."""
     dataset = locked_dataset(connection, existing_release(connection, release_id).dataset)
-    row = existing_release(connection, release_id, lock=True)  # As it is now that the dataset is locked.
+    row = existing_release(connection, release_id, lock=True)  # Read again, now that the dataset is locked.
     if release_of(row).budget != budget:
         raise IntegrityError(f"release {release_id[:12]} was planned with another budget; want the same config")
     if State(row.state) is not State.PLANNED:
@@ -73,11 +76,15 @@ def reserve(connection: Connection, release_id: str, budget: Budget, now: dateti
 def record_answer(
     connection: Connection, release_id: str, number: int, before: str | None, head: str, now: datetime
 ) -> None:
-    """Makes an answer known that is in the journal and was not used yet: compare and set, one row by its key.
+    """Records an answer that is in the journal and was not used yet, by a compare-and-set of the release's row.
 
-    number: Answers before it. before: Hash of the last of them, None where there is none. head: Its own.
+    Of two runs that hold different answers with the same number, one fails here before it has used its own.
 
-    Of two runs that hold different answers at the same place one fails here, before it has used its own.
+    number: Number of answers before this one.
+    before: Hash of the last of those; None where there is none.
+    head: Hash of this answer.
+
+    Raises: IntegrityError when the release has other answers, or no charge.
     """
     same_head = RELEASES.c.journal_head.is_(None) if before is None else RELEASES.c.journal_head == before
     expected = (RELEASES.c.answers == number) & same_head & RELEASES.c.state.in_(_DRAWING)
@@ -86,15 +93,15 @@ def record_answer(
     if changed.rowcount == 1:
         return
     row = existing_release(connection, release_id)
-    if (row.answers, row.journal_head) == (number + 1, head):  # Told before, by a process that never heard so.
-        return
+    if (row.answers, row.journal_head) == (number + 1, head):
+        return  # Already recorded by a process that died before it saw the acknowledgement.
     if State(row.state) is State.PLANNED:
         raise IntegrityError(f"release {release_id[:12]} has an answer but no charge; want the ledger that charged it")
     raise _other_answers(row)
 
 
 def adopt_journal(connection: Connection, release_id: str, answers: int, head: str, now: datetime) -> None:
-    """Learns how many answers a release of layout 1 has; its journal was checked against the head that is known."""
+    """Records the answers of a release of layout 1, whose journal was checked against the hash in the ledger."""
     row = existing_release(connection, release_id, lock=True)
     if row.answers is None:
         set_release(connection, release_id, now, answers=answers, journal_head=head)
@@ -105,7 +112,7 @@ def adopt_journal(connection: Connection, release_id: str, answers: int, head: s
 def advance(
     connection: Connection, release_id: str, state: State, journal_head: str | None, output: str | None, now: datetime
 ) -> None:
-    """Moves a release forward; a state it has passed already changes nothing but the output folder."""
+    """Moves a release forward; a state that it has already passed changes only the output folder."""
     row = existing_release(connection, release_id, lock=True)
     if journal_head not in (None, row.journal_head):
         raise _other_answers(row)
@@ -118,7 +125,13 @@ def advance(
 
 @dataclass(frozen=True)
 class _Priced:
-    """A charge that fits: its amount in the dataset's currency, and who pays it, both as they are before it."""
+    """A charge that fits the remaining budget.
+
+    amount: Exact amount in the dataset's currency.
+    currency: Currency of the dataset.
+    dataset: The dataset before the charge.
+    consumer: The consumer before the charge, if any.
+    """
 
     amount: Fraction
     currency: Currency
@@ -134,7 +147,7 @@ def _priced(
     now: datetime,
     promise: tuple[float, float] | None = None,
 ) -> _Priced:
-    """What the release costs. Raises NoBudgetError, BudgetExceededError when the dataset or the consumer refuses."""
+    """The charge of a release. Raises NoBudgetError or BudgetExceededError when dataset or consumer cannot pay it."""
     consumer = _consumer(connection, dataset, consumer_name, promise)
     check_sums(connection, dataset, consumer)
     if dataset.currency is None:
@@ -145,10 +158,10 @@ def _priced(
     amount = charged_amount(budget, dataset.currency, dataset.name)
     consumer = consumer and consumer.at(now)
     hint = advice(budget, dataset.currency, promise) if amount > (dataset.remaining or 0) else ""
-    asked = _Asked(amount, budget, dataset.currency, promise)
-    _check_fits(f"a release of dataset {dataset.name!r}{hint}", asked, dataset.remaining)
+    cost = _Cost(amount, budget, dataset.currency, promise)
+    _check_fits(f"a release of dataset {dataset.name!r}{hint}", cost, dataset.remaining)
     if consumer is not None and consumer.total is not None:
-        _check_fits(_label(consumer), asked, consumer.total - consumer.spent, consumer.window)
+        _check_fits(_label(consumer), cost, consumer.total - consumer.spent, consumer.window)
     return _Priced(amount, dataset.currency, dataset, consumer)
 
 
@@ -158,8 +171,14 @@ def _label(consumer: ConsumerBudget) -> str:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What a release wants. amount: In the currency of its dataset."""
+class _Cost:
+    """The cost of a release.
+
+    amount: Exact amount in the dataset's currency.
+    budget: The release's own budget.
+    currency: Currency of the dataset.
+    promise: The release's (epsilon, delta), where it is known.
+    """
 
     amount: Fraction
     budget: Budget
@@ -167,17 +186,19 @@ class _Asked:
     promise: tuple[float, float] | None
 
 
-def _check_fits(label: str, asked: _Asked, remaining: Fraction | None, window: Window = Window.NONE) -> None:
-    left = max(remaining or Fraction(0), Fraction(0))
-    if asked.amount > left:
-        raise BudgetExceededError(label, asked.amount, left, asked.currency.value, _next_step(asked, left, window))
+def _check_fits(label: str, cost: _Cost, remaining: Fraction | None, window: Window = Window.NONE) -> None:
+    available = max(remaining or Fraction(0), Fraction(0))
+    if cost.amount > available:
+        raise BudgetExceededError(
+            label, cost.amount, available, cost.currency.value, _next_step(cost, available, window)
+        )
 
 
-def _next_step(asked: _Asked, left: Fraction, window: Window) -> str:
+def _next_step(cost: _Cost, available: Fraction, window: Window) -> str:
     steps = []
-    if left and asked.promise is not None and asked.budget.currency is asked.currency:
-        most = epsilon_of(Budget(asked.currency, left), asked.promise[1])
-        steps.append(f"privacy.epsilon at most {math.floor(most * 1e4) / 1e4:g}")
+    if available and cost.promise is not None and cost.budget.currency is cost.currency:
+        max_epsilon = epsilon_of(Budget(cost.currency, available), cost.promise[1])
+        steps.append(f"privacy.epsilon at most {math.floor(max_epsilon * 1e4) / 1e4:g}")
     if window is not Window.NONE:
         steps.append(f"another {window.value}")
     return ", ".join([*steps, "or more by marquee budget grant" if steps else "more by marquee budget grant"])
@@ -205,7 +226,7 @@ def _consumer(
 
 
 def _charge(connection: Connection, row: Row[Any], priced: _Priced, now: datetime) -> None:
-    """The charge and both sums, or neither: they are one transaction."""
+    """Appends the charge and updates both sums, in the caller's transaction."""
     dataset, consumer = priced.dataset, priced.consumer
     charge = {
         "dataset": dataset.name,

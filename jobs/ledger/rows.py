@@ -17,13 +17,16 @@ from jobs.ledger.windows import Window
 
 
 def find_dataset(connection: Connection, name: str, *, lock: bool = False) -> DatasetBudget | None:
-    """lock: Until the transaction ends nobody else can charge the dataset."""
+    """A dataset, or None.
+
+    lock: Whether the dataset's row is locked, so that nobody else charges it before the transaction ends.
+    """
     row = _one(connection, select(DATASETS).where(DATASETS.c.name == name), lock)
     return None if row is None else dataset_of(row)
 
 
 def locked_dataset(connection: Connection, name: str) -> DatasetBudget:
-    """A dataset with its row locked, as it is now. Raises NoBudgetError when there is none."""
+    """A dataset with its row locked. Raises NoBudgetError when there is none."""
     dataset = find_dataset(connection, name, lock=True)
     if dataset is None:
         raise NoBudgetError(f"dataset {name!r} has no budget; create one with marquee budget create")
@@ -31,17 +34,19 @@ def locked_dataset(connection: Connection, name: str) -> DatasetBudget:
 
 
 def find_consumer(connection: Connection, dataset: str, name: str) -> ConsumerBudget | None:
-    """A consumer of a dataset whose row is locked: that lock stands for those of its consumers."""
+    """A consumer, or None. The caller holds the lock of the dataset's row, which covers its consumers."""
     query = select(CONSUMERS).where(CONSUMERS.c.dataset == dataset, CONSUMERS.c.name == name)
     row = _one(connection, query, lock=False)
     return None if row is None else consumer_of(row)
 
 
 def find_release(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any] | None:
+    """The row of a release, or None; ``lock`` locks it until the transaction ends."""
     return _one(connection, select(RELEASES).where(RELEASES.c.release_id == release_id), lock)
 
 
 def existing_release(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any]:
+    """The row of a release. Raises IntegrityError when there is none."""
     row = find_release(connection, release_id, lock=lock)
     if row is None:
         raise IntegrityError(f"release {release_id[:12]} is not in the ledger; want a release that was planned there")
@@ -49,20 +54,24 @@ def existing_release(connection: Connection, release_id: str, *, lock: bool = Fa
 
 
 def set_dataset(connection: Connection, name: str, **values: object) -> None:
+    """Changes columns of a dataset's row."""
     connection.execute(update(DATASETS).where(DATASETS.c.name == name).values(**values))
 
 
 def set_consumer(connection: Connection, dataset: str, name: str, **values: object) -> None:
+    """Changes columns of a consumer's row."""
     chosen = (CONSUMERS.c.dataset == dataset) & (CONSUMERS.c.name == name)
     connection.execute(update(CONSUMERS).where(chosen).values(**values))
 
 
 def set_release(connection: Connection, release_id: str, now: datetime, **values: object) -> None:
+    """Changes columns of a release's row, and its time of change."""
     chosen = RELEASES.c.release_id == release_id
     connection.execute(update(RELEASES).where(chosen).values(updated=stamp(now), **values))
 
 
 def dataset_of(row: Row[Any]) -> DatasetBudget:
+    """A row of ``DATASETS`` as a value."""
     return DatasetBudget(
         name=row.name,
         path=row.path,
@@ -78,6 +87,7 @@ def dataset_of(row: Row[Any]) -> DatasetBudget:
 
 
 def consumer_of(row: Row[Any]) -> ConsumerBudget:
+    """A row of ``CONSUMERS`` as a value."""
     return ConsumerBudget(
         dataset=row.dataset,
         name=row.name,
@@ -91,6 +101,7 @@ def consumer_of(row: Row[Any]) -> ConsumerBudget:
 
 
 def release_of(row: Row[Any]) -> ReleaseRecord:
+    """A row of ``RELEASES`` as a value."""
     return ReleaseRecord(
         release_id=row.release_id,
         dataset=row.dataset,
@@ -105,14 +116,17 @@ def release_of(row: Row[Any]) -> ReleaseRecord:
 
 
 def amount_of(stored: str | None) -> Fraction | None:
+    """A stored amount as an exact fraction."""
     return None if stored is None else Fraction(stored)
 
 
 def stored(amount: Fraction | None) -> str | None:
+    """An exact fraction as the database stores it."""
     return None if amount is None else str(amount)
 
 
 def stamp(now: datetime) -> str:
+    """A time as the database stores it: UTC, to the second."""
     return now.astimezone(UTC).isoformat(timespec="seconds")
 
 

@@ -1,4 +1,4 @@
-"""The layout of the ledger's tables: made once, moved from an older version to this one, refused when it is newer."""
+"""The layout of the ledger's tables: made once, migrated from an older version, refused when it is newer."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dpcore.errors import ConfigError
 from jobs.ledger.tables import CHARGES, DATASETS, GRANTS, INFO, METADATA, RELEASES, VERSION
 from jobs.ledger.windows import Window
 
-_LOCK = 0x6D617271  # Of PostgreSQL's advisory locks; the number means nothing.
-_FIRST = ("charges", "releases", "datasets")  # Tables of layout 1, those that refer to others first.
+_LOCK = 0x6D617271  # Number of PostgreSQL's advisory lock; any constant would do.
+_LAYOUT_1 = ("charges", "releases", "datasets")  # Tables of layout 1; those that refer to others come first.
 
 
 def lock_layout(connection: Connection) -> None:
-    """One transaction at a time from here on: for what no row can be locked for. SQLite has its one lock already."""
+    """Waits until no other transaction is past this call, where no row can be locked. SQLite has one lock anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
 
 
 def layout(connection: Connection) -> int | None:
-    """The version of the tables that are there, or None."""
+    """The version of the existing tables; None where there are none."""
     tables = inspect(connection)
     if tables.has_table(INFO.name):
         return read_version(connection)
@@ -36,13 +36,13 @@ def layout(connection: Connection) -> int | None:
 
 
 def read_version(connection: Connection) -> int:
-    """The version of a ledger that has one.
+    """The version that a ledger states.
 
-    On PostgreSQL the read keeps its lock on the table until the transaction ends, and a migration waits for it.
+    On PostgreSQL the read locks the table until the transaction ends, and a migration waits for that.
     """
     versions = connection.execute(select(INFO.c.version)).scalars().all()
     if len(versions) != 1:
-        raise ConfigError("the ledger does not say which version it has; restore its backup")
+        raise ConfigError("the ledger does not state its version; restore its backup")
     return int(versions[0])
 
 
@@ -66,37 +66,37 @@ def create(connection: Connection) -> None:
 
 
 def prepare(connection: Connection) -> bool:
-    """Whether there is a ledger; an older one is brought to this layout, in this transaction, with all that it holds.
+    """Whether there is a ledger. An older one is migrated to this layout with all its rows, in this transaction.
 
-    Raises ConfigError for a newer one.
+    Raises: ConfigError for a newer layout.
     """
-    found = layout(connection)
-    if found is None:
+    version = layout(connection)
+    if version is None:
         return False
-    check(found)
-    if found < VERSION:
-        _migrate(connection, found)
+    check(version)
+    if version < VERSION:
+        _migrate(connection, version)
     return True
 
 
-def _migrate(connection: Connection, found: int) -> None:
+def _migrate(connection: Connection, version: int) -> None:
     lock_layout(connection)
     try:
         if connection.dialect.name == "postgresql":  # Programs of the old layout wait, and then find the new one.
-            connection.execute(text(f"LOCK TABLE {', '.join(reversed(_FIRST))} IN ACCESS EXCLUSIVE MODE"))
-        if layout(connection) == found:  # No other process was faster.
+            connection.execute(text(f"LOCK TABLE {', '.join(reversed(_LAYOUT_1))} IN ACCESS EXCLUSIVE MODE"))
+        if layout(connection) == version:  # No other process was faster.
             _from_layout_1(connection)
     except exc.ProgrammingError as error:
         raise ConfigError(
-            f"the ledger has layout {found}, this program wants {VERSION}, and this role may not change it; want "
+            f"the ledger has layout {version}, this program wants {VERSION}, and this role may not change it; want "
             "marquee budget show, run once by the owner of the tables"
         ) from error
 
 
 def _from_layout_1(connection: Connection) -> None:
     """Adds running sums, grants, consumers and the number of answers."""
-    old = {name: connection.execute(text(f"SELECT * FROM {name}")).mappings().all() for name in _FIRST}
-    for name in _FIRST:
+    old = {name: connection.execute(text(f"SELECT * FROM {name}")).mappings().all() for name in _LAYOUT_1}
+    for name in _LAYOUT_1:
         connection.execute(text(f"DROP TABLE {name}"))
     METADATA.create_all(connection)
     connection.execute(insert(INFO).values(version=VERSION))
@@ -110,7 +110,7 @@ def _from_layout_1(connection: Connection) -> None:
         connection.execute(insert(RELEASES).values(**release, answers=None if release["journal_head"] else 0))
     spent: dict[str, Fraction] = {}
     for charge in sorted(old["charges"], key=lambda row: int(row["number"])):
-        values = {name: charge[name] for name in charge if name != "number"}  # In order, so they get numbers again.
+        values = {name: charge[name] for name in charge if name != "number"}  # Insertion in order numbers them again.
         spent[charge["dataset"]] = spent.get(charge["dataset"], Fraction(0)) + Fraction(charge["amount"])
         sums = {"window_start": "", "spent": str(spent[charge["dataset"]]), "consumer_spent": "0"}
         connection.execute(insert(CHARGES).values(**values, **sums))

@@ -1,4 +1,4 @@
-"""The ledger: what has been promised about each dataset, and what is left. SQLite by default, PostgreSQL by URL."""
+"""The ledger's interface: one method per transaction, on SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -39,16 +39,23 @@ _FIGURES = "--epsilon EPSILON --delta DELTA"
 
 @final
 class SqlLedger:
-    """Every method is one transaction: with SQLite it takes the write lock first, with PostgreSQL the dataset's row.
+    """The privacy budgets of datasets, and every charge against them.
+
+    Every method is one transaction: on SQLite it takes the write lock first, on PostgreSQL the lock of the dataset's
+    row. The first transaction on a ledger of an older layout migrates it.
+
+    url: Database URL.
+    lock_seconds: Longest wait for a lock, in seconds.
+    clock: Gives the present time.
 
     Formal guarantees:
-        * The charges of a dataset never pass its total, nor those of a consumer in a window its limit, whatever
-          processes and machines charge at once and wherever they die.
-        * A release is charged once, however often it is reserved; what ``reserve`` returned from stays charged.
-        * Charges and grants refuse to be changed or removed.
+        * The sum of a dataset's charges never exceeds its total, and the sum of a consumer's charges in a window never
+          exceeds its limit, however many processes and machines charge at once and wherever they die.
+        * A release is charged once, however often it is reserved. After ``reserve`` returns, the charge is durable.
+        * The database refuses to change or remove charges and grants.
 
-    Raises LedgerUnavailableError when the database cannot be reached or stays locked; ConfigError when its layout is
-    newer than this program. A ledger of an older layout is brought up to date by whatever touches it first.
+    Raises: LedgerUnavailableError when the database cannot be reached or stays locked; ConfigError when its layout is
+        newer than this program.
     """
 
     def __init__(
@@ -60,6 +67,7 @@ class SqlLedger:
 
     @property
     def shown_url(self) -> str:
+        """The database URL without secrets."""
         return self._database.shown_url
 
     def create_dataset(
@@ -71,19 +79,27 @@ class SqlLedger:
         accounting: Accounting = Accounting.AUTO,
         consumers_only: bool = False,
     ) -> DatasetBudget:
-        """Gives a dataset its budget; figures that it had already change nothing.
+        """Gives a dataset its budget; the same figures again change nothing.
 
-        accounting: What a budget with delta > 0 is counted in.
-        consumers_only: Refuses releases that name no consumer.
+        name: Name of the dataset, as configs spell it.
+        epsilon: Epsilon that all releases together may spend, positive.
+        delta: Delta of that guarantee, in [0, 1).
+        accounting: Accounting where delta > 0.
+        consumers_only: Whether every release must name a consumer.
+
+        Raises: ConfigError when the figures are no budget, or the dataset has another budget.
         """
-        asked = Creation(name, epsilon, delta, accounting, consumers_only)
-        asked.check()  # Before there is a file: what is refused leaves none behind.
+        creation = Creation(name, epsilon, delta, accounting, consumers_only)
+        creation.check()  # Before the file is made, so that a refusal leaves none behind.
         with self._database.transaction(create=True) as connection:
             schema.create(connection)
-            return budgets.create_dataset(connection, asked, self._clock())
+            return budgets.create_dataset(connection, creation, self._clock())
 
     def raise_total(self, name: str, epsilon: float, delta: float, reason: str) -> DatasetBudget:
-        """Raises what all releases of a dataset together may spend to (epsilon, delta); less is refused."""
+        """Raises the total of a dataset to (epsilon, delta).
+
+        Raises: ConfigError for a smaller epsilon, or another delta.
+        """
         with self._transaction() as connection:
             return budgets.raise_total(connection, name, epsilon, delta, reason, self._clock())
 
@@ -96,18 +112,22 @@ class SqlLedger:
         window: Window = Window.NONE,
         reason: str = "",
     ) -> ConsumerBudget:
-        """Lets a consumer spend that much of a dataset's total, in each window; the total bounds all of them for ever.
+        """Sets a consumer's limit per window, within the dataset's total.
 
-        Asked again it sets another limit; the window is chosen once.
+        A second call sets another limit; the window is chosen once.
+
+        Raises: ConfigError for another window, or a delta that does not fit the dataset's.
         """
-        asked = ConsumerBudget(dataset, consumer, window, epsilon, delta, None, Fraction(0), "")
+        limit = ConsumerBudget(dataset, consumer, window, epsilon, delta, None, Fraction(0), "")
         with self._transaction() as connection:
-            return budgets.grant_consumer(connection, asked, reason, self._clock())
+            return budgets.grant_consumer(connection, limit, reason, self._clock())
 
     def move(self, name: str, path: str, reason: str) -> DatasetBudget:
-        """Binds a dataset to the path to which its data went; what it may spend stays, and the move is on record.
+        """Binds a dataset to the new path of its data. Its budget stays, and the move is recorded.
 
-        path: In the one spelling of ``jobs.planning.identity.bound_path``.
+        path: The path, in the spelling of ``jobs.planning.identity.bound_path``.
+
+        Raises: ConfigError when no run has bound the dataset yet, or the path overlaps that of another dataset.
         """
         with self._transaction() as connection:
             return binding.move(connection, name, path, reason, self._clock())
@@ -118,9 +138,9 @@ class SqlLedger:
             raise NoBudgetError(self._no_ledger())
 
     def datasets(self) -> list[DatasetBudget]:
-        """Every dataset, checked against its charges and grants; none where there is no ledger.
+        """Every dataset, checked against its charges and grants; empty where there is no ledger.
 
-        Raises IntegrityError when they differ.
+        Raises: IntegrityError when they differ.
         """
         if not self._is_there():
             return []
@@ -129,29 +149,32 @@ class SqlLedger:
             return [self._verified(connection, name) for name in names]
 
     def dataset(self, name: str, epsilon: float, delta: float) -> DatasetBudget:
-        """The budget of a dataset. Raises NoBudgetError with the command that would create it.
+        """The budget of a dataset.
 
-        epsilon, delta: Figures for that command.
+        epsilon: Epsilon that the error message suggests for a missing budget.
+        delta: Delta that the error message suggests.
+
+        Raises: NoBudgetError, with the command that creates the budget, when there is none.
         """
         figures = f"--epsilon {format_exact(epsilon)} --delta {format_exact(delta)}"
         if not self._is_there():
             raise NoBudgetError(self._no_ledger(name, figures))
         with self._transaction() as connection:
-            found = find_dataset(connection, name)
-        if found is None:
+            budget = find_dataset(connection, name)
+        if budget is None:
             raise NoBudgetError(self._missing(name, figures))
-        return found
+        return budget
 
     def verified(self, name: str) -> DatasetBudget:
-        """The budget of a dataset, checked against its charges and grants; other datasets are not looked at.
+        """The budget of one dataset, checked against its charges and grants.
 
-        Raises NoBudgetError for an unknown one, IntegrityError when they differ.
+        Raises: NoBudgetError for an unknown dataset; IntegrityError when its records differ.
         """
         with self._transaction() as connection:
             return self._verified(connection, name)
 
     def consumers(self, dataset: str) -> list[ConsumerBudget]:
-        """The consumers of a dataset by name, with what they have spent in the window of this moment."""
+        """The consumers of a dataset, by name, with what they have spent in the current window."""
         with self._transaction() as connection:
             return [consumer.at(self._clock()) for consumer in budgets.consumers(connection, dataset)]
 
@@ -161,7 +184,10 @@ class SqlLedger:
             return budgets.grants(connection, dataset)
 
     def history(self, name: str) -> list[ChargeRecord]:
-        """Every charge of a dataset, oldest first. Raises NoBudgetError for an unknown one, IntegrityError as above."""
+        """Every charge of a dataset, oldest first.
+
+        Raises: NoBudgetError for an unknown dataset; IntegrityError when its records differ.
+        """
         with self._transaction() as connection:
             self._verified(connection, name)
             query = (
@@ -176,7 +202,7 @@ class SqlLedger:
             ]
 
     def release(self, release_id: str) -> ReleaseRecord | None:
-        """What is known of a release, or None."""
+        """The record of a release; None where there is none."""
         if not self._is_there():
             return None
         with self._transaction() as connection:
@@ -184,51 +210,60 @@ class SqlLedger:
             return None if row is None else release_of(row)
 
     def plan(self, planned: PlannedRelease) -> ReleaseRecord:
-        """Records a release that is ready to run, binds the dataset's name to its path, and returns where it stands.
+        """Records a release that is ready to run, and binds the dataset's name to its path.
 
-        Raises, with nothing written: ConfigError when name and path do not belong together, BudgetExceededError when
-        the release does not fit, NoBudgetError when its dataset or consumer has no budget or none that it can be
-        charged to, IntegrityError when the release ran on other input.
+        Returns: The record of the release, new or known.
+        Raises: With nothing written, ConfigError when name and path do not belong together; BudgetExceededError when
+            the release does not fit the remaining budget; NoBudgetError when its dataset or consumer has no budget that
+            it can be charged to; IntegrityError when the release ran on other input.
         """
         with self._transaction() as connection:
             return releases.plan(connection, planned, self._clock())
 
     def reserve(self, release_id: str, budget: Budget) -> None:
-        """Charges the whole budget of a release; again for the same release it changes nothing.
+        """Charges the whole budget of a release; a second call for the same release changes nothing.
 
-        Raises as ``plan``, with nothing charged.
+        Raises: As ``plan``, with nothing charged.
         """
         with self._transaction() as connection:
             releases.reserve(connection, release_id, budget, self._clock())
 
     def record_answer(self, release_id: str, number: int, before: str | None, head: str) -> None:
-        """Makes known that answer ``number`` (from 0) is in the journal, before it is used.
+        """Records that an answer is in the journal, before the answer is used.
 
-        before, head: Hash of the journal before it (None when it is the first) and with it.
+        release_id: The release.
+        number: Number of the answer, from 0.
+        before: Hash of the journal before the answer; None before the first.
+        head: Hash of the journal with the answer.
 
-        Raises IntegrityError when the release has other answers, such as those of a run on another machine: using both
-        would reveal two draws for one charge.
+        Raises: IntegrityError when the release has other answers, such as those of a run on another machine: using both
+            would reveal two draws for one charge.
         """
         with self._transaction() as connection:
             releases.record_answer(connection, release_id, number, before, head, self._clock())
 
     def adopt_journal(self, release_id: str, answers: int, head: str) -> None:
-        """Learns the whole journal of a release that a ledger of layout 1 knew by one hash alone."""
+        """Records the whole journal of a release that a ledger of layout 1 knew by one hash alone."""
         with self._transaction() as connection:
             releases.adopt_journal(connection, release_id, answers, head, self._clock())
 
     def advance(
         self, release_id: str, state: State, *, journal_head: str | None = None, output: str | None = None
     ) -> None:
-        """Moves a release forward; a state it has passed already changes nothing but the output folder.
+        """Moves a release forward; a state that it has already passed changes only the output folder.
 
-        journal_head: Hash of the release's journal. Raises IntegrityError when the ledger knows another.
+        release_id: The release.
+        state: Its new state.
+        journal_head: Hash of its journal, to be compared with the ledger's.
+        output: Its published folder.
+
+        Raises: IntegrityError when the ledger knows another hash of the journal.
         """
         with self._transaction() as connection:
             releases.advance(connection, release_id, state, journal_head, output, self._clock())
 
     def _is_there(self) -> bool:
-        """Whether there is a ledger; one of an older layout is brought up to date."""
+        """Whether there is a ledger; one of an older layout is migrated."""
         if not self._database.exists():
             return False
         if not self._found:
@@ -241,7 +276,7 @@ class SqlLedger:
         """A transaction on a ledger of the layout that this program knows."""
         self.check_there()
         with self._database.transaction() as connection:
-            # Another program may have moved the ledger on since; while this transaction lasts, none can.
+            # A newer program may have migrated the ledger since; while this transaction lasts, none can.
             schema.check(schema.read_version(connection))
             yield connection
 

@@ -77,9 +77,9 @@ RELEASES = Table(
     Column("updated", String(40), nullable=False),
 )
 
-# spent, consumer_spent: Sums with this charge, of the dataset and of the consumer in this window: what rows that may
-# change say was spent is checked against what may not. They have no default, so that a program of layout 1, which
-# knows nothing of sums, cannot append a charge.
+# spent and consumer_spent are the sums, including this charge, of the dataset and of the consumer in this window. The
+# rows of datasets and consumers may change, so their sums are checked against these, which cannot. The columns have no
+# default, so that a program of layout 1, which stores no sums, cannot append a charge.
 CHARGES = Table(
     "charges",
     METADATA,
@@ -114,9 +114,10 @@ GRANTS = Table(
 
 
 def _append_only(table: Table, same_row: str) -> None:
-    """Triggers that refuse every change of a row that is there.
+    """Adds triggers that refuse every change of an existing row.
 
-    same_row: When an insertion would replace a row: SQLite's INSERT OR REPLACE runs no DELETE trigger.
+    same_row: SQL condition under which an insertion would replace a row, because SQLite's INSERT OR REPLACE runs no
+        DELETE trigger.
     """
     refusal = f"BEGIN SELECT RAISE(ABORT, '{table.name} are append-only'); END"
     for verb in ("UPDATE", "DELETE"):

@@ -1,4 +1,4 @@
-"""Calendar windows: how often a consumer's limit starts anew. They set a pace; what a dataset may spend is for ever."""
+"""Calendar windows of a consumer's limit. A window limits the rate of spending; it never restores budget."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Window(StrEnum):
-    """NONE: one limit in all. DAY, MONTH, YEAR: a limit for each of them, in UTC."""
+    """How often a limit starts anew, by the calendar in UTC; NONE is one limit for all time."""
 
     NONE = "none"
     DAY = "day"
@@ -16,7 +16,7 @@ class Window(StrEnum):
 
 
 def start_of(window: Window, now: datetime) -> str:
-    """The first day of the window that ``now`` lies in, as 2026-11-01; no text for NONE. Later windows sort later."""
+    """First day of the window of ``now``, such as 2026-11-01; empty for NONE. Later windows sort later."""
     day = now.astimezone(UTC).date()
     match window:
         case Window.NONE:
@@ -30,11 +30,14 @@ def start_of(window: Window, now: datetime) -> str:
 
 
 def current_start(window: Window, stored: str, now: datetime) -> str:
-    """The window that a charge made now counts in: never before the stored one, whatever the clock says.
+    """First day of the window that a charge made now counts in; never before the stored one.
 
-    A clock decides only when a window ends, and windows only move forward: a charge counts in the window that was
-    current when it was made, so that no window ever holds more than the limit. A clock that goes back leaves the later
-    window, with all that was spent in it, in place. A clock that runs ahead opens a window early, and that one stays
-    until real time has passed it: the pace over the windows so far is kept, and the dataset's total knows no clock.
+    Windows only move forward, so that no window ever holds more than the limit. When the clock goes back, the later
+    window stays in place with everything spent in it. When the clock runs ahead, a window opens early and stays until
+    real time has passed it. The dataset's total depends on no clock.
+
+    window: The consumer's window.
+    stored: First day of the window of the consumer's last charge.
+    now: Time of the charge.
     """
     return max(stored, start_of(window, now))

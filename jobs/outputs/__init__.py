@@ -4,7 +4,7 @@
 * ``answers_table`` (answers.parquet): one row per query, with its answer and error bar.
 * ``plan_report``: what ``marquee plan`` prints before anything is written.
 * ``model_file`` (model.npz): the graphical model, from which more synthetic rows can be drawn.
-* ``plan_report``: what ``marquee plan`` prints, and the JSON Schema of a config.
+* ``plan_report``: what ``marquee plan`` prints.
 
 Synthetic rows are written by ``pipelines.generate.rows``; ``jobs.release.publish`` makes the folder appear whole.
 """

@@ -39,7 +39,8 @@ def create(budget: Command, *more: str, epsilon: str = "3", delta: str = "1e-6")
 
 
 def test_an_open_budget_says_that_its_first_release_decides(budget: Command) -> None:
-    assert create(budget) == ("adult: epsilon 3, delta 1e-06; nothing spent; counted as its first release is\n")
+    fixes = "the first release fixes the accounting (zCDP or Gaussian DP)"
+    assert create(budget) == f"adult: epsilon 3, delta 1e-06; nothing spent; {fixes}\n"
 
 
 @pytest.mark.parametrize(("accounting", "currency"), [("zcdp", "rho"), ("gdp", r"mu\^2")])
@@ -84,7 +85,7 @@ MOVE = ("move", "--dataset", "adult")
     ((*GRANT, "--epsilon", "1000", "--reason", "x"), 2, "want 0 < epsilon"),
     ((*GRANT, "--epsilon", "1", "--consumer", ""), 2, "--consumer is empty"),
     ((*GRANT, "--epsilon", "1", "--consumer", "team", "--window", "week"), 2, "week"),
-    (("grant", "--dataset", "adult", "--delta", "1e-6", "--epsilon", "4", "--reason", "x"), 2, "for ever"),
+    (("grant", "--dataset", "adult", "--delta", "1e-6", "--epsilon", "4", "--reason", "x"), 2, "cannot change"),
     (("grant", "--dataset", "none", "--delta", "0", "--epsilon", "4", "--reason", "x"), 4, "has no budget"),
     (("create", "--dataset", "adult", "--epsilon", "5", "--delta", "0"), 2, "budget grant"),
     (("create", "--dataset", "new", "--epsilon", "5", "--delta", "0", "--accounting", "gdp"), 2, "needs delta > 0"),
@@ -192,5 +193,5 @@ def test_every_command_has_an_example(budget: Command, command: str) -> None:
 
 def test_help_says_that_windows_do_not_give_budget_back(budget: Command) -> None:
     said = " ".join(re.sub(r"[│\n]", " ", budget("grant", "--help")[1]).split())
-    assert "A total is for ever" in said
-    assert "It is chosen once" in said
+    assert "it never restores budget" in said
+    assert "chosen once" in said

@@ -141,7 +141,7 @@ def test_an_unknown_layout_is_refused(ledger_url: str, version: int, says: str) 
 def test_a_ledger_without_a_version_is_refused(ledger_url: str) -> None:
     SqlLedger(ledger_url).create_dataset("adult", 1.0, 0.0)
     past_the_ledger(ledger_url, "DELETE FROM ledger_info")
-    with pytest.raises(ConfigError, match="does not say which version"):
+    with pytest.raises(ConfigError, match="does not state its version"):
         SqlLedger(ledger_url).datasets()
 
 

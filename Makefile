@@ -20,7 +20,7 @@ help: ## List the targets
 
 demo: $(VENV)/.core ## Generate two small datasets, release them, show the error
 	$(BIN)/marquee demo
-	@$(MAKE) --no-print-directory $(VENV)/.warm
+	@test -e $(VENV)/.warm || { echo "compiling the kernels of all other mechanisms, once" && $(BIN)/marquee warm && touch $(VENV)/.warm; }
 
 # Spark takes all cores by itself, and one JVM serves all its tests: they run apart.
 test: $(VENV)/.test $(VENV)/.warm ## Run the whole suite

@@ -1,4 +1,7 @@
-"""``python -m tests.benchmarks CASE``: exit 0 when every target is met, 1 when one is missed, 2 for an unknown case."""
+"""``python -m tests.benchmarks CASE`` runs a case.
+
+It exits with 0 when every target is met, 1 when one is missed, and 2 for an unknown case.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AIM on Adult at epsilon 10, where the budget allows a model of all of the 80 MB: it ends, in 6 times that memory."""
+"""AIM on Adult at epsilon 10, where the budget fills a model of 80 MB: peak memory stays within 6 times that size."""
 
 from __future__ import annotations
 

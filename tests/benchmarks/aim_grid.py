@@ -1,7 +1,8 @@
-"""All our table mechanisms at epsilon .1, 1, 10 on three workloads of four tables (thesis, Figures 5.1 to 5.3): the one
-that ``plan`` recommends is the best nearly everywhere, and AIM wherever a table does not fit in memory.
+"""All table mechanisms at epsilon .1, 1 and 10 on three workloads of four tables (thesis, Figures 5.1 to 5.3).
 
-It computes what results/graphical lacks; `python -m tests.benchmarks.graphical.grid` does so in slices.
+The mechanism that ``plan`` recommends has the least error in nearly every setting, and AIM does wherever a table does
+not fit in memory. The case computes what results/graphical lacks; ``python -m tests.benchmarks.graphical.grid``
+computes it in slices.
 """
 
 from __future__ import annotations

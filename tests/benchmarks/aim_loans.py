@@ -1,4 +1,4 @@
-"""AIM on Loans, 48 attributes, 100 random 3-way marginals at epsilon 1, against the other mechanisms with a model."""
+"""AIM on Loans, 48 attributes, 100 random 3-way marginals at epsilon 1, compared with other mechanisms with a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AIM on MSNBC, a million rows, all 560 3-way marginals at epsilon 1, against the other mechanisms with a model."""
+"""AIM on MSNBC, a million rows, all 560 3-way marginals at epsilon 1, compared with other mechanisms with a model."""
 
 from __future__ import annotations
 

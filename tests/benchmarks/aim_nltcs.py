@@ -1,4 +1,7 @@
-"""AIM on NLTCS, all 560 3-way marginals at epsilon 1. The table has 65,536 cells: plain noise and MWEM do well too."""
+"""AIM on NLTCS, all 560 3-way marginals at epsilon 1.
+
+The table has only 65,536 cells, so plain noise and MWEM do well too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact answers of 50,000 3-way conjunctions over 10 million (user, film) pairs by the local engine, files included."""
+"""Exact answers of 50,000 3-way conjunctions over 10 million (user, film) pairs by the local engine, with reading."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Confidence bounds of AIM on Adult, all 3-way marginals at epsilon 10: they hold as often as they say, and how far
-they are above the errors (thesis, section 5.6.6 and Figure 5.5).
+"""Confidence bounds of AIM on Adult, all 3-way marginals at epsilon 10 (thesis, section 5.6.6 and Figure 5.5).
 
-It computes what results/bounds lacks; `python -m tests.benchmarks.graphical.bounds_runs` does so in slices.
+The case checks that the bounds hold as often as they claim, and measures how far above the errors they are. It computes
+what results/bounds lacks; ``python -m tests.benchmarks.graphical.bounds_runs`` computes it in slices.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a benchmark is: inputs, the measured work, its error, and the targets it must meet."""
+"""What a benchmark consists of: inputs, the measured work, its error, and the targets that it must meet."""
 
 from __future__ import annotations
 

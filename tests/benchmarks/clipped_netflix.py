@@ -1,4 +1,4 @@
-"""Clipped answers of 3-way conjunctions over generated Netflix: all of them uniform, or films by their popularity."""
+"""Clipped answers of 3-way conjunctions over generated Netflix, with films drawn uniformly or by their popularity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clipped answers and DualQuery on supermarket baskets, 100,000 triples by noisy popularity, the same for both."""
+"""Clipped answers and DualQuery on supermarket baskets, for the same 100,000 triples, drawn by noisy popularity."""
 
 from __future__ import annotations
 

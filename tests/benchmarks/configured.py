@@ -1,4 +1,4 @@
-"""Shared by the cases that run a release config of tests/support/configs on the local engine, files included."""
+"""What cases share that run a release config of tests/support/configs on the local engine, reading included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Default parameters of DualQuery and DQRS on tables that played no part in their choice, beside other parameters."""
+"""Default parameters of DualQuery and DQRS, compared with others on tables that played no part in their choice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by the cases that time the loop of DualQuery alone: exact answers are there before the clock starts."""
+"""What cases share that time the loop of DualQuery alone: exact answers are computed before the clock starts."""
 
 from __future__ import annotations
 

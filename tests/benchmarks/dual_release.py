@@ -1,4 +1,4 @@
-"""Shared by the cases of DualQuery and DQRS on a table: 500,000 random 3-way conjunctions with default parameters."""
+"""What cases of DualQuery and DQRS on a table share: 500,000 random 3-way conjunctions and default parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""20 million exact discrete Gaussians on all cores, beside opendp's; Laplace and rounded Gaussian as facts."""
+"""20 million exact discrete Gaussians on all cores, compared with opendp's; Laplace and rounded Gaussian too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by the cases of FEM on a table: all cells of 64 random 3-way marginals, at each epsilon of Figure 1."""
+"""What cases of FEM on a table share: all cells of 64 random 3-way marginals, at each epsilon of Figure 1."""
 
 from __future__ import annotations
 

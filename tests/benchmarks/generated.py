@@ -1,4 +1,4 @@
-"""Generated inputs, made once and kept."""
+"""Generated inputs, created once and then reused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a benchmark case in fresh processes and puts together its result: times, error, baselines, peer, targets."""
+"""Runs a benchmark case in fresh processes and combines its result: times, error, baselines, peer and targets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Strategies for queries about one attribute beside Tables 3.2 and 3.3 of McKenna's thesis, at epsilon 1.
+"""Strategies for queries about one attribute, compared with Tables 3.2 and 3.3 of McKenna's thesis at epsilon 1.
 
-Baselines come out again to the printed digits; this project's strategy is at most the printed OPT_0, and under Gaussian
-noise it has a certificate that it is the best. With 4,096 values the baselines, and ours where it takes less than two
-minutes. Permuted Range is All Range with its values in another order: ours and the bounds are the same.
+Baselines must equal the printed digits. The strategy of this project must not exceed the printed OPT_0, and under
+Gaussian noise it has a certificate that it is the best. With 4,096 values the case computes the baselines, and our
+strategy where it takes less than two minutes. Permuted Range is All Range with its values in another order, so our
+strategy and the bounds are the same.
 """
 
 from __future__ import annotations

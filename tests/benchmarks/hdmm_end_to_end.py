@@ -1,5 +1,6 @@
-"""HDMM on Adult and NLTCS, all 3-way marginals at epsilon 1 and delta 1e-6: 200 releases err as much as the plan says,
-and their 95 % intervals cover.
+"""HDMM on Adult and NLTCS, all 3-way marginals at epsilon 1 and delta 1e-6.
+
+The squared error of 200 releases must be what the plan predicts, and their 95 % intervals must cover.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Strategies for queries about several attributes beside Tables 3.4 and 3.5 of McKenna's thesis, at epsilon 1.
+"""Strategies for queries about several attributes, compared with Tables 3.4 and 3.5 of McKenna's thesis at epsilon 1.
 
-Ours is what ``hdmm`` selects for the workload, as the integers that it measures. Terms of SF1 ask an attribute in
-different ways: under Gaussian noise its strategy has the blocks of its symmetry, under Laplace noise it is one product
-of p-Identity strategies. Errors are expected ones: no data is read, domains have up to 6e17 cells, and Adult <= 3D has
-a million answers more than ``hdmm`` gives.
+Our strategy is what ``hdmm`` selects for the workload, as the integers that it measures. Terms of SF1 ask about an
+attribute in different ways: under Gaussian noise its strategy has the blocks of its symmetry, under Laplace noise it is
+one product of p-Identity strategies. Errors are expected errors: no data is read, domains have up to 6e17 cells, and
+Adult <= 3D has a million answers more than ``hdmm`` releases.
 """
 
 from __future__ import annotations

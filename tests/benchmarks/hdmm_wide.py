@@ -1,4 +1,4 @@
-"""Residual planning for all marginals of at most three of 100 attributes, and one of them measured and put together."""
+"""Residual planning for all marginals of at most three of 100 attributes; one of them is measured and reconstructed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The fresh process of one run: ``python -m tests.benchmarks.measured MODULE ROLE SEED INPUTS FOLDER``.
+"""The process of one run: ``python -m tests.benchmarks.measured MODULE ROLE SEED INPUTS FOLDER``.
 
-It prepares, runs the work under the clock, stores the times, and only then judges the result.
+The process prepares the run, does the work under the clock, stores the times, and only then judges the result.
 """
 
 from __future__ import annotations

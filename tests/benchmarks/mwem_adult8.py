@@ -1,4 +1,4 @@
-"""MWEM on the eight categorical attributes of Adult, a dense table of 38.1 million cells: the config of a release."""
+"""MWEM on the eight categorical attributes of Adult, a dense table of 38.1 million cells, by a release config."""
 
 from __future__ import annotations
 

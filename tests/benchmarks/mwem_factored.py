@@ -1,4 +1,4 @@
-"""MWEM as a product of tables: 27 bits of Adult, the same beside 50 independent bits, and 1,000 independent bits."""
+"""MWEM as a product of tables: 27 bits of Adult, the same with 50 independent bits, and 1,000 independent bits."""
 
 from __future__ import annotations
 

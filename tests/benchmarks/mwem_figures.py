@@ -1,8 +1,8 @@
-"""The experiments of the MWEM paper (Fig. 2 to 5) with the matrix mechanism and models beside it.
+"""The experiments of the MWEM paper (Fig. 2 to 5), compared with the matrix mechanism and graphical models.
 
-Tables go to the terminal and to results/MWEM.md, beside what the paper says of its plots and whether that holds here.
-The targets are that the matrix mechanism with a model is ahead of MWEM on ranges, in the geometric mean of 16 places
-of which some are all noise, and clique_tree on all cuboids.
+The tables go to the terminal and to results/MWEM.md, together with the paper's claims and whether they hold here. The
+targets are that the matrix mechanism with a model has less error than MWEM on ranges, in the geometric mean of 16
+settings of which some are all noise, and clique_tree on all cuboids.
 """
 
 from __future__ import annotations

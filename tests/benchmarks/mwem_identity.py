@@ -1,8 +1,8 @@
-"""MWEM and MWEM+PGM on NLTCS, all 3-way marginals: where both run they give the same (thesis, section 4.5).
+"""MWEM and MWEM+PGM on NLTCS, all 3-way marginals: where both run, they agree (thesis, section 4.5).
 
-From the same measurements multiplicative weights on the dense table of 65,536 cells, iterated until they hardly move,
-find the distribution of the graphical model of least squared loss. Releases of their own, with the same settings, have
-the same error, up to chance.
+From the same measurements, multiplicative weights on the dense table of 65,536 cells, iterated until they hardly move,
+find the distribution of the graphical model of least squared loss. Separate releases with the same settings have the
+same error, up to chance.
 """
 
 from __future__ import annotations

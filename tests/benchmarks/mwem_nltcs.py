@@ -1,4 +1,4 @@
-"""MWEM on the National Long-Term Care Survey: every 3-way marginal at epsilon 1, beside the form of Fig. 1."""
+"""MWEM on the National Long-Term Care Survey, every 3-way marginal at epsilon 1, compared with the form of Fig. 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated Netflix: 480,189 users x 17,770 films, about 98 million pairs in 64 Parquet files, made once and kept."""
+"""Generated Netflix: 480,189 users x 17,770 films, about 98 million pairs in 64 Parquet files, created once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact answers of 500,000 3-way conjunctions over generated Netflix by the local engine, files included."""
+"""Exact answers of 500,000 3-way conjunctions over generated Netflix by the local engine, reading included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DualQuery's loop over 500,000 uniform 3-way conjunctions of generated Netflix: every round that (1, 1e-3) allows."""
+"""DualQuery's loop over 500,000 uniform 3-way conjunctions of generated Netflix, all rounds that (1, 1e-3) allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Best-response oracles against enumeration: 1,000 random instances of each class, at most 18 columns."""
+"""Best-response oracles compared with enumeration: 1,000 random instances of each class, of at most 18 columns."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A graphical model fitted to 40 noisy marginals of Adult: likelier than mbi's after 1,000 iterations, in 6 CPU seconds
-with nothing compiled for the structure.
+"""A graphical model fitted to 40 noisy marginals of Adult: likelier than mbi's after 1,000 iterations, in 6 CPU s.
 
-The likelihood says how well an optimiser did, not how good a model is: the most likely models fit the noise. So the
-case asks for less pull towards independent attributes than the default, and judges the default beside it.
+Nothing is compiled for the structure. The likelihood says how well an optimiser did, not how good a model is: the
+likeliest models fit the noise. The case therefore uses a weaker prior towards independent attributes than the default,
+and judges the default separately.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""MWEM, PrivBayes, HDMM and DualQuery with and without a graphical model (thesis, Figure 4.1): 15 random 3-way
-range-marginals of Titanic, Adult and Loans. The model never does harm. The kernel's noise has no seed, so that
-releases of one run differ.
+"""MWEM, PrivBayes, HDMM and DualQuery with and without a graphical model (thesis, Figure 4.1).
+
+The workload is 15 random 3-way range-marginals of Titanic, Adult and Loans. The model must never raise the error. The
+kernel's noise has no seed, so the releases of one run differ.
 """
 
 from __future__ import annotations

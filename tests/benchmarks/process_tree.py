@@ -1,4 +1,4 @@
-"""CPU time and memory of a process and everything it started."""
+"""CPU time and memory of a process and of every process that it started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a result comes from: commit, machine, inputs. Names no host, user or path."""
+"""Where a result comes from: commit, machine and inputs, without the name of a host, user or path."""
 
 from __future__ import annotations
 

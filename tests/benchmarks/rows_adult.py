@@ -1,4 +1,4 @@
-"""10 million rows of a model of Adult: rounding keeps every marginal of its 40 cliques within half a row a cell."""
+"""10 million rows of a model of Adult: rounding keeps every marginal of its 40 cliques within half a row per cell."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""The figures of the DualQuery, FEM and DQRS papers, made again: points, tables and plots."""
+"""The figures of the DualQuery, FEM and DQRS papers, computed again: points, tables and plots."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``python -m tests.benchmarks.figures [PANEL ...]``: computes, stores and shows panels by their names or beginnings.
+"""``python -m tests.benchmarks.figures [PANEL ...]`` computes, stores and shows panels by their names or beginnings.
 
-Without names it only writes plots and tables again from what is stored. Exit 2 for an unknown name.
+Without a name it only writes the plots and tables again from what is stored. It exits with 2 for an unknown name.
 """
 
 from __future__ import annotations

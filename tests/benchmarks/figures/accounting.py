@@ -1,4 +1,4 @@
-"""Rounds that the DualQuery paper's own accounting allows."""
+"""Number of rounds that the accounting of the DualQuery paper allows."""
 
 from __future__ import annotations
 

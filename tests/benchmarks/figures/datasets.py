@@ -1,4 +1,4 @@
-"""The papers' datasets behind an engine, from the loaders of the other cases."""
+"""Datasets of the papers behind an engine, from the loaders of the other cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every panel by its name, in the order of the page."""
+"""Every panel by its name, in the order of the report."""
 
 from __future__ import annotations
 

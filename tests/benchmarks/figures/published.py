@@ -1,4 +1,4 @@
-"""Errors that the FEM paper's authors published, read off their plots by eye: means of 5 runs, tuned on the data."""
+"""Errors that the authors of the FEM paper published, read off their plots by eye: means of 5 runs, tuned on data."""
 
 from __future__ import annotations
 

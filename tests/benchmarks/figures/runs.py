@@ -1,4 +1,4 @@
-"""Runs of mechanisms on one workload that is answered exactly once."""
+"""Runs of mechanisms on one workload, whose exact answers are computed once."""
 
 from __future__ import annotations
 

@@ -1,3 +1,6 @@
-"""Shared by the cases of graphical models. Light, because scripts of the peers' environment are in it too."""
+"""What the cases of graphical models share.
+
+This package imports little, because scripts of the peers' environment belong to it too.
+"""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``python -m tests.benchmarks.graphical.bounds_runs --runs 10``: ten more runs of AIM with its confidence bounds.
+"""``python -m tests.benchmarks.graphical.bounds_runs --runs 10`` adds ten runs of AIM with its confidence bounds.
 
-What is stored in results/bounds is not computed again, and a run is stored when it is done, up to 50 in all.
+A run is stored in results/bounds when it is done and never computed again, up to 50 runs in all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cells of the grid as they are stored: one dataset, workload, epsilon and mechanism each."""
+"""Settings of the grid as they are stored: one dataset, workload, epsilon and mechanism each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workload errors of the thesis, from exact tables alone."""
+"""Workload errors of the thesis (Definition 26), computed from exact tables alone."""
 
 from __future__ import annotations
 

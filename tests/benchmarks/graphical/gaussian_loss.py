@@ -1,4 +1,4 @@
-"""The loss that fits are compared by: numpy alone, so that every environment can compute it."""
+"""The loss by which fits are compared, in NumPy alone, so that every environment can compute it."""
 
 from __future__ import annotations
 

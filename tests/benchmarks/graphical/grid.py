@@ -1,8 +1,8 @@
-"""``python -m tests.benchmarks.graphical.grid --dataset titanic --epsilon 1``: computes a slice of the grid.
+"""``python -m tests.benchmarks.graphical.grid --dataset titanic --epsilon 1`` computes a slice of the grid.
 
-Every mechanism with its defaults, on three workloads of four tables at three epsilons, add or remove one unit, their
-number private, delta 1e-9. What is stored in results/graphical is not computed again. Then table and plots are written
-from all that is stored. Without a dataset nothing is computed.
+The grid runs every mechanism with its defaults on three workloads of four tables at three epsilons. Neighbours add or
+remove one unit, the number of units is private, and delta is 1e-9. What is stored in results/graphical is not computed
+again. The table and the plots are then written from all stored runs; without a dataset nothing is computed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stored cells as SVG: workload error over epsilon in the style of the thesis' Figures 5.1 to 5.3."""
+"""Stored settings as SVG: workload error over epsilon, in the style of Figures 5.1 to 5.3 of the thesis."""
 
 from __future__ import annotations
 

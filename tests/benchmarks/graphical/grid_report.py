@@ -1,4 +1,4 @@
-"""The stored grid as one Markdown page with plots, and how often the recommended mechanism is the best."""
+"""The stored grid as one Markdown page with plots, and how often the recommended mechanism has the least error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A limit on CPU time that no library takes for a failure of its own."""
+"""A limit on CPU time that no library mistakes for a failure of its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """mbi's part of a case, in the peers' environment: ``python -m tests.benchmarks.graphical.mbi_script FOLDER``.
 
-Reads FOLDER/task.json and arrays.npz, writes FOLDER/figures.json: CPU seconds of each phase, user and system, of this
-process alone, and what came of it. Nothing but mbi, numpy and the standard library may be imported here.
+The script reads FOLDER/task.json and arrays.npz, and writes FOLDER/figures.json: the user and system seconds of each
+phase, of this process alone, and the results. It may import nothing but mbi, NumPy and the standard library.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The 40 cliques of `tabular/adult/cliques40.json` with Gaussian noise: a fit whose junction tree has 5 MB."""
+"""The 40 cliques of `tabular/adult/cliques40.json` with Gaussian noise: a fit whose junction tree takes 5 MB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Range-marginals: what the thesis' Figure 4.1 asks, and its error."""
+"""Range-marginals, the workload of Figure 4.1 of the thesis, and their error."""
 
 from __future__ import annotations
 

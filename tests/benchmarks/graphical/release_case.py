@@ -1,4 +1,4 @@
-"""Shared by the cases that release all 3-way marginals, or others, of one of the thesis' tables."""
+"""What cases share that release all 3-way marginals, or others, of one of the thesis's tables."""
 
 from __future__ import annotations
 

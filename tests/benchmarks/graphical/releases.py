@@ -1,4 +1,4 @@
-"""Releases of mechanisms by name on the thesis' tables, with their errors and their cost: shared by cases and grid."""
+"""Releases of mechanisms by name on the thesis's tables, with their errors and cost; cases and the grid share them."""
 
 from __future__ import annotations
 

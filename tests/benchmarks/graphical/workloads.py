@@ -1,4 +1,4 @@
-"""The workloads of the thesis' experiments (section 5.6), and its datasets with their targets."""
+"""The workloads of the thesis's experiments (section 5.6), and its datasets with their target attributes."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Shared by the cases of the matrix mechanism."""
+"""What the cases of the matrix mechanism share."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The person tables of the 2010 Census, Summary File 1, as a workload of Kronecker products: SF1 and SF1+.
 
-Tables P1, P3 to P5, P8 to P12, P12A to P12I, PCT12 and PCT12A to PCT12O, with every total that they print, also where
-it is printed twice: 4,151 answers. SF1+ asks them of the nation and of each of its 51 states.
+The tables are P1, P3 to P5, P8 to P12, P12A to P12I, PCT12 and PCT12A to PCT12O, with every total that they print, also
+where it is printed twice: 4,151 answers. SF1+ asks for them for the nation and for each of its 51 states.
 """
 
 from __future__ import annotations

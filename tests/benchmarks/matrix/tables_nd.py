@@ -1,6 +1,6 @@
 """Tables 3.4 and 3.5 of McKenna's thesis as printed: RMSE of strategies for queries about several attributes.
 
-Epsilon is 1, under Laplace noise in Table 3.4; in Table 3.5, under Gaussian noise, delta is 1e-6.
+Epsilon is 1. Table 3.4 is for Laplace noise, Table 3.5 for Gaussian noise with delta 1e-6.
 """
 
 from __future__ import annotations

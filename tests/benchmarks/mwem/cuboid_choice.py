@@ -1,10 +1,10 @@
 """BMaxC and PMostC: which cuboids of a data cube to measure, so that all others are sums of their cells.
 
-With s cuboids measured, each of their cells has Laplace noise of scale s / epsilon, and a cuboid read off a measured
-one of k times as many cells has the noise of k of them in each cell: variance 2 s^2 k / epsilon^2.
+With s cuboids measured, each of their cells has Laplace noise of scale s / epsilon. A cuboid that is summed from a
+measured cuboid of k times as many cells has the noise of k of them in each cell: variance 2 s^2 k / epsilon^2.
 
-Source: Ding, Winslett, Han and Li (2011): bounding the largest variance, and publishing most of the cuboids within a
-threshold, both greedy.
+Source: Ding, Winslett, Han and Li (2011). BMaxC bounds the largest variance, PMostC publishes as many cuboids as it can
+within a threshold; both are greedy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The paper's datasets as dense tables in memory."""
+"""The datasets of the MWEM paper as dense tables in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One figure of a panel, and how releases are repeated for it."""
+"""One measured value of a panel, and how releases are repeated for it."""
 
 from __future__ import annotations
 

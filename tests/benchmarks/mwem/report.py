@@ -1,4 +1,4 @@
-"""The figures as tables: one a panel and measure, series down and epsilons across, the paper's words beside them."""
+"""The figures as tables: one per panel and measure, a row per series, a column per epsilon, with the paper's claims."""
 
 from __future__ import annotations
 

@@ -1,57 +1,36 @@
-"""Answers of a graphical model: marginals, Kronecker queries, and many conjunctions or parities at once."""
+"""Answers of a graphical model to many conjunctions or parities of one-hot columns at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.domain import Clique
 from dpcore.estimation.graphical.answering.calibrated import Calibrated
-from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.queries import Conjunctions, Parities
 
-_GROUP_CELLS: Final = 1 << 17  # Cells of messages that take as long as one more attribute of another group of queries.
-_CHUNK_CELLS: Final = 1 << 21  # Weights of the queries that are answered together.
-_CELLS_PER_QUERY: Final = 64  # Larger tables than this for each query that reads them are not made.
-
-
-def marginals(
-    tree: JunctionTree, conditionals: Sequence[NDArray[np.float64]], cliques: Sequence[Clique]
-) -> list[NDArray[np.float64]]:
-    """Probabilities of any cliques, shape ``domain.shape(clique)`` each, attributes in the order of the domain.
-
-    conditionals: float64 [cells of the separator, cells of the residual] for each node: p(residual | separator).
-    """
-    return Calibrated(tree, conditionals).marginals(cliques)
-
-
-def linear_answers(
-    tree: JunctionTree, conditionals: Sequence[NDArray[np.float64]], factors: Mapping[str, NDArray[np.float64]]
-) -> NDArray[np.float64]:
-    """The answers of Q_1 x ... x Q_d, shape: rows of each factor, attributes in the order of the domain.
-
-    factors: float64 [rows, size of the attribute], of any sign; an attribute without one is summed out.
-
-    Source: McKenna (2022), Algorithm 4.
-    """
-    return Calibrated(tree, conditionals).linear(factors)
+_GROUP_CELLS: Final = 1 << 17  # Cells of messages that take as long as one attribute of another group of queries.
+_CHUNK_CELLS: Final = 1 << 21  # Number of weights of the queries that are answered together.
+_CELLS_PER_QUERY: Final = 64  # A table with more cells than this for each query that reads it is not made.
 
 
 def one_hot_answers(model: Calibrated, queries: Conjunctions | Parities) -> NDArray[np.float64]:
     """The probability that a record satisfies each query, float64 [queries.size].
 
-    Queries with the same attributes are answered together: read off one table where that is small, else by messages
-    with a row a query. Where few of them share attributes, all are answered together by messages through the tree.
+    Queries with the same attributes are answered together: from one table where that is small, else by messages with a
+    row for each query. Where few queries share their attributes, all are answered together by messages through the
+    tree.
 
-    Raises ValueError when the columns are not the one-hot view of the domain.
+    model: The calibrated tree.
+    queries: Over the one-hot view of the model's domain.
+
+    Raises: ValueError when the columns are not the one-hot view of the domain.
     """
     domain = model.domain
     starts = np.concatenate([[0], np.cumsum(domain.sizes)])
     if queries.view.groups != tuple(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
-        raise ValueError("queries over other columns than the one-hot view of this domain")
+        raise ValueError("queries over other columns than the one-hot view of the domain; want that view")
     attributes = np.searchsorted(starts, queries.columns, side="right") - 1  # -1 where a parity has no more columns.
     codes = queries.columns - starts[attributes]
     literals = _Literals(attributes, codes, queries.negated if isinstance(queries, Conjunctions) else None)
@@ -60,27 +39,29 @@ def one_hot_answers(model: Calibrated, queries: Conjunctions | Parities) -> NDAr
         groups = [np.arange(queries.size)]
     answers = np.empty(queries.size)
     for rows in groups:
-        answers[rows] = _group_answers(model, literals.only(rows))
+        answers[rows] = _group_answers(model, literals.select(rows))
     return np.clip(answers if isinstance(queries, Conjunctions) else (1 + answers) / 2, 0, 1)
 
 
 class _Literals(NamedTuple):
     """Some queries by the attributes that they name.
 
-    attributes, codes: int64 [m, k], attribute by position (-1 for none) and its value.
-    negated: bool [m, k] for conjunctions, None for parities.
+    attributes: Attribute of each literal by position, -1 for none; int64 [m, k].
+    codes: Its value, int64 [m, k].
+    negated: Whether the literal is negated, bool [m, k], for conjunctions; None for parities.
     """
 
     attributes: NDArray[np.int64]
     codes: NDArray[np.int64]
     negated: NDArray[np.bool_] | None
 
-    def only(self, rows: NDArray[np.int64] | slice) -> _Literals:
+    def select(self, rows: NDArray[np.int64] | slice) -> _Literals:
+        """Those of some queries."""
         return _Literals(self.attributes[rows], self.codes[rows], None if self.negated is None else self.negated[rows])
 
 
 def _groups(attributes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Rows with the same set of attributes, one array of positions a set."""
+    """Positions of the queries with the same set of attributes, one array for each set."""
     sets = np.sort(attributes, axis=1)
     sets[:, 1:][sets[:, 1:] == sets[:, :-1]] = -1  # A set names an attribute once.
     sets.sort(axis=1)
@@ -90,19 +71,19 @@ def _groups(attributes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _group_answers(model: Calibrated, literals: _Literals) -> NDArray[np.float64]:
-    """The expectations of the products that stand for the queries: of indicators, or of the signs of parities."""
+    """Expectations of the products that stand for the queries: of indicators (conjunctions) or of signs (parities)."""
     domain = model.domain
     named = np.unique(literals.attributes[literals.attributes >= 0]).tolist()
     clique = tuple(domain.names[label] for label in named)
     queries, order = literals.codes.shape
-    plain = literals.negated is not None and len(named) == order and not literals.negated.any()
-    if plain and domain.size(clique) <= _CELLS_PER_QUERY * queries:
+    is_plain = literals.negated is not None and len(named) == order and not literals.negated.any()
+    if is_plain and domain.size(clique) <= _CELLS_PER_QUERY * queries:
         cells = np.take_along_axis(literals.codes, np.argsort(literals.attributes, axis=1), axis=1)
         return np.asarray(model.marginals([clique])[0][tuple(cells.T)])
     answers = np.empty(queries)
     step = max(1, _CHUNK_CELLS // sum(domain.shape(clique)))
     for begin in range(0, queries, step):
-        part = literals.only(slice(begin, begin + step))
+        part = literals.select(slice(begin, begin + step))
         weights = {domain.names[label]: _weights(part, label, domain.sizes[label]) for label in named}
         answers[begin : begin + step] = model.products(weights)
     return answers
@@ -111,16 +92,16 @@ def _group_answers(model: Calibrated, literals: _Literals) -> NDArray[np.float64
 def _weights(literals: _Literals, label: int, size: int) -> NDArray[np.float64]:
     """What each query multiplies by for each value of one attribute, float64 [m, size]."""
     weights = np.ones((literals.codes.shape[0], size))
-    for place in range(literals.codes.shape[1]):
-        rows = np.flatnonzero(literals.attributes[:, place] == label)
-        codes = literals.codes[rows, place]
+    for column in range(literals.codes.shape[1]):
+        rows = np.flatnonzero(literals.attributes[:, column] == label)
+        codes = literals.codes[rows, column]
         if literals.negated is None:
             weights[rows, codes] *= -1
         else:
-            refused = literals.negated[rows, place]
-            weights[rows[refused], codes[refused]] = 0
-            rows, codes = rows[~refused], codes[~refused]
-            kept = weights[rows, codes]
+            negated = literals.negated[rows, column]
+            weights[rows[negated], codes[negated]] = 0
+            rows, codes = rows[~negated], codes[~negated]
+            required = weights[rows, codes]
             weights[rows] = 0
-            weights[rows, codes] = kept
+            weights[rows, codes] = required
     return weights

@@ -1,4 +1,7 @@
-"""Tables over labelled axes: products of two of them, summed over the labels that nobody needs any more."""
+"""Contraction of tables over labelled axes: products, summed over the labels that are needed no longer.
+
+Sets of labels are bit masks.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
 _SMALL_PRODUCT: Final = 1 << 10  # Multiplications below which a call of BLAS costs more than a plain loop.
-_MOST_COMPARED: Final = 16
+_MAX_COMPARED: Final = 16  # Number of tables up to which all are compared for the next contraction.
 
 
 class Table(NamedTuple):
-    """A table with one axis a label; sets of labels are bit masks.
+    """A table with one axis for each label.
 
     labels: Distinct non-negative integers.
-    values: float64, one axis a label.
+    values: float64, axes in the order of the labels.
     """
 
     labels: tuple[int, ...]
@@ -28,11 +32,14 @@ class Table(NamedTuple):
 
 
 class TooLargeError(Exception):
-    """A table that would have more cells than allowed: raised before it is made, caught where slices are cut."""
+    """An intermediate table would have more cells than allowed: raised before it is made, caught where slices are cut.
+
+    cells: Number of cells that it would have.
+    mask: The set of its labels.
+    """
 
     def __init__(self, cells: int, mask: int) -> None:
-        """mask: Its labels."""
-        super().__init__(f"a table of {cells} cells between answers; want fewer")
+        super().__init__(f"an intermediate table of {cells} cells; want slices of fewer")
         self.cells, self.mask = cells, mask
 
 
@@ -54,50 +61,50 @@ def labels_of(mask: int) -> list[int]:
     return labels
 
 
-def combine(table: Table, others: Sequence[Table], keep: int, largest: int) -> Table:
+def contract_all(table: Table, others: Sequence[Table], keep: int, max_cells: int) -> Table:
     """The product of all tables, summed over every label of ``others`` that is not in ``keep``.
 
     table: Its labels are in ``keep`` or in one of the others.
-    largest: Cells that a table between or the result may have.
+    others: Contracted one by one; the next is the one that leaves the fewest cells, where there are few to compare.
+    keep: Labels of the result, as a mask.
+    max_cells: The largest number of cells that an intermediate table or the result may have.
 
-    The next table to enter is the one that leaves the fewest cells, where there are few to compare.
-
-    Raises TooLargeError.
+    Raises: TooLargeError for a larger table.
     """
     waiting = [(mask_of(other.labels), other) for other in others]
     while waiting:
-        once, twice = 0, 0  # Labels of at least one, and of at least two, that still wait.
+        once, twice = 0, 0  # Labels of at least one, and of at least two, waiting tables.
         for mask, _ in waiting:
             once, twice = once | mask, twice | once & mask
         first = 0
-        if 1 < len(waiting) <= _MOST_COMPARED:
-            left = [_cells_left(table, other, keep | twice | once & ~mask) for mask, other in waiting]
-            first = left.index(min(left))
+        if 1 < len(waiting) <= _MAX_COMPARED:
+            cells = [_product_cells(table, other, keep | twice | once & ~mask) for mask, other in waiting]
+            first = cells.index(min(cells))
         mask, other = waiting.pop(first)
-        table = contract(table, other, keep | twice | once & ~mask, largest)
+        table = contract(table, other, keep | twice | once & ~mask, max_cells)
     return table
 
 
-def absorbed(tables: Sequence[Table]) -> list[Table]:
-    """The same product of fewer tables: one is multiplied into another that has all of its labels."""
-    left: list[tuple[int, Table]] = []
+def absorb_subsets(tables: Sequence[Table]) -> list[Table]:
+    """The same product of fewer tables: a table is multiplied into another one that has all of its labels."""
+    absorbing: list[tuple[int, Table]] = []
     for table in sorted(tables, key=lambda table: -len(table.labels)):
         mask = mask_of(table.labels)
-        for place, (other, larger) in enumerate(left):
-            if not mask & ~other:
-                left[place] = (other, contract(larger, table, other, larger.values.size))
+        for index, (larger_mask, larger) in enumerate(absorbing):
+            if not mask & ~larger_mask:
+                absorbing[index] = (larger_mask, contract(larger, table, larger_mask, larger.values.size))
                 break
         else:
-            left.append((mask, table))
-    return [table for _, table in left]
+            absorbing.append((mask, table))
+    return [table for _, table in absorbing]
 
 
-def contract(left: Table, right: Table, keep: int, largest: int) -> Table:
-    """The product of two tables, summed over the labels that both have and ``keep`` has not.
+def contract(left: Table, right: Table, keep: int, max_cells: int) -> Table:
+    """The product of two tables, summed over the labels that both have and ``keep`` lacks.
 
     The axes of the result are the shared ones, then those of the left alone, then those of the right alone.
 
-    Raises TooLargeError for a result of more than ``largest`` cells.
+    Raises: TooLargeError for a result of more than ``max_cells`` cells.
     """
     both = mask_of(left.labels) & mask_of(right.labels)
     shared, summed = both & keep, both & ~keep
@@ -107,16 +114,16 @@ def contract(left: Table, right: Table, keep: int, largest: int) -> Table:
     columns = [label for label in right.labels if not both >> label & 1]
     if not (inner or columns):
         axes = zip(left.labels, left.values.shape, strict=True)
-        spread = arranged(right, batch).reshape([size if shared >> label & 1 else 1 for label, size in axes])
-        return Table(left.labels, left.values * spread)
-    first, second = arranged(left, [*batch, *rows, *inner]), arranged(right, [*batch, *inner, *columns])
-    many, split = len(batch), len(batch) + len(rows)
-    sizes = (*first.shape[:split], *second.shape[many + len(inner) :])
+        broadcast = transpose_to(right, batch).reshape([size if shared >> label & 1 else 1 for label, size in axes])
+        return Table(left.labels, left.values * broadcast)
+    first, second = transpose_to(left, [*batch, *rows, *inner]), transpose_to(right, [*batch, *inner, *columns])
+    batch_end, rows_end = len(batch), len(batch) + len(rows)
+    sizes = (*first.shape[:rows_end], *second.shape[batch_end + len(inner) :])
     cells = math.prod(sizes)
-    if cells > largest:
+    if cells > max_cells:
         raise TooLargeError(cells, mask_of((*batch, *rows, *columns)))
-    items, contracted = math.prod(sizes[:many]), math.prod(first.shape[split:])
-    height = math.prod(sizes[many:split])
+    items, contracted = math.prod(sizes[:batch_end]), math.prod(first.shape[rows_end:])
+    height = math.prod(sizes[batch_end:rows_end])
     product = _product(
         first.reshape(items, height, contracted),
         second.reshape(items, contracted, cells // (items * height)),
@@ -124,15 +131,42 @@ def contract(left: Table, right: Table, keep: int, largest: int) -> Table:
     return Table((*batch, *rows, *columns), product.reshape(sizes))
 
 
-def arranged(table: Table, order: Sequence[int]) -> NDArray[np.float64]:
+def transpose_to(table: Table, order: Sequence[int]) -> NDArray[np.float64]:
     """The values with their axes in another order of the labels: a view."""
     if tuple(order) == table.labels:
         return table.values
     return table.values.transpose([table.labels.index(label) for label in order])
 
 
-def _cells_left(table: Table, other: Table, keep: int) -> int:
-    """Cells of the product of two tables, summed over the labels that both have and ``keep`` has not."""
+def joint_table(
+    tree: JunctionTree,
+    node: int,
+    conditional: NDArray[np.float64],
+    separator_marginal: NDArray[np.float64] | None,
+) -> Table:
+    """The joint table of a node, with the positions of its attributes as labels, ascending.
+
+    tree, node: The node by its position in the tree.
+    conditional: p(residual | separator), float64 [cells of the separator, cells of the residual].
+    separator_marginal: Probabilities of the separator's cells, in the order of the separator; None for a root.
+
+    Raises: ValueError for a conditional of another shape.
+    """
+    domain, names = tree.domain, tree.nodes[node]
+    cells = domain.size(tree.separators[node])
+    if conditional.shape != (cells, domain.size(names) // cells):
+        raise ValueError(
+            f"conditional of node {node} has shape {conditional.shape}; want [cells of separator, of residual]"
+        )
+    labels = domain.axes(names)
+    order = sorted(range(len(labels)), key=labels.__getitem__)
+    joint = conditional if separator_marginal is None else separator_marginal.reshape(-1, 1) * conditional
+    shaped = joint.reshape(domain.shape(names)).transpose(order)
+    return Table(tuple(sorted(labels)), np.ascontiguousarray(shaped))
+
+
+def _product_cells(table: Table, other: Table, keep: int) -> int:
+    """Number of cells of the result of ``contract``."""
     cells = table.values.size
     for label, size in zip(other.labels, other.values.shape, strict=True):
         if label not in table.labels:
@@ -155,48 +189,51 @@ def _product(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[n
 
 @compiled
 def _many_products(left: NDArray[np.float64], right: NDArray[np.float64], result: NDArray[np.float64]) -> None:
+    """Sets ``result`` to the products of ``_product``."""
     items, rows, inner = left.shape
     columns = right.shape[2]
     for item in range(items):
         for row in range(rows):
             if columns == 1:
                 total = 0.0
-                for place in range(inner):
-                    total += left[item, row, place] * right[item, place, 0]
+                for k in range(inner):
+                    total += left[item, row, k] * right[item, k, 0]
                 result[item, row, 0] = total
                 continue
             value = left[item, row, 0]
             for column in range(columns):
                 result[item, row, column] = value * right[item, 0, column]
-            for place in range(1, inner):
-                value = left[item, row, place]
+            for k in range(1, inner):
+                value = left[item, row, k]
                 for column in range(columns):
-                    result[item, row, column] += value * right[item, place, column]
+                    result[item, row, column] += value * right[item, k, column]
 
 
 @final
 class TableCache:
-    """Tables by key; those that were not used for longest go when together they pass a limit.
+    """Tables by key; the least recently used ones are evicted when all together exceed a limit.
 
-    largest: Bytes that the tables may have together. A table of more than a quarter of it is never kept.
+    max_bytes: Largest size of all tables together, in bytes. A table of more than a quarter of it is never kept.
+    bytes: Size of the tables that are kept, in bytes.
     """
 
-    def __init__(self, largest: int) -> None:
-        self.largest = largest
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
         self.bytes = 0
         self._tables: OrderedDict[Hashable, Table] = OrderedDict()
 
     def get(self, key: Hashable) -> Table | None:
+        """The table of a key, None where it is not kept."""
         table = self._tables.get(key)
         if table is not None:
             self._tables.move_to_end(key)
         return table
 
-    def keep(self, key: Hashable, table: Table) -> None:
-        """A new key's table."""
-        if 4 * table.values.nbytes > self.largest:
+    def put(self, key: Hashable, table: Table) -> None:
+        """Keeps the table of a new key."""
+        if 4 * table.values.nbytes > self.max_bytes:
             return
         self._tables[key] = table
         self.bytes += table.values.nbytes
-        while self.bytes > self.largest:
+        while self.bytes > self.max_bytes:
             self.bytes -= self._tables.popitem(last=False)[1].values.nbytes

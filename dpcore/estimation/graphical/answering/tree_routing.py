@@ -1,4 +1,4 @@
-"""Where attributes lie in a junction tree: which nodes hold them, and in which direction the others find them."""
+"""Routes through a junction tree: which nodes hold an attribute, and through which neighbours it is reached."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from dpcore.domain import Clique
 from dpcore.estimation.graphical.answering.contraction import TooLargeError, labels_of, mask_of
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
-Group = tuple[int, int, int]  # (node, its neighbour, attributes in common)
+Group = tuple[int, int, int]  # (node where the queries meet, its neighbour, mask of the attributes in common)
 
 
 @final
 class TreeRoutes:
-    """Where the attributes lie in a junction tree; sets of attributes are bit masks of positions in the domain."""
+    """Routes of queries through a junction tree; sets of attributes are bit masks of positions in the domain.
+
+    tree: The junction tree.
+    parents: Parent of each node, -1 for roots.
+    masks: The set of each node's attributes.
+    roots: Root of the tree of each node.
+    homes: The topmost node of each attribute.
+    """
 
     def __init__(self, tree: JunctionTree) -> None:
         domain = tree.domain
@@ -24,8 +31,8 @@ class TreeRoutes:
         self.parents = list(tree.parents)
         self.masks = [mask_of(self._index[name] for name in node) for node in tree.nodes]
         self._separators = [mask_of(self._index[name] for name in separator) for separator in tree.separators]
-        self.roots: list[int] = []  # Root of each node's tree.
-        self.homes = [0] * len(domain.names)  # The topmost node of each attribute.
+        self.roots: list[int] = []
+        self.homes = [0] * len(domain.names)
         self._holders: list[list[int]] = [[] for _ in domain.names]
         for node, parent in enumerate(self.parents):
             self.roots.append(node if parent < 0 else self.roots[parent])
@@ -35,11 +42,13 @@ class TreeRoutes:
                 self._holders[label].append(node)
         self._cells = tree.sizes
         self._separator_cells = [domain.size(separator) for separator in tree.separators]
-        self._below = [len(residual) for residual in tree.residuals]  # Attributes of the node's subtree, separator not.
+        self._below = [
+            len(residual) for residual in tree.residuals
+        ]  # Attributes of the node's subtree outside the separator.
         for node in reversed(range(len(self.parents))):
             if self.parents[node] >= 0:
                 self._below[self.parents[node]] += self._below[node]
-        # Of each node those whose separators it holds: itself and its children.
+        # The nodes whose separators each node holds: itself and its children.
         self._near: list[list[int]] = [[] for _ in self.parents]
         for node, parent in enumerate(self.parents):
             for holder in (node, parent) if parent >= 0 else ():
@@ -47,40 +56,41 @@ class TreeRoutes:
         self._steps: dict[int, list[int]] = {}
 
     def labels(self, clique: Clique) -> tuple[int, ...]:
-        """The clique's attributes by position, ascending; raises ValueError for unknown or repeated ones."""
+        """The clique's attributes by position, ascending. Raises: ValueError for unknown or repeated attributes."""
         try:
             labels = sorted([self._index[name] for name in clique])
         except KeyError:
             labels = []
         if len(labels) != len(clique) or len(set(labels)) != len(labels):
-            self._domain.canonical(clique)  # Says what is wrong.
+            self._domain.canonical(clique)  # Raises an error that says what is wrong.
         return tuple(labels)
 
-    def separator(self, node: int, other: int) -> int:
-        """What two neighbours share."""
-        return self._separators[other] if self.parents[other] == node else self._separators[node]
+    def separator(self, node: int, neighbour: int) -> int:
+        """The set of attributes that two neighbours share."""
+        return self._separators[neighbour] if self.parents[neighbour] == node else self._separators[node]
 
-    def worth(self, node: int, other: int) -> float:
-        """How well a neighbour is left to the last: attributes behind it by the root of the separator's cells."""
-        if self.parents[other] == node:
-            return self._below[other] / math.sqrt(self._separator_cells[other])
+    def contraction_priority(self, node: int, neighbour: int) -> float:
+        """Priority for contracting this neighbour last: attributes behind it over the root of the separator's cells."""
+        if self.parents[neighbour] == node:
+            return self._below[neighbour] / math.sqrt(self._separator_cells[neighbour])
         behind = self._below[self.roots[node]] - self._below[node] - self._separators[node].bit_count()
         return behind / math.sqrt(self._separator_cells[node])
 
     def branches(self, node: int, wanted: int) -> dict[int, int]:
-        """The neighbours behind which wanted attributes lie that are not in the node, and which."""
-        rest, found = wanted & ~self.masks[node], dict[int, int]()
-        while rest:
-            lowest = rest & -rest
+        """The wanted attributes that the node lacks, by the neighbour through which they are reached."""
+        remaining, by_neighbour = wanted & ~self.masks[node], dict[int, int]()
+        while remaining:
+            lowest = remaining & -remaining
             step = self._steps_to(lowest.bit_length() - 1)[node]
-            found[step] = found.get(step, 0) | lowest
-            rest ^= lowest
-        return found
+            by_neighbour[step] = by_neighbour.get(step, 0) | lowest
+            remaining ^= lowest
+        return by_neighbour
 
     def meeting(self, wanted: int) -> tuple[int, dict[int, int]]:
-        """The smallest node that holds all wanted attributes, else one with at most half of them in any direction.
+        """Where a query's attributes, all of one tree, meet.
 
-        All attributes are of one tree. Returns the node and its ``branches``.
+        Returns: The smallest node that holds all of them, else a node with at most half of them behind any neighbour;
+            and its ``branches``.
         """
         labels = labels_of(wanted)
         rarest = min((self._holders[label] for label in labels), key=len)
@@ -90,59 +100,64 @@ class TreeRoutes:
         node, branches, moving = rarest[0], dict[int, int](), True
         while moving:
             moving = False
-            here, branches = wanted & self.masks[node], self.branches(node, wanted)
-            for other, part in branches.items():
-                # Past a node whose own attributes all go along, messages get shorter.
-                passed = len(branches) == 1 and not here & ~self.separator(node, other)
-                if passed or 2 * part.bit_count() > len(labels):
-                    node, moving = other, True
+            held, branches = wanted & self.masks[node], self.branches(node, wanted)
+            for neighbour, part in branches.items():
+                # Messages get shorter past a node whose wanted attributes the neighbour holds too.
+                passes = len(branches) == 1 and not held & ~self.separator(node, neighbour)
+                if passes or 2 * part.bit_count() > len(labels):
+                    node, moving = neighbour, True
                     break
         return node, branches
 
     def group(self, labels: tuple[int, ...]) -> Group:
-        """Queries of one group differ in one attribute, which lies behind one edge of the node where they meet.
+        """The group of a query: queries of one group differ in one attribute behind one edge of the node where they
+        meet.
 
-        The node is -1 for attributes of several trees, the neighbour where no edge has a single attribute behind it.
+        The node is -1 for attributes of several trees. The neighbour is -1 where no edge has a single attribute behind
+        it.
         """
         wanted = mask_of(labels)
         node, branches = -1, dict[int, int]()
         if len({self.roots[self.homes[label]] for label in labels}) == 1:
             node, branches = self.meeting(wanted)
-        single = [other for other, part in branches.items() if part.bit_count() == 1]
+        single = [neighbour for neighbour, part in branches.items() if part.bit_count() == 1]
         if not single:
             return node, -1, wanted
         # Many attributes behind an edge make large groups, a small separator makes short messages.
-        last = max(single, key=lambda other: self.worth(node, other))
+        last = max(single, key=lambda neighbour: self.contraction_priority(node, neighbour))
         return node, last, wanted & ~branches[last]
 
-    def cuttable(self, node: int, sizes: Sequence[int], error: TooLargeError, largest: int) -> int:
-        """Attributes of a node that a table has, where blocks of their values can make it small enough; else none.
+    def splittable(self, node: int, sizes: Sequence[int], error: TooLargeError, max_cells: int) -> int:
+        """The attributes of a node that a table has, where blocks of their values make it small enough; else none.
 
-        sizes: Values of each attribute, fewer than the domain's where they are cut already.
+        node: The node where a group meets, or -1.
+        sizes: Number of values of each attribute, fewer than the domain's where it is restricted already.
+        error: The table that is too large.
+        max_cells: The largest number of cells allowed.
         """
         mask = error.mask & self.masks[node] if node >= 0 else 0
-        least = error.cells // math.prod(sizes[label] for label in labels_of(mask))
-        return mask if least <= largest else 0
+        min_cells = error.cells // math.prod(sizes[label] for label in labels_of(mask))
+        return mask if min_cells <= max_cells else 0
 
-    def cut(self, node: int, sizes: Sequence[int], tables: Collection[tuple[int, int]]) -> int:
-        """The attribute whose values to take in blocks, -1 for none.
+    def split_attribute(self, node: int, sizes: Sequence[int], tables: Collection[tuple[int, int]]) -> int:
+        """The attribute of a node whose values to take in blocks, -1 for none.
 
-        tables: Cells of each table that is too large, and attributes of the node by which it may be cut.
+        tables: Number of cells of each table that is too large, and the attributes of the node that can split it.
 
-        Much of the tables should be about it; and where many separators hold it, few messages are not about it, by
-        which every block would multiply again.
+        Many cells should be in tables with the attribute. Where many separators hold it, few messages lack it, which
+        every block would multiply again.
         """
-        best, most = -1, 0.0
+        best, max_gain = -1, 0.0
         for label in labels_of(self.masks[node]):
             cells = sum(size for size, mask in tables if mask >> label & 1)
-            held = sum(self._separators[other] >> label & 1 for other in self._near[node])
-            gain = cells * (1 - 1 / sizes[label]) * (1 + held) ** 2
-            if gain > most:
-                best, most = label, gain
+            separators = sum(self._separators[near] >> label & 1 for near in self._near[node])
+            gain = cells * (1 - 1 / sizes[label]) * (1 + separators) ** 2
+            if gain > max_gain:
+                best, max_gain = label, gain
         return best
 
     def _steps_to(self, label: int) -> list[int]:
-        """For each node the neighbour towards the attribute; of no meaning at nodes that hold it and in other trees."""
+        """For each node the neighbour towards the attribute; meaningless at nodes that hold it and in other trees."""
         steps = self._steps.get(label)
         if steps is None:
             steps = self.parents.copy()

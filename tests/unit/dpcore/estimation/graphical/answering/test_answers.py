@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.estimation.graphical.answering import answers
-from dpcore.estimation.graphical.answering.answers import linear_answers, marginals, one_hot_answers
+from dpcore.estimation.graphical.answering.answers import one_hot_answers
 from dpcore.estimation.graphical.answering.calibrated import Calibrated
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.queries import Conjunctions, Parities
@@ -42,13 +42,13 @@ def _expected(queries: Conjunctions | Parities) -> NDArray[np.float64]:
 
 def test_marginals_in_and_out_of_the_nodes() -> None:
     cliques = [("a", "b"), ("a", "c"), ("c", "e"), ("a", "c", "d", "e"), ()]
-    for clique, marginal in zip(cliques, marginals(TREE, CONDITIONALS, cliques), strict=True):
+    for clique, marginal in zip(cliques, Calibrated(TREE, CONDITIONALS).marginals(cliques), strict=True):
         np.testing.assert_allclose(marginal, summed_to(TABLE, DOMAIN, clique), atol=1e-14)
 
 
 def test_prefix_sums_of_one_attribute_by_differences_of_another() -> None:
     prefix, difference = np.tril(np.ones((4, 4))), np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
-    result = linear_answers(TREE, CONDITIONALS, {"c": prefix, "a": difference})
+    result = Calibrated(TREE, CONDITIONALS).linear({"c": prefix, "a": difference})
     expected = difference @ summed_to(TABLE, DOMAIN, ("a", "c")) @ prefix.T
     np.testing.assert_allclose(result, expected, atol=1e-14)
 

@@ -12,7 +12,7 @@ from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.answering import calibrated, contraction
 from dpcore.estimation.graphical.answering.calibrated import Calibrated
 from dpcore.estimation.graphical.answering.contraction import Table, labels_of, mask_of
-from dpcore.estimation.graphical.answering.restriction import Request
+from dpcore.estimation.graphical.answering.restriction import Restriction
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from tests.support.graphs import SHAPES, GraphShape, long_chain, random_shape, ring
 from tests.support.joint_tables import Conditionals, joint_table, random_conditionals, summed_to
@@ -50,13 +50,13 @@ def test_every_marginal_of_named_shapes(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept_bytes", "largest"), [(1 << 26, 1 << 22), (0, 1), (3000, 1), (1 << 26, 1), (1 << 26, 12), (3000, 30)]
+    ("cache_bytes", "max_cells"), [(1 << 26, 1 << 22), (0, 1), (3000, 1), (1 << 26, 1), (1 << 26, 12), (3000, 30)]
 )
 @pytest.mark.parametrize("seed", range(8))
-def test_every_answer_of_random_shapes_whatever_memory_there_is(seed: int, kept_bytes: int, largest: int) -> None:
+def test_every_answer_of_random_shapes_whatever_memory_there_is(seed: int, cache_bytes: int, max_cells: int) -> None:
     tree, conditionals, table = _model(random_shape(seed, attributes=6), seed, zeros=0.3)
     domain, generator = tree.domain, np.random.default_rng(seed)
-    model = Calibrated(tree, conditionals, kept_bytes, largest)
+    model = Calibrated(tree, conditionals, cache_bytes, max_cells)
     cliques = _every_clique(domain)
     for clique, marginal in zip(cliques, model.marginals(cliques), strict=True):
         np.testing.assert_allclose(marginal, summed_to(table, domain, clique), **CLOSE)
@@ -74,17 +74,17 @@ def test_no_table_between_is_larger_than_allowed(monkeypatch: pytest.MonkeyPatch
     domain, made = tree.domain, list[int]()
     contract = contraction.contract
 
-    def recorded(left: Table, right: Table, keep: int, largest: int) -> Table:
-        result = contract(left, right, keep, largest)
+    def recorded(left: Table, right: Table, keep: int, max_cells: int) -> Table:
+        result = contract(left, right, keep, max_cells)
         made.append(result.values.size)
         return result
 
     monkeypatch.setattr(contraction, "contract", recorded)
     monkeypatch.setattr(calibrated, "contract", recorded)
     clique = tuple(domain.names[place] for place in (0, 2, 3, 5, 7))
-    for largest, allowed in ((1, 64), (200, 200), (1 << 22, 1 << 22)):
+    for max_cells, allowed in ((1, 64), (200, 200), (1 << 22, 1 << 22)):
         made.clear()
-        model = Calibrated(tree, conditionals, largest=largest)
+        model = Calibrated(tree, conditionals, max_cells=max_cells)
         np.testing.assert_allclose(model.marginals([clique])[0], summed_to(table, domain, clique), **CLOSE)
         assert max(made) <= allowed
         made.clear()
@@ -94,10 +94,10 @@ def test_no_table_between_is_larger_than_allowed(monkeypatch: pytest.MonkeyPatch
     assert max(made) > 200  # Else the limits above would not have been in the way.
 
 
-@pytest.mark.parametrize("largest", [20, 60, 150])
+@pytest.mark.parametrize("max_cells", [20, 60, 150])
 @pytest.mark.parametrize("seed", range(6))
 def test_large_tables_are_made_in_blocks_of_the_values_of_an_attribute(
-    seed: int, largest: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, max_cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shape = random_shape(seed, attributes=7) if seed else ring(8, 3)
     tree, conditionals, table = _model(shape, seed, zeros=0.2)
@@ -109,10 +109,10 @@ def test_large_tables_are_made_in_blocks_of_the_values_of_an_attribute(
 
     monkeypatch.setattr(Calibrated, "_block", recorded)
     cliques = list(combinations(tree.domain.names, 3))
-    model = Calibrated(tree, conditionals, largest=largest)
+    model = Calibrated(tree, conditionals, max_cells=max_cells)
     for clique, marginal in zip(cliques, model.marginals(cliques), strict=True):
         np.testing.assert_allclose(marginal, summed_to(table, tree.domain, clique), **CLOSE)
-    if not seed and largest == 20:
+    if not seed and max_cells == 20:
         assert set(blocks) == {False, True}  # Blocks of blocks too.
 
 
@@ -123,9 +123,9 @@ def test_a_message_cut_for_one_query_is_not_kept_for_others() -> None:
         for label in {wanted, *labels_of(Calibrated(tree, conditionals)._routes.masks[node])}:
             model, whole = Calibrated(tree, conditionals), Calibrated(tree, conditionals)
             for other, part in model._routes.branches(node, mask_of([wanted])).items():
-                model._message((node, other, part), Request(1 << 20, ranges={label: slice(0, 1)}))
-                expected = whole._message((node, other, part), Request(1 << 20))
-                got = model._message((node, other, part), Request(1 << 20))
+                model._message((node, other, part), Restriction(1 << 20, ranges={label: slice(0, 1)}))
+                expected = whole._message((node, other, part), Restriction(1 << 20))
+                got = model._message((node, other, part), Restriction(1 << 20))
                 np.testing.assert_array_equal(got.values, expected.values)
                 compared += 1
     assert compared

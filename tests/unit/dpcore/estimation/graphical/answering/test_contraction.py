@@ -10,11 +10,11 @@ from dpcore.estimation.graphical.answering.contraction import (
     Table,
     TableCache,
     TooLargeError,
-    arranged,
-    combine,
     contract,
+    contract_all,
     labels_of,
     mask_of,
+    transpose_to,
 )
 
 SIZES = (3, 1, 4, 2, 5, 20)
@@ -61,22 +61,22 @@ def test_a_product_of_two_tables_is_einsum(
         label for label in dict.fromkeys((*left, *right)) if label in keep or not (label in left and label in right)
     ]
     assert set(product.labels) == set(kept)
-    np.testing.assert_allclose(arranged(product, kept), _einsum([first, second], kept), atol=1e-12)
+    np.testing.assert_allclose(transpose_to(product, kept), _einsum([first, second], kept), atol=1e-12)
 
 
 def test_several_tables_are_summed_over_what_nobody_keeps() -> None:
     generator = np.random.default_rng(2)
     table = _random((0, 2, 3, 4), generator)
     others = [_random((2, 5), generator), _random((2, 3), generator), _random((3, 0, 1), generator)]
-    product = combine(table, others, mask_of([1, 4, 5]), 10**6)
-    np.testing.assert_allclose(arranged(product, [1, 4, 5]), _einsum([table, *others], [1, 4, 5]), atol=1e-12)
+    product = contract_all(table, others, mask_of([1, 4, 5]), 10**6)
+    np.testing.assert_allclose(transpose_to(product, [1, 4, 5]), _einsum([table, *others], [1, 4, 5]), atol=1e-12)
 
 
 def test_many_tables_are_taken_as_they_come() -> None:
     generator = np.random.default_rng(3)
     table, others = _random((0, 2), generator), [_random((0,), generator) for _ in range(20)]
     np.testing.assert_allclose(
-        combine(table, others, mask_of([2]), 10**6).values, _einsum([table, *others], [2]), atol=1e-12
+        contract_all(table, others, mask_of([2]), 10**6).values, _einsum([table, *others], [2]), atol=1e-12
     )
 
 
@@ -91,16 +91,16 @@ def test_a_table_that_would_be_too_large_is_not_made() -> None:
 def test_the_tables_that_were_not_used_for_longest_go_first() -> None:
     kept = TableCache(8 * 40)
     for key in range(4):
-        kept.keep(key, Table((0,), np.full(10, float(key))))
+        kept.put(key, Table((0,), np.full(10, float(key))))
     assert kept.get(0) is not None  # Used, so 1 is now the oldest.
-    kept.keep(4, Table((0,), np.ones(5)))
+    kept.put(4, Table((0,), np.ones(5)))
     assert [key for key in range(5) if kept.get(key) is not None] == [0, 2, 3, 4]
     assert kept.bytes == 8 * 35
 
 
 def test_a_table_that_would_push_out_many_others_is_not_kept() -> None:
     kept = TableCache(8 * 40)
-    kept.keep("small", Table((0,), np.ones(10)))
-    kept.keep("large", Table((0,), np.ones(11)))
+    kept.put("small", Table((0,), np.ones(10)))
+    kept.put("large", Table((0,), np.ones(11)))
     assert kept.get("small") is not None
     assert kept.get("large") is None

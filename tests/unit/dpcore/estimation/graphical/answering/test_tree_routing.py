@@ -56,7 +56,7 @@ def test_large_sides_behind_small_separators_are_worth_most() -> None:
         ((), ("a",), ("b",), ("e",), ("e",)),
     )
     routes = TreeRoutes(tree)
-    assert routes.worth(0, 1) == pytest.approx(2 / 2**0.5)  # b and c behind a.
-    assert routes.worth(0, 3) == pytest.approx(1 / 4)  # d behind e.
-    assert routes.worth(2, 1) == pytest.approx(4 / 2**0.5)  # a, d, e and f behind b.
-    assert routes.worth(1, 0) == pytest.approx(3 / 2**0.5)  # d, e and f behind a.
+    assert routes.contraction_priority(0, 1) == pytest.approx(2 / 2**0.5)  # b and c behind a.
+    assert routes.contraction_priority(0, 3) == pytest.approx(1 / 4)  # d behind e.
+    assert routes.contraction_priority(2, 1) == pytest.approx(4 / 2**0.5)  # a, d, e and f behind b.
+    assert routes.contraction_priority(1, 0) == pytest.approx(3 / 2**0.5)  # d, e and f behind a.

@@ -1,4 +1,4 @@
-"""The product of one-way marginals."""
+"""The model of independent attributes: the product of one-way marginals."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from dpcore.queries import Marginals, Parities, Products, Queries
 @final
 @dataclass(frozen=True, eq=False)
 class IndependentModel:
-    """Attributes (or items) that are independent of each other.
+    """A distribution in which attributes (or items of baskets) are independent of each other.
 
     view: The 0/1 columns.
-    chances: float64 [view.columns]; sum to 1 within each one-hot group, each in [0, 1] for baskets.
-    total: Number of units.
-    domain: Names of the groups of a table; None for baskets.
+    probabilities: float64 [view.columns], the probability that a column is 1. They sum to 1 within each one-hot group
+        of a table, and are in [0, 1] for baskets.
+    total: The number of units.
+    domain: The attributes of a table, one per one-hot group; None for baskets.
     """
 
     view: BinaryView
-    chances: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
     total: float
     domain: Domain | None = None
 
@@ -39,10 +40,11 @@ class IndependentModel:
             return answers_of_products(queries, self.answer)
         groups = self.view.group_of_column()
         if isinstance(queries, Parities):
-            return self.total * _parity_chances(queries.columns, self.chances, groups)
-        return self.total * _conjunction_chances(queries.columns, queries.negated, self.chances, groups)
+            return self.total * _parity_probabilities(queries.columns, self.probabilities, groups)
+        return self.total * _conjunction_probabilities(queries.columns, queries.negated, self.probabilities, groups)
 
     def sample(self, units: int, generator: np.random.Generator) -> SyntheticRows:
+        """Independent rows, or baskets."""
         if self.domain is None:
             return self._sample_baskets(units, generator)
         codes = [
@@ -52,7 +54,7 @@ class IndependentModel:
         return TableRows(self.domain, np.stack(codes, axis=1).astype(np.int32))
 
     def _distributions(self) -> list[NDArray[np.float64]]:
-        return [self.chances[start:stop] for start, stop in self.view.groups]
+        return [self.probabilities[start:stop] for start, stop in self.view.groups]
 
     def _joint(self, queries: Marginals, clique: Clique) -> NDArray[np.float64]:
         if self.domain is None:
@@ -62,8 +64,8 @@ class IndependentModel:
         return reduce(lambda left, right: np.multiply.outer(left, right).ravel(), factors, np.ones(1))
 
     def _sample_baskets(self, units: int, generator: np.random.Generator) -> BasketRows:
-        """Item by item: how many units hold it, then which."""
-        holders = generator.binomial(units, self.chances)
+        """Item by item: first the number of units that hold it, then which units."""
+        holders = generator.binomial(units, self.probabilities)
         chosen = [generator.choice(units, size=count, replace=False) for count in holders.tolist()]
         unit = np.concatenate(chosen).astype(np.int32)
         item = np.repeat(np.arange(self.view.columns, dtype=np.int32), holders)
@@ -72,9 +74,11 @@ class IndependentModel:
 
 
 def to_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The closest probability vector in L2 to values of any sign.
+    """The probability vector closest in L2 to values of any sign: float64 [n].
 
-    Source: Duchi et al. (2008), Fig. 1: subtract one threshold, drop what falls below 0.
+    values: float64 [n], n >= 1.
+
+    Source: Duchi et al. (2008), Fig. 1: one threshold is subtracted, and negative entries become 0.
     """
     values = values - values.max()  # A common shift changes nothing, and large values would lose the 1 below.
     ordered = np.sort(values)[::-1]
@@ -85,48 +89,51 @@ def to_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @compiled
-def _conjunction_chances(
-    columns: NDArray[np.int32], negated: NDArray[np.bool_], chances: NDArray[np.float64], groups: NDArray[np.int32]
+def _conjunction_probabilities(
+    columns: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+    probabilities: NDArray[np.float64],
+    groups: NDArray[np.int32],
 ) -> NDArray[np.float64]:
-    """Chance of each conjunction when groups are independent and hold one column each (or are single columns).
+    """The probability of each conjunction where groups are independent, and each is one-hot or a single column.
 
-    Within a group the literals together allow its wanted column, if there is exactly one and it is not refused, or
-    every column that no literal refuses.
+    Within a group the literals together allow the column of the positive literal, if there is exactly one, or every
+    column without a negated literal.
     """
     result = np.ones(columns.shape[0])
     for row in range(columns.shape[0]):
         for first in range(columns.shape[1]):
             group = groups[columns[row, first]]
-            wanted, refused, seen = 0, 0.0, False
-            kept = 0.0
-            for other in range(columns.shape[1]):
-                if groups[columns[row, other]] != group:
+            positive_literals, refused_probability, seen = 0, 0.0, False
+            positive_probability = 0.0
+            for second in range(columns.shape[1]):
+                if groups[columns[row, second]] != group:
                     continue
-                seen = seen or other < first
-                if negated[row, other]:
-                    refused += chances[columns[row, other]]
+                seen = seen or second < first
+                if negated[row, second]:
+                    refused_probability += probabilities[columns[row, second]]
                 else:
-                    wanted += 1
-                    kept = chances[columns[row, other]]
+                    positive_literals += 1
+                    positive_probability = probabilities[columns[row, second]]
             if seen:
                 continue
-            if wanted == 0:
-                result[row] *= max(0.0, 1.0 - refused)
-            elif wanted == 1:
-                result[row] *= kept
+            if positive_literals == 0:
+                result[row] *= max(0.0, 1.0 - refused_probability)
+            elif positive_literals == 1:
+                result[row] *= positive_probability
             else:
                 result[row] = 0.0
     return result
 
 
 @compiled
-def _parity_chances(
-    columns: NDArray[np.int32], chances: NDArray[np.float64], groups: NDArray[np.int32]
+def _parity_probabilities(
+    columns: NDArray[np.int32], probabilities: NDArray[np.float64], groups: NDArray[np.int32]
 ) -> NDArray[np.float64]:
-    """Chance that an even number of columns is 1, when groups are independent and hold one column each; -1 is none.
+    """The probability that an even number of columns is 1, where groups are independent; column -1 is no column.
 
-    With x the columns of a record, E prod (1 - 2 x) = 2 chance - 1. At most one of a group's columns is 1, so its
-    factor is 1 - 2 (sum of their chances).
+    With x the columns of a record, E prod (1 - 2 x) = 2 probability - 1. At most one of a group's columns is 1, so that
+    the group's factor is 1 - 2 (sum of their probabilities).
     """
     result = np.ones(columns.shape[0])
     for row in range(columns.shape[0]):
@@ -134,12 +141,12 @@ def _parity_chances(
         for first in range(columns.shape[1]):
             if columns[row, first] < 0:
                 continue
-            group, held, seen = groups[columns[row, first]], 0.0, False
-            for other in range(columns.shape[1]):
-                if columns[row, other] >= 0 and groups[columns[row, other]] == group:
-                    seen = seen or other < first
-                    held += chances[columns[row, other]]
+            group, group_probability, seen = groups[columns[row, first]], 0.0, False
+            for second in range(columns.shape[1]):
+                if columns[row, second] >= 0 and groups[columns[row, second]] == group:
+                    seen = seen or second < first
+                    group_probability += probabilities[columns[row, second]]
             if not seen:
-                signed *= 1.0 - 2.0 * min(1.0, held)
+                signed *= 1.0 - 2.0 * min(1.0, group_probability)
         result[row] = (1.0 + signed) / 2.0
     return result

@@ -1,4 +1,4 @@
-"""Local least squares: the answers of each part of a workload from what was measured for it alone."""
+"""Local least squares: each part of a workload is answered from the measurement of that part alone."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from dpcore.uncertainty import CONFIDENCE, Answers, half_width
 
 Factors = Sequence[NDArray[np.float64]]
 
-_LEAST = 1e-9  # Counts: noise below it is as good as none, and its square would be lost.
-_ONE = 1 - 1e-9  # A row whose largest entry is this part of its norm has one entry.
+_MIN_STDDEV = 1e-9  # Counts: smaller noise counts as this, because its square would underflow in a sum.
+_SINGLE_ENTRY = 1 - 1e-9  # A row whose largest entry is at least this part of its norm has only that entry.
 
 
 def local_least_squares(measured: Sequence[tuple[Measurement, Factors]]) -> Answers:
-    """(R_1 x ... x R_k) y for each measurement y, one after another, with the interval of each answer.
+    """The answers (R_1 x ... x R_k) y of each measurement y, concatenated, with intervals.
 
-    measured: With each measurement its R_i, float64 [m_i, p_i] with prod p_i values; none for the values themselves.
-        For R_i = W_i A_i^+ and y = (A_1 x ... x A_k) x + noise the answers are the best linear unbiased ones of
-        (W_1 x ... x W_k) x from y.
+    measured: Each measurement with its matrices R_i, float64 [m_i, p_i], whose p_i multiply to the number of values;
+        no matrices for the values themselves. For R_i = W_i A_i^+ and y = (A_1 x ... x A_k) x + noise the answers are
+        the best linear unbiased ones of (W_1 x ... x W_k) x from y.
 
-    An answer r'y has standard deviation |r|_2 times that of one value, and an interval |r|_2 times as wide. Where it
-    sums up several values, that is at least the interval of a normal (Gaussians) or Laplace variable of its standard
-    deviation, and a step of the grid of the noise is added on each side. A sum of Laplaces is nearer to a normal than
-    one of them is, so that its interval is a little wide: at worst it covers 96.6 % where 95 % are asked.
+    An answer r'y has standard deviation |r|_2 times that of one value, and an interval |r|_2 times as wide. Where r has
+    several entries, the interval is at least that of a normal (Gaussians) or Laplace variable of its standard
+    deviation, and one step of the grid of the noise is added on each side. A sum of Laplace variables is closer to
+    normal than one of them, so that its interval is a little wide: at worst it covers 96.6 % where 95 % are asked.
+
+    Returns the answers in counts, with standard deviations and 95 % intervals.
 
     Source: thesis of McKenna (2022), section 3.9, case 3, by Algorithm 1.
     """
@@ -40,7 +42,10 @@ def local_least_squares(measured: Sequence[tuple[Measurement, Factors]]) -> Answ
 
 
 def kronecker_times(factors: Factors, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(R_1 x ... x R_k) values, one factor at a time: float64 [prod of rows].
+    """The product (R_1 x ... x R_k) values, one factor at a time: float64 [product of the factors' rows].
+
+    factors: R_i, float64 [m_i, p_i].
+    values: Any shape with as many entries as the p_i multiply to, in C order.
 
     Source: thesis of McKenna (2022), Algorithm 1.
     """
@@ -51,9 +56,11 @@ def kronecker_times(factors: Factors, values: NDArray[np.float64]) -> NDArray[np
 
 
 def total_factors(queries: Marginals | Products) -> Factors | None:
-    """Rows T_i, float64 [1, p_i], whose Kronecker product takes exact answers of one term or clique to the row total.
+    """Rows T_i, float64 [1, p_i], whose Kronecker product takes the exact answers to the number of rows.
 
-    The one of least variance, 1' A^+; None where the total is no linear function of the answers.
+    queries: Marginals of one clique, or products of one term.
+
+    The rows are those of least variance, 1' A^+. None where the number of rows is no linear function of the answers.
     """
     if isinstance(queries, Marginals):
         return [np.ones((1, size)) for size in queries.domain.shape(queries.cliques[0])]
@@ -68,11 +75,11 @@ def total_factors(queries: Marginals | Products) -> Factors | None:
 
 
 def row_total(measurements: Sequence[Measurement]) -> float:
-    """Rows of the table, from all measurements that tell them, weighted by their precision.
+    """The number of rows of the table, averaged over all measurements that determine it, weighted by precision.
 
-    measurements: Each of one clique or of products of one term.
+    measurements: Each of marginals of one clique or of products of one term.
 
-    Raises ValueError where none tells the total.
+    Raises ValueError where no measurement determines the number of rows.
     """
     totals, precisions = [], []
     for measurement in measurements:
@@ -81,51 +88,57 @@ def row_total(measurements: Sequence[Measurement]) -> float:
         if factors is not None:
             totals.append(float(kronecker_times(factors, measurement.values).sum()))
             norm = math.prod(float(np.linalg.norm(factor)) for factor in factors)
-            precisions.append((norm * max(measurement.stddev, _LEAST)) ** -2)
+            precisions.append((norm * max(measurement.stddev, _MIN_STDDEV)) ** -2)
     if not totals:
-        raise ValueError("no measurement tells the number of rows; want one whose rows span the row of ones")
+        raise ValueError("no measurement determines the number of rows; want one whose rows span the row of ones")
     return float(np.average(totals, weights=precisions))
 
 
 def mean_absolute_error(noise: Noise, scale: float, denominator: int, factors: Factors) -> float:
-    """Expected absolute error of an answer of ``local_least_squares``, the mean over a part's answers.
+    """The expected absolute error of an answer of ``local_least_squares``, as a mean over the answers, in counts.
 
-    scale: Of the noise, in steps of 1 / denominator.
+    noise: The law of the noise.
+    scale: The scale of the noise, in steps of 1 / denominator.
+    denominator: Steps of the noise's grid per count.
+    factors: R_i, float64 [m_i, p_i].
 
-    Exact for answers that are one measured value and for Gaussian noise; for sums of Laplaces, which are scale mixtures
-    of normals, at most 13 % too large (Jensen).
+    It is exact for answers that are one measured value, and for Gaussian noise. For sums of Laplace variables, which
+    are scale mixtures of normals, it is at most 13 % too large (Jensen's inequality).
     """
-    one, normal = mean_absolute_noise(noise, scale), noise_stddev(noise, scale) * math.sqrt(2 / math.pi)
+    single_value, normal = mean_absolute_noise(noise, scale), noise_stddev(noise, scale) * math.sqrt(2 / math.pi)
     norms = [np.linalg.norm(factor, axis=1) for factor in factors]
-    alone = [np.abs(factor).max(axis=1) >= _ONE * norm for factor, norm in zip(factors, norms, strict=True)]
+    alone = [np.abs(factor).max(axis=1) >= _SINGLE_ENTRY * norm for factor, norm in zip(factors, norms, strict=True)]
     every = math.prod(float(norm.mean()) for norm in norms)
     single = math.prod(float((norm * only).mean()) for norm, only in zip(norms, alone, strict=True))
-    return (single * one + (every - single) * normal) / denominator
+    return (single * single_value + (every - single) * normal) / denominator
 
 
 def _part(
     measurement: Measurement, factors: Factors
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Answers of one measurement, their standard deviations and half the widths of their intervals."""
+    """The answers of one measurement, their standard deviations, and half the widths of their intervals."""
     steps, scale = measurement.denominator, measurement.scale
-    one = half_width(measurement.noise, scale * steps) / steps
+    value_width = half_width(measurement.noise, scale * steps) / steps
     if not factors:
         size = len(measurement.values)
-        return measurement.values, np.full(size, measurement.stddev), np.full(size, one)
-    norms = _of_rows([np.linalg.norm(factor, axis=1) for factor in factors])
-    largest = _of_rows([np.abs(factor).max(axis=1) for factor in factors])
-    summed = norms * max(one, unit_quantile(measurement.noise) * measurement.stddev) + largest / steps
-    widths = np.where(largest >= _ONE * norms, norms * one, summed)
+        return measurement.values, np.full(size, measurement.stddev), np.full(size, value_width)
+    norms = _kronecker_row_sizes([np.linalg.norm(factor, axis=1) for factor in factors])
+    largest = _kronecker_row_sizes([np.abs(factor).max(axis=1) for factor in factors])
+    summed = norms * max(value_width, unit_quantile(measurement.noise) * measurement.stddev) + largest / steps
+    widths = np.where(largest >= _SINGLE_ENTRY * norms, norms * value_width, summed)
     return kronecker_times(factors, measurement.values), norms * measurement.stddev, widths
 
 
-def _of_rows(sizes: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Sizes of the rows of a Kronecker product from those of its factors."""
+def _kronecker_row_sizes(sizes: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Norms, or other multiplicative sizes, of the rows of a Kronecker product from those of its factors."""
     return reduce(lambda left, right: np.multiply.outer(left, right).ravel(), sizes)
 
 
 def unit_quantile(noise: Noise) -> float:
-    """Half the width of the interval of a variable of variance 1: of a normal one, or of a Laplace, which is wider."""
+    """Half the width of the 95 % interval of a variable of variance 1.
+
+    noise: Laplace noise has the quantile of a Laplace variable, which is larger; other noise that of a normal one.
+    """
     if noise is Noise.LAPLACE:
         return -math.log(1 - CONFIDENCE) / math.sqrt(2)
     return NormalDist().inv_cdf((1 + CONFIDENCE) / 2)

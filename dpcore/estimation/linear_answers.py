@@ -1,4 +1,4 @@
-"""Answers of products, read off the marginals that they are linear in."""
+"""Answers of products as linear functions of marginals."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from dpcore.queries import Marginals, Product, Products
 
 
 def answers_of_products(queries: Products, answer: Callable[[Marginals], NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Answers of products from a function that answers marginals; float64 [queries.size].
+    """Answers of products from a function that answers marginals: float64 [queries.size].
 
-    answer: Called once, with ``queries.marginals``.
+    queries: The products.
+    answer: Answers marginals, concatenated; it is called once, with ``queries.marginals``.
     """
     marginals = queries.marginals
     tables = dict(zip(marginals.cliques, marginals.split(answer(marginals)), strict=True))
@@ -23,11 +24,12 @@ def answers_of_products(queries: Products, answer: Callable[[Marginals], NDArray
 
 
 def product_of_table(term: Product, table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """weight * (M_1 x ... x M_k) applied to one table, float64 [term.size]; no denominator divides it.
+    """weight * (M_1 x ... x M_k) applied to one table, float64 [term.size], without the queries' denominator.
 
+    term: The product, with its weight and matrices.
     table: float64 [cells of the term's clique], any shape, in C order.
 
-    Source: thesis of McKenna (2022), Algorithm 4, for a table at hand: one matrix at a time.
+    Source: thesis of McKenna (2022), Algorithm 4, for a dense table: one matrix at a time.
     """
     factors = [matrix.astype(np.float64) for matrix in term.matrices]
     return np.asarray(term.weight * kronecker_times(factors, table))

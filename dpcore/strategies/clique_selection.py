@@ -1,4 +1,4 @@
-"""Which marginals to measure, all at once, and how precisely: from noisy errors of a model without them."""
+"""Which marginals to measure in one batch, and how precisely, from noisy errors of a model without them."""
 
 from __future__ import annotations
 
@@ -18,25 +18,33 @@ from dpcore.strategies.allocation import exact_shares
 
 Vector = NDArray[np.float64]
 Places = NDArray[np.intp]
-_TRIED: Final = 8  # Candidates whose gain is computed in full, out of those that promise most.
-_LOOKED_AT: Final = 8 * _TRIED
-_REFINED: Final = 20
-_LEAST_GAIN: Final = 1e-4  # Of the error that is left.
-_LEAST_PULL: Final = 1e-3  # Of the mean.
-_LEAST_ERROR: Final = 1e-9
+_EXACT_GAINS: Final = 8  # Candidates whose gain is computed in full, those with the largest approximate gains.
+_APPROXIMATE_GAINS: Final = 8 * _EXACT_GAINS  # Candidates whose gain is approximated with the noise of a measurement.
+_FINAL_STEPS: Final = 20  # Fixed-point steps of the final shares.
+_MIN_GAIN: Final = 1e-4  # Relative decrease of the error for which a clique is added.
+_MIN_RELATIVE_PULL: Final = 1e-3  # Of the mean pull: no share falls to 0.
+_MIN_ERROR: Final = 1e-9  # Counts: smaller errors would have no logarithm.
 
 
 class Structure(Protocol):
-    """What a model over some cliques weighs."""
+    """The structure of a model over some cliques, which bounds its size."""
 
-    def cells_with(self, clique: Clique, /) -> int: ...
+    def cells_with(self, clique: Clique, /) -> int:
+        """The number of cells that the model would have with one clique more."""
+        ...
 
-    def with_clique(self, clique: Clique, /) -> Structure: ...
+    def with_clique(self, clique: Clique, /) -> Structure:
+        """The structure with one clique more."""
+        ...
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A clique to measure, by its place among the candidates, and its part of what is there for all."""
+class SelectedClique:
+    """A clique to measure.
+
+    place: Its position among the candidates.
+    share: Its share of the budget that all selected cliques have together, in (0, 1].
+    """
 
     place: int
     share: Fraction
@@ -44,13 +52,14 @@ class Chosen:
 
 @final
 class NoisyDependence:
-    """What is known about candidates before any of them is measured; public.
+    """Noisy errors of a model on the candidates, before any of them is measured; public.
 
     candidates: Cliques, small ones first, attributes in one order throughout.
-    errors: float64 [candidates], noisy L1 distances of their tables to those of the model, in counts.
-        For single attributes the errors that their own first measurement leaves.
-    stddevs: float64 [candidates], of the noise in each error.
-    targets, weights: The cliques whose errors count, and how much; float64 [targets].
+    errors: float64 [candidates], noisy L1 distances of their tables to those of the model, in counts. For single
+        attributes these are the errors that remain after their own first measurement.
+    stddevs: float64 [candidates], standard deviations of the noise in each error, in counts.
+    targets: The cliques whose errors are to be small.
+    weights: float64 [targets], the weights of their errors.
     """
 
     def __init__(
@@ -72,26 +81,26 @@ class NoisyDependence:
 
     @cached_property
     def energies(self) -> Vector:
-        """Squared errors of interactions, float64 [candidates]: what a candidate adds to those inside it.
+        """Squared errors of interactions, float64 [candidates]: a candidate's squared error beyond those inside it.
 
-        Errors in unrelated directions of many cells add up in squares. The noise is taken off the squares, where it has
-        a mean, and once more its deviation, so that it is seldom taken for an interaction.
+        Errors in unrelated directions of many cells add up in squares. The mean of the squared noise is subtracted, and
+        once more its standard deviation, so that noise is seldom taken for an interaction.
         """
         squares = self.errors * np.abs(self.errors) - self.stddevs**2
-        found = np.zeros(len(squares))
+        energies = np.zeros(len(squares))
         for place, inside in enumerate(self.parts):
-            spread = 2 * np.sqrt((np.maximum(squares[inside], 0.0) * self.stddevs[inside] ** 2).sum())
-            found[place] = max(0.0, squares[place] - found[inside[:-1]].sum() - spread)
-        return found
+            noise_stddev = 2 * np.sqrt((np.maximum(squares[inside], 0.0) * self.stddevs[inside] ** 2).sum())
+            energies[place] = max(0.0, squares[place] - energies[inside[:-1]].sum() - noise_stddev)
+        return energies
 
     def _inside(self, clique: Clique) -> list[int]:
-        """The candidates inside a clique, small ones first: a candidate is the last one inside itself."""
+        """Places of the candidates inside a clique, small ones first; a candidate is the last one inside itself."""
         orders = sorted(set(self.orders.tolist()))
         subsets = (subset for order in orders for subset in combinations(clique, order))
         return [self._places[subset] for subset in subsets if subset in self._places]
 
     def _incidence(self, rows: Sequence[Places]) -> csr_array:
-        """0 or 1, [rows, candidates]."""
+        """The 0/1 matrix [rows, candidates] with ones at the places of each row."""
         starts = np.cumsum([0, *map(len, rows)])
         columns = np.concatenate([*rows, np.empty(0, dtype=np.intp)])
         return csr_array((np.ones(starts[-1]), columns, starts), shape=(len(rows), len(self.candidates)))
@@ -99,14 +108,14 @@ class NoisyDependence:
 
 @final
 class ShareToNoise:
-    """What shares of the budget buy.
+    """The noise, and the remaining error, of a marginal that is measured with a share of the budget.
 
-    unit: Standard deviation of a measured cell's noise, in counts, for all of the budget.
-    power: It grows as share^-power: 1/2 for Gaussian noise, 1 for Laplace noise.
-    sizes: Cells of each candidate, int64 [candidates].
-    before: 1 / sigma^2 of what was measured of each candidate before, float64 [candidates].
-    left: left(place, stddevs) is the expected L1 error that a candidate keeps when it is measured with each of these
-        standard deviations, float64 like stddevs.
+    unit: Standard deviation of a measured cell's noise, in counts, for the whole budget.
+    power: The standard deviation grows as share^-power: 1/2 for Gaussian noise, 1 for Laplace noise.
+    sizes: int64 [candidates], the number of cells of each candidate.
+    before: float64 [candidates], 1 / sigma^2 of earlier measurements of each candidate, in 1 / counts^2.
+    remaining_errors: remaining_errors(place, stddevs) is the expected L1 error of a candidate that is measured with
+        each of these standard deviations, in counts; float64 like stddevs.
     """
 
     def __init__(
@@ -115,160 +124,181 @@ class ShareToNoise:
         power: float,
         sizes: NDArray[np.int64],
         before: Vector,
-        left: Callable[[int, Vector], Vector],
+        remaining_errors: Callable[[int, Vector], Vector],
     ) -> None:
         self.unit, self.power, self.sizes, self.before = unit, power, sizes, before
-        self._left = left
+        self._remaining_errors = remaining_errors
         self._grid = np.log(unit) + np.log(2.0) * np.arange(-4, 15)
         self._curves = np.full((len(sizes), len(self._grid)), np.nan)
 
     def stddevs(self, shares: Vector) -> Vector:
-        """Of the noise that shares buy."""
+        """Standard deviations of the noise, in counts, that shares of the budget pay for; float64 like shares."""
         return np.asarray(self.unit * shares**-self.power, dtype=np.float64)
 
     def errors(self, places: Places, stddevs: Vector) -> tuple[Vector, Vector]:
-        """The L1 errors that candidates are left with, and their elasticities in the standard deviations."""
+        """Expected L1 errors of measured candidates, and their elasticities in the standard deviations.
+
+        places: The candidates, intp [k].
+        stddevs: float64 [k], the standard deviation that each of them is measured with, in counts.
+
+        Returns the errors in counts, float64 [k], and d ln error / d ln stddev, float64 [k], interpolated in ln stddev.
+        """
         for place in places[np.isnan(self._curves[places, 0])].tolist():
-            found = self._left(place, np.exp(self._grid))
-            self._curves[place] = np.log(np.maximum(found, _LEAST_ERROR))
-        at = np.log(stddevs)
-        step = np.clip(np.searchsorted(self._grid, at), 1, len(self._grid) - 1)
+            errors = self._remaining_errors(place, np.exp(self._grid))
+            self._curves[place] = np.log(np.maximum(errors, _MIN_ERROR))
+        log_stddevs = np.log(stddevs)
+        step = np.clip(np.searchsorted(self._grid, log_stddevs), 1, len(self._grid) - 1)
         begin, end = self._curves[places, step - 1], self._curves[places, step]
         slopes = (end - begin) / (self._grid[step] - self._grid[step - 1])
-        return np.exp(begin + slopes * (at - self._grid[step - 1])), np.maximum(slopes, 0.0)
+        return np.exp(begin + slopes * (log_stddevs - self._grid[step - 1])), np.maximum(slopes, 0.0)
 
 
 def choose_cliques(
-    known: NoisyDependence, purse: ShareToNoise, structure: Structure, cells: float
-) -> tuple[Chosen, ...]:
-    """The cliques to measure, and their parts of the budget, so that the expected error of the targets is small.
+    dependence: NoisyDependence, share_to_noise: ShareToNoise, structure: Structure, cells: float
+) -> tuple[SelectedClique, ...]:
+    """The cliques to measure, and their shares of the budget, for a small expected error of the targets.
 
-    structure: A model without any candidate. cells: How many it may have in the end.
+    dependence: The candidates, their noisy errors, and the targets.
+    share_to_noise: The noise that a share of the budget pays for.
+    structure: The structure of a model without any candidate.
+    cells: The largest number of cells that the final model may have.
 
-    The squared error of a target is the sum of its interactions' energies; of those inside a measured clique only the
-    noise is left. Cliques are added one by one, whichever lowers the sum of weighted errors most with the budget split
-    anew, as long as one does: first single attributes and pairs alone, since a large clique fills the structure on the
-    strength of a less certain error, then larger ones as well. Last, those go that do not pay any more.
+    The squared error of a target is the sum of its interactions' energies; inside a measured clique only the noise
+    remains of them. Cliques are added one by one, each the one that lowers the sum of weighted errors most with the
+    budget split anew, as long as one lowers it. First only single attributes and pairs are candidates, because a large
+    clique fills the structure on the strength of a less certain error; then larger ones are as well. Last, cliques are
+    removed whose removal lowers the error.
 
-    The split: where errors move as sum of w_i n_i sigma_i, the least is at shares proportional to (w_i n_i)^(2/3) under
-    Gaussian noise and (w_i n_i)^(1/2) under Laplace noise. Here w_i is how much of the targets' errors is noise of
-    clique i, brought up to date with each clique that is added.
+    The split: where errors change as the sum of w_i n_i sigma_i, the minimum is at shares proportional to
+    (w_i n_i)^(2/3) under Gaussian noise and (w_i n_i)^(1/2) under Laplace noise. Here w_i is the part of the targets'
+    errors that is noise of clique i; it is updated with each clique that is added.
+
+    Returns the selected cliques in the order of the candidates; their shares sum to at most 1.
     """
-    now = _State.of(known, purse, np.empty(0, dtype=np.intp), np.empty(0))
-    orders = sorted(set(known.orders.tolist()))
+    state = _State.of(dependence, share_to_noise, np.empty(0, dtype=np.intp), np.empty(0))
+    orders = sorted(set(dependence.orders.tolist()))
     for order in [order for order in orders if order > 1] or orders:
-        now, structure = _grown(now, structure, cells, known.orders <= order)
-    now = _pruned(now.settled(_REFINED))
-    ordered = np.argsort(now.places)
-    pairs = zip(now.places[ordered].tolist(), exact_shares(now.shares[ordered]), strict=True)
-    return tuple(Chosen(place, share) for place, share in pairs)
+        state, structure = _grown(state, structure, cells, dependence.orders <= order)
+    state = _pruned(state.with_best_shares(_FINAL_STEPS))
+    ordered = np.argsort(state.places)
+    pairs = zip(state.places[ordered].tolist(), exact_shares(state.shares[ordered]), strict=True)
+    return tuple(SelectedClique(place, share) for place, share in pairs)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Some cliques with their shares, which sum to 1, and what follows.
+    """Some cliques with their shares, and the expected errors that follow.
 
-    error: Sum of weighted expected errors of the targets.
-    left: Energies, and what noise is left of those that are held; float64 [candidates].
-    held: Candidates inside a chosen clique, bool [candidates].
-    slopes: 2 d error / d left, float64 [candidates].
-    pulls: d error / d ln sigma: what more budget for a clique would bring, float64 [cliques].
+    dependence: The candidates, their noisy errors, and the targets.
+    share_to_noise: The noise that a share of the budget pays for.
+    places: Positions of the chosen cliques among the candidates, intp [cliques].
+    shares: float64 [cliques], with sum 1.
+    error: The sum of weighted expected errors of the targets, in counts.
+    energies: float64 [candidates], squared errors of interactions; of covered ones the squared error from the noise.
+    covered: bool [candidates], whether a candidate is inside a chosen clique.
+    slopes: float64 [candidates], 2 d error / d energies.
+    pulls: float64 [cliques], d error / d ln sigma of each chosen clique.
     """
 
-    known: NoisyDependence
-    purse: ShareToNoise
+    dependence: NoisyDependence
+    share_to_noise: ShareToNoise
     places: Places
     shares: Vector
     error: float
-    left: Vector
-    held: NDArray[np.bool_]
+    energies: Vector
+    covered: NDArray[np.bool_]
     slopes: Vector
     pulls: Vector
 
     @classmethod
-    def of(cls, known: NoisyDependence, purse: ShareToNoise, places: Places, shares: Vector) -> _State:
-        inside = [known.parts[place] for place in places.tolist()]
+    def of(cls, dependence: NoisyDependence, share_to_noise: ShareToNoise, places: Places, shares: Vector) -> _State:
+        inside = [dependence.parts[place] for place in places.tolist()]
         parts = np.concatenate([*inside, np.empty(0, dtype=np.intp)])
         owners = np.repeat(np.arange(len(places)), [len(part) for part in inside])
-        # A cell that sums up several cells of what is measured has their noise.
-        precisions = purse.stddevs(shares)[owners] ** -2.0 * purse.sizes[parts] / purse.sizes[places][owners]
-        together = np.bincount(parts, precisions, minlength=len(known.candidates)).astype(np.float64)
-        held = np.flatnonzero(together)
-        together[held] += purse.before[held]
-        noise, elasticities = purse.errors(held, together[held] ** -0.5)
-        left = known.energies.copy()
-        left[held] = noise**2
-        for place in held.tolist():  # Parts come before wholes.
-            left[place] = max(0.0, left[place] - left[known.parts[place][:-1]].sum())
-        errors = np.sqrt(np.maximum(known.parts_of_targets @ left, _LEAST_ERROR))
-        slopes = known.targets_with @ (known.weights / errors)
-        moves = np.zeros(len(left))
-        moves[held] = slopes[held] * left[held] * elasticities / together[held]
-        pulls = np.bincount(owners, moves[parts] * precisions, minlength=len(places)).astype(np.float64)
-        return cls(known, purse, places, shares, float(known.weights @ errors), left, together > 0, slopes, pulls)
+        # A cell that is the sum of several measured cells has their noise.
+        sizes = share_to_noise.sizes
+        precisions = share_to_noise.stddevs(shares)[owners] ** -2.0 * sizes[parts] / sizes[places][owners]
+        precision = np.bincount(parts, precisions, minlength=len(dependence.candidates)).astype(np.float64)
+        covered = np.flatnonzero(precision)
+        precision[covered] += share_to_noise.before[covered]
+        noise, elasticities = share_to_noise.errors(covered, precision[covered] ** -0.5)
+        energies = dependence.energies.copy()
+        energies[covered] = noise**2
+        for place in covered.tolist():  # Parts come before wholes.
+            energies[place] = max(0.0, energies[place] - energies[dependence.parts[place][:-1]].sum())
+        errors = np.sqrt(np.maximum(dependence.parts_of_targets @ energies, _MIN_ERROR))
+        slopes = dependence.targets_with @ (dependence.weights / errors)
+        pulls_per_precision = np.zeros(len(energies))
+        pulls_per_precision[covered] = slopes[covered] * energies[covered] * elasticities / precision[covered]
+        pulls = np.bincount(owners, pulls_per_precision[parts] * precisions, minlength=len(places)).astype(np.float64)
+        error = float(dependence.weights @ errors)
+        return cls(dependence, share_to_noise, places, shares, error, energies, precision > 0, slopes, pulls)
 
     @property
-    def typical(self) -> float:
-        """The share of one clique more."""
+    def next_share(self) -> float:
+        """The share that one more clique starts with."""
         return 1 / (len(self.places) + 1)
 
     def plus(self, place: int) -> _State:
-        """With one clique more, at a typical share."""
-        shares = np.append(self.shares * (1 - self.typical), self.typical)
-        return self.of(self.known, self.purse, np.append(self.places, place), shares).settled(2)
+        """The state with one more clique."""
+        shares = np.append(self.shares * (1 - self.next_share), self.next_share)
+        places = np.append(self.places, place)
+        return self.of(self.dependence, self.share_to_noise, places, shares).with_best_shares(2)
 
     def without(self, index: int) -> _State:
+        """The state without one of its cliques."""
         shares = np.delete(self.shares, index)
-        return self.of(self.known, self.purse, np.delete(self.places, index), shares / shares.sum()).settled(2)
+        places = np.delete(self.places, index)
+        return self.of(self.dependence, self.share_to_noise, places, shares / shares.sum()).with_best_shares(2)
 
-    def settled(self, times: int) -> _State:
-        """With the best shares, found in a few steps.
+    def with_best_shares(self, steps: int) -> _State:
+        """The state with its shares improved by a few fixed-point steps.
 
         With b = 1 / (1 + power), share^(1 - b) pull^b is a constant times (w n)^b where pull = w n share^-power: one
         step then gives the closed form.
         """
-        state, b = self, 1 / (1 + self.purse.power)
-        for _ in range(times if len(self.places) > 1 else 0):
-            wanted = state.shares ** (1 - b) * np.maximum(state.pulls, _LEAST_PULL * state.pulls.mean()) ** b
-            if not wanted.sum() > 0:
+        state, b = self, 1 / (1 + self.share_to_noise.power)
+        for _ in range(steps if len(self.places) > 1 else 0):
+            shares = state.shares ** (1 - b) * np.maximum(state.pulls, _MIN_RELATIVE_PULL * state.pulls.mean()) ** b
+            if not shares.sum() > 0:
                 break
-            state = self.of(self.known, self.purse, self.places, wanted / wanted.sum())
+            state = self.of(self.dependence, self.share_to_noise, self.places, shares / shares.sum())
         return state
 
 
-def _grown(now: _State, structure: Structure, cells: float, allowed: NDArray[np.bool_]) -> tuple[_State, Structure]:
-    """With all the candidates that pay, best ones first, out of those allowed."""
-    known, allowed = now.known, allowed.copy()
-    while promising := _promising(now, allowed):
-        fitting = [place for place in promising if structure.cells_with(known.candidates[place]) <= cells]
+def _grown(state: _State, structure: Structure, cells: float, allowed: NDArray[np.bool_]) -> tuple[_State, Structure]:
+    """The state with every allowed candidate that lowers the error, best ones first, and its structure."""
+    dependence, allowed = state.dependence, allowed.copy()
+    while promising := _promising(state, allowed):
+        fitting = [place for place in promising if structure.cells_with(dependence.candidates[place]) <= cells]
         allowed[[place for place in promising if place not in fitting]] = False
         if fitting:
-            best = min((now.plus(place) for place in fitting), key=lambda tried: tried.error)
-            if best.error > (1 - _LEAST_GAIN) * now.error:
+            best = min((state.plus(place) for place in fitting), key=lambda candidate: candidate.error)
+            if best.error > (1 - _MIN_GAIN) * state.error:
                 break
-            now, structure = best, structure.with_clique(known.candidates[best.places[-1]])
-    return now, structure
+            state, structure = best, structure.with_clique(dependence.candidates[best.places[-1]])
+    return state, structure
 
 
-def _promising(now: _State, allowed: NDArray[np.bool_]) -> list[int]:
-    """The candidates that lower the error most at a typical share, to first order."""
-    known = now.known
-    gains = known.parts_of_candidates @ np.where(now.held, 0.0, now.slopes * now.left / 2)
+def _promising(state: _State, allowed: NDArray[np.bool_]) -> list[int]:
+    """The candidates that lower the error most, to first order, at the share of one more clique."""
+    dependence = state.dependence
+    gains = dependence.parts_of_candidates @ np.where(state.covered, 0.0, state.slopes * state.energies / 2)
     gains[~allowed] = 0.0
-    first = np.argsort(-gains, kind="stable")[:_LOOKED_AT]
-    stddevs = np.repeat(now.purse.stddevs(np.array([now.typical])), len(first))
-    noise, _ = now.purse.errors(first, stddevs)
+    first = np.argsort(-gains, kind="stable")[:_APPROXIMATE_GAINS]
+    stddevs = np.repeat(state.share_to_noise.stddevs(np.array([state.next_share])), len(first))
+    noise, _ = state.share_to_noise.errors(first, stddevs)
     for place, squared in zip(first.tolist(), (noise**2).tolist(), strict=True):
-        inside = known.parts[place]
-        fresh = inside[~now.held[inside]]
-        gains[place] -= now.slopes[fresh].max(initial=0.0) * squared / 2 * len(fresh) / len(inside)
-    best = first[np.argsort(-gains[first], kind="stable")][:_TRIED]
+        inside = dependence.parts[place]
+        uncovered = inside[~state.covered[inside]]
+        gains[place] -= state.slopes[uncovered].max(initial=0.0) * squared / 2 * len(uncovered) / len(inside)
+    best = first[np.argsort(-gains[first], kind="stable")][:_EXACT_GAINS]
     return [place for place in best.tolist() if gains[place] > 0]
 
 
 def _pruned(state: _State) -> _State:
-    """Without the cliques whose going lowers the error."""
+    """The state without the cliques whose removal lowers the error."""
     for index in reversed(range(len(state.places))):
         if len(state.places) > 1 and (fewer := state.without(index)).error <= state.error:
             state = fewer

@@ -21,11 +21,11 @@ from dpcore.estimation.record_model import RecordModel
 from dpcore.queries import Conjunctions, Marginals, Parities, Queries
 from dpcore.queries.generation import random_conjunctions
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
+from dpcore.testing.tiny_statistics import count_satisfied, one_hot_matrix
 from tests.support.graphical_models import random_model
 from tests.support.graphs import GraphShape
 from tests.support.product_cases import dense as matrix_of
 from tests.support.product_cases import random_products
-from tests.support.tiny_statistics import count_satisfied, one_hot_matrix
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 VIEW = BinaryView.one_hot(DOMAIN)

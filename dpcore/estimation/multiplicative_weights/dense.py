@@ -1,4 +1,4 @@
-"""A dense table over the product of the attributes, moved by multiplicative weights."""
+"""Multiplicative weights on a dense table over all attributes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,19 @@ from dpcore.estimation.multiplicative_weights.one_hot import answers_of_tables
 from dpcore.queries import Marginals, Products, Queries
 
 LARGEST_CELLS = 200_000_000  # 1.6 GB of doubles.
-_INNER = 1 << 12
-_LARGEST_EXPONENT = 30.0
+_MAX_INNER_CELLS = 1 << 12  # Cells of the inner loop's offsets, which stay in the processor's cache.
+_MAX_EXPONENT = 30.0
 
 
 def check_size(domain: Domain, what: str, limit: int = LARGEST_CELLS) -> None:
-    """Refuses a domain whose dense table does not fit."""
+    """Refuses a domain whose dense table would be too large.
+
+    domain: The domain of the table.
+    what: What the table is for; it begins the error message.
+    limit: The largest number of cells.
+
+    Raises DomainTooLargeError for more cells.
+    """
     if domain.size() > limit:
         advice = "choose fewer attributes or coarser bins, or a mechanism without a dense table: independent, gaussian"
         raise DomainTooLargeError(what, domain.size(), limit, advice)
@@ -33,9 +40,10 @@ def check_size(domain: Domain, what: str, limit: int = LARGEST_CELLS) -> None:
 @final
 @dataclass(frozen=True, eq=False)
 class DenseModel:
-    """A non-negative table over ``domain`` that sums to ``total``.
+    """A non-negative table over a domain.
 
-    table: float64 [cells], C order of the domain's attributes.
+    domain: The attributes of the table.
+    table: float64 [cells], in C order of the domain's attributes, in counts.
     """
 
     domain: Domain
@@ -43,6 +51,7 @@ class DenseModel:
 
     @property
     def total(self) -> float:
+        """The number of units: the sum of the table."""
         return float(self.table.sum())
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
@@ -62,18 +71,26 @@ class DenseModel:
 
 
 def tables_of(table: NDArray[np.float64], domain: Domain, queries: Marginals) -> NDArray[np.float64]:
-    """The marginals of a dense table, concatenated as ``queries`` orders them."""
-    found: dict[Clique, NDArray[np.float64]] = {}
-    wanted = frozenset(queries.cliques)
-    for clique, marginal in _projections(table.reshape(domain.sizes), domain.names, wanted):
-        found[clique] = marginal.ravel()
-    return np.concatenate([found[clique] for clique in queries.cliques])
+    """The marginals of a dense table, concatenated in the order of ``queries``: float64 [queries.size].
+
+    table: float64 [cells], in C order of the domain's attributes.
+    domain: The attributes of the table.
+    queries: The marginals.
+    """
+    marginals: dict[Clique, NDArray[np.float64]] = {}
+    for clique, marginal in _projections(table.reshape(domain.sizes), domain.names, frozenset(queries.cliques)):
+        marginals[clique] = marginal.ravel()
+    return np.concatenate([marginals[clique] for clique in queries.cliques])
 
 
 def _projections(
     table: NDArray[np.float64], names: tuple[str, ...], cliques: frozenset[Clique]
 ) -> Iterator[tuple[Clique, NDArray[np.float64]]]:
-    """Sums out what no clique needs, then splits the cliques on the largest attribute that only some of them need."""
+    """Yields the marginal of every clique.
+
+    Attributes that no clique needs are summed out. Then the cliques are split on the largest attribute that only some
+    of them need.
+    """
     needed = {name for clique in cliques for name in clique}
     unused = tuple(axis for axis, name in enumerate(names) if name not in needed)
     if unused:
@@ -93,10 +110,17 @@ def _projections(
 
 @final
 class MultiplicativeWeights:
-    """The distribution of MWEM: a dense table that follows measured marginals.
+    """The distribution of MWEM: a dense table that is updated towards measured marginals.
 
-    Source: Hardt, Ligett and McSherry (2012), Fig. 1, step 3, for all cells of a marginal at once:
-    A(x) <- A(x) exp(step q(x) (m - q(A)) / n), then scaled to sum n; the paper's step is 1/2.
+    domain: The attributes of the table.
+    start: float64 [cells], a non-negative table of any positive sum, in C order.
+    total: The sum n of the distribution, in counts.
+    step: The length of an update; the paper's is 1/2.
+
+    An update for a measured marginal m changes all of its cells at once: A(x) <- A(x) exp(step q(x) (m - q(A)) / n),
+    then A is scaled to sum n.
+
+    Source: Hardt, Ligett and McSherry (2012), Fig. 1, step 3.
     """
 
     def __init__(self, domain: Domain, start: NDArray[np.float64], total: float, step: float = 0.5) -> None:
@@ -107,7 +131,11 @@ class MultiplicativeWeights:
         self._offsets: dict[Clique, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
 
     def follow(self, measured: list[tuple[Clique, NDArray[np.float64]]], passes: int) -> None:
-        """``passes`` rounds of updates over all measured marginals, each (clique, noisy counts [cells])."""
+        """Updates the table for every measured marginal in turn.
+
+        measured: Cliques with their noisy counts, float64 [cells of the clique].
+        passes: How many times all of them are gone through, >= 0.
+        """
         cycle = [pair for _ in range(passes) for pair in measured]
         if not cycle:
             return
@@ -117,14 +145,14 @@ class MultiplicativeWeights:
             sums = self._multiply_then_sum(follower, factor * scale, clique)
             scale = self.total / sums.sum()
             exponents = (values - scale * sums) * (self.step / self.total)
-            # Noise far above the total would overflow: such a step moves nearly all mass anyway.
-            factor = np.exp(np.clip(exponents, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
+            # Noise far above the total would overflow; such an update moves nearly all mass anyway.
+            factor = np.exp(np.clip(exponents, -_MAX_EXPONENT, _MAX_EXPONENT))
             follower = clique
         sums = self._multiply_then_sum(follower, factor * scale, follower)
         self.table *= self.total / sums.sum()
 
     def _multiply_then_sum(self, by: Clique, factor: NDArray[np.float64], of: Clique) -> NDArray[np.float64]:
-        """One pass over the table: cells times the factor of their cell in ``by``, summed into the marginal ``of``."""
+        """Multiplies each cell of the table by its factor in the clique ``by``, and returns the marginal ``of``."""
         sums = np.zeros(self.domain.size(of))
         outer_by, inner_by = self._cells(by)
         outer_of, inner_of = self._cells(of)
@@ -132,7 +160,7 @@ class MultiplicativeWeights:
         return sums
 
     def _cells(self, clique: Clique) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Cell of the clique for each cell of the table, as the sum of an outer and an inner part."""
+        """The cell of the clique for each cell of the table, as the sum of an outer and an inner offset."""
         if clique not in self._offsets:
             self._offsets[clique] = _cell_offsets(self.domain, clique)
         return self._offsets[clique]
@@ -145,7 +173,7 @@ def _cell_offsets(domain: Domain, clique: Clique) -> tuple[NDArray[np.int32], ND
         strides[name] = step
         step *= domain.shape((name,))[0]
     split = len(domain.sizes) - 1
-    while split > 0 and math.prod(domain.sizes[split - 1 :]) <= _INNER:
+    while split > 0 and math.prod(domain.sizes[split - 1 :]) <= _MAX_INNER_CELLS:
         split -= 1
     return _sums(domain, strides, 0, split), _sums(domain, strides, split, len(domain.sizes))
 

@@ -1,4 +1,4 @@
-"""A product of dense tables over groups of attributes, moved by multiplicative weights."""
+"""Multiplicative weights on a product of dense tables over disjoint groups of attributes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from dpcore.estimation.multiplicative_weights.factored_answers import Factor, Fa
 from dpcore.estimation.multiplicative_weights.one_hot import answers_of_tables
 from dpcore.queries import Marginals, Products, Queries
 
-LARGEST_WHOLE: Final = 1 << 20  # Cells up to which a product is given as one dense table.
-_SMALL: Final = 1 << 12  # Cells up to which a call costs more than an update.
-_LARGEST_EXPONENT: Final = 30.0
+LARGEST_WHOLE: Final = 1 << 20  # Cells up to which the model is one dense table.
+_SMALL: Final = 1 << 12  # Cells up to which a function call costs more than an update.
+_MAX_EXPONENT: Final = 30.0
 
 Measured = Sequence[tuple[Clique, NDArray[np.float64]]]
 
@@ -32,7 +32,9 @@ Measured = Sequence[tuple[Clique, NDArray[np.float64]]]
 class FactoredModel:
     """Groups of attributes that are independent of each other, each a dense table.
 
-    groups: They hold every attribute of ``domain`` once; each table sums to ``total``.
+    domain: All attributes.
+    groups: One model per group. Every attribute of the domain is in one group, and each table sums to ``total``.
+    total: The number of units.
 
     Raises ValueError for groups that are no partition of the domain.
 
@@ -57,7 +59,7 @@ class FactoredModel:
         return answers_of_tables(queries, self.domain, self.answer)
 
     def sample(self, units: int, generator: np.random.Generator) -> TableRows:
-        """Independent rows: those of each group beside each other."""
+        """Independent rows; the values of each group are drawn from its own table."""
         codes = np.empty((units, len(self.domain.names)), dtype=np.int32)
         for group in self.groups:
             codes[:, self.domain.axes(group.domain.names)] = group.sample(units, generator).codes
@@ -72,16 +74,17 @@ class FactoredModel:
 class FactoredWeights:
     """The distribution of MWEM as a product of dense tables over disjoint groups of attributes.
 
-    It starts as a product over given groups. A measured marginal joins the groups that it names into one table, their
-    product; multiplicative weights then move that table alone. The distribution is that of one dense table over all
-    attributes, followed with the same measurements in the same order.
+    A measured marginal joins the groups that it names into one table, their product, and then updates that table alone.
+    The distribution is the same as that of one dense table over all attributes that is updated for the same
+    measurements in the same order.
 
-    start: Groups and non-negative tables, C order of the group, of any sum above 0; groups share no attribute. The
-        attributes of ``domain`` that they leave out start uniform, each on its own. Cliques here and below name
-        attributes in the order of the domain.
-    total: Sum of the distribution.
-    step: Length of a multiplicative step; 1/2 in Fig. 1.
-    limit: Cells of a table that joining may make.
+    domain: All attributes.
+    start: Groups, each with a non-negative table of positive sum in C order; groups share no attribute. Attributes that
+        are in no group start uniform, each in a group of its own. Cliques here and below name attributes in the order
+        of the domain.
+    total: The sum of the distribution, in counts.
+    step: The length of an update; 1/2 in Fig. 1.
+    limit: The largest number of cells of a table that joining may make.
 
     Source: Hardt, Ligett and McSherry (2012), section 4 and Fig. 1, step 3.
     """
@@ -92,7 +95,7 @@ class FactoredWeights:
         self.domain, self.total, self.step, self.limit = domain, total, step, limit
         self._groups: dict[int, _Group] = {}
         self._holder: dict[str, int] = {}
-        self._made = 0  # No number is given twice.
+        self._next_number = 0  # Numbers of groups are never reused.
         given = {name for clique, _ in start for name in clique}
         rest = [((name,), np.ones(domain.size((name,)))) for name in domain.names if name not in given]
         for clique, table in [*start, *rest]:
@@ -104,11 +107,11 @@ class FactoredWeights:
         return {number: group.factor for number, group in self._groups.items()}
 
     def joined_cells(self, clique: Clique) -> int:
-        """Cells of the table that holds the clique, or that joining it would make."""
+        """The number of cells of the table that holds the clique, or that ``join`` would make."""
         return math.prod(self._groups[number].factor.table.size for number in self._numbers(clique))
 
     def join(self, clique: Clique) -> None:
-        """Puts the attributes of the clique into one group.
+        """Joins the groups of the clique's attributes into one.
 
         Raises DomainTooLargeError, and changes nothing, where its table would have more than ``limit`` cells.
         """
@@ -122,9 +125,12 @@ class FactoredWeights:
         self._add(joined, table)
 
     def follow(self, measured: Measured, passes: int) -> None:
-        """``passes`` rounds of updates over all measured marginals, each (clique, noisy counts [cells]).
+        """Updates the distribution for every measured marginal in turn.
 
-        Marginals of different groups do not change each other, so that each group follows its own in their order.
+        measured: Cliques with their noisy counts, float64 [cells of the clique].
+        passes: How many times all of them are gone through, >= 0.
+
+        Marginals of different groups do not affect each other, so that each group follows its own in their order.
 
         Raises DomainTooLargeError, and follows none, where a marginal joins a table of more than ``limit`` cells.
         """
@@ -134,40 +140,40 @@ class FactoredWeights:
             self._groups[number].follow(pairs, passes)
 
     def work(self, measured: Measured) -> int:
-        """Updates of a cell in one pass of ``follow``, once the marginals are joined."""
+        """The number of cell updates in one pass of ``follow``, once the marginals are joined."""
         return sum(self.joined_cells(clique) for clique, _ in measured if clique)
 
     def whole(self) -> NDArray[np.float64]:
-        """The dense table over all attributes, float64 [cells]; the caller has seen to it that it fits."""
+        """The dense table over all attributes, float64 [cells]; the caller has checked its size."""
         factors = list(self.factors.values())
         return factors[0].table if len(factors) == 1 else np.asarray(self.total * _outer(factors, self.domain))
 
     def model(self) -> DenseModel | FactoredModel:
-        """The distribution: one dense table where it has one group or at most 2^20 cells."""
+        """The distribution as a model; one dense table where it has one group or at most 2^20 cells."""
         if len(self._groups) == 1 or self.domain.size() <= LARGEST_WHOLE:
             return DenseModel(self.domain, self.whole())
         groups = tuple(DenseModel(factor.domain, factor.table) for factor in self.factors.values())
         return FactoredModel(self.domain, groups, self.total)
 
     def _add(self, domain: Domain, table: NDArray[np.float64]) -> None:
-        self._groups[self._made] = _Group(MultiplicativeWeights(domain, table, self.total, self.step))
-        self._holder |= dict.fromkeys(domain.names, self._made)
-        self._made += 1
+        self._groups[self._next_number] = _Group(MultiplicativeWeights(domain, table, self.total, self.step))
+        self._holder |= dict.fromkeys(domain.names, self._next_number)
+        self._next_number += 1
 
     def _numbers(self, clique: Iterable[str]) -> list[int]:
         return list(dict.fromkeys(self._holder[name] for name in clique))
 
     def _by_group(self, measured: Measured) -> dict[int, list[tuple[Clique, NDArray[np.float64]]]]:
-        """What each group follows; the number of rows moves no group."""
-        found: dict[int, list[tuple[Clique, NDArray[np.float64]]]] = {}
+        """The measured marginals of each group; a measured number of rows belongs to no group."""
+        by_group: dict[int, list[tuple[Clique, NDArray[np.float64]]]] = {}
         for clique, values in measured:
             if clique:
-                found.setdefault(self._holder[clique[0]], []).append((clique, values))
-        return found
+                by_group.setdefault(self._holder[clique[0]], []).append((clique, values))
+        return by_group
 
 
 class _Group:
-    """One table, its version, and for a small one the cell of each measured clique for each of its cells."""
+    """One table with its version; a small table also caches the cell of each measured clique for its cells."""
 
     def __init__(self, weights: MultiplicativeWeights) -> None:
         self._weights = weights
@@ -199,10 +205,10 @@ class _Group:
 
 
 def _outer(factors: Sequence[Factor], domain: Domain) -> NDArray[np.float64]:
-    """The product of tables over disjoint groups, of sum 1, C order of ``domain``, which has their attributes."""
+    """The product of tables over disjoint groups, scaled to sum 1: float64 [cells], in C order of ``domain``."""
     names = tuple(name for factor in factors for name in factor.domain.names)
-    chances = [factor.table / factor.table.sum() for factor in factors]
-    flat = reduce(lambda left, right: np.multiply.outer(left, right).ravel(), chances, np.ones(1))
+    probabilities = [factor.table / factor.table.sum() for factor in factors]
+    flat = reduce(lambda left, right: np.multiply.outer(left, right).ravel(), probabilities, np.ones(1))
     table = flat.reshape(domain.shape(names))
     return np.ascontiguousarray(table.transpose([names.index(name) for name in domain.names])).ravel()
 
@@ -227,7 +233,7 @@ def _follow_small(
             scale = total / factor.sum()
             for cell in range(factor.size):
                 exponent = (values[first + cell] - scale * factor[cell]) * (step / total)
-                factor[cell] = scale * np.exp(min(max(exponent, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
+                factor[cell] = scale * np.exp(min(max(exponent, -_MAX_EXPONENT), _MAX_EXPONENT))
             for place in range(table.size):
                 table[place] *= factor[cells[marginal, place]]
     scale = total / table.sum()

@@ -50,7 +50,7 @@ class MeasuredProductResiduals:
 
     def weighted_error(self, terms: PrivacyTerms) -> float:
         """Expected sum over the answers of (weight * error)^2."""
-        return (self._stddev(terms) * float(self.workload.weights.max())) ** 2 * self.selected.spread
+        return (self._stddev(terms) * float(self.workload.weights.max())) ** 2 * self.selected.variance
 
     def of_release(self, terms: PrivacyTerms) -> Plan:
         queries = self.selected.queries

@@ -18,7 +18,7 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, Noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
 from dpcore.queries import Marginals, Products
-from dpcore.strategies.marginals.product_strategy import ProductStrategy, asked_products, product_strategy
+from dpcore.strategies.marginals.product_strategy import ProductStrategy, clique_weights_and_matrices, product_strategy
 from dpcore.workload import Workload, cell_weights, relative
 
 Content = tuple[str, tuple[int, ...], bytes]
@@ -45,7 +45,7 @@ class MeasuredTerms:
         if terms.noise is not Noise.LAPLACE or not isinstance(queries, Products):
             return None
         try:
-            asked, matrices = asked_products(queries, relative(workload.weights))
+            asked, matrices = clique_weights_and_matrices(queries, relative(workload.weights))
             contents = tuple((name, one.shape, frozen_bytes(one)) for name, one in matrices.items())
             found = cls(workload, _strategy(queries.domain, tuple(asked.items()), contents))
             found._scales(terms)

@@ -1,4 +1,4 @@
-"""OPT_+ over clusters of terms under Laplace noise: terms that ask alike share one product of p-Identity strategies."""
+"""OPT_+ over clusters of terms under Laplace noise: similar terms share one product of p-Identity strategies."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from dpcore.strategies.allocation import exact_shares
 from dpcore.strategies.kronecker.joint_strategy import KroneckerStrategy, kronecker_strategy
 
 Real = NDArray[np.float64]
-Places = tuple[int, ...]  # Of terms.
+TermIndices = tuple[int, ...]
 
-_LARGEST_CELLS: Final = 1 << 21  # Of the attributes of a cluster, together.
-_MOST_TERMS: Final = 64
-_MOST_TRIED: Final = 100  # Pairs of clusters that are optimised together: a tenth of a second each, about.
-_LEAST_GAIN: Final = 1e-3  # Of the error.
+_MAX_CELLS: Final = 1 << 21  # Cells of all attributes of a cluster together.
+_MAX_TERMS: Final = 64
+_MAX_PAIRS: Final = 100  # Pairs of clusters that are optimised together: each takes about a tenth of a second.
+_MIN_GAIN: Final = 1e-3  # Relative decrease of the error for which two clusters are merged.
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Terms of a workload by their places, what is measured for them, and its part of the budget."""
+    """Some terms of a workload with one strategy for all of them.
 
-    places: Places
+    places: Positions of the terms in the workload.
+    strategy: What is measured for them.
+    share: The strategy's share of the budget.
+    """
+
+    places: TermIndices
     strategy: KroneckerStrategy
     share: Fraction
 
@@ -36,28 +41,30 @@ class Cluster:
 def clustered_terms(queries: Products, weights: Real) -> tuple[Cluster, ...]:
     """Clusters of terms whose strategies, measured one by one with the best shares, have a small weighted error.
 
-    weights: float64 [terms], of squared errors.
+    queries: The workload.
+    weights: float64 [terms], non-negative weights of the squared error of each term.
 
-    Each term begins alone. Two clusters become one as long as that lowers the error of all, the pair that lowers it
-    most first, out of those in which one has all attributes of the other. An error E at unit noise costs E / share^2,
-    so that all clusters together have (sum of E^(1/3))^3 at shares proportional to E^(1/3).
+    Each term starts as a cluster of its own. As long as merging two clusters lowers the total error, the pair that
+    lowers it most is merged, out of those in which one cluster has all attributes of the other. A cluster whose error
+    is E at unit noise has the error E / share^2, so that the total is (sum of E^(1/3))^3 at the optimal shares, which
+    are proportional to E^(1/3).
+
+    Raises ValueError for more than 64 terms, for a term over more than 2^21 cells, and as ``kronecker_strategy`` does.
 
     Source: thesis of McKenna (2022), Definition 21 and the partition of a workload that comes with it; the order in
-    which clusters are joined is this project's.
-
-    Raises ValueError for more than 64 terms, attributes of too many cells in a term, and as ``kronecker_strategy``.
+    which clusters are merged is this project's.
     """
-    if len(queries.terms) > _MOST_TERMS:
-        raise ValueError(f"{len(queries.terms)} terms; want at most {_MOST_TERMS} to be clustered")
+    if len(queries.terms) > _MAX_TERMS:
+        raise ValueError(f"{len(queries.terms)} terms; want at most {_MAX_TERMS} to be clustered")
     search = _Search(queries, np.asarray(weights, dtype=np.float64))
-    clusters: list[Places] = [(place,) for place in range(len(queries.terms))]
+    clusters: list[TermIndices] = [(place,) for place in range(len(queries.terms))]
     while len(clusters) > 1:
-        whole = search.error(clusters)
-        joined = [
-            _joined(clusters, one, other) for one, other in combinations(clusters, 2) if search.may_join(one, other)
+        total_error = search.error(clusters)
+        merged = [
+            _merged(clusters, left, right) for left, right in combinations(clusters, 2) if search.may_merge(left, right)
         ]
-        best = min(joined, key=search.error, default=clusters)
-        if search.error(best) > (1 - _LEAST_GAIN) * whole:
+        best = min(merged, key=search.error, default=clusters)
+        if search.error(best) > (1 - _MIN_GAIN) * total_error:
             break
         clusters = best
     roots = np.array([search.strategy(places).error for places in clusters]) ** (1 / 3)
@@ -73,38 +80,42 @@ class _Search:
 
     def __init__(self, queries: Products, weights: Real) -> None:
         self._queries, self._weights = queries, weights
-        self._found: dict[Places, KroneckerStrategy] = {}
-        self._refused: set[Places] = set()
-        self._left = _MOST_TRIED
+        self._strategies: dict[TermIndices, KroneckerStrategy] = {}
+        self._refused: set[TermIndices] = set()
+        self._remaining_pairs = _MAX_PAIRS
 
-    def strategy(self, places: Places) -> KroneckerStrategy:
-        if places not in self._found:
+    def strategy(self, places: TermIndices) -> KroneckerStrategy:
+        if places not in self._strategies:
             terms = tuple(self._queries.terms[place] for place in places)
             cells = max(map(self._queries.domain.size, (term.clique for term in terms)))
-            if cells > _LARGEST_CELLS:
-                raise ValueError(f"a term over {cells:,} cells; want at most {_LARGEST_CELLS:,}")
-            asked = Products(self._queries.domain, terms, self._queries.denominator)
-            self._found[places] = kronecker_strategy(asked, self._weights[list(places)])
-        return self._found[places]
+            if cells > _MAX_CELLS:
+                raise ValueError(f"a term over {cells:,} cells; want at most {_MAX_CELLS:,}")
+            workload = Products(self._queries.domain, terms, self._queries.denominator)
+            self._strategies[places] = kronecker_strategy(workload, self._weights[list(places)])
+        return self._strategies[places]
 
-    def error(self, clusters: list[Places]) -> float:
+    def error(self, clusters: list[TermIndices]) -> float:
+        """The total error of the clusters at their optimal shares."""
         return float(sum(self.strategy(places).error ** (1 / 3) for places in clusters) ** 3)
 
-    def may_join(self, one: Places, other: Places) -> bool:
-        """Whether one has all attributes of the other; counts the pairs that were not tried before."""
-        places = tuple(sorted((*one, *other)))
-        if places in self._found:
+    def may_merge(self, left: TermIndices, right: TermIndices) -> bool:
+        """Whether one cluster has all attributes of the other; counts the pairs that were not tried before."""
+        places = tuple(sorted((*left, *right)))
+        if places in self._strategies:
             return True
-        if places in self._refused or not self._left:
+        if places in self._refused or not self._remaining_pairs:
             return False
-        mine, others = ({name for place in each for name in self._queries.terms[place].clique} for each in (one, other))
+        left_names, right_names = (
+            {name for place in cluster for name in self._queries.terms[place].clique} for cluster in (left, right)
+        )
         domain = self._queries.domain
-        if not (mine <= others or others <= mine) or domain.size(domain.canonical(mine | others)) > _LARGEST_CELLS:
+        nested = left_names <= right_names or right_names <= left_names
+        if not nested or domain.size(domain.canonical(left_names | right_names)) > _MAX_CELLS:
             self._refused.add(places)
             return False
-        self._left -= 1
+        self._remaining_pairs -= 1
         return True
 
 
-def _joined(clusters: list[Places], one: Places, other: Places) -> list[Places]:
-    return [*(each for each in clusters if each not in (one, other)), tuple(sorted((*one, *other)))]
+def _merged(clusters: list[TermIndices], left: TermIndices, right: TermIndices) -> list[TermIndices]:
+    return [*(cluster for cluster in clusters if cluster not in (left, right)), tuple(sorted((*left, *right)))]

@@ -1,4 +1,4 @@
-"""OPT_x for unions of Kronecker products under Laplace noise: one product of p-Identity strategies for all terms."""
+"""OPT_x under Laplace noise: one product of p-Identity strategies for all terms of a union of Kronecker products."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Real = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LARGEST_SIZE: Final = 1 << 10  # Values of an attribute: more would take minutes.
-_VALUES_A_ROW: Final = 8  # Of Theta, where it starts from nothing that is asked.
+_VALUES_PER_ROW: Final = 8  # Of a Theta that starts from a Weyl sequence.
 _GOLDEN: Final = 0.6180339887498949
-_LARGEST: Final = 1e3  # Of Theta, as in ``p_identity``.
-_ASKED: Final = (0.5, 1.0)  # Starts that weigh the rows of the workload so.
-_FREE: Final = 3  # Starts from Weyl sequences.
-_BITS: Final = 27  # Of all attributes together, so that answers and noise stay far within 64 bits.
-_MOST_BITS: Final = 14
-_WORTH: Final = 1e-7  # Of the error, a bit: less is not worth longer integers.
+_MAX_THETA: Final = 1e3  # As in ``p_identity``.
+_WORKLOAD_STARTS: Final = (0.5, 1.0)  # Weights of the workload's rows in the starts that are made of them.
+_WEYL_STARTS: Final = 3
+_MAX_TOTAL_BITS: Final = 27  # Bits of all attributes together: answers and noise then stay far within 64 bits.
+_MAX_BITS: Final = 14  # Bits of one attribute's entries.
+_MIN_GAIN_PER_BIT: Final = 1e-7  # Relative gain of the error per bit: less is not worth longer integers.
 
 
 @final
@@ -34,10 +34,10 @@ class KroneckerStrategy:
     """One product A_1 x ... x A_k for all terms of a workload.
 
     queries: Products of one term, over the attributes that the workload names.
-    inverses: float64 [n_i, p_i], A_i^+ of each of these attributes, with their denominator: their Kronecker product
-        takes the measured values to a table whose answers to the workload are unbiased, of least variance.
-    variance: Weighted sum of the variances of all answers where each measured value has noise of variance 1.
-    sensitivity: The largest L1 norm of a column: how far one record that is added or removed moves the values.
+    inverses: float64 [n_i, p_i], A_i^+ of each of these attributes, denominators included. Their Kronecker product
+        takes the measured values to a table whose answers to the workload are unbiased and of least variance.
+    variance: The weighted sum of the variances of all answers where each measured value has noise of variance 1.
+    sensitivity: The largest L1 norm of a column: adding or removing one record moves the values by at most this.
     """
 
     queries: Products
@@ -51,32 +51,34 @@ class KroneckerStrategy:
         return self.sensitivity**2 * self.variance
 
     def reconstruction(self, term: Product) -> tuple[Real, ...]:
-        """W_i A_i^+, float64 [m_i, p_i] an attribute of ``queries``.
+        """W_i A_i^+, float64 [m_i, p_i], one matrix per attribute of ``queries``.
 
-        Their Kronecker product takes the measured values to answers of W_1 x ... x W_k, without the term's weight.
+        term: The product W_1 x ... x W_k. The Kronecker product of the matrices takes the measured values to its
+            answers, without the term's weight.
         """
         domain, (measured,) = self.queries.domain, self.queries.terms
-        asked = [_asked(domain, term, name) for name in measured.clique]
-        return tuple(each @ inverse for each, inverse in zip(asked, self.inverses, strict=True))
+        matrices = [_term_matrix(domain, term, name) for name in measured.clique]
+        return tuple(matrix @ inverse for matrix, inverse in zip(matrices, self.inverses, strict=True))
 
 
 def kronecker_strategy(queries: Products, weights: Real | None = None) -> KroneckerStrategy:
-    """The best integer product of a few starts for a union of products.
+    """The best integer product strategy found from a few starts for a union of products.
 
-    weights: float64 [terms], non-negative: of the squared error of each term; 1 where None.
+    queries: The workload.
+    weights: float64 [terms], non-negative weights of the squared error of each term; None weighs all terms by 1.
 
     Minimises sum_j w_j prod_i tr(W_ij'W_ij (A_i'A_i)^-1) over p-Identity strategies A_i, all of them at once, by
-    L-BFGS-B on its logarithm. Starts have the distinct rows of the workload that read several values for Theta, where
-    they are fewer than values, or Weyl sequences. The same queries give the same strategy.
+    L-BFGS-B on its logarithm. Each Theta starts from the distinct rows of the workload that read several values, where
+    there are fewer of them than values, or from a Weyl sequence. The same queries give the same strategy.
+
+    Raises ValueError for attributes of more than LARGEST_SIZE values, for weights that are negative, not finite or all
+    0, and for a workload that names no attribute.
 
     Source: thesis of McKenna (2022), Definitions 14, 19 and 20, here with all attributes at once.
-
-    Raises ValueError for attributes of more than LARGEST_SIZE values, for weights that are no such numbers or all 0,
-    and for a workload that names no attribute.
     """
     given = np.ones(len(queries.terms)) if weights is None else np.asarray(weights, dtype=np.float64)
     if given.shape != (len(queries.terms),) or not (np.isfinite(given) & (given >= 0)).all() or not given.any():
-        raise ValueError(f"weights of shape {given.shape}; want one a term, finite and >= 0, not all of them 0")
+        raise ValueError(f"weights of shape {given.shape}; want one per term, finite and >= 0, not all of them 0")
     weighted = given * np.array([float(term.weight) ** 2 for term in queries.terms])
     named = queries.domain.canonical({name for term in queries.terms for name in term.clique})
     if not named:
@@ -84,16 +86,18 @@ def kronecker_strategy(queries: Products, weights: Real | None = None) -> Kronec
     if max(queries.domain.shape(named)) > LARGEST_SIZE:
         raise ValueError(f"an attribute of more than {LARGEST_SIZE:,} values; want wider bins")
     axes = [_Axis.of(queries, name) for name in named]
-    found = [_descended(axes, weighted, start) for start in _starts(axes)]
-    best = min(found, key=lambda one: one[1])[0]
+    optima = [_descended(axes, weighted, start) for start in _starts(axes)]
+    best = min(optima, key=lambda optimum: optimum[1])[0]
     return _rounded(queries.domain, named, axes, weighted, [_p_identity(theta) for theta in best])
 
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """One attribute. grams: float64 [distinct, n, n] of the terms' queries. of_term: intp [terms], which is whose.
+    """The workload's queries about one attribute.
 
-    rows: float64 [rows, n], the distinct ones that read several values.
+    grams: float64 [distinct, n, n], the distinct Gram matrices of the terms' queries.
+    of_term: intp [terms], the index of each term's Gram matrix.
+    rows: float64 [rows, n], the distinct queries that read several values, scaled to a largest entry of 1.
     """
 
     grams: Real
@@ -102,18 +106,18 @@ class _Axis:
 
     @classmethod
     def of(cls, queries: Products, name: str) -> _Axis:
-        places: dict[bytes, int] = {}
+        indices: dict[bytes, int] = {}
         grams: list[Real] = []
-        of_term, asked = [], []
+        of_term, matrices = [], []
         for term in queries.terms:
-            matrix = _asked(queries.domain, term, name)
+            matrix = _term_matrix(queries.domain, term, name)
             gram = matrix.T @ matrix
-            place = places.setdefault(gram.tobytes(), len(grams))
-            if place == len(grams):
+            index = indices.setdefault(gram.tobytes(), len(grams))
+            if index == len(grams):
                 grams.append(gram.astype(np.float64))
-                asked.append(matrix)
-            of_term.append(place)
-        rows = np.unique(np.vstack(asked), axis=0)
+                matrices.append(matrix)
+            of_term.append(index)
+        rows = np.unique(np.vstack(matrices), axis=0)
         several = rows[np.count_nonzero(rows, axis=1) > 1].astype(np.float64)
         return cls(np.stack(grams), np.array(of_term), several / np.abs(several).max(axis=1, initial=1)[:, None])
 
@@ -122,31 +126,37 @@ class _Axis:
         return len(self.grams[0])
 
     def errors(self, inverse: Real) -> Real:
-        """tr(G_j X^-1) of each term, float64 [terms]. inverse: X^-1, float64 [n, n]."""
+        """tr(G_j X^-1) for each term, float64 [terms].
+
+        inverse: X^-1, float64 [n, n], with X the Gram matrix of the attribute's strategy.
+        """
         return np.asarray(np.einsum("tij,ij->t", self.grams, inverse)[self.of_term])
 
 
-def _asked(domain: Domain, term: Product, name: str) -> Integers:
-    """What a term asks of one attribute: the sum over it where it does not name it."""
+def _term_matrix(domain: Domain, term: Product, name: str) -> Integers:
+    """A term's query matrix for one attribute: the sum over all values where the term does not name the attribute."""
     if name in term.clique:
         return term.matrices[term.clique.index(name)]
     return np.ones((1, domain.size((name,))), dtype=np.int64)
 
 
 def _starts(axes: Sequence[_Axis]) -> list[list[Real]]:
-    """Theta of each attribute to begin with: the same on every run, as a plan and a run ask for the same strategy."""
-    asked = [[_of_rows(axis, weight) for axis in axes] for weight in _ASKED]
-    return asked + [[_weyl(axis, start) for axis in axes] for start in range(1, _FREE + 1)]
+    """Starting values of Theta, one list per start and one array per attribute.
+
+    They are the same on every run, because a plan and its run must find the same strategy.
+    """
+    from_workload = [[_workload_start(axis, weight) for axis in axes] for weight in _WORKLOAD_STARTS]
+    return from_workload + [[_weyl(axis, start) for axis in axes] for start in range(1, _WEYL_STARTS + 1)]
 
 
-def _of_rows(axis: _Axis, weight: float) -> Real:
+def _workload_start(axis: _Axis, weight: float) -> Real:
     return np.asarray(weight * axis.rows) if 0 < len(axis.rows) < axis.size else _weyl(axis, 0)
 
 
 def _weyl(axis: _Axis, start: int) -> Real:
-    p = max(1, axis.size // _VALUES_A_ROW)
-    places = np.arange(1, p * axis.size + 1) * (1 + 0.1 * start)
-    return np.asarray(np.modf(places * _GOLDEN)[0].reshape(p, axis.size))
+    p = max(1, axis.size // _VALUES_PER_ROW)
+    positions = np.arange(1, p * axis.size + 1) * (1 + 0.1 * start)
+    return np.asarray(np.modf(positions * _GOLDEN)[0].reshape(p, axis.size))
 
 
 def _p_identity(theta: Real) -> Real:
@@ -154,14 +164,14 @@ def _p_identity(theta: Real) -> Real:
 
 
 def _descended(axes: Sequence[_Axis], weights: Real, start: list[Real]) -> tuple[list[Real], float]:
-    """Theta of each attribute where the error is locally least, and its logarithm."""
+    """Theta of each attribute at a local minimum of the error, and the logarithm of that error."""
     shapes = [theta.shape for theta in start]
     flat = np.concatenate([np.abs(theta).ravel() for theta in start])
-    found = minimize(
-        _log_error, flat, args=(axes, weights, shapes), jac=True, method="L-BFGS-B", bounds=[(0, _LARGEST)] * len(flat),
-        options={"maxcor": 20, "maxiter": 1000, "ftol": 1e-9},
+    optimum = minimize(
+        _log_error, flat, args=(axes, weights, shapes), jac=True, method="L-BFGS-B",
+        bounds=[(0, _MAX_THETA)] * len(flat), options={"maxcor": 20, "maxiter": 1000, "ftol": 1e-9},
     )  # fmt: skip
-    return _split(found.x, shapes), float(found.fun)
+    return _split(optimum.x, shapes), float(optimum.fun)
 
 
 def _log_error(
@@ -183,10 +193,10 @@ def _log_error(
     products = weights * np.prod(errors, axis=0)
     total = float(products.sum())
     gradients = []
-    for axis, own, (s, small, within) in zip(axes, errors, states, strict=True):
-        left = np.divide(products, own, out=np.zeros(len(own)), where=own > 0)
-        others = np.bincount(axis.of_term, weights=left, minlength=len(axis.grams))
-        workload = np.tensordot(others, axis.grams, axes=1)
+    for axis, axis_errors, (s, small, within) in zip(axes, errors, states, strict=True):
+        other_errors = np.divide(products, axis_errors, out=np.zeros(len(axis_errors)), where=axis_errors > 0)
+        gram_weights = np.bincount(axis.of_term, weights=other_errors, minlength=len(axis.grams))
+        workload = np.tensordot(gram_weights, axis.grams, axes=1)
         through = (small * s) @ workload * s
         gradients.append((-2 * through @ within + 2 * ((workload * within) @ s)).ravel())
     return math.log(total), np.concatenate(gradients) / total
@@ -194,12 +204,17 @@ def _log_error(
 
 def _split(flat: Real, shapes: Sequence[tuple[int, ...]]) -> list[Real]:
     stops = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
-    return [each.reshape(shape) for each, shape in zip(np.split(flat, stops), shapes, strict=True)]
+    return [part.reshape(shape) for part, shape in zip(np.split(flat, stops), shapes, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
 class _Grid:
-    """A strategy of one attribute on a grid. errors: float64 [terms], at sensitivity 1."""
+    """A strategy of one attribute, rounded to a grid.
+
+    matrix: int64 [p, n], its entries in steps of the grid.
+    denominator: Steps of the grid per unit.
+    errors: float64 [terms], tr(G_j X^-1) of each term at sensitivity 1.
+    """
 
     matrix: Integers
     denominator: int
@@ -211,7 +226,7 @@ class _Grid:
 
     @classmethod
     def of(cls, axis: _Axis, matrix: Real, bits: int) -> _Grid | None:
-        """None where rounding takes some value out of reach."""
+        """The rounded matrix; None where rounding leaves some value without a query that determines it."""
         rounded, denominator = rounded_rows(matrix / np.abs(matrix).max(), bits)
         rounded = rounded[rounded.any(axis=1)]
         if len(rounded) < axis.size:
@@ -229,36 +244,43 @@ class _Grid:
 def _rounded(
     domain: Domain, named: tuple[str, ...], axes: Sequence[_Axis], weights: Real, matrices: Sequence[Real]
 ) -> KroneckerStrategy:
-    """The product on the grid, from codes alone on: bits, which all attributes share, go where they help most."""
+    """The product of rounded strategies.
+
+    All attributes share the bits. Each starts with its codes, and bits go one by one where they lower the error most.
+    """
     grids = []
     for axis, matrix in zip(axes, matrices, strict=True):
         codes = _Grid.of(axis, np.eye(axis.size), 0)
-        made = [codes, *(_Grid.of(axis, matrix, bits) for bits in range(_MOST_BITS + 1))]
-        grids.append([one for one in made if one is not None])
-    kept = [each[0] for each in grids]
-    while (finer := _finer(grids, kept, weights)) is not None:
-        kept = finer
-    real = [one.matrix / one.denominator for one in kept]
-    sensitivity = math.prod(float(np.abs(each).sum(axis=0).max()) for each in real)
-    measured = Product(named, tuple(one.matrix for one in kept))
-    queries = Products(domain, (measured,), math.prod(one.denominator for one in kept))
-    inverses = tuple(np.asarray(np.linalg.pinv(each), dtype=np.float64) for each in real)
-    return KroneckerStrategy(queries, inverses, _error(kept, weights) / sensitivity**2, sensitivity)
+        candidates = [codes, *(_Grid.of(axis, matrix, bits) for bits in range(_MAX_BITS + 1))]
+        grids.append([grid for grid in candidates if grid is not None])
+    chosen = [candidates[0] for candidates in grids]
+    while (refined := _refined(grids, chosen, weights)) is not None:
+        chosen = refined
+    real = [grid.matrix / grid.denominator for grid in chosen]
+    sensitivity = math.prod(float(np.abs(matrix).sum(axis=0).max()) for matrix in real)
+    measured = Product(named, tuple(grid.matrix for grid in chosen))
+    queries = Products(domain, (measured,), math.prod(grid.denominator for grid in chosen))
+    inverses = tuple(np.asarray(np.linalg.pinv(matrix), dtype=np.float64) for matrix in real)
+    return KroneckerStrategy(queries, inverses, _error(chosen, weights) / sensitivity**2, sensitivity)
 
 
-def _finer(grids: Sequence[Sequence[_Grid]], kept: list[_Grid], weights: Real) -> list[_Grid] | None:
-    """With one attribute on a finer grid, that which lowers the error most a bit; None where none helps or has room."""
-    now, used = math.log(_error(kept, weights)), sum(one.bits for one in kept)
-    best, most = None, 0.0
-    for place, each in enumerate(grids):
-        for one in each:
-            ahead = [*kept[:place], one, *kept[place + 1 :]]
-            more = one.bits - kept[place].bits
-            gain = (now - math.log(_error(ahead, weights))) / max(more, 1e-3)
-            if used + more <= _BITS and gain > max(most, _WORTH):
-                best, most = ahead, gain
+def _refined(grids: Sequence[Sequence[_Grid]], chosen: list[_Grid], weights: Real) -> list[_Grid] | None:
+    """The choice with one attribute on another grid, the one that lowers the error most per bit.
+
+    None where no change helps, or none has room in the bits.
+    """
+    log_error, used_bits = math.log(_error(chosen, weights)), sum(grid.bits for grid in chosen)
+    best, best_gain = None, 0.0
+    for axis, candidates in enumerate(grids):
+        for grid in candidates:
+            changed = [*chosen[:axis], grid, *chosen[axis + 1 :]]
+            more_bits = grid.bits - chosen[axis].bits
+            gain = (log_error - math.log(_error(changed, weights))) / max(more_bits, 1e-3)
+            if used_bits + more_bits <= _MAX_TOTAL_BITS and gain > max(best_gain, _MIN_GAIN_PER_BIT):
+                best, best_gain = changed, gain
     return best
 
 
 def _error(grids: Sequence[_Grid], weights: Real) -> float:
-    return float(weights @ np.prod([one.errors for one in grids], axis=0))
+    """The weighted squared error of all terms at unit noise and sensitivity 1."""
+    return float(weights @ np.prod([grid.errors for grid in grids], axis=0))

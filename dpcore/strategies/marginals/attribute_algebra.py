@@ -1,4 +1,4 @@
-"""What marginals of one attribute's queries, measured with different others, tell together: a few numbers a side."""
+"""What one attribute's query matrix contributes to the error of jointly measured marginals: three numbers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from dpcore.measurement import Noise
 from dpcore.queries.decomposition import Decomposition
 
 Matrix = NDArray[np.float64]
-_LEAST: Final = 1e-11  # Of the largest squared singular value: what is below it is taken for 0.
-_UNREACHED: Final = 1e-6  # Of the workload's squared norm.
+_MIN_RELATIVE_EIGENVALUE: Final = 1e-11  # Squared singular values below this part of the largest count as 0.
+_MAX_UNSPANNED: Final = (
+    1e-6  # Part of the workload's squared norm outside the strategy's range that counts as rounding.
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +27,12 @@ class AttributeAlgebra:
     prod over i in b but not in a of alpha_i. The error of a marginal b of the workload is then the sum over a <= b of
     prod over i in a of t_i, times prod over i in b but not in a of s0_i, over lam_a.
 
-    size: n, its number of codes.
+    size: The number n of the attribute's codes.
     matrix: A, float64 [p, n], of sensitivity 1; None for the codes themselves, A = I.
-    alpha: How much of a squared weight is left for what does not depend on the attribute: in [0, 1].
-    t, s0: Parts of the workload's error that do depend on it, and that do not. Their sum, s0 divided by alpha, is
-        tr(G (A'A)^-1), the squared error of all answers at unit noise where the attribute is measured alone.
+    alpha: The part of a squared weight that also measures what does not depend on the attribute, in [0, 1].
+    t: The part of the workload's error that depends on the attribute.
+    s0: The part of the workload's error that does not depend on the attribute. t + s0 / alpha is tr(G (A'A)^-1), the
+        squared error of all answers at unit noise where the attribute is measured alone.
     """
 
     size: int
@@ -40,17 +43,21 @@ class AttributeAlgebra:
 
     @classmethod
     def codes(cls, size: int) -> AttributeAlgebra:
-        """An attribute that is asked for its codes and measured by them."""
+        """An attribute whose workload and strategy are its codes.
+
+        size: The number of codes, >= 1.
+        """
         return cls(size, None, 1 / size, size - 1.0, 1 / size)
 
     @classmethod
     def of(cls, matrix: Matrix, workload: Matrix, noise: Noise) -> AttributeAlgebra:
-        """An attribute measured through a matrix.
+        """An attribute that is measured through a matrix.
 
-        matrix: A, float64 [p, n]; scaled to sensitivity 1, the largest L1 (Laplace) or L2 norm (Gaussians) of a column.
-        workload: G = W'W of the queries that are asked, float64 [n, n].
+        matrix: A, float64 [p, n]. It is scaled to sensitivity 1.
+        workload: G = W'W of the workload's queries W about the attribute, float64 [n, n].
+        noise: The law of the noise: the sensitivity is the largest L1 (Laplace) or L2 norm (Gaussians) of a column.
 
-        Raises ValueError for a workload that A does not tell, or an A of zeros.
+        Raises ValueError for a workload that the answers of A do not determine, and for an A or a W of zeros.
         """
         norms = np.abs(matrix).sum(axis=0) if noise is Noise.LAPLACE else np.sqrt((matrix**2).sum(axis=0))
         if not norms.max() > 0:
@@ -59,14 +66,14 @@ class AttributeAlgebra:
         if not np.trace(workload) > 0:
             raise ValueError("a workload of zeros; want a query that reads a value")
         _, sizes, rows = np.linalg.svd(scaled, full_matrices=False)
-        rows = rows[sizes > np.sqrt(_LEAST) * sizes[0]]
-        told = float(np.einsum("ij,ij->", rows @ workload, rows))
-        if float(np.trace(workload)) - told > _UNREACHED * float(np.trace(workload)):
+        rows = rows[sizes > np.sqrt(_MIN_RELATIVE_EIGENVALUE) * sizes[0]]
+        spanned = float(np.einsum("ij,ij->", rows @ workload, rows))
+        if float(np.trace(workload)) - spanned > _MAX_UNSPANNED * float(np.trace(workload)):
             raise ValueError("a strategy that cannot answer the workload; want rows that span those of the workload")
         parts = Decomposition.of(scaled.T @ scaled)
         t, s0 = parts.against(workload)
         return cls(len(workload), scaled, parts.alpha, t, s0)
 
     def decomposition(self) -> Decomposition:
-        """u and Y of A, to reconstruct answers: n^2 numbers."""
+        """u, alpha and Y of A, which reconstruct answers: n^2 numbers."""
         return Decomposition.of(np.eye(self.size) if self.matrix is None else self.matrix.T @ self.matrix)

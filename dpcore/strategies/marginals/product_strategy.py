@@ -1,4 +1,4 @@
-"""OPT_M for prefixes, ranges and other queries about single attributes: integer products to measure, all at once."""
+"""OPT_M for prefixes, ranges and other queries about single attributes: integer products to measure together."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from dpcore.queries.ranges import identity
 from dpcore.strategies.allocation import exact_shares
 from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra, Matrix
 from dpcore.strategies.marginals.shared_p_identity import Search, p_identity_matrix, shared_thetas
-from dpcore.strategies.marginals.strategy import EFFORT, MOST_CELLS, marginals_error, marginals_strategy
+from dpcore.strategies.marginals.strategy import EFFORT, MAX_CELLS, marginals_error, marginals_strategy
 from dpcore.strategies.one_attribute.best_strategy import attribute_strategy
 
 Integers = NDArray[np.int64]
-_MOST_BITS: Final = 10  # Of an attribute's entries: rounding then costs less than a thousandth of the error.
-_BITS: Final = 24  # Of all attributes of a term together, so that answers and noise stay far within 64 bits.
-_LARGEST_SHARED: Final = 300  # Values of an attribute that is optimised for the whole.
-_ROUND: Final = 0.1  # Of the effort, for a round of that.
+_MAX_BITS: Final = 10  # Bits of one attribute's entries: rounding then costs less than a thousandth of the error.
+_MAX_TOTAL_BITS: Final = 24  # Bits of all attributes of a term: answers and noise then stay far within 64 bits.
+_MAX_SHARED_SIZE: Final = 300  # Values of an attribute whose strategy is optimised for the whole workload.
+_EFFORT_PER_ROUND: Final = 0.1  # Part of the effort for the search within a round of that optimisation.
 
 
 @dataclass(frozen=True, eq=False)
 class ProductStrategy:
     """Products to measure with Laplace noise, whose joint least squares answers a workload of products.
 
-    queries: Of one term each, small cliques first. All read an attribute through the same integers.
+    queries: Products of one term each, small cliques first. All of them use the same integer matrix for an attribute.
     weights: float64 [queries], positive, with sum 1: shares of the budget.
-    error: Sum of the weighted variances of all answers together where the queries, each divided by its sensitivity and
-        times its weight, are measured with noise of variance 1. Of the integers, so that it holds as it stands.
+    error: The sum of the weighted variances of all answers where the queries, each divided by its sensitivity and
+        multiplied by its weight, are measured with noise of variance 1. It is that of the rounded matrices.
     """
 
     queries: tuple[Products, ...]
@@ -44,74 +44,88 @@ class ProductStrategy:
 
     @property
     def shares(self) -> tuple[Fraction, ...]:
+        """The weights as exact fractions with sum at most 1."""
         return exact_shares(self.weights)
 
 
 def product_strategy(
     domain: Domain,
-    asked: Mapping[Clique, float],
+    clique_weights: Mapping[Clique, float],
     matrices: Mapping[str, Integers],
     *,
-    most_cells: int = MOST_CELLS,
+    max_cells: int = MAX_CELLS,
     effort: float = EFFORT,
     seed: int = 0,
 ) -> ProductStrategy:
     """The best products found for a workload of products (x)_{i in b} W_i, under Laplace noise.
 
-    asked: How much the squared errors of the answers about each clique count, positive.
-    matrices: W_i, int64 [rows, size of the attribute], of attributes that are asked for more than their codes.
-    most_cells, effort, seed: As for ``marginals_strategy``.
+    domain: The domain of the workload.
+    clique_weights: The cliques of the workload, with positive weights of the squared errors of their answers.
+    matrices: W_i, int64 [rows, size of the attribute], of the attributes that are asked for more than their codes.
+    max_cells, effort, seed: As for ``marginals_strategy``.
 
-    Each attribute is measured through the same queries in every product, at first the best ones for it alone. Where
-    these are a p-Identity strategy of at most 300 values, it is then made the best one for the whole, in turn with the
-    products and their weights. A strategy is rounded to integers, and what that leaves of the sensitivity is added to
-    the queries of single codes.
+    Each attribute is measured through the same queries in every product, which start as the best ones for it alone.
+    Where these are a p-Identity strategy of at most 300 values, it is then optimised for the whole workload, in turn
+    with the products and their weights. A strategy is rounded to integers, and the sensitivity that the rounding leaves
+    unused is added to the queries of single codes.
 
-    The choice depends on the arguments alone: a plan and its run make the same.
-
-    Source: McKenna (2022), Definitions 15 and 24; one strategy an attribute with joint least squares is this project's.
+    The choice depends on the arguments alone, so that a plan and its run make the same one.
 
     Raises ValueError as ``marginals_strategy`` and ``attribute_strategy`` do, and for an unknown attribute.
+
+    Source: McKenna (2022), Definitions 15 and 24; one strategy per attribute with joint least squares is this
+    project's.
     """
     for name in matrices:
         domain.index(name)
-    used = {name: matrix for name, matrix in matrices.items() if any(name in clique for clique in asked)}
-    search = partial(marginals_strategy, domain, asked, Noise.LAPLACE, most_cells=most_cells, seed=seed)
-    thetas = _shared(domain, asked, used, partial(search, effort=_ROUND * effort))
-    chosen = {name: _Attribute.of(matrix, _MOST_BITS, thetas.get(name)) for name, matrix in used.items()}
-    found = search(_algebras(chosen), effort=effort)
-    error = found.error
-    rounded = {name for name, one in chosen.items() if one.denominator > 1}
-    bits = _BITS // max(1, *(len(rounded.intersection(clique)) for clique in found.cliques))
-    if bits < _MOST_BITS:
-        chosen = {name: _Attribute.of(matrix, bits, thetas.get(name)) for name, matrix in used.items()}
-        weights = dict(zip(found.cliques, found.weights.tolist(), strict=True))
-        error = marginals_error(domain, asked, Noise.LAPLACE, weights, _algebras(chosen))
-    queries = tuple(_measured(domain, clique, chosen) for clique in found.cliques)
-    return ProductStrategy(queries, found.weights, error)
+    used = {name: matrix for name, matrix in matrices.items() if any(name in clique for clique in clique_weights)}
+    search = partial(marginals_strategy, domain, clique_weights, Noise.LAPLACE, max_cells=max_cells, seed=seed)
+    thetas = _shared_thetas_of(domain, clique_weights, used, partial(search, effort=_EFFORT_PER_ROUND * effort))
+    attributes = {name: _Attribute.of(matrix, _MAX_BITS, thetas.get(name)) for name, matrix in used.items()}
+    solution = search(_algebras(attributes), effort=effort)
+    error = solution.error
+    rounded = {name for name, attribute in attributes.items() if attribute.denominator > 1}
+    bits = _MAX_TOTAL_BITS // max(1, *(len(rounded.intersection(clique)) for clique in solution.cliques))
+    if bits < _MAX_BITS:
+        attributes = {name: _Attribute.of(matrix, bits, thetas.get(name)) for name, matrix in used.items()}
+        weights = dict(zip(solution.cliques, solution.weights.tolist(), strict=True))
+        error = marginals_error(domain, clique_weights, Noise.LAPLACE, weights, _algebras(attributes))
+    queries = tuple(_measured(domain, clique, attributes) for clique in solution.cliques)
+    return ProductStrategy(queries, solution.weights, error)
 
 
-def asked_products(queries: Products, weights: NDArray[np.float64]) -> tuple[dict[Clique, float], dict[str, Integers]]:
-    """Squared weights of each clique, and the matrix of each attribute that is asked for more than its codes.
+def clique_weights_and_matrices(
+    queries: Products, weights: NDArray[np.float64]
+) -> tuple[dict[Clique, float], dict[str, Integers]]:
+    """A workload of products as ``product_strategy`` takes it.
 
-    weights: float64 [terms].
+    queries: The workload; all terms that name an attribute have the same matrix for it.
+    weights: float64 [terms], the weight of each term's error.
+
+    Returns the sum of the squared weights of each clique's terms, and the matrix of each attribute that is asked for
+    more than its codes.
 
     Raises ValueError where two terms ask different queries about one attribute.
     """
-    asked: dict[Clique, float] = {}
+    clique_weights: dict[Clique, float] = {}
     matrices: dict[str, Integers] = {}
     for term, weight in zip(queries.terms, weights.tolist(), strict=True):
-        asked[term.clique] = asked.get(term.clique, 0.0) + weight**2
+        clique_weights[term.clique] = clique_weights.get(term.clique, 0.0) + weight**2
         for name, matrix in zip(term.clique, term.matrices, strict=True):
             first = matrices.setdefault(name, matrix)
             if first is not matrix and not np.array_equal(first, matrix):
                 raise ValueError(f"different queries about {name!r} in two terms; want the same in all")
-    return asked, {name: matrix for name, matrix in matrices.items() if not _is_identity(matrix)}
+    return clique_weights, {name: matrix for name, matrix in matrices.items() if not _is_identity(matrix)}
 
 
 @dataclass(frozen=True, eq=False)
 class _Attribute:
-    """What an attribute is measured through, matrix / denominator, and what that tells of its workload."""
+    """The strategy of one attribute.
+
+    matrix: int64 [p, n], the integer queries.
+    denominator: The strategy is matrix / denominator.
+    algebra: What it contributes to the error of the workload.
+    """
 
     matrix: Integers
     denominator: int
@@ -119,10 +133,15 @@ class _Attribute:
 
     @classmethod
     def of(cls, workload: Integers, bits: int, theta: Matrix | None) -> _Attribute:
-        """theta: Of a p-Identity strategy, or the best strategy for the attribute alone."""
+        """A rounded strategy for one attribute.
+
+        workload: W_i, int64 [rows, n].
+        bits: Entries are rounded to multiples of 2^-bits of the largest.
+        theta: Of a p-Identity strategy; None for the best strategy for the attribute alone.
+        """
         if theta is None:
-            found = attribute_strategy(workload, Noise.LAPLACE, bits)
-            matrix, denominator = found.matrix, found.denominator
+            strategy = attribute_strategy(workload, Noise.LAPLACE, bits)
+            matrix, denominator = strategy.matrix, strategy.denominator
         else:
             real = p_identity_matrix(theta)
             matrix, denominator = rounded_rows(real / real.max(), bits)
@@ -134,23 +153,23 @@ class _Attribute:
         return cls(matrix, denominator, algebra)
 
 
-def _shared(
-    domain: Domain, asked: Mapping[Clique, float], workloads: Mapping[str, Integers], search: Search
+def _shared_thetas_of(
+    domain: Domain, clique_weights: Mapping[Clique, float], workloads: Mapping[str, Integers], search: Search
 ) -> dict[str, Matrix]:
-    """Theta of the attributes that are measured through p-Identity strategies."""
-    alone = {name: _Attribute.of(matrix, _MOST_BITS, None) for name, matrix in workloads.items()}
-    starts = {name: theta for name, one in alone.items() if (theta := _theta(one.matrix)) is not None}
+    """Theta of the attributes that are measured by p-Identity strategies, optimised for the whole workload."""
+    alone = {name: _Attribute.of(matrix, _MAX_BITS, None) for name, matrix in workloads.items()}
+    starts = {name: theta for name, attribute in alone.items() if (theta := _theta(attribute.matrix)) is not None}
     grams = {name: _gram(workloads[name]) for name in starts}
-    others = {name: one.algebra for name, one in alone.items() if name not in starts}
-    return shared_thetas(domain, asked, starts, grams, others, search) if starts else {}
+    others = {name: attribute.algebra for name, attribute in alone.items() if name not in starts}
+    return shared_thetas(domain, clique_weights, starts, grams, others, search) if starts else {}
 
 
 def _theta(matrix: Integers) -> Matrix | None:
-    """Theta where the matrix is [I; Theta] times a diagonal one."""
+    """Theta where the matrix is [I; Theta] times a diagonal matrix of a small attribute; None elsewhere."""
     alone = (matrix != 0).sum(axis=1) == 1
     size = matrix.shape[1]
     codes, rest = matrix[alone], matrix[~alone]
-    if size > _LARGEST_SHARED or not len(rest) or codes.shape != (size, size) or (matrix < 0).any():
+    if size > _MAX_SHARED_SIZE or not len(rest) or codes.shape != (size, size) or (matrix < 0).any():
         return None
     weights = codes.sum(axis=0)
     return rest / weights if weights.all() else None
@@ -161,12 +180,12 @@ def _gram(workload: Integers) -> Matrix:
     return np.asarray(real.T @ real)
 
 
-def _algebras(chosen: Mapping[str, _Attribute]) -> dict[str, AttributeAlgebra]:
-    return {name: one.algebra for name, one in chosen.items()}
+def _algebras(attributes: Mapping[str, _Attribute]) -> dict[str, AttributeAlgebra]:
+    return {name: attribute.algebra for name, attribute in attributes.items()}
 
 
 def _filled(matrix: Integers) -> Integers:
-    """With more weight on queries of single codes, as far as no column's L1 norm passes the largest one."""
+    """The matrix with more weight on queries of single codes, until all columns have the largest L1 norm."""
     filled, norms = matrix.copy(), np.abs(matrix).sum(axis=0)
     alone = np.flatnonzero((matrix != 0).sum(axis=1) == 1)
     codes, first = np.unique(np.abs(matrix[alone]).argmax(axis=1), return_index=True)
@@ -175,12 +194,12 @@ def _filled(matrix: Integers) -> Integers:
     return filled
 
 
-def _measured(domain: Domain, clique: Clique, chosen: Mapping[str, _Attribute]) -> Products:
+def _measured(domain: Domain, clique: Clique, attributes: Mapping[str, _Attribute]) -> Products:
     matrices, denominator = [], 1
     for name, size in zip(clique, domain.shape(clique), strict=True):
-        one = chosen.get(name)
-        matrices.append(identity(size) if one is None else one.matrix)
-        denominator *= 1 if one is None else one.denominator
+        attribute = attributes.get(name)
+        matrices.append(identity(size) if attribute is None else attribute.matrix)
+        denominator *= 1 if attribute is None else attribute.denominator
     return Products(domain, (Product(clique, tuple(matrices)),), denominator)
 
 

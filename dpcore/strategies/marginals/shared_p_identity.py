@@ -1,4 +1,4 @@
-"""p-Identity strategies of attributes that are measured in several products: each the best one beside the others."""
+"""p-Identity strategies of attributes that are measured in several products, each optimised with the others fixed."""
 
 from __future__ import annotations
 
@@ -19,44 +19,49 @@ from dpcore.strategies.marginals.subset_sums import Vector, subset_index, subset
 
 Search = Callable[[Mapping[str, AttributeAlgebra]], MarginalsStrategy]
 
-_LARGEST: Final = 1e3  # Of Theta, as for ``p_identity``.
+_MAX_THETA: Final = 1e3  # As for ``p_identity``.
 _STEPS: Final = 100
 _ROUNDS: Final = 4
-_WORTH: Final = 1e-4  # A round that gains less is the last one.
+_MIN_GAIN: Final = 1e-4  # A round whose relative gain is smaller is the last one.
 
 
 def shared_thetas(
     domain: Domain,
-    asked: Mapping[Clique, float],
+    clique_weights: Mapping[Clique, float],
     starts: Mapping[str, Matrix],
     workloads: Mapping[str, Matrix],
     others: Mapping[str, AttributeAlgebra],
     search: Search,
 ) -> dict[str, Matrix]:
-    """Theta of p-Identity strategies, such that the error of the best products of them is least: a local minimum.
+    """Theta of p-Identity strategies at a local minimum of the error of the best products of them.
 
-    asked: How much the squared errors of each clique's answers count.
-    starts: Theta of each attribute to optimise, float64 [p, n], non-negative.
-    workloads: W'W of their queries, float64 [n, n].
+    domain: The domain of the workload.
+    clique_weights: The cliques of the workload, with positive weights of the squared errors of their answers.
+    starts: The Theta that each optimised attribute starts from, float64 [p, n], non-negative.
+    workloads: W'W of these attributes' queries, float64 [n, n].
     others: Attributes that are not optimised, and not measured by their codes.
-    search: Products to measure, and their weights, for given queries of all attributes.
+    search: Finds the products to measure, and their weights, for given strategies of all attributes.
 
-    In turn the products are searched and each Theta descends; the result is never worse than the starts.
+    Searches for products and descents of each Theta alternate. The result is never worse than the starts.
+
+    Returns Theta of each attribute of ``starts``, float64 [p, n].
     """
-    names = [name for name in domain.names if any(name in clique for clique in asked)]
+    names = [name for name in domain.names if any(name in clique for clique in clique_weights)]
     thetas, best, error = dict(starts), dict(starts), math.inf
     for _round in range(_ROUNDS):
         algebras = {name: AttributeAlgebra.codes(size) for name, size in zip(names, domain.shape(names), strict=True)}
         algebras |= others
         algebras |= {name: _algebra(theta, workloads[name]) for name, theta in thetas.items()}
-        found = search(algebras)
-        if not found.error < error * (1 - _WORTH):
+        strategy = search(algebras)
+        if not strategy.error < error * (1 - _MIN_GAIN):
             break
-        best, error = dict(thetas), found.error
-        measured = dict(zip(found.cliques, found.weights.tolist(), strict=True))
+        best, error = dict(thetas), strategy.error
+        measured = dict(zip(strategy.cliques, strategy.weights.tolist(), strict=True))
         for name, theta in thetas.items():
-            around = Surroundings.of(names, [algebras[one] for one in names], asked, measured, name)
-            thetas[name], _ = shared_p_identity(theta, workloads[name], around)
+            partial_error = ErrorInAttribute.of(
+                names, [algebras[other] for other in names], clique_weights, measured, name
+            )
+            thetas[name], _ = shared_p_identity(theta, workloads[name], partial_error)
             algebras[name] = _algebra(thetas[name], workloads[name])
     return best
 
@@ -66,11 +71,17 @@ def _algebra(theta: Matrix, workload: Matrix) -> AttributeAlgebra:
 
 
 @dataclass(frozen=True, eq=False)
-class Surroundings:
+class ErrorInAttribute:
     """The error of a whole strategy as a function of one attribute's alpha, t and s0, all else being fixed.
 
-    error = slope t + sum_k (fixed_k + spread_k s0) / (apart_k + within_k alpha), one k a subset of other attributes:
-    fixed and apart are of marginals without the attribute, spread and within of those with it.
+    error = slope t + sum_k (fixed_k + spread_k s0) / (apart_k + within_k alpha), with one k per subset of the other
+    attributes.
+
+    slope: The derivative of the error in t.
+    fixed: float64 [k], energies of workload marginals without the attribute.
+    spread: float64 [k], energies of workload marginals with it.
+    apart: float64 [k], squared weights of measured marginals without the attribute.
+    within: float64 [k], squared weights of measured marginals with it.
     """
 
     slope: float
@@ -84,16 +95,24 @@ class Surroundings:
         cls,
         names: Sequence[str],
         algebras: Sequence[AttributeAlgebra],
-        asked: Mapping[Clique, float],
+        clique_weights: Mapping[Clique, float],
         measured: Mapping[Clique, float],
         name: str,
-    ) -> Surroundings:
-        """asked: Weight of the squared errors of each clique. measured: Weight of each product, of sensitivity 1."""
+    ) -> ErrorInAttribute:
+        """The function for one attribute.
+
+        names, algebras: All attributes of the workload, with their strategies.
+        clique_weights: Weights of the squared errors of each clique of the workload.
+        measured: The weight of each measured product, of sensitivity 1.
+        name: The attribute.
+        """
         place, ones = names.index(name), np.ones(len(names))
-        s0, t, alpha = (np.array([getattr(one, part) for one in algebras]) for part in ("s0", "t", "alpha"))
+        s0 = np.array([algebra.s0 for algebra in algebras])
+        t = np.array([algebra.t for algebra in algebras])
+        alpha = np.array([algebra.alpha for algebra in algebras])
         s0[place], t[place], alpha[place] = 0.0, 1.0, 0.0
-        energies = superset_sums(_of_subsets(names, asked, 1), s0) * subset_products(t, ones)
-        sums = superset_sums(_of_subsets(names, measured, 2), alpha)
+        energies = superset_sums(_vector_over_subsets(names, clique_weights, 1), s0) * subset_products(t, ones)
+        sums = superset_sums(_vector_over_subsets(names, measured, 2), alpha)
         fixed, spread = energies.reshape(1 << place, 2, -1).swapaxes(0, 1).reshape(2, -1)
         apart, within = sums.reshape(1 << place, 2, -1).swapaxes(0, 1).reshape(2, -1)
         read, kept = spread > 0, (fixed > 0) | (spread > 0)
@@ -108,32 +127,35 @@ class Surroundings:
         return error, (by_alpha, self.slope, float((self.spread / sums).sum()))
 
 
-def shared_p_identity(start: Matrix, workload: Matrix, surroundings: Surroundings) -> tuple[Matrix, float]:
-    """The p-Identity strategy of locally least error of the whole strategy: (Theta, that error).
+def shared_p_identity(start: Matrix, workload: Matrix, partial_error: ErrorInAttribute) -> tuple[Matrix, float]:
+    """The p-Identity strategy of one attribute at a local minimum of the error of the whole strategy.
 
-    start: Theta to begin with, float64 [p, n], non-negative.
+    start: The Theta that the descent starts from, float64 [p, n], non-negative.
     workload: G = W'W, float64 [n, n].
+    surroundings: The error of the whole strategy as a function of this attribute.
 
-    A = [I; Theta] diag(1 + 1'Theta)^-1 has sensitivity 1. What others measure of the total is worth as much as what
-    this attribute's queries tell of it, so that fewer of them, and more of single codes, are best.
+    A = [I; Theta] diag(1 + 1'Theta)^-1 has sensitivity 1. Products without the attribute also measure the total, so
+    that the optimum has fewer queries of several codes, and more of single codes, than for the attribute alone.
+
+    Returns Theta, float64 [p, n], and the error of the whole strategy.
 
     Source: McKenna (2022), Definition 15, by L-BFGS-B on the logarithm of another error: this project's.
     """
     p, n = start.shape
-    found = minimize(
-        _log_error, start.ravel(), args=(p, workload, surroundings), jac=True, method="L-BFGS-B",
-        bounds=[(0, _LARGEST)] * (p * n), options={"maxcor": 20, "maxiter": _STEPS, "ftol": 1e-9},
+    optimum = minimize(
+        _log_error, start.ravel(), args=(p, workload, partial_error), jac=True, method="L-BFGS-B",
+        bounds=[(0, _MAX_THETA)] * (p * n), options={"maxcor": 20, "maxiter": _STEPS, "ftol": 1e-9},
     )  # fmt: skip
-    return found.x.reshape(p, n), float(np.exp(found.fun))
+    return optimum.x.reshape(p, n), float(np.exp(optimum.fun))
 
 
 def p_identity_matrix(theta: Matrix) -> Matrix:
-    """A, float64 [n + p, n], columns of L1 norm 1."""
+    """A = [I; Theta] diag(1 + 1'Theta)^-1, float64 [n + p, n], whose columns have L1 norm 1."""
     return np.asarray(np.vstack([np.eye(theta.shape[1]), theta]) / (1 + theta.sum(axis=0)))
 
 
 def _log_error(
-    flat: NDArray[np.float64], p: int, workload: Matrix, surroundings: Surroundings
+    flat: NDArray[np.float64], p: int, workload: Matrix, partial_error: ErrorInAttribute
 ) -> tuple[float, NDArray[np.float64]]:
     """The logarithm of the error and its gradient in Theta.
 
@@ -150,7 +172,7 @@ def _log_error(
     u = alpha * sums
     y = inverse - np.outer(u, u) / alpha
     read = y @ workload
-    error, (by_alpha, by_t, by_s0) = surroundings.error(alpha, float(np.trace(read)), float(u @ workload @ u))
+    error, (by_alpha, by_t, by_s0) = partial_error.error(alpha, float(np.trace(read)), float(u @ workload @ u))
     pull = np.outer(u, by_alpha * u - by_s0 * (read @ u)) - by_t * (read @ y)
     pull -= by_s0 * np.outer(read @ u, u)
     matrix = p_identity_matrix(theta)
@@ -159,9 +181,9 @@ def _log_error(
     return float(np.log(error)), np.asarray(gradient / error).ravel()
 
 
-def _of_subsets(names: Sequence[str], given: Mapping[Clique, float], power: int) -> Vector:
+def _vector_over_subsets(names: Sequence[str], weights: Mapping[Clique, float], power: int) -> Vector:
     places = {name: place for place, name in enumerate(names)}
-    found = np.zeros(1 << len(names))
-    for clique, weight in given.items():
-        found[subset_index([places[name] for name in clique], len(names))] += weight**power
-    return found
+    values = np.zeros(1 << len(names))
+    for clique, weight in weights.items():
+        values[subset_index([places[name] for name in clique], len(names))] += weight**power
+    return values

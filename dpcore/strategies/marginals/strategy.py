@@ -1,4 +1,4 @@
-"""OPT_M: marginals to measure for a workload of marginals, or of ranges over a few attributes each."""
+"""OPT_M: the marginals to measure together for a workload of marginals, or of ranges over a few attributes each."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from dpcore.strategies.marginals.problem import MarginalProblem
 from dpcore.strategies.marginals.search import best_shares
 from dpcore.strategies.marginals.subset_sums import Vector, subset_index, subset_places, subset_products, superset_sums
 
-MOST_ATTRIBUTES: Final = 16  # With 2^16 marginals to choose from.
-MOST_CELLS: Final = 1 << 24  # Of a marginal that nobody asked for.
-EFFORT: Final = 2e10  # Multiplications: ten seconds or so.
+MAX_ATTRIBUTES: Final = 16  # With 2^16 marginals to choose from.
+MAX_CELLS: Final = 1 << 24  # Cells of a marginal outside the workload.
+EFFORT: Final = 2e10  # Multiplications: about ten seconds.
 
 
 @dataclass(frozen=True, eq=False)
 class MarginalsStrategy:
     """Marginals to measure all at once, whose joint least squares answers the workload.
 
-    Measured are weights_j (x)_{i in clique j} A_i x, stacked: a strategy of sensitivity 1.
+    The measured values are weights_j (x)_{i in clique j} A_i x, stacked: a strategy of sensitivity 1.
 
-    cliques: In the order of the workload's domain, small ones first.
-    weights: float64 [cliques], positive: with sum 1 for Laplace noise, with sum of squares 1 for the Gaussians.
-    matrices: A_i of attributes that are not measured by their codes.
-    error: Sum of the weighted variances of all answers together where each measured value has noise of variance 1.
-    bound: No weights of any marginals, for the same A_i, have a smaller error: the closed form. Where all attributes
-        are asked for their codes and measured by them, it is the SVD bound, and no strategy at all has a smaller error.
-    certified: No weights of marginals of at most so many cells have a smaller error: under the Gaussians a few
-        millionths below ``error``, from convexity; for Laplace noise the same as ``bound``.
+    cliques: The measured cliques, attributes in the order of the domain, small cliques first.
+    weights: float64 [cliques], positive, with sum 1 for Laplace noise and with sum of squares 1 for the Gaussians.
+    matrices: A_i, float64 [p, n], of the attributes that are not measured by their codes.
+    error: The sum of the weighted variances of all answers where each measured value has noise of variance 1.
+    bound: A lower bound on the error of all weights of any marginals with the same A_i, in closed form. Where all
+        attributes are asked for their codes and measured by them, it is the SVD bound, which holds for every strategy.
+    certified: A lower bound on the error of all weights of marginals of at most ``max_cells`` cells. It is a few
+        millionths below ``error`` under the Gaussians, by convexity, and the same as ``bound`` under Laplace noise.
     """
 
     cliques: tuple[Clique, ...]
@@ -46,53 +46,57 @@ class MarginalsStrategy:
     certified: float
 
     def factors(self, clique: Clique) -> tuple[Matrix | None, ...]:
-        """A_i for each attribute of a clique, None for its codes."""
+        """A_i for each attribute of a clique; None for an attribute that is measured by its codes."""
         return tuple(self.matrices.get(name) for name in clique)
 
 
 def marginals_strategy(
     domain: Domain,
-    asked: Mapping[Clique, float],
+    clique_weights: Mapping[Clique, float],
     noise: Noise,
     attributes: Mapping[str, AttributeAlgebra] | None = None,
     *,
-    most_cells: int = MOST_CELLS,
+    max_cells: int = MAX_CELLS,
     effort: float = EFFORT,
     seed: int = 0,
 ) -> MarginalsStrategy:
-    """The best marginals and weights found for a workload of marginals, in O(d 2^d) or less a step.
+    """The best marginals and weights found for a workload of marginals; a step takes O(d 2^d) or less.
 
-    asked: How much the squared errors of each clique's answers count, positive.
-    attributes: Attributes that are asked, or measured, through other queries than their codes. They are measured
-        through the same ones in each marginal.
-    most_cells: Largest marginal to measure besides those that are asked for.
-    effort: Multiplications to spend on the search; it depends on no clock.
+    domain: The domain of the workload.
+    clique_weights: The cliques of the workload, with positive weights of the squared errors of their answers.
+    noise: The law of the noise that the marginals are measured with.
+    attributes: Attributes that are asked or measured by other queries than their codes. They are measured by the same
+        queries in each marginal.
+    max_cells: The largest number of cells of a measured marginal outside the workload.
+    effort: The number of multiplications to spend on the search; it depends on no clock.
     seed: Of the starts that are tried under Laplace noise.
 
-    The choice depends on the arguments alone: a plan and its run make the same.
+    The choice depends on the arguments alone, so that a plan and its run make the same one.
+
+    Raises ValueError for no clique, a weight that is not positive, more than MAX_ATTRIBUTES attributes in all cliques
+    together, and an algebra of another size than its attribute.
 
     Source: McKenna (2022), section 3.7, Definition 24 and Theorems 8 to 11; the eigenvalues by sums over subsets, the
     joint least squares of other queries than codes, and the search are this project's.
-
-    Raises ValueError for no clique, a weight that is not positive, more attributes in all cliques together than
-    MOST_ATTRIBUTES, or an algebra of another size than its attribute.
     """
-    weights = _weights(domain, asked)
+    weights = _weights(domain, clique_weights)
     names = tuple(name for name in domain.names if any(name in clique for clique in weights))
     algebras = _algebras(domain, names, attributes or {})
-    problem = _problem(names, weights, algebras, noise, float(most_cells))
-    found, certified = best_shares(problem, effort, seed)
-    chosen = [tuple(names[place] for place in subset_places(b, len(names))) for b in found.subsets.tolist()]
-    of_clique = dict(zip(chosen, found.shares.tolist(), strict=True))
+    problem = _problem(names, weights, algebras, noise, float(max_cells))
+    solution, certified = best_shares(problem, effort, seed)
+    chosen = [tuple(names[place] for place in subset_places(b, len(names))) for b in solution.subsets.tolist()]
+    share_of_clique = dict(zip(chosen, solution.shares.tolist(), strict=True))
     cliques = tuple(_ordered(domain, chosen))
-    shares = np.array([of_clique[clique] for clique in cliques])
-    matrices = {name: one.matrix for name, one in zip(names, algebras, strict=True) if one.matrix is not None}
+    shares = np.array([share_of_clique[clique] for clique in cliques])
+    matrices = {
+        name: algebra.matrix for name, algebra in zip(names, algebras, strict=True) if algebra.matrix is not None
+    }
     bound, _ = problem.closed_form()
     return MarginalsStrategy(
         cliques,
         shares if noise is Noise.LAPLACE else np.sqrt(shares),
         matrices,
-        found.error,
+        solution.error,
         bound,
         certified,
     )
@@ -100,18 +104,21 @@ def marginals_strategy(
 
 def marginals_error(
     domain: Domain,
-    asked: Mapping[Clique, float],
+    clique_weights: Mapping[Clique, float],
     noise: Noise,
     measured: Mapping[Clique, float],
     attributes: Mapping[str, AttributeAlgebra] | None = None,
 ) -> float:
-    """What ``MarginalsStrategy.error`` is for these weights, brought to sensitivity 1; inf where they tell too little.
+    """The ``MarginalsStrategy.error`` of given weights, scaled to sensitivity 1.
 
-    measured: Weight of each clique.
+    domain, clique_weights, noise, attributes: As for ``marginals_strategy``.
+    measured: The positive weight of each measured clique.
+
+    Returns inf where the measured marginals do not determine the workload's answers.
 
     Raises ValueError as ``marginals_strategy`` does.
     """
-    weights, strategy = _weights(domain, asked), _weights(domain, measured)
+    weights, strategy = _weights(domain, clique_weights), _weights(domain, measured)
     names = tuple(name for name in domain.names if any(name in clique for clique in [*weights, *strategy]))
     algebras = _algebras(domain, names, attributes or {})
     problem = _problem(names, weights, algebras, noise, math.inf)
@@ -142,15 +149,17 @@ def _ordered(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
 def _algebras(
     domain: Domain, names: tuple[str, ...], attributes: Mapping[str, AttributeAlgebra]
 ) -> list[AttributeAlgebra]:
-    if len(names) > MOST_ATTRIBUTES:
-        raise ValueError(f"cliques over {len(names)} attributes; want at most {MOST_ATTRIBUTES}")
-    found = []
+    if len(names) > MAX_ATTRIBUTES:
+        raise ValueError(f"cliques over {len(names)} attributes; want at most {MAX_ATTRIBUTES}")
+    algebras = []
     for name, size in zip(names, domain.shape(names), strict=True):
-        one = attributes.get(name) or AttributeAlgebra.codes(size)
-        if one.size != size:
-            raise ValueError(f"attribute {name!r} of size {size} measured by queries on {one.size} codes")
-        found.append(one)
-    return found
+        algebra = attributes.get(name) or AttributeAlgebra.codes(size)
+        if algebra.size != size:
+            raise ValueError(
+                f"attribute {name!r} of size {size} has a strategy for {algebra.size} codes; want the same"
+            )
+        algebras.append(algebra)
+    return algebras
 
 
 def _problem(
@@ -158,16 +167,17 @@ def _problem(
     weights: Mapping[Clique, float],
     algebras: list[AttributeAlgebra],
     noise: Noise,
-    most_cells: float,
+    max_cells: float,
 ) -> MarginalProblem:
     ones = np.ones(len(names))
     subsets = _subsets(names, weights)
     counts = np.zeros(1 << len(names))
     counts[subsets] = list(weights.values())
-    energies = superset_sums(counts, [one.s0 for one in algebras]) * subset_products([one.t for one in algebras], ones)
-    cells: Vector = subset_products([one.size for one in algebras], ones)
-    alphas = np.array([one.alpha for one in algebras])
-    return MarginalProblem(energies, alphas, cells, subsets, most_cells, noise)
+    means = superset_sums(counts, [algebra.s0 for algebra in algebras])
+    energies = means * subset_products([algebra.t for algebra in algebras], ones)
+    cells: Vector = subset_products([algebra.size for algebra in algebras], ones)
+    alphas = np.array([algebra.alpha for algebra in algebras])
+    return MarginalProblem(energies, alphas, cells, subsets, max_cells, noise)
 
 
 def _subsets(names: tuple[str, ...], cliques: Mapping[Clique, float]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Parts of cliques, each measured as a residual, and the error of all queries on the cliques from those."""
+"""The parts of a workload's cliques, each measured as a residual, and the error of the queries that use them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
-_LARGEST_PAIRS: Final = 1 << 20  # Of a clique and a part of it.
+_MAX_PAIRS: Final = 1 << 20  # Pairs of a clique and a part of it.
 
 
 @dataclass(frozen=True, eq=False)
 class RootLoss:
-    """The root of the least error, and how it grows.
+    """The square root of the least error, and its derivatives.
 
-    roots: float64 [parts], (V_a prod t_i)^(1/2) of each part a; their sum is the root of the least error.
-    by_mean, by_rest: float64 [attributes], derivatives of that sum by s0_i and by t_i.
+    roots: float64 [parts], (V_a prod t_i)^(1/2) of each part a; their sum is the square root of the least error.
+    by_mean: float64 [attributes], derivatives of that sum by s0_i.
+    by_rest: float64 [attributes], derivatives of that sum by t_i.
     """
 
     roots: Vector
@@ -28,6 +29,7 @@ class RootLoss:
 
     @property
     def value(self) -> float:
+        """The square root of the least error."""
         return float(self.roots.sum())
 
 
@@ -46,55 +48,71 @@ class CliqueParts:
         self, cliques: Sequence[tuple[int, ...]], weights: Iterable[float], residual: NDArray[np.bool_]
     ) -> None:
         """
-        cliques: Positions of attributes, ascending. weights: c_b, one a clique; a clique may come again.
-        residual: bool [attributes], which have one: other attributes are in no part.
+        cliques: Positions of attributes, ascending; a clique may come more than once.
+        weights: c_b, the weight of each clique's squared error.
+        residual: bool [attributes], whether an attribute has a residual; attributes without one are in no part.
 
-        Raises ValueError for more pairs of a clique and a part of it than 2^20.
+        Raises ValueError for more than 2^20 pairs of a clique and a part of it.
         """
         held = [[place for place in clique if residual[place]] for clique in cliques]
         pairs = sum(1 << len(places) for places in held)
-        if pairs > _LARGEST_PAIRS:
-            raise ValueError(f"the cliques have {pairs:,} parts; want at most {_LARGEST_PAIRS:,}: smaller cliques")
-        found: set[tuple[int, ...]] = set()
+        if pairs > _MAX_PAIRS:
+            raise ValueError(f"the cliques have {pairs:,} parts; want at most {_MAX_PAIRS:,}: smaller cliques")
+        distinct: set[tuple[int, ...]] = set()
         for places in held:
-            found.update(part for order in range(len(places) + 1) for part in combinations(places, order))
-        self.parts = sorted(found, key=lambda part: (len(part), part))
+            distinct.update(part for order in range(len(places) + 1) for part in combinations(places, order))
+        self.parts = sorted(distinct, key=lambda part: (len(part), part))
         index = {part: place for place, part in enumerate(self.parts)}
         self.inside = np.zeros((len(self.parts), len(residual)))
         for place, part in enumerate(self.parts):
             self.inside[place, list(part)] = 1
-        walks: dict[int, tuple[list[int], list[float], list[tuple[int, ...]]]] = {}
+        # Pairs of a clique b and a part a, by the size of b - a: indices of a, weights c_b, and attributes of b - a.
+        pairs_of_size: dict[int, tuple[list[int], list[float], list[tuple[int, ...]]]] = {}
         for clique, places, weight in zip(cliques, held, weights, strict=True):
             for order in range(len(places) + 1):
                 for part in combinations(places, order):
-                    left = tuple(place for place in clique if place not in part)
-                    to, much, means = walks.setdefault(len(left), ([], [], []))
-                    to.append(index[part])
-                    much.append(weight)
-                    means.append(left)
-        self._walks = [
-            (np.array(to), np.array(much), np.array(means, dtype=np.intp).reshape(len(to), order))
-            for order, (to, much, means) in walks.items()
+                    difference = tuple(place for place in clique if place not in part)
+                    part_indices, pair_weights, differences = pairs_of_size.setdefault(len(difference), ([], [], []))
+                    part_indices.append(index[part])
+                    pair_weights.append(weight)
+                    differences.append(difference)
+        self._pairs = [
+            (
+                np.array(part_indices),
+                np.array(pair_weights),
+                np.array(differences, dtype=np.intp).reshape(len(part_indices), size),
+            )
+            for size, (part_indices, pair_weights, differences) in pairs_of_size.items()
         ]
 
     def energies(self, means: Vector) -> Vector:
-        """V_a of each part, float64 [parts]. means: s0_i, float64 [attributes]."""
-        found = np.zeros(len(self.parts))
-        for to, much, left in self._walks:
-            found += np.bincount(to, much * means[left].prod(axis=1), minlength=len(found))
-        return found
+        """V_a of each part, float64 [parts].
+
+        means: s0_i, float64 [attributes].
+        """
+        energies = np.zeros(len(self.parts))
+        for parts, weights, differences in self._pairs:
+            energies += np.bincount(parts, weights * means[differences].prod(axis=1), minlength=len(energies))
+        return energies
 
     def products(self, factors: Vector) -> Vector:
-        """The product over the attributes of each part of factors, float64 [attributes], positive: float64 [parts]."""
+        """The product of the factors of each part's attributes, float64 [parts].
+
+        factors: float64 [attributes], positive.
+        """
         return np.asarray(np.exp(self.inside @ np.log(factors)))
 
     def loss(self, means: Vector, rests: Vector) -> RootLoss:
-        """means: s0_i; rests: t_i, of attributes without a residual any; both float64 [attributes], positive."""
+        """The square root of the least error.
+
+        means: s0_i, float64 [attributes], positive.
+        rests: t_i, float64 [attributes], positive; unused for attributes without a residual.
+        """
         energies = self.energies(means)
         roots = np.sqrt(energies * self.products(rests))
         slopes = roots / (2 * energies)
         by_mean = np.zeros(len(means))
-        for to, much, left in self._walks:
-            steps = slopes[to] * much * means[left].prod(axis=1)
-            by_mean += np.bincount(left.ravel(), np.repeat(steps, left.shape[1]), minlength=len(means))
+        for parts, weights, differences in self._pairs:
+            steps = slopes[parts] * weights * means[differences].prod(axis=1)
+            by_mean += np.bincount(differences.ravel(), np.repeat(steps, differences.shape[1]), minlength=len(means))
         return RootLoss(roots, by_mean / means, (roots @ self.inside) / (2 * rests))

@@ -1,4 +1,4 @@
-"""Residual planning: how precisely to measure each residual of marginals under Gaussian noise, best possible."""
+"""Residual planning: the optimal noise variance of each residual of marginals, under Gaussian noise."""
 
 from __future__ import annotations
 
@@ -16,32 +16,35 @@ from dpcore.strategies.allocation import exact_shares
 
 Vector = NDArray[np.float64]
 Places = NDArray[np.intp]
-_LARGEST_ORDER: Final = 18  # It has a quarter of a million parts.
-_LARGEST_LEVEL: Final = 1 << 24  # Attributes of all parts of one order, as often as they are found.
-_LARGEST_CODE: Final = 1 << 62
-_FASTEST, _SLOWER = 1.9, 0.8
-_LEAST: Final = 1e-15  # Of the sum of multipliers: a residual that is measured with no precision has no answer.
+_MAX_ORDER: Final = 18  # Attributes of a marginal: one of 18 has a quarter of a million parts.
+_MAX_LEVEL_ENTRIES: Final = 1 << 24  # Attributes of all parts of one order, repetitions included.
+_MAX_CODE: Final = 1 << 62
+_MAX_EXPONENT, _EXPONENT_DECAY = 1.9, 0.8  # Of the multipliers' steps.
+_MIN_MULTIPLIER: Final = 1e-15  # Of the sum of multipliers: a residual measured with no precision has no answer.
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualPlan:
-    """Residuals of marginals with the budget of each.
+    """The residuals of a workload of marginals, with the share of the budget of each.
 
-    The residual of attributes a is what the marginal of a tells beyond those of its parts: the projection of its table
-    on the tables that sum to 0 along every axis. A marginal is the sum of the residuals of its parts, each spread
-    evenly over the attributes that it lacks.
+    The residual of attributes a is the projection of the table of a on the tables that sum to 0 along every axis. A
+    marginal is the sum of the residuals of its parts, the subsets of its attributes, each spread evenly over the other
+    attributes.
 
-    residuals: Attributes of each, in the order of the domain, small ones first: every part of a marginal, but for those
-        with an attribute of one value, whose residual is 0.
-    shares: float64 [residuals], positive with sum 1: parts of the budget, which add up in 1 / sigma^2.
-    costs: float64 [residuals], p_a: squared sensitivities, prod (n - 1) / n where a row is added or removed.
-    marginals: Cliques of the workload, each once, small ones first.
-    variances: float64 [marginals], of each cell of a marginal, at unit noise: where all of the budget pays for noise of
-        variance 1 in queries of sensitivity 1.
-    error: The loss at unit noise.
-    bound: Of a squared or largest error, where a row is added or removed: no unbiased mechanism with Gaussian noise in
-        linear queries has a smaller loss. Else no other plan of residuals, each of them charged alone, has.
-    steps: How often the plan was computed.
+    "Unit noise" means noise of variance 1 in queries of sensitivity 1, for the whole budget.
+
+    domain: The domain of the workload.
+    residuals: The attributes of each residual, in the order of the domain, small sets first. They are all parts of the
+        marginals, except those with an attribute of one value, whose residual is 0.
+    shares: float64 [residuals], positive with sum 1: shares of the budget, which is additive in 1 / sigma^2.
+    costs: float64 [residuals], squared sensitivities p_a: prod (n - 1) / n where a row is added or removed.
+    marginals: The cliques of the workload, each once, small ones first.
+    variances: float64 [marginals], the variance of each cell of a marginal at unit noise.
+    error: The minimised loss at unit noise.
+    bound: A lower bound on the loss at unit noise. Where a row is added or removed, for squared errors and the largest
+        variance, it holds for every unbiased mechanism that adds Gaussian noise to linear queries. Elsewhere it holds
+        for all plans of residuals that are charged one by one.
+    steps: The number of plans that were computed to find this one.
     """
 
     domain: Domain
@@ -56,12 +59,12 @@ class ResidualPlan:
 
     @property
     def noise(self) -> Vector:
-        """s_a = p_a / share, float64 [residuals]: at unit noise a residual's is N(0, s_a times its projection)."""
+        """s_a = p_a / share, float64 [residuals]: the noise of a residual at unit noise is N(0, s_a projection)."""
         return self.costs / self.shares
 
     @property
     def gap(self) -> float:
-        """error / bound - 1."""
+        """The relative excess error / bound - 1."""
         return self.error / self.bound - 1
 
     @property
@@ -71,58 +74,62 @@ class ResidualPlan:
 
 
 def least_squared_error(domain: Domain, weights: Mapping[Clique, float], replaced: bool = False) -> ResidualPlan:
-    """The plan of least weighted squared error, sum over marginals and their cells of weight * variance.
+    """The plan of least weighted squared error: the sum over marginals and their cells of weight * variance.
 
-    weights: Of marginals, positive; those of cliques that name one set of attributes add up.
-    replaced: Whether neighbours replace a row; they add or remove one otherwise.
+    domain: The domain of the workload.
+    weights: The workload's cliques with their positive weights. Weights of cliques that name one set of attributes are
+        added up.
+    replaced: Whether neighbouring tables differ by one replaced row; otherwise by one added or removed row.
 
-    With V_a the error that residual a brings at s_a = 1, the sum of V_a s_a is least under sum p_a / s_a = 1 at s_a
+    With V_a the error from residual a at s_a = 1, the sum of V_a s_a is least under sum p_a / s_a = 1 at s_a
     proportional to (p_a / V_a)^(1/2), where it is (sum (V_a p_a)^(1/2))^2. Where a row is added or removed that is the
     SVD bound.
 
-    Source: Xiao, He, Zhang and Kifer (2023), ResidualPlanner; SVD bound: thesis of McKenna (2022), Definition 12.
-
     Raises ValueError for no marginals, an unknown or repeated attribute, a weight that is not positive and finite, and
     where there are too many residuals.
+
+    Source: Xiao, He, Zhang and Kifer (2023), ResidualPlanner; SVD bound: thesis of McKenna (2022), Definition 12.
     """
-    cliques, asked = _workload(domain, weights)
+    cliques, clique_weights = _workload(domain, weights)
     lattice = _Lattice(domain, cliques, replaced)
-    together = lattice.sums_of_weights(asked, np.add) * lattice.workload_sizes
-    spread = lattice.closed_form(together)
-    return lattice.plan(domain, spread, spread.error, spread.error, 1)
+    table_weights = lattice.sums_of_weights(clique_weights, np.add) * lattice.workload_sizes
+    allocation = lattice.closed_form(table_weights)
+    return lattice.plan(domain, allocation, allocation.error, allocation.error, 1)
 
 
 def least_absolute_error(
     domain: Domain, weights: Mapping[Clique, float], gap: float = 1e-4, steps: int = 200, replaced: bool = False
 ) -> ResidualPlan:
-    """The plan of least weighted absolute error, sum over marginals and their cells of weight * standard deviation.
+    """The plan of least weighted absolute error: the sum over marginals and their cells of weight * standard deviation.
 
-    weights: Of marginals, positive; those of cliques that name one set of attributes add up.
-    gap, steps: Stops once error / bound - 1 is at most ``gap``, or after so many steps.
-    replaced: Whether neighbours replace a row; they add or remove one otherwise.
+    domain, weights, replaced: As for ``least_squared_error``.
+    gap: The iteration stops once error / bound - 1 is at most this; positive.
+    steps: The iteration stops after this many steps, >= 1.
 
-    A norm of share^(-1/2), so that the problem is convex, and at a standard deviation s the tangent (s + variance / s)
-    / 2 is no smaller than any: each step is ``least_squared_error`` for weight / s, and never climbs. The bound is that
-    of the tangent plane at the shares, which touches the simplex at a corner: the error is homogeneous of degree -1/2.
-
-    Source: this project.
+    The error is a norm of share^(-1/2), so that the problem is convex. At a standard deviation s its majorant is
+    (s + variance / s) / 2: each step is ``least_squared_error`` for weight / s, and never increases the error. The
+    bound is the minimum over the simplex of the tangent plane at the shares, which it attains at a corner; the error is
+    homogeneous of degree -1/2.
 
     Raises ValueError as ``least_largest_variance`` does.
+
+    Source: this project.
     """
     _check_steps(gap, steps)
-    cliques, asked = _workload(domain, weights)
+    cliques, clique_weights = _workload(domain, weights)
     lattice = _Lattice(domain, cliques, replaced)
-    together = lattice.sums_of_weights(asked, np.add) * lattice.workload_sizes
-    spread, bound, done = lattice.closed_form(together), 0.0, 0
+    table_weights = lattice.sums_of_weights(clique_weights, np.add) * lattice.workload_sizes
+    allocation, bound, step = lattice.closed_form(table_weights), 0.0, 0
     while True:
-        deviations = np.sqrt(lattice.variances(spread))
-        error, done = float(together @ deviations), done + 1
-        better = lattice.closed_form(together / deviations)
-        steepest = np.max((better.shares[spread.shares > 0] / spread.shares[spread.shares > 0]) ** 2)
-        bound = max(bound, 1.5 * error - better.error * float(steepest) / 2)
-        if error <= (1 + gap) * bound or done >= steps:
-            return lattice.plan(domain, spread, error, bound, done)
-        spread = better
+        deviations = np.sqrt(lattice.variances(allocation))
+        error, step = float(table_weights @ deviations), step + 1
+        following = lattice.closed_form(table_weights / deviations)
+        positive = allocation.shares > 0
+        steepest = np.max((following.shares[positive] / allocation.shares[positive]) ** 2)
+        bound = max(bound, 1.5 * error - following.error * float(steepest) / 2)
+        if error <= (1 + gap) * bound or step >= steps:
+            return lattice.plan(domain, allocation, error, bound, step)
+        allocation = following
 
 
 def least_largest_variance(
@@ -130,44 +137,51 @@ def least_largest_variance(
 ) -> ResidualPlan:
     """The plan whose largest weighted variance of a cell is least: max over marginals of weight * variance.
 
-    weights: Of marginals, positive; of cliques that name one set of attributes the largest counts.
-    gap, steps: Stops once error / bound - 1 is at most ``gap``, or after so many steps.
-    replaced: Whether neighbours replace a row; they add or remove one otherwise.
+    domain, replaced: As for ``least_squared_error``.
+    weights: The workload's cliques with their positive weights. Of cliques that name one set of attributes the largest
+        weight counts.
+    gap: The iteration stops once error / bound - 1 is at most this; positive.
+    steps: The iteration stops after this many steps, >= 1.
 
     The problem is convex. For multipliers c_b >= 0 with sum 1 the least sum of c_b * weight * variance has a closed
-    form, as in ``least_squared_error``, and is a lower bound; over all c the largest one is the optimum. Its gradient
-    is the weighted variances, and c moves by powers of their ratio to the bound.
-
-    Source: Xiao, He, Zhang and Kifer (2023), ResidualPlanner, for the problem; the dual ascent is this project's.
+    form, as in ``least_squared_error``, and is a lower bound; its maximum over all c is the optimum. Its gradient is
+    the weighted variances, and c is multiplied by powers of their ratio to the bound.
 
     Raises ValueError as ``least_squared_error`` does, and for a gap that is not positive or less than one step.
+
+    Source: Xiao, He, Zhang and Kifer (2023), ResidualPlanner, for the problem; the dual ascent is this project's.
     """
     _check_steps(gap, steps)
-    cliques, asked = _workload(domain, weights)
+    cliques, clique_weights = _workload(domain, weights)
     lattice = _Lattice(domain, cliques, replaced)
-    importance = lattice.sums_of_weights(asked, np.maximum)
+    importance = lattice.sums_of_weights(clique_weights, np.maximum)
     multipliers = np.full(len(importance), 1 / len(importance))
-    omega, done = _FASTEST, 1
-    best = spread = lattice.closed_form(multipliers * importance)
-    weighted = lattice.variances(spread) * importance
-    error, bound = float(weighted.max()), spread.error
-    while error > (1 + gap) * bound and done < steps:
-        multipliers = np.maximum(multipliers * (weighted / spread.error) ** omega, _LEAST)
+    exponent, step = _MAX_EXPONENT, 1
+    best = allocation = lattice.closed_form(multipliers * importance)
+    weighted = lattice.variances(allocation) * importance
+    error, bound = float(weighted.max()), allocation.error
+    while error > (1 + gap) * bound and step < steps:
+        multipliers = np.maximum(multipliers * (weighted / allocation.error) ** exponent, _MIN_MULTIPLIER)
         multipliers /= multipliers.sum()
-        before, spread = spread.error, lattice.closed_form(multipliers * importance)
-        weighted, done = lattice.variances(spread) * importance, done + 1
-        if spread.error < before:
-            omega = max(1.0, omega * _SLOWER)
+        previous_bound, allocation = allocation.error, lattice.closed_form(multipliers * importance)
+        weighted, step = lattice.variances(allocation) * importance, step + 1
+        if allocation.error < previous_bound:
+            exponent = max(1.0, exponent * _EXPONENT_DECAY)
         if weighted.max() < error:
-            best, error = spread, float(weighted.max())
-        bound = max(bound, spread.error)
-    return lattice.plan(domain, best, error, bound, done)
+            best, error = allocation, float(weighted.max())
+        bound = max(bound, allocation.error)
+    return lattice.plan(domain, best, error, bound, step)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Spread:
-    """Noise s_a and shares p_a / s_a of all residuals, and the weighted error that they are best for."""
+class _Allocation:
+    """The budget of all residuals, parts of weight 0 included.
+
+    noise: float64 [parts], s_a.
+    shares: float64 [parts], p_a / s_a.
+    error: The weighted squared error that these shares minimise.
+    """
 
     noise: Vector
     shares: Vector
@@ -176,10 +190,10 @@ class _Spread:
 
 @final
 class _Lattice:
-    """The parts of a workload's marginals, level by level: those of k attributes, and how they sit in each other.
+    """The parts of a workload's marginals, one level per number of attributes, and their inclusions.
 
-    A vector has one entry a part, small parts first. Sums over pairs of a part and a larger one walk from level to
-    level, deleting one attribute: r! walks join a pair whose difference has r attributes.
+    A vector has one entry per part, small parts first. Sums over pairs of a part and a larger one go from level to
+    level, deleting one attribute: r! paths connect a pair whose difference has r attributes.
     """
 
     def __init__(self, domain: Domain, cliques: list[Places], replaced: bool) -> None:
@@ -203,51 +217,52 @@ class _Lattice:
         """Cells of each marginal of the workload."""
         return np.asarray(self.parts_sizes[self.workload])
 
-    def sums_of_weights(self, weights: Vector, joined: np.ufunc) -> Vector:
-        """One weight a marginal of the workload."""
-        found = np.zeros(len(self.workload))
-        joined.at(found, self._place, weights)
-        return found
+    def sums_of_weights(self, weights: Vector, combine: np.ufunc) -> Vector:
+        """The weight of each marginal of the workload; ``combine`` joins the weights of equal cliques."""
+        sums = np.zeros(len(self.workload))
+        combine.at(sums, self._place, weights)
+        return sums
 
-    def variances(self, spread: _Spread) -> Vector:
-        """Of a cell of each marginal b of the workload: sum over a <= b of s_a p_a prod_{b - a} 1 / n^2."""
-        found = self._levels(spread.noise * self.energies)
-        now, sums = found, [level.copy() for level in found]
-        for distance in range(1, len(found)):
-            following = [np.zeros_like(level) for level in found]
-            for order in range(distance, len(found)):
-                below = now[order - 1][self.faces[order]]
+    def variances(self, allocation: _Allocation) -> Vector:
+        """Variances of a cell of each marginal b: the sum over a <= b of s_a p_a prod_{b - a} 1 / n^2."""
+        levels = self._levels(allocation.noise * self.energies)
+        current, sums = levels, [level.copy() for level in levels]
+        for distance in range(1, len(levels)):
+            following = [np.zeros_like(level) for level in levels]
+            for order in range(distance, len(levels)):
+                below = current[order - 1][self.faces[order]]
                 following[order] = (below * self._inverse_squares[order]).sum(axis=0) / distance
                 sums[order] += following[order]
-            now = following
+            current = following
         return np.asarray(np.concatenate(sums)[self.workload])
 
-    def closed_form(self, weights: Vector) -> _Spread:
-        """The best plan for the sum of weight * variance of a cell, over the marginals of the workload."""
-        whole = np.zeros(self.starts[-1])
-        whole[self.workload] = weights
-        found = self._levels(whole)
-        now, sums = found, [level.copy() for level in found]
-        for distance in range(1, len(found)):
-            following = [np.zeros_like(level) for level in found]
-            for order in range(len(found) - distance, 0, -1):
-                spread = (now[order] * self._inverse_squares[order]).ravel()
-                faces, size = self.faces[order].ravel(), len(found[order - 1])
-                following[order - 1] = np.bincount(faces, spread, minlength=size) / distance
+    def closed_form(self, weights: Vector) -> _Allocation:
+        """The optimal allocation for the sum over the workload's marginals of weight * variance of a cell."""
+        part_weights = np.zeros(self.starts[-1])
+        part_weights[self.workload] = weights
+        levels = self._levels(part_weights)
+        current, sums = levels, [level.copy() for level in levels]
+        for distance in range(1, len(levels)):
+            following = [np.zeros_like(level) for level in levels]
+            for order in range(len(levels) - distance, 0, -1):
+                contributions = (current[order] * self._inverse_squares[order]).ravel()
+                faces, size = self.faces[order].ravel(), len(levels[order - 1])
+                following[order - 1] = np.bincount(faces, contributions, minlength=size) / distance
                 sums[order - 1] += following[order - 1]
-            now = following
+            current = following
         roots = np.sqrt(np.concatenate(sums) * self.energies * self.costs)
         shares = roots / roots.sum()
         noise = np.divide(self.costs, shares, out=np.zeros_like(shares), where=shares > 0)
-        return _Spread(noise, shares, float(roots.sum() ** 2))
+        return _Allocation(noise, shares, float(roots.sum() ** 2))
 
-    def plan(self, domain: Domain, spread: _Spread, error: float, bound: float, steps: int) -> ResidualPlan:
-        kept = spread.shares > 0
+    def plan(self, domain: Domain, allocation: _Allocation, error: float, bound: float, steps: int) -> ResidualPlan:
+        """The plan of an allocation, without residuals of share 0."""
+        kept = allocation.shares > 0
         names = np.array(domain.names, dtype=object)
         cliques = list(chain.from_iterable(map(tuple, names[rows].tolist()) for rows in self.rows))
         residuals = tuple(cliques) if kept.all() else tuple(cliques[place] for place in np.flatnonzero(kept).tolist())
         marginals = tuple(cliques[place] for place in self.workload.tolist())
-        shares, costs, variances = spread.shares[kept], self.costs[kept], self.variances(spread)
+        shares, costs, variances = allocation.shares[kept], self.costs[kept], self.variances(allocation)
         for vector in (shares, costs, variances):
             vector.flags.writeable = False
         return ResidualPlan(domain, residuals, shares, costs, marginals, variances, error, bound, steps)
@@ -265,13 +280,13 @@ def _workload(domain: Domain, weights: Mapping[Clique, float]) -> tuple[list[Pla
     """Positions of the attributes of the cliques of each order, from order 0, and the weights in the same order."""
     if not weights:
         raise ValueError("no marginals; want at least one")
-    given = np.array(list(weights.values()), dtype=np.float64)
-    if not (np.isfinite(given).all() and (given > 0).all()):
+    values = np.array(list(weights.values()), dtype=np.float64)
+    if not (np.isfinite(values).all() and (values > 0).all()):
         raise ValueError("a weight of a marginal is not a positive finite number; want > 0")
     cliques = list(weights)
     orders = np.array([len(clique) for clique in cliques])
     position = {name: place for place, name in enumerate(domain.names)}
-    found, ordered = [], []
+    levels, level_weights = [], []
     for order in range(int(orders.max()) + 1):
         chosen = np.flatnonzero(orders == order)
         names = chain.from_iterable(cliques[place] for place in chosen.tolist())
@@ -282,27 +297,31 @@ def _workload(domain: Domain, weights: Mapping[Clique, float]) -> tuple[list[Pla
         rows = np.sort(flat.reshape(len(chosen), order), axis=1)
         if (twice := np.flatnonzero((rows[:, 1:] == rows[:, :-1]).any(axis=1))).size:
             raise ValueError(f"clique {cliques[chosen[twice[0]]]} repeats an attribute; want distinct attributes")
-        found.append(rows)
-        ordered.append(given[chosen])
-    return found, np.concatenate(ordered)
+        levels.append(rows)
+        level_weights.append(values[chosen])
+    return levels, np.concatenate(level_weights)
 
 
 def _closure(cliques: list[Places], attributes: int) -> tuple[list[Places], list[Places], list[Places]]:
-    """All parts of the cliques, one level an order: rows, faces and places of the cliques.
+    """All parts of the cliques, one level per number k of attributes.
 
-    rows: [parts of k attributes, k], ascending. faces: [k, parts], for each attribute that is deleted the place in the
-    level below. places: [cliques of k attributes], in that level.
+    Returns lists over k of
+        rows: [parts of k attributes, k], the attributes of each part, ascending.
+        faces: [k, parts], for each deleted attribute the place of the remaining part in the level below.
+        places: [cliques of k attributes], the place of each clique in its level.
     """
-    if len(cliques) > _LARGEST_ORDER + 1:
-        raise ValueError(f"a marginal of {len(cliques) - 1} attributes; want at most {_LARGEST_ORDER}")
+    if len(cliques) > _MAX_ORDER + 1:
+        raise ValueError(f"a marginal of {len(cliques) - 1} attributes; want at most {_MAX_ORDER}")
     levels, faces, places = [], [], []
     above = np.empty((0, len(cliques)), dtype=np.intp)
     for order in range(len(cliques) - 1, -1, -1):
-        shed = [np.delete(above, place, axis=1) for place in range(order + 1)]
-        joint = np.concatenate([*shed, cliques[order]])
-        if joint.size > _LARGEST_LEVEL:
-            raise ValueError(f"the marginals have {len(joint):,} parts of {order} attributes; want smaller cliques")
-        rows, inverse = _distinct(joint, attributes)
+        faces_above = [np.delete(above, place, axis=1) for place in range(order + 1)]
+        candidates = np.concatenate([*faces_above, cliques[order]])
+        if candidates.size > _MAX_LEVEL_ENTRIES:
+            raise ValueError(
+                f"the marginals have {len(candidates):,} parts of {order} attributes; want smaller cliques"
+            )
+        rows, inverse = _distinct(candidates, attributes)
         faces.append(inverse[: (order + 1) * len(above)].reshape(order + 1, len(above)))
         places.append(inverse[(order + 1) * len(above) :])
         levels.append(rows)
@@ -315,7 +334,7 @@ def _distinct(rows: Places, attributes: int) -> tuple[Places, Places]:
     """Distinct rows in ascending order, and the place of each row among them."""
     code, span = np.zeros(len(rows), dtype=np.int64), 1
     for column in rows.T:
-        if span * attributes > _LARGEST_CODE:
+        if span * attributes > _MAX_CODE:
             values, code = np.unique(code, return_inverse=True)
             span = len(values)
         code, span = code * attributes + column, span * attributes

@@ -1,4 +1,4 @@
-"""Residual planning for marginals of prefixes, ranges or any other queries, under Gaussian noise."""
+"""Residual planning for products of prefixes, ranges or any other queries about single attributes: ResidualPlanner+."""
 
 from __future__ import annotations
 
@@ -18,38 +18,35 @@ from dpcore.strategies.residual_planning.attribute_residuals import AttributeRes
 from dpcore.strategies.residual_planning.clique_parts import CliqueParts
 
 Vector = NDArray[np.float64]
-_BITS: Final = range(14, 2, -1)
-_COARSER: Final = 2  # Bits less than the finest grid that fits: what is still coarser is no better.
-_WEIGHTS: Final = (
-    128,
-    32,
-    8,
-)  # The smallest one. Rounding it moves a share by 1 / 256 to 1 / 16, errors by its square.
-_LARGEST_WEIGHT: Final = 1 << 30  # Times entries of a term's matrices: answers about 2^32 rows stay below 2^62.
-_LEAST_ROOT: Final = 2.0**-20  # Of the largest: a part that is measured with no precision has no answer.
+_BITS: Final = range(14, 2, -1)  # Of the matrices' entries, finest grid first.
+_FURTHER_BITS: Final = 2  # Grids coarser by more than this than the finest one that fits are never better.
+# The smallest weight of a term: rounding it moves a share by 1 / 256 to 1 / 16 of itself, and errors by its square.
+_MIN_WEIGHTS: Final = (128, 32, 8)
+_MAX_ENTRY: Final = 1 << 30  # Weight times entries of a term's matrices: 2^32 rows have answers below 2^62.
+_MIN_RELATIVE_ROOT: Final = 2.0**-20  # Of the largest: a part that is measured with no precision has no answer.
 _ROUNDS: Final = 6
-_WORTH: Final = 1e-5  # A round that gains less is the last.
+_MIN_GAIN: Final = 1e-5  # A round whose relative gain is smaller is the last.
 
 
 @dataclass(frozen=True, eq=False)
 class ProductResidualPlan:
-    """What to measure for a workload of products, all in one stack of integer queries with one noise.
+    """What to measure for a workload of products: one stack of integer queries with one noise.
 
-    queries: A term for each part a of the workload's cliques, weight * (x)_{i in a} B_i on the marginal of a, with the
-        same B_i wherever attribute i is; () is the number of rows. B_i has rank n_i - 1 and its own u_i, B_i u_i = 0.
-        The denominator is the root of ``squared_sensitivity``: a measured value has the noise of a query of
-        sensitivity 1.
-    spread: The weighted squared error of all answers where each integer answer has noise of variance 1, before the
-        denominator; exact for the integers that are measured.
-    squared_sensitivity: Sum over the terms of the largest squared norms of their columns: one row more or less moves
-        the answers by its root at most, in L2.
-    ideal: ``error`` without the rounding to integers, for the closed form of the shares.
-    bound: Where a row is added or removed no unbiased mechanism with Gaussian noise in linear queries has a smaller
-        error.
+    queries: One term for each part a of the workload's cliques, weight * (x)_{i in a} B_i on the marginal of a, with
+        the same B_i wherever attribute i occurs; () is the number of rows. B_i has rank n_i - 1, and B_i u_i = 0. The
+        denominator is the square root of ``squared_sensitivity``, so that a measured value has the noise of a query
+        of sensitivity 1.
+    variance: The weighted squared error of all answers where each integer answer, before the denominator, has noise of
+        variance 1; exact for the rounded matrices.
+    squared_sensitivity: The sum over the terms of the largest squared norm of a column. Adding or removing one row
+        moves the answers by at most its square root, in L2.
+    ideal: What ``error`` would be without the rounding to integers, for the closed form of the shares.
+    bound: A lower bound on the error of every unbiased mechanism that adds Gaussian noise to linear queries, where a
+        row is added or removed.
     """
 
     queries: Products
-    spread: float
+    variance: float
     squared_sensitivity: int
     ideal: float
     bound: float
@@ -57,39 +54,38 @@ class ProductResidualPlan:
     @property
     def error(self) -> float:
         """The weighted squared error of all answers at unit noise: noise of variance 1 at sensitivity 1."""
-        return self.spread * self.squared_sensitivity
+        return self.variance * self.squared_sensitivity
 
     @property
     def gap(self) -> float:
-        """error / bound - 1."""
+        """The relative excess error / bound - 1."""
         return self.error / self.bound - 1
 
 
 def product_residuals(queries: Products, weights: Vector) -> ProductResidualPlan:
-    """The residuals of the parts of a workload's cliques, measured so that their least squares has nearly least error.
+    """The residuals to measure for a workload of products, with nearly the least weighted squared error.
 
-    queries: The workload, products with the same matrix for an attribute in every term that contains it. Terms may
-        come in any number, for any cliques, () among them.
-    weights: float64 [terms], positive: how much the squared errors of each term count.
+    queries: The workload: products with the same matrix for an attribute in every term that contains it. Any cliques
+        are allowed, () included, each any number of times.
+    weights: float64 [terms], positive weights of the squared errors of each term.
 
     For given u_i the best shares have a closed form (``CliqueParts``), with the error
-    (sum over parts a of (V_a prod_{i in a} t_i)^(1/2))^2. Along the best pairs (s0_i, t_i) of an attribute, which
-    gamma_i tells apart (``AttributeResidual``), it is stationary where gamma_i = t_i / r_i^2 - s0_i, r_i being the
-    ratio of its derivatives by s0_i and t_i. A few rounds of that find all u_i. Equal inputs give equal plans.
-
-    For u_i = 1 / n_i this is ResidualPlanner+; the choice of u_i, the rounding and the bound are this project's.
-
-    Source: ResidualPlanner+ (the successor of Xiao, He, Zhang and Kifer, 2023).
+    (sum over parts a of (V_a prod_{i in a} t_i)^(1/2))^2. Along the Pareto-optimal pairs (s0_i, t_i) of an attribute,
+    which gamma_i parametrises (``AttributeResidual``), it is stationary where gamma_i = t_i / r_i^2 - s0_i, with r_i
+    the ratio of its derivatives by s0_i and t_i. A few rounds of that find all u_i. Equal inputs give equal plans.
 
     Raises ValueError for weights that are not positive, an attribute with two different matrices or too many values,
     too many parts, and where no integers small enough measure the parts.
+
+    Source: ResidualPlanner+ (the successor of Xiao, He, Zhang and Kifer, 2023) for u_i = 1 / n_i; the choice of u_i,
+    the rounding and the bound are this project's.
     """
     if weights.shape != (len(queries.terms),) or not (np.isfinite(weights).all() and (weights > 0).all()):
         raise ValueError(f"weights of shape {weights.shape}; want {len(queries.terms)} positive finite numbers")
     matrices = _matrices(queries)
     cliques = tuple(term.clique for term in queries.terms)
     scales = np.array([term.weight / queries.denominator for term in queries.terms])
-    contents = tuple((name, one.shape, frozen_bytes(one)) for name, one in matrices.items())
+    contents = tuple((name, matrix.shape, frozen_bytes(matrix)) for name, matrix in matrices.items())
     return _planned(queries.domain, cliques, tuple((weights * scales**2).tolist()), contents)
 
 
@@ -100,16 +96,19 @@ def _planned(
     weights: tuple[float, ...],
     contents: tuple[tuple[str, tuple[int, int], bytes], ...],
 ) -> ProductResidualPlan:
-    """Kept, because a run asks for what its plan asked for. contents: Name, shape and bytes of each matrix."""
-    alike: dict[tuple[tuple[int, int], bytes], AttributeResidual] = {}
-    found = {}
+    """The plan; cached, because a run plans what its plan has planned.
+
+    contents: Name, shape and bytes of each attribute's matrix.
+    """
+    of_matrix: dict[tuple[tuple[int, int], bytes], AttributeResidual] = {}
+    of_name = {}
     for name, shape, content in contents:
-        if (shape, content) not in alike:
-            alike[shape, content] = AttributeResidual(np.frombuffer(content, dtype=np.int64).reshape(shape))
-        found[name] = alike[shape, content]
-    read = domain.project(name for name in domain.names if name in found)
-    attributes = [found[name] for name in read.names]
-    residual = np.array([not one.flat for one in attributes], dtype=bool)
+        if (shape, content) not in of_matrix:
+            of_matrix[shape, content] = AttributeResidual(np.frombuffer(content, dtype=np.int64).reshape(shape))
+        of_name[name] = of_matrix[shape, content]
+    read = domain.project(name for name in domain.names if name in of_name)
+    attributes = [of_name[name] for name in read.names]
+    residual = np.array([not attribute.flat for attribute in attributes], dtype=bool)
     parts = CliqueParts([read.axes(clique) for clique in cliques], weights, residual)
     splits, ideal = _tuned(parts, attributes)
     measured = _rounded(parts, attributes, splits, ideal)
@@ -123,93 +122,100 @@ def _planned(
     )
     bound = _bound(parts, attributes, splits)
     stack = Products(domain, terms, math.isqrt(measured.squared_sensitivity))
-    return ProductResidualPlan(stack, measured.spread, measured.squared_sensitivity, ideal, bound)
+    return ProductResidualPlan(stack, measured.variance, measured.squared_sensitivity, ideal, bound)
 
 
 def _matrices(queries: Products) -> dict[str, NDArray[np.int64]]:
-    found: dict[str, NDArray[np.int64]] = {}
+    """The matrix of each attribute that the queries name."""
+    matrices: dict[str, NDArray[np.int64]] = {}
     for term in queries.terms:
         for name, matrix in zip(term.clique, term.matrices, strict=True):
-            first = found.setdefault(name, matrix)
+            first = matrices.setdefault(name, matrix)
             if first is not matrix and not np.array_equal(first, matrix):
                 raise ValueError(f"attribute {name!r} is asked through two matrices; want one in all terms")
-    return found
+    return matrices
 
 
 def _tuned(parts: CliqueParts, attributes: list[AttributeResidual]) -> tuple[list[Split | None], float]:
-    """The split of each attribute, None where u = 1 / n, and the error that they have together."""
-    means = np.array([one.mean for one in attributes])
-    rests = np.array([one.rest for one in attributes])
-    tuned = [place for place, one in enumerate(attributes) if not (one.flat or one.uniform)]
+    """The best split of each attribute, None where u = 1 / n, and the error of all of them together."""
+    means = np.array([attribute.mean for attribute in attributes])
+    rests = np.array([attribute.rest for attribute in attributes])
+    tuned = [place for place, attribute in enumerate(attributes) if not (attribute.flat or attribute.uniform)]
     best: list[Split | None] = [None] * len(attributes)
     loss = parts.loss(means, rests)
-    least, gammas = math.inf if tuned else loss.value, dict.fromkeys(tuned, 0.0)
+    best_loss, gammas = math.inf if tuned else loss.value, dict.fromkeys(tuned, 0.0)
     for _ in range(_ROUNDS if tuned else 0):
-        before = dict(gammas)
+        previous_gammas = dict(gammas)
         for place in tuned:
-            wanted = rests[place] * (loss.by_rest[place] / loss.by_mean[place]) ** 2 - means[place]
-            gammas[place] = attributes[place].gamma(wanted, rests[place])
-        if gammas == before:
+            stationary = rests[place] * (loss.by_rest[place] / loss.by_mean[place]) ** 2 - means[place]
+            gammas[place] = attributes[place].gamma(stationary, rests[place])
+        if gammas == previous_gammas:
             break
         splits = {place: attributes[place].split(gamma) for place, gamma in gammas.items()}
         for place, split in splits.items():
             means[place], rests[place] = split.mean, split.rest
         loss = parts.loss(means, rests)
-        gained = least - loss.value
-        if gained > 0:
-            least, best = loss.value, [splits.get(place) for place in range(len(attributes))]
-        if gained < _WORTH * loss.value:
+        gain = best_loss - loss.value
+        if gain > 0:
+            best_loss, best = loss.value, [splits.get(place) for place in range(len(attributes))]
+        if gain < _MIN_GAIN * loss.value:
             break
-    return best, least**2
+    return best, best_loss**2
 
 
 def _bound(parts: CliqueParts, attributes: list[AttributeResidual], splits: list[Split | None]) -> float:
-    """The error that no strategy is below.
+    """A lower bound on the error of every strategy.
 
     For W the stacked queries on all cells, D diagonal and of trace 1 and Z = Q D^(1/2) with a contraction Q, every X
     with a diagonal of 1 at most has tr(W X^-1 W') >= <W, Z>^2 / tr(Z X Z') >= <W, Z>^2. With D the product over
     attributes of diag(v_i), and Q on clique b the product of the attributes' Q_i, weighted on each part a of b so that
     squares add up to 1 over b, that is the closed form with (sigma_i^2, tau_i^2) in the place of (s0_i, t_i).
     """
-    means = np.array([one.mean for one in attributes])
-    rests = np.array([one.rest for one in attributes])
+    means = np.array([attribute.mean for attribute in attributes])
+    rests = np.array([attribute.rest for attribute in attributes])
     multipliers = {place: split.multipliers for place, split in enumerate(splits) if split is not None}
-    kappas, largest = dict.fromkeys(multipliers, 1.0), 0.0
+    kappas, best_bound = dict.fromkeys(multipliers, 1.0), 0.0
     for _ in range(_ROUNDS if multipliers else 1):
         for place, v in multipliers.items():
-            means[place], rests[place] = attributes[place].below(v, kappas[place])
+            means[place], rests[place] = attributes[place].lower_bound_terms(v, kappas[place])
         loss = parts.loss(means, rests)
-        if loss.value <= largest * (1 + _WORTH):
+        if loss.value <= best_bound * (1 + _MIN_GAIN):
             break
-        largest = loss.value
+        best_bound = loss.value
         for place in multipliers:
             slope = loss.by_mean[place] * math.sqrt(means[place])
             kappas[place] = slope / (loss.by_rest[place] * math.sqrt(rests[place]))
-    return largest**2
+    return best_bound**2
 
 
 @dataclass(frozen=True, eq=False)
 class _Integers:
-    """frames: One an attribute, None where it has no residual. weights: One a part."""
+    """The rounded plan.
+
+    frames: One per attribute; None where it has no residual.
+    weights: One per part.
+    variance: The weighted squared error of all answers at noise of variance 1 in each integer answer.
+    squared_sensitivity: The sum over the parts of the largest squared norm of a column.
+    """
 
     frames: list[ResidualFrame | None]
     weights: list[int]
-    spread: float
+    variance: float
     squared_sensitivity: int
 
     @property
     def error(self) -> float:
-        return self.spread * self.squared_sensitivity
+        return self.variance * self.squared_sensitivity
 
 
 def _rounded(
     parts: CliqueParts, attributes: list[AttributeResidual], splits: list[Split | None], ideal: float
 ) -> _Integers:
-    """The best of some grids for entries and for weights: finer ones for the first leave less for the second."""
+    """The best of several grids for entries and for weights: finer ones for the first leave less for the second."""
     best: _Integers | None = None
     finest = 0
     for bits in _BITS if any(split is not None for split in splits) else (0,):
-        if best is not None and bits < finest - _COARSER:
+        if best is not None and bits < finest - _FURTHER_BITS:
             break
         try:
             frames = _frames(attributes, splits, bits)
@@ -217,42 +223,46 @@ def _rounded(
             break  # A coarser grid would miss a part too.
         costs, energies = _integer_costs(parts, attributes, frames)
         entries = parts.products(np.array([_largest_entry(frame) for frame in frames]))
-        wanted = np.sqrt(np.maximum(np.sqrt(energies * costs), math.sqrt(ideal) * _LEAST_ROOT) / costs)
-        for least in _WEIGHTS:
-            weights = np.rint(wanted * (least / wanted.min()))
-            if (weights * entries).max() > _LARGEST_WEIGHT:
+        ideal_weights = np.sqrt(np.maximum(np.sqrt(energies * costs), math.sqrt(ideal) * _MIN_RELATIVE_ROOT) / costs)
+        for min_weight in _MIN_WEIGHTS:
+            weights = np.rint(ideal_weights * (min_weight / ideal_weights.min()))
+            if (weights * entries).max() > _MAX_ENTRY:
                 continue
             weights /= np.gcd.reduce(weights.astype(np.int64))
             squared = sum(
                 int(weight) ** 2 * math.prod(frame.cost for place in part if (frame := frames[place]) is not None)
                 for part, weight in zip(parts.parts, weights, strict=True)
             )
-            made = _Integers(frames, weights.astype(np.int64).tolist(), float((energies / weights**2).sum()), squared)
+            candidate = _Integers(
+                frames, weights.astype(np.int64).tolist(), float((energies / weights**2).sum()), squared
+            )
             finest = max(finest, bits)
-            if best is None or made.error < best.error:
-                best = made
+            if best is None or candidate.error < best.error:
+                best = candidate
     if best is None:
         raise ValueError("the parts of the workload want precisions too far apart; want weights that differ less")
     return best
 
 
 def _frames(attributes: list[AttributeResidual], splits: list[Split | None], bits: int) -> list[ResidualFrame | None]:
-    made: dict[tuple[int, int], ResidualFrame | None] = {}
-    keys = [(id(one), id(split)) for one, split in zip(attributes, splits, strict=True)]
-    for key, one, split in zip(keys, attributes, splits, strict=True):
-        if key not in made:
-            made[key] = None if one.flat else one.rounded(split, bits)
-    return [made[key] for key in keys]
+    """The integer matrices of each attribute; equal attributes share theirs."""
+    frames: dict[tuple[int, int], ResidualFrame | None] = {}
+    keys = [(id(attribute), id(split)) for attribute, split in zip(attributes, splits, strict=True)]
+    for key, attribute, split in zip(keys, attributes, splits, strict=True):
+        if key not in frames:
+            frames[key] = None if attribute.flat else attribute.rounded(split, bits)
+    return [frames[key] for key in keys]
 
 
 def _integer_costs(
     parts: CliqueParts, attributes: list[AttributeResidual], frames: list[ResidualFrame | None]
 ) -> tuple[Vector, Vector]:
-    """Of each part: the squared norm of its integer columns, and the error it brings at noise 1 in its answers."""
-    both = [
-        (one.mean, 1.0) if frame is None else one.costs(frame) for one, frame in zip(attributes, frames, strict=True)
+    """The squared norm of each part's integer columns, and its error at noise of variance 1 in its answers."""
+    pairs = [
+        (attribute.mean, 1.0) if frame is None else attribute.costs(frame)
+        for attribute, frame in zip(attributes, frames, strict=True)
     ]
-    means, rests = np.array(both).reshape(-1, 2).T
+    means, rests = np.array(pairs).reshape(-1, 2).T
     costs = parts.products(np.array([1.0 if frame is None else float(frame.cost) for frame in frames]))
     return costs, parts.energies(means) * parts.products(rests)
 

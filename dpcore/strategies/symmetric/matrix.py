@@ -20,7 +20,10 @@ Real = NDArray[np.float64]
 @final
 @dataclass(frozen=True, eq=False)
 class SymmetricMatrix(ImplicitMatrix):
-    """A over the cells of the clique, in C order."""
+    """The queries' matrix A over the cells of their clique, in C order.
+
+    queries: The integer queries, block by block.
+    """
 
     queries: SymmetricQueries
 
@@ -33,11 +36,11 @@ class SymmetricMatrix(ImplicitMatrix):
         for block in self.queries.blocks:
             columns = (np.abs(block.matrix).astype(np.float64) ** order).sum(axis=0)
             for axis in block.chosen:
-                each = self.queries.axes[axis]
-                within = np.abs(each.matrix[each.places[block.choice[axis]]]).astype(np.float64) ** order
+                attribute = self.queries.axes[axis]
+                within = np.abs(attribute.matrix[attribute.places[block.choice[axis]]]).astype(np.float64) ** order
                 columns = columns * within.sum(axis=0).max()
-            at = tuple(slice(None) if each is None else slice(each, each + 1) for each in block.choice)
-            totals[at] += columns.reshape(totals[at].shape)
+            classes = tuple(slice(None) if chosen is None else slice(chosen, chosen + 1) for chosen in block.choice)
+            totals[classes] += columns.reshape(totals[classes].shape)
         norms = totals[np.ix_(*self.queries.classes)].ravel()
         return norms if order == 1 else np.asarray(np.sqrt(norms))
 
@@ -46,10 +49,10 @@ class SymmetricMatrix(ImplicitMatrix):
         pieces = np.split(answers, np.cumsum(self.queries.sizes)[:-1])
         return [piece.reshape(len(block.matrix), -1) for piece, block in zip(pieces, self.queries.blocks, strict=True)]
 
-    def back(self, parts: Sequence[Real]) -> Real:
-        """The transpose of what is done before a block's matrix is applied, of all blocks: float64 [cells].
+    def transposed_read(self, parts: Sequence[Real]) -> Real:
+        """The transpose of the step from cells to the values that the blocks' matrices are applied to: float64 [cells].
 
-        parts: float64 [combinations of classes, answers of all M_C], one a block.
+        parts: float64 [combinations of classes, answers of all M_C], one per block.
         """
         axes = self.queries.axes
         table = np.zeros(self.queries.read_shape)
@@ -62,7 +65,7 @@ class SymmetricMatrix(ImplicitMatrix):
         return table.ravel()
 
     def scale(self, block: BlockQueries) -> float:
-        """c with M'M = c^2 times a projection, for all M_C of a block together."""
+        """The c with M'M = c^2 times a projection, for the Kronecker product M of all M_C of a block."""
         members = [int(self.queries.axes[axis].members[block.choice[axis]]) for axis in block.chosen]
         return math.prod(residual_scale(size) for size in members)
 
@@ -77,7 +80,10 @@ class SymmetricMatrix(ImplicitMatrix):
 
     def _transposed_times(self, columns: Real) -> Real:
         pairs = [zip(self.queries.blocks, self.parts(column), strict=True) for column in columns.T]
-        return np.stack([self.back([block.matrix.T @ part for block, part in each]) for each in pairs], axis=1)
+        return np.stack(
+            [self.transposed_read([block.matrix.T @ part for block, part in column_pairs]) for column_pairs in pairs],
+            axis=1,
+        )
 
     def _gram(self) -> Real:
         return self._transposed_times(self._times(np.eye(self.shape[1])))

@@ -21,18 +21,20 @@ from dpcore.strategies.symmetric.symmetry import Block, SymmetricGram
 Real = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_DEPENDENT: Final = 1e-9  # Of a row, what is left of it beyond those that span it.
+_MIN_RESIDUAL: Final = 1e-9  # Relative norm of a row beyond the span of the others, below which it depends on them.
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class SymmetricStrategy:
-    """Integer queries A over a domain, from whose answers those of a workload W are made.
+    """Integer queries A over a domain that determine the answers of a workload W.
 
-    inverses: float64 [g, r] a block: from answers of its matrix the values of the cells that least squares makes.
-    variance: tr(V (A'A)^+), the weighted squared error of all answers of W together, where each answer of A has noise
+    queries: A, block by block.
+    inverses: float64 [g, r], one pseudo-inverse per block: it takes answers of the block's matrix to least-squares
+        values of its combinations of classes.
+    variance: tr(V (A'A)^+), the weighted squared error of all answers of W together where each answer of A has noise
         of variance 1.
-    bound: No strategy of sensitivity 1 with Gaussian noise has a smaller one.
+    bound: A lower bound on the ``error`` of every strategy with Gaussian noise.
     """
 
     queries: SymmetricQueries
@@ -47,21 +49,21 @@ class SymmetricStrategy:
 
     @property
     def gap(self) -> float:
-        """error / bound - 1."""
+        """The relative excess error / bound - 1."""
         return self.error / self.bound - 1
 
     def estimate(self, answers: Real) -> Real:
-        """A^+ y, float64 [cells] in C order: of the tables with A x nearest to y the one of least norm.
+        """A^+ y, float64 [cells] in C order: the least-squares table of least norm.
 
-        answers: y, float64 [rows of A].
+        answers: y, the measured answers, float64 [rows of A].
 
-        W A^+ y are the best linear unbiased answers of the workload. Blocks do not overlap, so that each is solved by
+        W A^+ y are the best linear unbiased answers of the workload. Blocks are orthogonal, so that each is solved by
         itself.
         """
         matrix, parts = self.matrix, []
         for block, inverse, part in zip(self.queries.blocks, self.inverses, self.matrix.parts(answers), strict=True):
             parts.append(inverse @ part / matrix.scale(block) ** 2)
-        return matrix.back(parts)
+        return matrix.transposed_read(parts)
 
     @property
     def matrix(self) -> SymmetricMatrix:
@@ -70,13 +72,14 @@ class SymmetricStrategy:
 
 
 def symmetric_strategy(queries: Products, optimum: SymmetricOptimum, bits: int = 24) -> SymmetricStrategy:
-    """The optimum as integer queries.
+    """The optimum, rounded to integer queries.
 
-    queries: Those of which ``optimum.workload`` was made.
+    queries: The workload that ``optimum.workload`` was made of.
+    optimum: The optimal Gram matrix in blocks.
     bits: Weights are rounded to multiples of 2^-bits of the largest one.
 
     In each block the queries are weights @ basis, with a basis of integer rows that span those of the workload, so that
-    rounding leaves all of its answers in reach. Sensitivity and variance are those of the rounded queries.
+    the rounded queries still determine all of its answers. Sensitivity and variance are those of the rounded queries.
 
     Raises ValueError where rounding leaves a row of the basis without a weight, or makes integers above 2^30.
     """
@@ -86,30 +89,31 @@ def symmetric_strategy(queries: Products, optimum: SymmetricOptimum, bits: int =
         basis = _Basis.of(queries, workload, block)
         bases.append(basis)
         weights.append(basis.factor(gram) / _scale(workload, block))
-    largest = max(float(np.abs(each).max()) for each in weights)
-    made, inverses, variance = [], [], 0.0
+    largest = max(float(np.abs(weight).max()) for weight in weights)
+    blocks, inverses, variance = [], [], 0.0
     for block, basis, weight in zip(workload.blocks, bases, weights, strict=True):
         rounded, _ = rounded_rows(weight / largest, bits)
         if not rounded.diagonal().all():
-            raise ValueError(f"weights of which {bits} bits leave nothing; want more bits")
+            raise ValueError(f"rounding to {bits} bits makes a weight 0; want more bits")
         if (np.abs(rounded).astype(np.float64) @ np.abs(basis.rows)).max() > LARGEST_ENTRY:
-            raise ValueError(f"a strategy whose entries pass 2^30 at {bits} bits; want fewer bits")
-        made.append(BlockQueries(block.choice, rounded @ basis.rows))
+            raise ValueError(f"a strategy has entries above 2^30 at {bits} bits; want fewer bits")
+        blocks.append(BlockQueries(block.choice, rounded @ basis.rows))
         solved = solve_triangular(rounded.astype(np.float64).T, basis.inverse.T, lower=True).T
         inverses.append(solved / basis.roots[:, None])
-        told = float(np.einsum("ij,ij->", block.gram @ solved, solved))
-        variance += block.multiplicity * told / _scale(workload, block) ** 2
-    measured = SymmetricQueries(workload.domain, workload.domain.names, workload.classes, tuple(made))
+        block_variance = float(np.einsum("ij,ij->", block.gram @ solved, solved))
+        variance += block.multiplicity * block_variance / _scale(workload, block) ** 2
+    measured = SymmetricQueries(workload.domain, workload.domain.names, workload.classes, tuple(blocks))
     return SymmetricStrategy(measured, tuple(inverses), variance, optimum.bound)
 
 
 @dataclass(frozen=True, eq=False)
 class _Basis:
-    """Of the rows of a workload in one block.
+    """Integer rows that span the rows of a workload in one block.
 
-    rows: int64 [r, g], over sums of classes.
-    roots: float64 [g], (cells of a combination of classes)^(1/2): rows * roots are they in the basis of ``Block.gram``.
-    inverse: float64 [g, r], of rows * roots.
+    rows: int64 [r, g], over the sums of the combinations of classes.
+    roots: float64 [g], the square roots of the cells of each combination: rows * roots are the rows in the basis of
+        ``Block.gram``.
+    inverse: float64 [g, r], the pseudo-inverse of rows * roots.
     """
 
     rows: Integers
@@ -129,7 +133,7 @@ class _Basis:
         return cls(rows, roots, np.asarray(np.linalg.pinv(rows * roots), dtype=np.float64))
 
     def factor(self, gram: Real) -> Real:
-        """B, upper triangular, with (B rows)'(B rows) = gram on the sums of classes."""
+        """The upper triangular B with (B rows)'(B rows) = gram on the sums of classes."""
         within = self.inverse.T @ gram @ self.inverse
         return np.asarray(np.linalg.cholesky((within + within.T) / 2).T)
 
@@ -147,16 +151,16 @@ def _reduced(queries: Products, workload: SymmetricGram, term: int, place: int) 
 
 
 def _spanning(rows: Integers, roots: Real) -> Integers:
-    """Some of the rows, of which none is spanned by others, that span all of them."""
+    """Linearly independent rows that span all rows, by a pivoted QR decomposition."""
     real = rows * roots
     units = real / np.linalg.norm(real, axis=1)[:, None]
     _, triangle, order = qr(units.T, mode="economic", pivoting=True)
-    left = np.abs(triangle.diagonal())
-    return np.asarray(rows[np.sort(order[: len(left)][left > _DEPENDENT])])
+    residuals = np.abs(triangle.diagonal())
+    return np.asarray(rows[np.sort(order[: len(residuals)][residuals > _MIN_RESIDUAL])])
 
 
 def _scale(workload: SymmetricGram, block: Block) -> float:
-    """c with M'M = c^2 times a projection, for the ``residual_matrix`` M of all chosen classes together."""
+    """The c with M'M = c^2 times a projection, M the Kronecker product of all chosen classes' ``residual_matrix``."""
     pairs = zip(workload.members, block.choice, strict=True)
     return math.prod(residual_scale(int(members[at])) for members, at in pairs if at is not None)
 

@@ -1,4 +1,4 @@
-"""Values that a workload treats alike, and the Gram matrix of the workload in blocks that this makes of it."""
+"""Exchangeable values of a workload, and the blocks that its Gram matrix falls into because of them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Real = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Choice = tuple[int | None, ...]
 
-LARGEST_ORBITS: Final = 2048  # Of the domain: the side of the largest block, whose eigenvectors take seconds.
+LARGEST_ORBITS: Final = 2048  # The side of the largest block, whose eigenvectors take seconds.
 LARGEST_BLOCKS: Final = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One part of a matrix that stays the same when values of one class are swapped.
+    """One block of a matrix that does not change when values of one class are swapped.
 
-    choice: For each attribute None, where vectors are constant on each of its classes, or one class, where they are 0
-        outside of it and sum to 0.
-    multiplicity: Product of |C| - 1 over the chosen classes: how often the block occurs.
-    orbits: intp [k], those with the chosen classes, the last attribute fastest.
-    terms: intp [terms], those that are not 0 here.
-    gram: V on them, float64 [k, k], where the vectors 1_C / |C|^(1/2) and orthonormal ones of sum 0 are the basis.
+    choice: For each attribute None, where the block's vectors are constant on each of its classes, or one class, where
+        they are 0 outside of it and sum to 0.
+    multiplicity: The product of |C| - 1 over the chosen classes C: how often the block occurs.
+    orbits: intp [k], the orbits with the chosen classes, the last attribute fastest.
+    terms: intp [terms], the workload's terms that are not 0 on the block.
+    gram: V on these orbits, float64 [k, k], in the basis of the vectors 1_C / |C|^(1/2) and orthonormal ones of sum 0.
     """
 
     choice: Choice
@@ -43,15 +43,17 @@ class Block:
 @final
 @dataclass(frozen=True, eq=False)
 class SymmetricGram:
-    """V = sum_j w_j (x)_i G_ij of a union of Kronecker products, by what swapping exchangeable values leaves of it.
+    """V = sum_j w_j (x)_i G_ij of a union of Kronecker products, in blocks by its symmetry.
 
-    An orbit is a choice of a class for each attribute; V has the same diagonal entry on all its cells, and so has the
-    Gram matrix of the best strategy. Blocks of zeros are left out.
+    An orbit is a choice of a class for each attribute. V has the same diagonal entry on all cells of an orbit, and so
+    has the Gram matrix of the optimal strategy. Blocks of zeros are left out.
 
-    classes: int64 [size of the attribute], one an attribute: the class of each value.
-    members: int64 [classes], one an attribute: |C|.
-    sizes: float64 [orbits], cells of each orbit.
-    answers: Rows of the workload.
+    domain: The domain of the workload.
+    classes: int64 [size of the attribute], one array per attribute: the class of each value.
+    members: int64 [classes], one array per attribute: the number |C| of values of each class.
+    sizes: float64 [orbits], the number of cells of each orbit.
+    blocks: The blocks of V that are not 0.
+    answers: The number of rows of the workload.
     """
 
     domain: Domain
@@ -63,16 +65,17 @@ class SymmetricGram:
 
     @classmethod
     def of(cls, queries: Products, weights: Real | None = None) -> SymmetricGram:
-        """V of these queries.
+        """V of a workload.
 
-        weights: float64 [terms], non-negative: of the squared error of each term; 1 where None.
+        queries: The workload.
+        weights: float64 [terms], non-negative weights of the squared error of each term; None weighs all terms by 1.
 
-        Raises ValueError for more than LARGEST_ORBITS orbits or LARGEST_BLOCKS blocks, and for weights that are no
-        such numbers, or all 0.
+        Raises ValueError for more than LARGEST_ORBITS orbits or LARGEST_BLOCKS blocks, and for weights that are
+        negative, not finite or all 0.
         """
         given = np.ones(len(queries.terms)) if weights is None else np.asarray(weights, dtype=np.float64)
         if given.shape != (len(queries.terms),) or not (np.isfinite(given) & (given >= 0)).all() or not given.any():
-            raise ValueError(f"weights of shape {given.shape}; want one a term, finite and >= 0, not all of them 0")
+            raise ValueError(f"weights of shape {given.shape}; want one per term, finite and >= 0, not all of them 0")
         weighted = given * np.array([float(term.weight) ** 2 for term in queries.terms])
         axes = [_Axis.of(queries, place) for place in range(len(queries.domain.names))]
         orbits = math.prod(len(axis.members) for axis in axes)
@@ -87,18 +90,21 @@ class SymmetricGram:
 
     @property
     def cells(self) -> Real:
-        """V's diagonal entry on a cell of each orbit, float64 [orbits]."""
+        """The diagonal entry of V on a cell of each orbit, float64 [orbits]."""
         return self.diagonal([block.gram.diagonal() for block in self.blocks])
 
     def diagonal(self, parts: list[Real]) -> Real:
-        """The diagonal on a cell of each orbit of a matrix whose blocks have these diagonals, float64 [orbits]."""
+        """The diagonal entry, on a cell of each orbit, of a matrix with such blocks: float64 [orbits].
+
+        parts: float64 [k], the diagonal of each block of the matrix.
+        """
         total = np.zeros(len(self.sizes))
         for block, part in zip(self.blocks, parts, strict=True):
             total[block.orbits] += block.multiplicity * part
         return total / self.sizes
 
     def svd_bound(self) -> float:
-        """(sum of the singular values of W)^2 / n: no strategy has a smaller error at unit noise.
+        """(sum of the singular values of W)^2 / n, a lower bound on the error of every strategy at unit noise.
 
         Source: thesis of McKenna (2022), Definition 12.
         """
@@ -111,32 +117,35 @@ class SymmetricGram:
 def exchangeable_classes(grams: list[Integers]) -> Integers:
     """The class of each value, int64 [n], numbered by first value.
 
-    grams: int64 [n, n], symmetric. Two values are of one class where swapping them leaves each of these as it is.
+    grams: int64 [n, n], symmetric. Two values are in one class where swapping them leaves every Gram matrix unchanged.
     """
     stacked = np.stack(grams)
     n = stacked.shape[1]
     diagonal = np.einsum("tii->it", stacked)
     signatures = np.concatenate([diagonal, np.sort(stacked, axis=2).transpose(1, 0, 2).reshape(n, -1)], axis=1)
     _, alike = np.unique(signatures, axis=0, return_inverse=True)
-    classes, found = np.full(n, -1, dtype=np.int64), 0
+    classes, next_class = np.full(n, -1, dtype=np.int64), 0
     for value in range(n):
         if classes[value] >= 0:
             continue
-        others = np.flatnonzero((alike == alike[value]) & (classes < 0))
-        differs = (stacked[:, others] != stacked[:, value, None]).any(axis=0)
+        candidates = np.flatnonzero((alike == alike[value]) & (classes < 0))
+        differs = (stacked[:, candidates] != stacked[:, value, None]).any(axis=0)
         differs[:, value] = False
-        differs[np.arange(len(others)), others] = False
-        classes[others[~differs.any(axis=1)]] = found
-        found += 1
+        differs[np.arange(len(candidates)), candidates] = False
+        classes[candidates[~differs.any(axis=1)]] = next_class
+        next_class += 1
     return classes
 
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """One attribute.
+    """The workload's queries about one attribute.
 
-    quotients: float64 [terms, classes, classes], each term's Gram on the vectors that are constant on classes.
-    scalars: float64 [terms, classes], it on vectors of sum 0 within one class; 0 where the class is one value.
+    classes: int64 [n], the class of each value.
+    members: int64 [classes], the number of values of each class.
+    quotients: float64 [terms, classes, classes], each term's Gram matrix on the vectors that are constant on classes.
+    scalars: float64 [terms, classes], each term's eigenvalue on vectors of sum 0 within one class; 0 where the class
+        has one value.
     """
 
     classes: Integers
@@ -151,8 +160,8 @@ class _Axis:
         grams: list[Integers] = []
         of_term = []
         for term in queries.terms:
-            asked = term.matrices[term.clique.index(name)] if name in term.clique else np.ones((1, size), np.int64)
-            gram = asked.T @ asked
+            matrix = term.matrices[term.clique.index(name)] if name in term.clique else np.ones((1, size), np.int64)
+            gram = matrix.T @ matrix
             content = gram.tobytes()
             if content not in distinct:
                 distinct[content] = len(grams)
@@ -169,7 +178,10 @@ class _Axis:
 
 
 def _collect(axes: list[_Axis], choice: Choice, weights: Real, into: list[Block]) -> None:
-    """Every block that begins with this choice and is not 0. weights: Of the terms, with the scalars of the choice."""
+    """Appends every block whose choice begins with this one and that is not 0.
+
+    weights: float64 [terms], the weights of the terms multiplied by their scalars for the choice so far.
+    """
     if not weights.any():
         return
     if len(choice) == len(axes):

@@ -15,30 +15,31 @@ from dpcore.strategies.symmetric.strategy import SymmetricStrategy
 
 Real = NDArray[np.float64]
 
-_AT_ONCE: Final = 1 << 24  # Entries of W A^+ at hand: 128 MiB.
+_MAX_ENTRIES: Final = 1 << 24  # Entries of W A^+ that are in memory at once: 128 MiB.
 
 
 def answer_variances(strategy: SymmetricStrategy, queries: Products) -> Real:
-    """|w A^+|^2 of each answer w of a workload, float64 [queries.size]: its variance at noise of variance 1.
+    """The variance |w A^+|^2 of each answer w of a workload at noise of variance 1: float64 [queries.size].
 
-    queries: Over a domain that has the attributes of ``strategy.queries``; their answers are in its reach.
+    strategy: A.
+    queries: The workload, over a domain that has the attributes of ``strategy.queries``, which determine its answers.
 
-    Blocks do not overlap, so that variances add up over them. In a block with the inverse B^+ of its matrix a product w
+    Blocks are orthogonal, so that variances add up over them. In a block with the inverse B^+ of its matrix a product w
     of w_i has |(x)_free s_i B^+|^2 times, for each chosen class C, (|w_C|^2 - (1'w_C)^2 / |C|) / c^2, with s_i the sums
     of w_i over classes and w_C its entries on C. Rows that agree in the sums of w_i and of its squares over all classes
     have one variance, which is computed once.
     """
-    parts = [_of_term(strategy, term) * (term.weight / queries.denominator) ** 2 for term in queries.terms]
+    parts = [_term_variances(strategy, term) * (term.weight / queries.denominator) ** 2 for term in queries.terms]
     return np.concatenate(parts)
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rows w of one attribute, those that differ in the numbers below.
+    """The rows w of one attribute's queries, up to those that have the same numbers below.
 
-    sums: float64 [distinct, classes], of a row over each class.
-    within: float64 [distinct, classes], |w_C|^2 - (1'w_C)^2 / |C| of each class.
-    places: intp [rows], where each is.
+    sums: float64 [distinct, classes], the sum of a row over each class.
+    within: float64 [distinct, classes], |w_C|^2 - (1'w_C)^2 / |C| for each class.
+    places: intp [rows], the index of each row among the distinct ones.
     """
 
     sums: Real
@@ -51,18 +52,18 @@ class _Rows:
         named = name in term.clique
         rows = term.matrices[term.clique.index(name)] if named else np.ones((1, len(classes)), dtype=np.int64)
         member = (classes[:, None] == np.arange(len(members))).astype(np.int64)
-        told, places = np.unique(np.hstack([rows @ member, rows**2 @ member]), axis=0, return_inverse=True)
-        sums, squares = np.hsplit(told, 2)
+        class_sums, places = np.unique(np.hstack([rows @ member, rows**2 @ member]), axis=0, return_inverse=True)
+        sums, squares = np.hsplit(class_sums, 2)
         # Of integers, so that rows that are constant on a class have exactly none.
         within = (squares * members - sums**2) / members
         return cls(sums.astype(np.float64), within, places.ravel())
 
 
-def _of_term(strategy: SymmetricStrategy, term: Product) -> Real:
+def _term_variances(strategy: SymmetricStrategy, term: Product) -> Real:
     """Variances of one term, float64 [term.size], without its weight."""
     queries = strategy.queries
     rows = [_Rows.of(queries, axis, term) for axis in range(len(queries.clique))]
-    total = np.zeros([len(one.sums) for one in rows])
+    total = np.zeros([len(axis_rows.sums) for axis_rows in rows])
     for block, inverse in zip(queries.blocks, strategy.inverses, strict=True):
         within = np.ones([1] * len(rows))
         for axis in block.chosen:
@@ -70,30 +71,34 @@ def _of_term(strategy: SymmetricStrategy, term: Product) -> Real:
             scale = residual_scale(int(queries.axes[axis].members[at]))
             within = within * _along(rows[axis].within[:, at].ravel() / scale**2, axis, len(rows))
         if within.any():
-            told = _told([rows[axis].sums for axis in block.free], inverse)
-            total += within * told.reshape(
-                [1 if axis in block.chosen else len(one.sums) for axis, one in enumerate(rows)]
+            squared_norms = _squared_norms([rows[axis].sums for axis in block.free], inverse)
+            total += within * squared_norms.reshape(
+                [1 if axis in block.chosen else len(axis_rows.sums) for axis, axis_rows in enumerate(rows)]
             )
-    return total[np.ix_(*(one.places for one in rows))].ravel()
+    return total[np.ix_(*(axis_rows.places for axis_rows in rows))].ravel()
 
 
-def _told(factors: list[Real], inverse: Real) -> Real:
-    """|(x) s_i B^+|^2 of each combination of rows s_i, float64 [rows of all factors]. inverse: B^+, float64 [g, r]."""
+def _squared_norms(factors: list[Real], inverse: Real) -> Real:
+    """|(x) s_i B^+|^2 of each combination of rows s_i, float64 [rows of all factors].
+
+    factors: float64 [rows, classes], the rows s_i of each free attribute.
+    inverse: B^+, float64 [g, r].
+    """
     if not factors:
         return np.asarray((inverse**2).sum(axis=1))
     first, others = factors[0], factors[1:]
     columns = inverse.shape[1]
-    size = math.prod(len(each) for each in others) * columns
+    size = math.prod(len(factor) for factor in others) * columns
     # All factors but the first at once, and runs of rows of that.
-    left = inverse.reshape([*(each.shape[1] for each in factors), columns])
-    for axis, each in enumerate(others, start=1):
-        left = np.moveaxis(np.tensordot(each, left, axes=(1, axis)), 0, axis)
-    flat = left.reshape(first.shape[1], -1)
-    run = max(1, _AT_ONCE // max(size, 1))
+    partial = inverse.reshape([*(factor.shape[1] for factor in factors), columns])
+    for axis, factor in enumerate(others, start=1):
+        partial = np.moveaxis(np.tensordot(factor, partial, axes=(1, axis)), 0, axis)
+    flat = partial.reshape(first.shape[1], -1)
+    run = max(1, _MAX_ENTRIES // max(size, 1))
     parts = []
     for start in range(0, len(first), run):
-        made = first[start : start + run] @ flat
-        parts.append((made.reshape(-1, columns) ** 2).sum(axis=1))
+        chunk = first[start : start + run] @ flat
+        parts.append((chunk.reshape(-1, columns) ** 2).sum(axis=1))
     return np.concatenate(parts)
 
 

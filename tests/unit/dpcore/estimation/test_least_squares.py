@@ -140,7 +140,7 @@ def test_the_row_total_is_the_most_precise_mean() -> None:
     totals, variances = np.array([11.0, row @ told.values]), np.array([3 * 4.0, (row @ row) * 1.5**2])
     wanted = (totals / variances).sum() / (1 / variances).sum()
     assert row_total([marginal, blind, told]) == pytest.approx(wanted)
-    with pytest.raises(ValueError, match="no measurement tells the number of rows; want"):
+    with pytest.raises(ValueError, match="no measurement determines the number of rows; want"):
         row_total([blind])
 
 

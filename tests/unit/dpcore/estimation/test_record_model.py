@@ -17,7 +17,7 @@ from dpcore.estimation.record_model import RecordModel
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.queries.generation import random_conjunctions
-from tests.support.tiny_statistics import TinyTable, count_conjunctions, one_hot_matrix
+from dpcore.testing.tiny_statistics import TinyTable, count_conjunctions, one_hot_matrix
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 VIEW = BinaryView.one_hot(DOMAIN)

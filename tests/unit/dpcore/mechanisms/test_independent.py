@@ -15,9 +15,9 @@ from dpcore.mechanisms.independent import Independent
 from dpcore.mechanisms.shared.totals import row_total, total_share
 from dpcore.queries import Conjunctions, Marginals, UnitCount
 from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive
-from tests.support.private import REPLACE, NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 4, "unused": 9})
 CODES = np.random.default_rng(0).integers(0, [2, 4, 9], (60, 3))
@@ -59,7 +59,7 @@ def test_products_of_a_table_are_sums_of_products_of_its_marginals() -> None:
 def test_conjunctions_of_a_table_use_its_groups_and_keep_its_names() -> None:
     found = model_of(TABLE, conjunctive(Conjunctions.single_columns(VIEW)))
     for start, stop in VIEW.groups:
-        assert found.chances[start:stop].sum() == pytest.approx(1.0)
+        assert found.probabilities[start:stop].sum() == pytest.approx(1.0)
     assert found.domain == DOMAIN
 
 
@@ -86,9 +86,9 @@ def test_a_public_number_of_units_costs_nothing_and_a_private_one_its_share() ->
 def test_noise_far_above_the_data_gives_a_distribution(budget: Budget, statistics: Any, workload: Workload) -> None:
     for _ in range(5):
         found = model_of(statistics, workload, budget)
-        assert np.isfinite(found.chances).all()
-        assert found.chances.min() >= 0
-        assert found.chances.max() <= 1
+        assert np.isfinite(found.probabilities).all()
+        assert found.probabilities.min() >= 0
+        assert found.probabilities.max() <= 1
         assert found.total >= 1
 
 

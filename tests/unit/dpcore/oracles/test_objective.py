@@ -16,7 +16,7 @@ from dpcore.oracles.objective import game_of
 from dpcore.oracles.pad_clauses import lengthened
 from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities
 from dpcore.queries.generation import random_conjunctions
-from tests.support.tiny_statistics import one_hot_matrix
+from dpcore.testing.tiny_statistics import one_hot_matrix
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "c": 1, "d": 4})
 TABLE = BinaryView.one_hot(DOMAIN)

@@ -9,8 +9,8 @@ from dpcore.domain import Domain
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.sensitivity import PrivacyUnit, l1_sensitivity, squared_l2_sensitivity
 from dpcore.strategies.fourier_basis import parities_below
-from tests.support.private import ADD_REMOVE
-from tests.support.tiny_statistics import TinyTable
+from dpcore.testing.doubles import ADD_REMOVE
+from dpcore.testing.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 2, "c": 2, "wide": 5})
 CODES = np.random.default_rng(0).integers(0, DOMAIN.sizes, (50, 4))

@@ -12,7 +12,7 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.estimation.multiplicative_weights.dense import tables_of
 from dpcore.estimation.multiplicative_weights.one_hot import answers_of_tables
 from dpcore.queries import Conjunctions, Marginals, Parities
-from tests.support.tiny_statistics import one_hot_matrix
+from dpcore.testing.tiny_statistics import one_hot_matrix
 
 DOMAIN = Domain.of({"a": 2, "b": 1, "c": 3, "d": 2})
 VIEW = BinaryView.one_hot(DOMAIN)

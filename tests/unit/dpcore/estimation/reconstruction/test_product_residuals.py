@@ -17,8 +17,8 @@ from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals, Product, Products
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.strategies.residual_planning.product_residuals import product_residuals
-from tests.support.private import WatchedStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
+from dpcore.testing.doubles import WatchedStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 4, "b": 3, "c": 1, "d": 5})
 TRUTH = np.random.default_rng(1).integers(0, 30, size=DOMAIN.sizes)

@@ -18,9 +18,9 @@ from dpcore.queries import Marginals, Product, Products
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.strategies.residual_planning.bases import joint_queries
 from dpcore.strategies.residual_planning.planning import least_squared_error
-from tests.support.private import WatchedStatistics, private_statistics
+from dpcore.testing.doubles import WatchedStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.support.residual_queries import residual_queries
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 4, "c": 1, "d": 5})
 TRUTH = np.random.default_rng(1).integers(0, 30, size=DOMAIN.sizes)

@@ -101,7 +101,7 @@ def test_attributes_that_no_query_names_are_left_out() -> None:
 
 @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(5), np.zeros(5)])
 def test_weights_that_are_none_are_refused(weights: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="want one a term, finite and >= 0"):
+    with pytest.raises(ValueError, match="want one per term, finite and >= 0"):
         kronecker_strategy(union(0), weights)
 
 

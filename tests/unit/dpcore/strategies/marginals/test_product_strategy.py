@@ -16,7 +16,7 @@ from dpcore.domain import Clique, Domain
 from dpcore.kernel.product_sensitivity import largest_l1
 from dpcore.queries import Product, Products
 from dpcore.queries.ranges import all_ranges, identity, prefix, range_marginals
-from dpcore.strategies.marginals.product_strategy import ProductStrategy, asked_products, product_strategy
+from dpcore.strategies.marginals.product_strategy import ProductStrategy, clique_weights_and_matrices, product_strategy
 
 SMALL = Domain.of({"a": 7, "b": 2, "c": 6})
 ASKED: dict[Clique, float] = {("a", "b"): 1.0, ("c",): 2.0, ("b", "c"): 0.5, (): 1.0, ("a", "c"): 1.0}
@@ -84,12 +84,12 @@ def test_queries_that_tell_no_total_and_single_totals() -> None:
 
 def test_what_a_workload_asks() -> None:
     queries = range_marginals(SMALL, [("a", "b"), ("b", "a"), ("c",)], {"c": prefix(6)})
-    asked, matrices = asked_products(queries, np.array([1.0, 2.0, 3.0]))
+    asked, matrices = clique_weights_and_matrices(queries, np.array([1.0, 2.0, 3.0]))
     assert asked == {("a", "b"): 5.0, ("c",): 9.0}
     assert list(matrices) == ["c"]
     different = Products(SMALL, (Product(("c",), (prefix(6),)), Product(("c",), (identity(6),))))
     with pytest.raises(ValueError, match="different queries about 'c'"):
-        asked_products(different, np.ones(2))
+        clique_weights_and_matrices(different, np.ones(2))
 
 
 def test_wrong_arguments_are_refused() -> None:
@@ -100,11 +100,11 @@ def test_wrong_arguments_are_refused() -> None:
 
 
 def schema(
-    sizes: tuple[int, ...], cliques: Iterable[Clique], most_cells: float
+    sizes: tuple[int, ...], cliques: Iterable[Clique], max_cells: float
 ) -> tuple[Domain, dict[Clique, float], int]:
     """A domain, its cliques of at most so many cells, and the number of these cells."""
     domain = Domain(tuple(f"x{i}" for i in range(len(sizes))), sizes)
-    asked = {clique: 1.0 for clique in cliques if domain.size(clique) <= most_cells}
+    asked = {clique: 1.0 for clique in cliques if domain.size(clique) <= max_cells}
     return domain, asked, sum(domain.size(clique) for clique in asked)
 
 

@@ -17,14 +17,14 @@ from dpcore.strategies.marginals.subset_sums import subset_products
 noises = pytest.mark.parametrize("noise", [Noise.LAPLACE, Noise.GAUSSIAN])
 
 
-def problem(noise: Noise, seed: int = 0, most_cells: float = np.inf) -> MarginalProblem:
+def problem(noise: Noise, seed: int = 0, max_cells: float = np.inf) -> MarginalProblem:
     generator = np.random.default_rng(seed)
     sizes = generator.integers(2, 9, 4)
-    asked = generator.choice(16, 5, replace=False)
-    inside = np.array([any(a & b == a for b in asked.tolist()) for a in range(16)])
+    workload = generator.choice(16, 5, replace=False)
+    inside = np.array([any(a & b == a for b in workload.tolist()) for a in range(16)])
     energies = inside * generator.random(16) * 10
     cells = subset_products(sizes, np.ones(4))
-    return MarginalProblem(energies, generator.random(4), cells, asked, most_cells, noise)
+    return MarginalProblem(energies, generator.random(4), cells, workload, max_cells, noise)
 
 
 @noises
@@ -100,10 +100,10 @@ def test_a_descent_never_climbs(seed: int) -> None:
 @noises
 def test_large_marginals_are_left_out_unless_asked_for(noise: Noise) -> None:
     for seed in range(4):
-        given = problem(noise, seed, most_cells=10)
+        given = problem(noise, seed, max_cells=10)
         found, _ = best_shares(given, 1e6)
         assert np.isfinite(found.error)
-        assert all(given.cells[b] <= 10 or b in given.asked for b in found.subsets)
+        assert all(given.cells[b] <= 10 or b in given.workload for b in found.subsets)
 
 
 def test_the_same_seed_makes_the_same_choice() -> None:

@@ -12,7 +12,7 @@ from dpcore.measurement import Noise
 from dpcore.queries.ranges import prefix
 from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra, Matrix
 from dpcore.strategies.marginals.shared_p_identity import (
-    Surroundings,
+    ErrorInAttribute,
     _log_error,
     p_identity_matrix,
     shared_p_identity,
@@ -37,9 +37,9 @@ def algebra(name: str, found: Matrix) -> AttributeAlgebra:
     return AttributeAlgebra.of(p_identity_matrix(found), GRAMS[name], Noise.LAPLACE)
 
 
-def around(name: str) -> Surroundings:
+def around(name: str) -> ErrorInAttribute:
     algebras = [algebra(one, theta(one)) if one in GRAMS else AttributeAlgebra.codes(n) for one, n in sizes()]
-    return Surroundings.of(DOMAIN.names, algebras, ASKED, MEASURED, name)
+    return ErrorInAttribute.of(DOMAIN.names, algebras, ASKED, MEASURED, name)
 
 
 def sizes() -> list[tuple[str, int]]:
@@ -91,7 +91,7 @@ def test_alone_it_is_the_best_strategy_already() -> None:
     """One product, which is measured alone: the error is that of ``p_identity``, where Theta starts."""
     codes = AttributeAlgebra.codes(3)
     one: dict[Clique, float] = {("a", "b"): 1.0}
-    surroundings = Surroundings.of(["a", "b"], [algebra("a", theta("a")), codes], one, one, "a")
+    surroundings = ErrorInAttribute.of(["a", "b"], [algebra("a", theta("a")), codes], one, one, "a")
     _, error = shared_p_identity(theta("a"), GRAMS["a"], surroundings)
     _, alone = p_identity(GRAMS["a"], starts(1, 12)[0])
     assert error == pytest.approx(3 * alone, rel=1e-5)

@@ -62,12 +62,12 @@ def prefix_algebra(size: int, p: int, noise: Noise = Noise.LAPLACE) -> Attribute
     return AttributeAlgebra.of(matrix, gram, noise)
 
 
-def schema(sizes: tuple[int, ...], most_cells: float, ways: tuple[int, ...]) -> tuple[Domain, dict[Clique, float], int]:
+def schema(sizes: tuple[int, ...], max_cells: float, ways: tuple[int, ...]) -> tuple[Domain, dict[Clique, float], int]:
     """A domain, its marginals of some ways and at most so many cells, and the number of their cells."""
     domain = Domain(tuple(f"x{i}" for i in range(len(sizes))), sizes)
     cliques = [clique for k in ways for clique in combinations(domain.names, k)]
     cells = {clique: math.prod(domain.shape(clique)) for clique in cliques}
-    asked = {clique: 1.0 for clique in cliques if cells[clique] <= most_cells}
+    asked = {clique: 1.0 for clique in cliques if cells[clique] <= max_cells}
     return domain, asked, sum(cells[clique] for clique in asked)
 
 
@@ -209,7 +209,7 @@ def test_wrong_arguments_are_refused() -> None:
         marginals_strategy(SMALL, {("a", "b"): 1.0, ("b", "a"): 1.0}, Noise.LAPLACE)
     with pytest.raises(ValueError, match="unknown attribute"):
         marginals_strategy(SMALL, {("z",): 1.0}, Noise.LAPLACE)
-    with pytest.raises(ValueError, match="queries on 5 codes"):
+    with pytest.raises(ValueError, match="strategy for 5 codes"):
         marginals_strategy(SMALL, {("a",): 1.0}, Noise.LAPLACE, {"a": AttributeAlgebra.codes(5)})
     wide = Domain.of({f"x{i}": 2 for i in range(17)})
     with pytest.raises(ValueError, match="17 attributes; want at most 16"):

@@ -92,22 +92,22 @@ def test_the_lower_bound_is_the_dual_where_the_total_is_free(name: str) -> None:
     attribute = AttributeResidual((FULL | LEAST)[name])
     best = gaussian_optimum(attribute.gram)
     split = attribute.split(attribute.gamma(0.0, attribute.rest))
-    sigma, tau = np.sqrt(attribute.below(split.multipliers, 1.0))
+    sigma, tau = np.sqrt(attribute.lower_bound_terms(split.multipliers, 1.0))
     assert best.error * (1 - 2e-3) < (sigma + tau) ** 2 <= best.error
     generator = np.random.default_rng(0)
     for _ in range(20):
         v = generator.random(attribute.size)
-        sigma, tau = np.sqrt(attribute.below(v / v.sum(), 1.0))
+        sigma, tau = np.sqrt(attribute.lower_bound_terms(v / v.sum(), 1.0))
         assert (sigma + tau) ** 2 <= best.error
     flat = np.full(attribute.size, 1 / attribute.size)
-    sigma, tau = np.sqrt(attribute.below(flat, 1.0))
+    sigma, tau = np.sqrt(attribute.lower_bound_terms(flat, 1.0))
     assert (sigma + tau) ** 2 == pytest.approx(svd_bound(attribute.gram))
 
 
 def test_kappa_trades_one_for_the_other() -> None:
     attribute = AttributeResidual(prefix(20))
     v = attribute.split(4.0).multipliers
-    pairs = np.sqrt([attribute.below(v, kappa) for kappa in (0.25, 0.5, 1.0, 2.0, 4.0)])
+    pairs = np.sqrt([attribute.lower_bound_terms(v, kappa) for kappa in (0.25, 0.5, 1.0, 2.0, 4.0)])
     assert (np.diff(pairs[:, 0]) > 0).all()
     assert (np.diff(pairs[:, 1]) < 0).all()
 

@@ -20,7 +20,7 @@ from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.queries.residual_matrices import residual_matrix, residual_scale
 from dpcore.strategies.residual_planning.bases import joint_queries
 from dpcore.strategies.residual_planning.planning import ResidualPlan, least_largest_variance, least_squared_error
-from tests.support.private import ADD_REMOVE
+from dpcore.testing.doubles import ADD_REMOVE
 from tests.support.residual_queries import residual_queries
 
 DOMAIN = Domain.of({"a": 3, "b": 4, "c": 5, "d": 2})

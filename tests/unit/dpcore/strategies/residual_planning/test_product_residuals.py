@@ -120,7 +120,7 @@ def test_two_way_prefix_marginals_of_adult() -> None:
     queries = asked(ADULT, 5, pairs(ADULT))
     assert queries.size == 148_137
     plan = product_residuals(queries, np.ones(91))
-    kernel = plan.spread * largest_squared_l2(plan.queries)
+    kernel = plan.variance * largest_squared_l2(plan.queries)
     assert rmse(queries, kernel) <= 70.8521
     assert rmse(queries, plan.bound) >= 66.27
     assert kernel <= plan.error
@@ -138,7 +138,7 @@ def test_small_prefix_marginals_of_loans() -> None:
     queries = asked(LOANS, 4, cliques)
     assert (len(cliques), queries.size) == (188, 279_751)
     plan = product_residuals(queries, np.ones(188))
-    assert rmse(queries, plan.spread * largest_squared_l2(plan.queries)) <= 53.6868
+    assert rmse(queries, plan.variance * largest_squared_l2(plan.queries)) <= 53.6868
     assert rmse(queries, plan.bound) >= 52.06
 
 

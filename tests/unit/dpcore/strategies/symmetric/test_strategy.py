@@ -80,7 +80,7 @@ def test_weights_of_terms_count() -> None:
 
 
 def test_too_few_bits_are_refused() -> None:
-    with pytest.raises(ValueError, match="bits leave nothing; want more bits"):
+    with pytest.raises(ValueError, match="bits makes a weight 0; want more bits"):
         strategy_of(0, 0)
 
 

@@ -73,7 +73,7 @@ def test_prefixes_have_no_exchangeable_values() -> None:
 
 @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(5), np.zeros(5), np.full(5, np.nan)])
 def test_weights_that_are_none_are_refused(weights: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="want one a term, finite and >= 0"):
+    with pytest.raises(ValueError, match="want one per term, finite and >= 0"):
         SymmetricGram.of(union(0), weights)
 
 

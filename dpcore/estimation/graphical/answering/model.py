@@ -1,4 +1,4 @@
-"""A graphical model as what is left of it after estimation: a junction tree and a conditional table for each node."""
+"""A fitted graphical model: a junction tree and a conditional table for each node, which answers and samples."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ from dpcore.queries import Marginals, Products, Queries
 @final
 @dataclass(frozen=True, eq=False)
 class GraphicalModel:
-    """The distribution p(x) = product over nodes of p(residual | separator), scaled to ``total``. Implements Model.
+    """The distribution p(x) = product over nodes of p(residual | separator), scaled to ``total``. Implements ``Model``.
 
     tree: A junction tree, or a forest of them, over all attributes.
-    conditionals: float64 [cells of the separator, cells of the residual] for each node, in C order of their attributes
-        as the node lists them; each row sums to 1, or to 0 where the separator's cell has probability 0. As
-        ``Conditionals`` they are made from joint tables when they are needed: the model holds one copy of its tables.
+    conditionals: p(residual | separator) of each node, float64 [cells of the separator, cells of the residual], in C
+        order of their attributes as the node lists them. Each row sums to 1, or to 0 where the separator's cell has
+        probability 0. As ``Conditionals`` they are computed from joint tables when they are needed, so that the model
+        holds one copy of its tables.
     total: Number of units, >= 0.
+
+    Raises: ValueError for a total that is negative or not finite, and for tables of other shapes.
     """
 
     tree: JunctionTree
@@ -54,53 +57,68 @@ class GraphicalModel:
 
     @property
     def domain(self) -> Domain:
+        """The attributes of the model."""
         return self.tree.domain
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
+        """The model's answers in counts, float64 [queries.size]; those of counting queries are between 0 and ``total``.
+
+        Raises: ConfigError for a marginal on attributes that are not the model's. ValueError for conjunctions or
+            parities over columns that are not the one-hot view of the domain.
+        """
         if isinstance(queries, Products):
             return answers_of_products(queries, self.answer)
         if isinstance(queries, Marginals):
             self._check_named(queries)
-            chances = self._calibrated.vector(queries.cliques)
+            probabilities = self._calibrated.vector(queries.cliques)
         else:
-            chances = one_hot_answers(self._calibrated, queries)
-        np.clip(chances, 0.0, 1.0, out=chances)
-        chances *= self.total
-        return chances
+            probabilities = one_hot_answers(self._calibrated, queries)
+        np.clip(probabilities, 0.0, 1.0, out=probabilities)
+        probabilities *= self.total
+        return probabilities
 
     def sample(self, units: int, generator: np.random.Generator) -> TableRows:
-        """Independent rows."""
+        """Independent synthetic rows. units: Their number, >= 0."""
         return TableRows(self.domain, sampled_codes(self.tree, self.conditionals, units, generator))
 
     def rows(self, units: int, generator: np.random.Generator) -> TableRows:
-        """Rows by randomised rounding: each row has the model's distribution, and the margins of all of them together
-        stay within about one count of their means.
+        """Synthetic rows by randomised rounding. units: Their number, >= 0.
+
+        Each row has the model's distribution, and the marginals of all rows together stay within about one count of
+        their means.
         """
         return next(self.row_blocks(units, max(1, units), generator))
 
     def row_blocks(self, units: int, block: int, generator: np.random.Generator) -> Iterator[TableRows]:
-        """The rows of ``rows`` in random order, ``block`` at a time: one empty block where there are none.
+        """The rows of ``rows`` in random order, in blocks; one empty block where there are none.
 
-        Only all blocks together have margins as close as those of ``rows``: their counts in each node are those of
-        ``rows`` for a generator in the same state. Memory holds one block and, beside the model, 9 bytes a cell of its
-        largest node; where there are several blocks also the integer tables of all nodes.
+        units: Number of rows, >= 0.
+        block: Number of rows of each block but the last, >= 1.
+
+        Only all blocks together have marginals as close as those of ``rows``: their counts in each node are those of
+        ``rows`` for a generator in the same state. Memory holds one block and, beside the model, 9 bytes for each cell
+        of its largest node; where there are several blocks also the integer tables of all nodes.
         """
-        (dealing,) = generator.spawn(1)  # Of its own: what is rounded does not depend on the size of the blocks.
+        (dealing,) = generator.spawn(
+            1
+        )  # A generator of its own: the rounding does not depend on the size of the blocks.
         tables = round_model(self.tree, self.conditionals, units, generator)
         yield from map(partial(TableRows, self.domain), dealt_codes(self.tree, tables, units, block, dealing))
 
     def _check_named(self, queries: Marginals) -> None:
-        """The queries' domain may have attributes that no clique names, and that the model lacks."""
-        sizes = dict(zip(queries.domain.names, queries.domain.sizes, strict=True))
-        own = dict(zip(self.domain.names, self.domain.sizes, strict=True))
+        """Checks the attributes that cliques name; the queries' domain may have others, which the model lacks."""
+        query_sizes = dict(zip(queries.domain.names, queries.domain.sizes, strict=True))
+        model_sizes = dict(zip(self.domain.names, self.domain.sizes, strict=True))
         for name in {name for clique in queries.cliques for name in clique}:
-            if own.get(name) != sizes[name]:
+            if model_sizes.get(name) != query_sizes[name]:
                 raise ConfigError(
-                    f"attribute {name!r} is not the model's; want those of {list(own)}, of the same sizes"
+                    f"attribute {name!r} is not the model's; want those of {list(model_sizes)}, of the same sizes"
                 )
         for clique in queries.cliques:
             if self.domain.canonical(clique) != clique:
-                raise ConfigError(f"marginal on {clique}; want its attributes in the order of the model, {list(own)}")
+                raise ConfigError(
+                    f"marginal on {clique}; want its attributes in the order of the model, {list(model_sizes)}"
+                )
 
     @cached_property
     def _calibrated(self) -> Calibrated:

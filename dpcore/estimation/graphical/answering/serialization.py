@@ -20,39 +20,44 @@ from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 FORMAT = "marquee graphical model"
 VERSION = 1
 _HEADER = "model.json"
-_SUM_ERROR = 1e-6  # Of a row of probabilities.
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # Of the times that an archive can name: no time of writing is stored.
+_MAX_SUM_ERROR = 1e-6  # Largest distance of the sum of a row of probabilities from 1.
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # The first time that an archive can name; the time of writing is not stored.
 
 
 def save_model(model: GraphicalModel, file: BinaryIO) -> None:
-    """Writes the model; equal models give equal bytes. numpy reads the tables too: ``numpy.load(file)["node_0"]``."""
+    """Writes a model to a binary file; equal models give equal bytes.
+
+    numpy reads the tables too: ``numpy.load(file)["node_0"]``.
+    """
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _store(archive, _HEADER, json.dumps(_header(model), indent=1, allow_nan=False).encode())
         for node, table in enumerate(model.conditionals):
             content = io.BytesIO()
             np.lib.format.write_array(content, np.ascontiguousarray(table, dtype="<f8"), (1, 0), allow_pickle=False)
-            _store(archive, _table(node), content.getvalue())
+            _store(archive, _table_name(node), content.getvalue())
 
 
 def load_model(file: BinaryIO) -> GraphicalModel:
-    """The model that ``save_model`` wrote, bit for bit.
+    """Reads the model that ``save_model`` wrote, bit for bit.
 
-    Raises InputError that says what is wrong with any other file.
+    Raises: InputError, which says what is wrong, for any other file.
     """
     try:
         with zipfile.ZipFile(file) as archive:
-            return _model(archive)
+            return _read_model(archive)
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, ValueError) as error:
-        # zipfile raises RuntimeError for what is encrypted or, a subclass, packed in a way that it does not know, and
-        # ValueError for a place outside the file.
+        # zipfile raises RuntimeError for encrypted content, a subclass of it for an unknown compression, and ValueError
+        # for an offset outside the file.
         raise InputError(f"not a model file, or one cut short ({type(error).__name__}); want {FORMAT!r}") from error
 
 
 def _store(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    """Adds a member without the time of writing."""
     archive.writestr(zipfile.ZipInfo(name, _EARLIEST), content)
 
 
-def _table(node: int) -> str:
+def _table_name(node: int) -> str:
+    """The member that holds a node's table."""
     return f"node_{node}.npy"
 
 
@@ -71,12 +76,12 @@ def _header(model: GraphicalModel) -> dict[str, object]:
     }
 
 
-def _model(archive: zipfile.ZipFile) -> GraphicalModel:
+def _read_model(archive: zipfile.ZipFile) -> GraphicalModel:
     header = _read_header(archive.read(_HEADER))
     total = header["total"]
     if not (math.isfinite(total) and total >= 0):
         raise InputError(f"model file: total is {total}; want a finite number >= 0")
-    tree = _tree(header)
+    tree = _read_tree(header)
     tables = tuple(_read_table(archive, tree, node) for node in range(len(tree.nodes)))
     return GraphicalModel(tree, tables, total)
 
@@ -90,14 +95,17 @@ def _read_header(content: bytes) -> dict[str, Any]:
             raise InputError(f"model file of format and version {known}; want {(FORMAT, VERSION)}")
         return {
             "total": float(header["total"]),
-            "attributes": [(str(one["name"]), int(one["size"])) for one in header["attributes"]],
-            "nodes": [(tuple(one["separator"]), tuple(one["residual"]), int(one["parent"])) for one in header["nodes"]],
+            "attributes": [(str(entry["name"]), int(entry["size"])) for entry in header["attributes"]],
+            "nodes": [
+                (tuple(entry["separator"]), tuple(entry["residual"]), int(entry["parent"])) for entry in header["nodes"]
+            ],
         }
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise InputError(f"model file: {_HEADER} is not a header of {FORMAT!r} ({type(error).__name__})") from error
 
 
-def _tree(header: dict[str, Any]) -> JunctionTree:
+def _read_tree(header: dict[str, Any]) -> JunctionTree:
+    """The junction tree that a checked header describes."""
     names = tuple(name for name, _ in header["attributes"])
     try:
         domain = Domain(names, tuple(size for _, size in header["attributes"]))
@@ -111,23 +119,27 @@ def _tree(header: dict[str, Any]) -> JunctionTree:
 
 
 def _read_table(archive: zipfile.ZipFile, tree: JunctionTree, node: int) -> NDArray[np.float64]:
-    """The conditional of a node; what it says of itself is checked before it is read."""
+    """The conditional of a node; its own header is checked before its content is read."""
     names, separator = tree.nodes[node], tree.separators[node]
     shape = (tree.domain.size(separator), tree.domain.size(names[len(separator) :]))
-    told = f"model file: the table of node {names}"
-    with archive.open(_table(node)) as file:
+    table_of_node = f"model file: the table of node {names}"
+    with archive.open(_table_name(node)) as file:
         try:
             version = np.lib.format.read_magic(file)
-            found = np.lib.format.read_array_header_1_0(file) if version == (1, 0) else None
+            described = np.lib.format.read_array_header_1_0(file) if version == (1, 0) else None
         except ValueError as error:
-            raise InputError(f"{told} is no array of numpy; want one of float64 {shape}") from error
-        if found != (shape, False, np.dtype("<f8")):
-            raise InputError(f"{told} has (shape, Fortran order, type) {found}; want {(shape, False, '<f8')}")
+            raise InputError(f"{table_of_node} is no array of numpy; want one of float64 {shape}") from error
+        if described != (shape, False, np.dtype("<f8")):
+            raise InputError(
+                f"{table_of_node} has (shape, Fortran order, type) {described}; want {(shape, False, '<f8')}"
+            )
         content = file.read()
     if len(content) != 8 * shape[0] * shape[1]:
-        raise InputError(f"{told} has {len(content)} bytes; want {8 * shape[0] * shape[1]}")
+        raise InputError(f"{table_of_node} has {len(content)} bytes; want {8 * shape[0] * shape[1]}")
     table = np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(shape)
     sums = table.sum(axis=1)
-    if not (table >= 0).all() or not ((np.abs(sums - 1) <= _SUM_ERROR) | (sums == 0)).all():
-        raise InputError(f"{told} holds what is no probability; want rows that are >= 0 and sum to 1, or to 0")
+    if not (table >= 0).all() or not ((np.abs(sums - 1) <= _MAX_SUM_ERROR) | (sums == 0)).all():
+        raise InputError(
+            f"{table_of_node} holds numbers that are no probabilities; want rows that are >= 0 and sum to 1, or to 0"
+        )
     return table

@@ -1,4 +1,4 @@
-"""Sums of codes times strides for the cells of a table, kept in two small parts."""
+"""Offsets of the cells of a table: sums of codes times strides, in two small arrays instead of one large one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 
 class Offsets(NamedTuple):
-    """What each cell of a table adds to some positions elsewhere: high[j // width] + low[j % width] of cell j.
+    """Offsets of the cells of a table in some other tables: cell j has the offsets high[j // width] + low[j % width].
 
-    high, low: Integers [cells / width, positions] and [width, positions].
+    high: Integers [cells / width, tables].
+    low: Integers [width, tables].
     """
 
     high: NDArray[Any]
@@ -20,11 +21,14 @@ class Offsets(NamedTuple):
 
 
 def cell_offsets(shape: tuple[int, ...], strides: NDArray[np.int64], dtype: type[np.signedinteger[Any]]) -> Offsets:
-    """Codes times strides, summed, for the cells of a table of this shape in C order.
+    """Sums of codes times strides for the cells of a table in C order.
 
-    strides: int64 [axes, positions].
+    shape: Shape of the table.
+    strides: Stride of each axis in each of the other tables, int64 [axes, tables].
+    dtype: Integer type of the offsets.
 
-    The width is a product of the last sizes, the one with the fewest entries: all tables of a shape have the same.
+    The width is the product of the last sizes with which the two arrays have the fewest entries; tables of one shape
+    have one width.
     """
     entries = [math.prod(shape[:axis]) + math.prod(shape[axis:]) for axis in range(len(shape) + 1)]
     split = entries.index(min(entries))
@@ -32,6 +36,7 @@ def cell_offsets(shape: tuple[int, ...], strides: NDArray[np.int64], dtype: type
 
 
 def _sums(shape: tuple[int, ...], strides: NDArray[np.int64], dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
+    """Sums of codes times strides for all cells, [cells, tables]."""
     sums = np.zeros((1, strides.shape[1]), dtype=dtype)
     for size, stride in zip(shape, strides.astype(dtype), strict=True):
         codes = np.arange(size, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Randomised rounding of a table whose sums over many sets of cells are to stay close as well."""
+"""Randomised rounding of a table such that its sums over many sets of cells stay close as well."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from dpcore.estimation.graphical.sampling.cell_offsets import Offsets
 Counts = NDArray[np.int32] | NDArray[np.int64]
 
 _BITS = 12  # Fractions are first rounded, without bias, to multiples of 2^-12.
-_BALANCED_BITS = 8  # The largest of them are balanced over places; the others add up to less than 2^-8 a cell.
-_PASSES = 20
-_FEW = 1e-4  # Exchanges a cell of signs: a pass with fewer is the last.
-_SLACK = 1e-9  # Of an expected count, so that an integer off by a rounding error is that integer.
+_BALANCED_BITS = 8  # The largest digits are balanced over margins; the others add up to less than 2^-8 in each cell.
+_PASSES = 20  # The largest number of passes over the table that balance one digit.
+_MIN_EXCHANGES = 1e-4  # Exchanges for each signed cell: a pass with fewer is the last.
+_SLACK = 1e-9  # In counts: an expected count this close below an integer is taken as that integer.
 
 
 class MarginCells(NamedTuple):
     """Cells of some margins of a table, numbered one margin after the other.
 
-    Cell (i, j) of the table is part of that place of margin k which the offsets of row i and column j add up to.
+    Cell (i, j) of the table belongs to that cell of margin k which the offsets of row i and column j add up to.
 
-    rows, columns: int32, a position for each margin.
-    starts: int64 [margins + 1], where the places of each margin begin, and how many there are.
+    rows: Offset of each row in each margin, int32.
+    columns: Offset of each column in each margin, int32.
+    starts: Where the cells of each margin begin, and their total number; int64 [margins + 1].
     """
 
     rows: Offsets
@@ -34,43 +35,46 @@ class MarginCells(NamedTuple):
 
 
 def round_rows(
-    expected: NDArray[np.float64], totals: NDArray[np.int64], places: MarginCells, generator: np.random.Generator
+    expected: NDArray[np.float64], totals: NDArray[np.int64], margin_cells: MarginCells, generator: np.random.Generator
 ) -> Counts:
-    """Rounds every row of expected counts to integers that sum to its total, all rows together; shaped as ``expected``.
+    """Rounds every row of expected counts to integers that sum to its total, all rows together.
 
-    expected: float64 [rows, columns], in C order, non-negative; a row is scaled to its total, so it must not be 0 for
-        one above 0. Given away: what is returned lies in its memory.
-    totals: int64 [rows], >= 0, of sum below 2^51.
-    places: Of the margins whose sums are to stay close to those of ``expected``.
+    expected: Expected counts, float64 [rows, columns], in C order, >= 0; overwritten by the result. A row is scaled to
+        its total, so a row with a positive total must not be 0.
+    totals: Sum of each row, int64 [rows], >= 0, all together below 2^51.
+    margin_cells: The margins whose sums are to stay close to those of ``expected``.
+    generator: Algorithmic randomness.
 
-    Returns int32 where the totals sum to less than 2^31, else int64. Memory: a byte a cell beside ``expected``.
+    Returns: Counts, shaped as ``expected``: int32 where the totals sum to less than 2^31, else int64. A count is the
+        expected one rounded up or down; 0 stays 0, and its mean is the expected count.
 
-    A count is the expected one rounded up or down: 0 stays 0, and its mean is the expected count.
+    Memory: one byte for each cell beside ``expected``.
 
     Fractions are rounded binary digit by binary digit, the smallest first. Where the digit is 1 the cell goes up or
     down by that digit; each row has an even number of such cells, and half of them go up. Which half is chosen at
-    random, then improved by exchanges within rows that shrink the sum of squares over all places of (ups - downs);
-    last, one coin may turn all signs of this digit round. For this coin alone each cell goes up with chance 1/2,
-    whatever the search did: the mean of a cell never moves. Each digit of weight 2^-b adds 2^-b (ups - downs) to the
-    error of a place, so an error stays near one count where ups and downs balance, however many cells it sums.
+    random, then improved by exchanges within rows that shrink the sum of squares over all margin cells of
+    (ups - downs). Finally one coin may flip all signs of this digit. By this coin alone each cell goes up with
+    probability 1/2, whatever the search did: the mean of a cell never moves. Each digit of weight 2^-b adds
+    2^-b (ups - downs) to the error of a margin cell, so an error stays near one count where ups and downs balance,
+    however many cells it sums.
 
     Measured on a random tree of 15 attributes, 694,464 cells and 107 cliques of two or three attributes, as part of
-    ``round_model``: total variation of the cliques of 3.9e-3 with 48,842 rows and 2.5e-5 with 1e7, where independent
-    rows have 2.8e-2 and 2.0e-3; none above cells / (2 rows), whatever the number of rows.
+    ``round_model``: the total variation of the cliques is 3.9e-3 with 48,842 rows and 2.5e-5 with 1e7 rows, where
+    independent rows have 2.8e-2 and 2.0e-3; none is above cells / (2 rows), whatever the number of rows.
     """
     steps = expected.view(np.int64)
     _split(expected, totals, steps, generator)
     signs = np.zeros(steps.shape, dtype=np.int8)
-    sums = np.zeros(places.starts[-1], dtype=np.int32)
+    sums = np.zeros(margin_cells.starts[-1], dtype=np.int32)
     for bit in range(_BITS):
         _choose_signs(steps, bit, signs, generator)
-        if bit >= _BITS - _BALANCED_BITS and len(places.starts) > 1:
+        if bit >= _BITS - _BALANCED_BITS and len(margin_cells.starts) > 1:
             sums[:] = 0
-            _balance(signs, places, sums)
-        _move(steps, signs, 1 << bit if generator.random() < 0.5 else -(1 << bit))
+            _balance(signs, margin_cells, sums)
+        _add_signed(steps, signs, 1 << bit if generator.random() < 0.5 else -(1 << bit))
     if totals.sum() < 1 << 31:
         counts = expected.view(np.int32).reshape(-1)[: steps.size]
-        _whole(steps.reshape(-1), counts)
+        _floor(steps.reshape(-1), counts)
         return counts.reshape(steps.shape)
     steps >>= _BITS
     return steps
@@ -83,11 +87,12 @@ def _split(
     steps: NDArray[np.int64],
     generator: np.random.Generator,
 ) -> None:
-    """Expected counts in steps of 2^-_BITS, whose rows sum to whole numbers.
+    """Rounds expected counts to steps of 2^-_BITS such that rows sum to whole numbers.
 
-    Fractions become steps by systematic rounding along the row: without bias, and none of a fraction of 0.
+    Fractions become steps by systematic rounding along the row, without bias; a fraction of 0 gets none.
 
-    steps: May lie in the memory of ``expected``: a cell is read before it is written, and never after.
+    steps: Set to the rounded counts. It may share the memory of ``expected``: a cell is read before it is written, and
+        never after.
     """
     for i in range(expected.shape[0]):
         total = totals[i]
@@ -100,21 +105,21 @@ def _split(
             whole = int(expected[i, j] * scale + _SLACK)
             missing -= whole
             fractions += max(0.0, expected[i, j] * scale - whole)
-        spread = missing > 0 and fractions > 0.0
-        most = float(missing << _BITS)
-        start, done, before = generator.random() if spread else 0.0, 0.0, 0
+        has_fractions = missing > 0 and fractions > 0.0
+        max_steps = float(missing << _BITS)
+        start, done, before = generator.random() if has_fractions else 0.0, 0.0, 0
         for j in range(expected.shape[1]):
             whole, after = int(expected[i, j] * scale + _SLACK), before
-            if spread:
+            if has_fractions:
                 done += max(0.0, expected[i, j] * scale - whole)
-                after = int(min(most, np.floor(done / fractions * most + start)))
+                after = int(min(max_steps, np.floor(done / fractions * max_steps + start)))
             steps[i, j] = (whole << _BITS) + after - before
             before = after
 
 
 @compiled
 def _choose_signs(steps: NDArray[np.int64], bit: int, signs: NDArray[np.int8], generator: np.random.Generator) -> None:
-    """+1 or -1 for cells whose lowest digit is ``bit``, else 0; neighbours in a row get opposite signs, at random."""
+    """Sets +1 or -1 for cells whose lowest digit is ``bit``, else 0; pairs in a row get opposite signs at random."""
     for i in range(steps.shape[0]):
         last = np.int8(0)
         for j in range(steps.shape[1]):
@@ -129,34 +134,34 @@ def _choose_signs(steps: NDArray[np.int64], bit: int, signs: NDArray[np.int8], g
 
 
 @compiled
-def _move(steps: NDArray[np.int64], signs: NDArray[np.int8], step: int) -> None:
-    """Adds a step times the signs."""
+def _add_signed(steps: NDArray[np.int64], signs: NDArray[np.int8], step: int) -> None:
+    """Adds ``step`` times the signs."""
     for i in range(steps.shape[0]):
         for j in range(steps.shape[1]):
             steps[i, j] += step * signs[i, j]
 
 
 @compiled
-def _whole(steps: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
-    """Whole numbers of steps, which may lie in the first half of the memory of ``steps``."""
+def _floor(steps: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
+    """Sets the counts to the whole part of the steps; they may use the first half of the memory of ``steps``."""
     for cell in range(steps.size):
         counts[cell] = steps[cell] >> _BITS
 
 
 @compiled
-def _balance(signs: NDArray[np.int8], places: MarginCells, sums: NDArray[np.int32]) -> None:
-    """Exchanges signs within rows while that lowers the sum of squares of the places' sums of signs."""
-    rows, high, low = places.rows, places.columns.high, places.columns.low
-    odd = 0
+def _balance(signs: NDArray[np.int8], margin_cells: MarginCells, sums: NDArray[np.int32]) -> None:
+    """Exchanges signs within rows while that lowers the sum of squares of the margin cells' sums of signs."""
+    rows, high, low = margin_cells.rows, margin_cells.columns.high, margin_cells.columns.low
+    signed_cells = 0
     for i in range(signs.shape[0]):
         above, below = divmod(i, rows.low.shape[0])
         for j in range(signs.shape[1]):
             if signs[i, j] != 0:
-                odd += 1
+                signed_cells += 1
                 first, last = divmod(j, low.shape[0])
                 for k in range(low.shape[1]):
-                    place = rows.high[above, k] + rows.low[below, k] + high[first, k] + low[last, k]
-                    sums[place] += signs[i, j]
+                    margin_cell = rows.high[above, k] + rows.low[below, k] + high[first, k] + low[last, k]
+                    sums[margin_cell] += signs[i, j]
     here, there = np.zeros(low.shape[1], dtype=np.int32), np.zeros(low.shape[1], dtype=np.int32)
     waiting, wants = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
     for _ in range(_PASSES):
@@ -165,7 +170,7 @@ def _balance(signs: NDArray[np.int8], places: MarginCells, sums: NDArray[np.int3
             above, below = divmod(i, rows.low.shape[0])
             row = rows.high[above], rows.low[below]
             exchanged += _balance_row(signs[i], row, high, low, sums, waiting, wants, here, there)
-        if exchanged <= _FEW * odd:
+        if exchanged <= _MIN_EXCHANGES * signed_cells:
             break
 
 
@@ -181,10 +186,13 @@ def _balance_row(
     here: NDArray[np.int32],
     there: NDArray[np.int32],
 ) -> int:
-    """One pass along a row: the cell of each sign that most wants the other one waits for a partner.
+    """One pass along a row: for each sign, the cell that gains most from the other sign waits for a partner.
 
-    row, high, low: Parts of the places of cells.
-    waiting, wants, here, there: Room for two cells that wait, for what they gain, and for the places of two cells.
+    row, high, low: Parts of the numbers of the margin cells of each cell.
+    waiting, wants: Memory for the two cells that wait, and for what they gain.
+    here, there: Memory for the margin cells of two cells.
+
+    Returns: Number of exchanges.
     """
     width, exchanged = low.shape[0], 0
     waiting[:] = -1
@@ -208,10 +216,10 @@ def _balance_row(
             if partner >= 0 and want + wants[other] > 0:
                 first, last = divmod(partner, width)
                 for k in range(here.size):
-                    place = here[k] + low[below, k]
+                    margin_cell = here[k] + low[below, k]
                     there[k] = here[k] - high[above, k] + high[first, k] + low[last, k]
-                    if place != there[k]:
-                        gain += sign * (sums[place] - sums[there[k]]) - 2
+                    if margin_cell != there[k]:
+                        gain += sign * (sums[margin_cell] - sums[there[k]]) - 2
             if gain > 0:  # A quarter of what the sum of squares loses when both cells exchange signs.
                 for k in range(here.size):
                     sums[here[k] + low[below, k]] -= 2 * sign

@@ -1,4 +1,4 @@
-"""Rows from the tables of a junction tree: each node draws its residual given the codes of its separator."""
+"""Synthetic rows from a junction tree: each node draws its residual given the codes of its separator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.sampling.cell_offsets import Offsets, cell_offsets
-from dpcore.estimation.graphical.sampling.integer_tables import own_chances
+from dpcore.estimation.graphical.sampling.integer_tables import conditional_table
 from dpcore.estimation.graphical.sampling.rounding import Counts
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
@@ -20,38 +20,54 @@ from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 def sampled_codes(
     tree: JunctionTree, conditionals: Sequence[NDArray[np.float64]], units: int, generator: np.random.Generator
 ) -> NDArray[np.int32]:
-    """Independent rows, int32 [units, attributes]; a cell of probability 0 is never drawn.
+    """Draws independent rows: codes, int32 [units, attributes]; a cell of probability 0 is never drawn.
 
-    Memory holds the rows and a table of one node.
+    tree: The junction tree.
+    conditionals: p(residual | separator) of each node.
+    units: Number of rows, >= 0.
+    generator: Algorithmic randomness.
+
+    Memory holds the rows and the table of one node.
     """
     codes = np.zeros((units, len(tree.domain.names)), dtype=np.int32)
     for node, plan in enumerate(_plans(tree)):
-        _sample(_accumulated(own_chances(tree, conditionals, node)[0]), codes, plan, generator)
+        _sample(_accumulated(conditional_table(tree, conditionals, node)[0]), codes, plan, generator)
     return codes
 
 
 def dealt_codes(
     tree: JunctionTree, tables: Iterable[Counts], units: int, block: int, generator: np.random.Generator
 ) -> Iterator[NDArray[np.int32]]:
-    """Rows whose counts are exactly ``tables``, in random order, int32 [block or fewer, attributes] at a time.
+    """Deals rows whose counts are exactly ``tables``, in random order: codes, int32 [block or fewer, attributes] at a
+    time.
 
-    tables: Of ``round_model`` for ``units`` rows; neighbours agree on their separators. Given away, one by one: each
-        is dealt to the first block before the next is asked for.
+    tree: The junction tree.
+    tables: Of ``round_model`` for ``units`` rows; neighbours agree on their separators. They are consumed one by one:
+        each is dealt to the first block before the next is requested.
+    units: Number of rows, >= 0.
+    block: Number of rows of each block but the last, >= 1.
+    generator: Algorithmic randomness.
 
     Each value of a separator has an urn of residuals, from which its rows draw without replacement: given the counts,
-    attributes of different nodes are tied through their separators alone. Memory holds one block, and one table, where
-    all rows are one block, or a copy of all tables.
+    attributes of different nodes depend on each other through their separators alone. Memory holds one block, and one
+    table where all rows are one block, or a copy of all tables.
     """
-    several = units > block
-    urns = _urns_of(tree, map(np.copy, tables) if several else iter(tables))
+    has_several = units > block
+    urns = _urns_of(tree, map(np.copy, tables) if has_several else iter(tables))
     kept: list[_Urns] = []
-    yield _block(tree, min(block, units), urns, kept if several else None, generator)
+    yield _block(tree, min(block, units), urns, kept if has_several else None, generator)
     for start in range(block, units, block):
         yield _block(tree, min(block, units - start), iter(kept), None, generator)
 
 
 class _Plan(NamedTuple):
-    """What places a node's cells in a row: columns and strides of the separator, columns and codes of the residual."""
+    """How a node reads and writes a row.
+
+    given: Columns of the separator, int64 [attributes of the separator].
+    strides: Strides of the separator's cells, int64 [attributes of the separator].
+    own: Columns of the residual, int64 [attributes of the residual].
+    codes: Codes of each cell of the residual.
+    """
 
     given: NDArray[np.int64]
     strides: NDArray[np.int64]
@@ -60,10 +76,11 @@ class _Plan(NamedTuple):
 
 
 class _Urns(NamedTuple):
-    """The urns of a node: see ``_fill_urns``.
+    """The urns of a node, one for each cell of its separator.
 
-    counts: [urns, cells of the residual].
-    remaining: int64, what is in each urn.
+    counts: As from ``_fill_urns``, [urns, cells of the residual].
+    remaining: How many residuals are in each urn, int64 [urns].
+    plan: How the node reads and writes a row.
     """
 
     counts: Counts
@@ -78,17 +95,18 @@ def _block(
     kept: list[_Urns] | None,
     generator: np.random.Generator,
 ) -> NDArray[np.int32]:
-    """Rows of one block, int32 [units, attributes]; the urns go to ``kept``, or are dropped one by one."""
+    """Rows of one block, int32 [units, attributes]; the urns are appended to ``kept``, or freed one by one."""
     codes = np.zeros((units, len(tree.domain.names)), dtype=np.int32)
     for urn in urns:
         _deal(urn.counts, urn.remaining, codes, urn.plan, generator)
         if kept is not None:
             kept.append(urn)
-        del urn  # Before the next is made.
+        del urn  # Frees its table before the next is made.
     return codes
 
 
 def _urns_of(tree: JunctionTree, tables: Iterator[Counts]) -> Iterator[_Urns]:
+    """The urns of each node, made when they are needed."""
     for plan in _plans(tree):
         yield _filled(next(tables), plan)
 
@@ -112,7 +130,7 @@ def _plan(domain: Domain, node: Clique, separator: Clique) -> _Plan:
 
 @compiled
 def _row(codes: NDArray[np.int32], unit: int, given: NDArray[np.int64], strides: NDArray[np.int64]) -> int:
-    """Cell of the separator."""
+    """The cell of the separator that a row is in."""
     row = 0
     for axis in range(given.size):
         row += codes[unit, given[axis]] * strides[axis]
@@ -121,7 +139,7 @@ def _row(codes: NDArray[np.int32], unit: int, given: NDArray[np.int64], strides:
 
 @compiled
 def _accumulated(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums along each row, in place."""
+    """Cumulative sums along each row, in place."""
     for i in range(table.shape[0]):
         for j in range(1, table.shape[1]):
             table[i, j] += table[i, j - 1]
@@ -132,24 +150,26 @@ def _accumulated(table: NDArray[np.float64]) -> NDArray[np.float64]:
 def _sample(
     cumulative: NDArray[np.float64], codes: NDArray[np.int32], plan: _Plan, generator: np.random.Generator
 ) -> None:
-    """The first cell whose cumulative chance is above a uniform number: never one of chance 0."""
+    """Draws the first cell whose cumulative probability is above a uniform number: never one of probability 0."""
     given, strides, own, (high, low) = plan
     for unit in range(codes.shape[0]):
-        chances = cumulative[_row(codes, unit, given, strides)]
-        mark = min(generator.random() * chances[-1], np.nextafter(chances[-1], 0.0))
-        above, below = 0, int(np.searchsorted(chances, mark, side="right"))
+        probabilities = cumulative[_row(codes, unit, given, strides)]
+        threshold = min(generator.random() * probabilities[-1], np.nextafter(probabilities[-1], 0.0))
+        above, below = 0, int(np.searchsorted(probabilities, threshold, side="right"))
         if below >= low.shape[0]:
             above, below = divmod(below, low.shape[0])
-        for axis in range(own.size):  # In place: a call that is not inlined takes longer than all of this.
+        for axis in range(own.size):  # Inline: a call would take longer than the loop.
             codes[unit, own[axis]] = high[above, axis] + low[below, axis]
 
 
 @compiled
 def _fill_urns(table: Counts) -> NDArray[np.int64]:
-    """Counts of each row for draws by bisection, in their place: entry [i, m] becomes the sum of the left half of the
-    one range split at m. Returns the sum of each row.
+    """Turns the counts of each row into partial sums for draws by bisection, in place.
 
-    The range of all cells is split at its middle, and so are its halves, down to single cells: every m >= 1 once.
+    The range of all cells is split at its middle, and so are its halves, down to single cells, so that every m >= 1 is
+    the middle of one range. Entry [i, m] becomes the sum of the left half of that range.
+
+    Returns: The sum of each row, int64 [rows].
     """
     totals = np.zeros(table.shape[0], dtype=np.int64)
     stack = np.zeros((128, 3), dtype=np.int64)  # Ranges to come, and the sum before the range whose right half each is.
@@ -179,7 +199,7 @@ def _deal(
     plan: _Plan,
     generator: np.random.Generator,
 ) -> None:
-    """Every unit takes one of what remains in the urn of its separator's value, each with the same chance."""
+    """Each unit takes one of the residuals that remain in its urn, all with the same probability."""
     given, strides, own, (high, low) = plan
     for unit in range(codes.shape[0]):
         row = _row(codes, unit, given, strides)
@@ -188,12 +208,12 @@ def _deal(
         first, end = 0, urns.shape[1]
         while end - first > 1:
             middle = (first + end) // 2
-            left = urns[row, middle]
-            if ticket < left:
-                urns[row, middle] = left - 1
+            left_sum = urns[row, middle]
+            if ticket < left_sum:
+                urns[row, middle] = left_sum - 1
                 end = middle
             else:
-                ticket -= left
+                ticket -= left_sum
                 first = middle
         above, below = 0, first
         if below >= low.shape[0]:

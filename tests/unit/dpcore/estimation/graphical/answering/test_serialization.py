@@ -95,9 +95,9 @@ WRONG: dict[str, tuple[Callable[[], io.BytesIO], str]] = {
     "a pickled table": (lambda: table(np.full(SHAPE, None)), "want .*<f8"),
     "a table that is no array": (lambda: changed("node_0.npy", lambda _: b"text, text"), "no array of numpy"),
     "a table cut short": (lambda: changed("node_0.npy", lambda content: content[:-8]), "bytes; want"),
-    "halves": (lambda: table(HALF), "what is no probability"),
-    "a negative chance": (lambda: table(NEGATIVE), "what is no probability"),
-    "nan": (lambda: table(HALF * np.nan), "what is no probability"),
+    "halves": (lambda: table(HALF), "numbers that are no probabilities"),
+    "a negative chance": (lambda: table(NEGATIVE), "numbers that are no probabilities"),
+    "nan": (lambda: table(HALF * np.nan), "numbers that are no probabilities"),
 }  # fmt: skip
 
 

@@ -18,9 +18,9 @@ from dpcore.estimation.graphical.confidence.noise_tails import signed_gaussians,
 from dpcore.kernel.budget import Budget
 from dpcore.measurement import ERROR_STEPS, Noise, NoisyErrors
 from dpcore.queries import Marginals
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.support.drawn_noise import drawn, measured, one_table
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 6, "b": 5, "c": 4})
 CLIQUES: tuple[Clique, ...] = (("a", "b"), ("b", "c"), ("a", "c"), ("c",))

@@ -11,7 +11,7 @@ from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.inference.node_tables import Conditionals, NodeTable
 from dpcore.estimation.graphical.sampling import integer_tables
-from dpcore.estimation.graphical.sampling.integer_tables import margin, own_chances, round_model
+from dpcore.estimation.graphical.sampling.integer_tables import conditional_table, margin, round_model
 from dpcore.estimation.graphical.sampling.rounding import Counts
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from tests.support.graphical_models import joint_table, marginal, random_model
@@ -106,14 +106,14 @@ def test_a_separator_that_is_drawn_but_has_no_chances_is_told() -> None:
     model = random_model(SHAPES["chain"], 1)
     pairs = zip(model.tree.parents, model.conditionals, strict=True)
     tables = tuple(np.zeros_like(table) if parent >= 0 else table for parent, table in pairs)
-    with pytest.raises(ValueError, match="it gives no chance"):
+    with pytest.raises(ValueError, match="a drawn value of its separator has no probabilities"):
         tuple(round_model(model.tree, tables, 10, np.random.default_rng(1)))
 
 
 def test_large_trees_look_after_the_smallest_margins(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows are exact however few margins are looked after."""
     monkeypatch.setattr(integer_tables, "_WORK", 1)
-    monkeypatch.setattr(integer_tables, "_FEWEST", 2)
+    monkeypatch.setattr(integer_tables, "_MIN_MARGINS", 2)
     model = random_model(SHAPES["everything in one clique"], 3)
     assert [table.sum() for table in rounded(model, 1_000)] == [1_000]
 
@@ -158,7 +158,7 @@ def test_own_chances_are_read_from_the_model_as_they_were_copied() -> None:
     tree, model = take_tables("grid", 3)
     for tables in (model, tuple(model)):
         for node in range(len(tree.nodes)):
-            fresh, (values, sums, rows, columns) = own_chances(tree, tables, node)
+            fresh, (values, sums, rows, columns) = conditional_table(tree, tables, node)
             assert np.array_equal(fresh, model[node])
             i, j = ((part.high[:, None, 0] + part.low[None, :, 0]).ravel() for part in (rows, columns))
             assert np.array_equal(values[i[:, None] + j] / sums[:, None], fresh)

@@ -41,6 +41,8 @@ BREACHES = [
     Breach("doors", "jobs/extra.py", "from dpcore.kernel.exact_answers import ExactAnswers"),
     Breach("opendp", "dpcore/kernel/budget.py", "import opendp.prelude"),
     Breach("opendp", "jobs/extra.py", "import opendp.prelude"),
+    Breach("rooms", "dpcore/evaluation.py", "import dpcore.testing.memory"),
+    Breach("testing", "jobs/extra.py", "import dpcore.testing.memory"),
     Breach("numba", "dpcore/estimation/extra.py", "from numba import njit"),
     Breach("numba", "pipelines/aggregators/extra.py", "from numba import njit"),
     Breach("arrays", "dpcore/domain.py", "import pyarrow.parquet"),

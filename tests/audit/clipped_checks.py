@@ -18,10 +18,10 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram, UnitCount, UnitQueries
+from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from pipelines.aggregators import Aggregator, BasketBlock, aggregator_for
 from pipelines.layout import BasketLayout
-from tests.support.private import REPLACE, NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 ONE_HOT = BinaryView.one_hot(DOMAIN)

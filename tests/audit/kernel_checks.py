@@ -23,19 +23,19 @@ from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.gaussian_dp import gdp_of_bounded_range
 from dpcore.kernel.log_weights import LogWeights
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.weighted_sampler import Scores, UnitCounts
 from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount, rounded_rows
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE, NoStatistics, RefusingLedger, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.audit.selection_laws import p_value as chances_p_value
 from tests.support import laws
 from tests.support.laws import REJECT_BELOW, SCORE_SCALE, SLOPE
-from tests.support.private import ADD_REMOVE, REPLACE, NoStatistics, RefusingLedger, private_statistics
 from tests.support.product_cases import dense
 from tests.support.tilts import flat, with_prior
-from tests.support.tiny_statistics import TinyTable
 
 PURE, ZCDP, GDP = Currency.PURE, Currency.ZCDP, Currency.GDP
 DOMAIN = Domain.of({"a": 2, "b": 3})

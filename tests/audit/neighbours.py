@@ -21,6 +21,8 @@ from dpcore.exact_statistics import Statistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.queries import Conjunctions, UnitCount
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
+from dpcore.testing.doubles import REPLACE
+from dpcore.testing.tiny_statistics import TinyBaskets
 from dpcore.workload import Workload, explicit
 from pipelines.attributes import Attribute
 from pipelines.attributes import Kind as Type
@@ -32,8 +34,6 @@ from pipelines.source import open_source
 from tests.audit.mechanism_table import Kind
 from tests.audit.worst_pairs import Cells
 from tests.support.engine_cases import SALT, SCHEMA, write_parts
-from tests.support.private import REPLACE
-from tests.support.tiny_statistics import TinyBaskets
 
 Row = tuple[Any, ...]
 Columns = Mapping[str, tuple[list[Any], pa.DataType]]  # What each may hold, and its type in the files.

@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.sensitivity import Neighbours
 from dpcore.mechanisms.api import Progress
+from dpcore.testing.doubles import REPLACE
 from jobs.config import parse_config
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import Accounting
@@ -26,7 +27,6 @@ from jobs.release.run import release
 from pipelines.engines.local import LocalEngine
 from tests.audit.mechanism_table import AuditRow, Kind
 from tests.support.engine_cases import write_parts
-from tests.support.private import REPLACE
 from tests.support.recorder import Draw, Samplers
 from tests.support.releases import BASKETS, SCHEMA, TABLE, people
 

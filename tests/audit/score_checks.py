@@ -23,10 +23,10 @@ from dpcore.kernel.noise import add_noise
 from dpcore.kernel.scores import GRID, Candidates, Generalised, L1Error, LinearL1Error, MutualInformation, RScore, Score
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.queries import Marginals, Product, Products
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.support.candidates import tables_from
 from tests.support.laws import ERROR_SCALE, REJECT_BELOW, error_noise, noise_p_value
-from tests.support.private import ADD_REMOVE, REPLACE
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 3})
 PREFIX = np.tril(np.ones((3, 3), dtype=np.int64))

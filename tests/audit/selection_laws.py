@@ -21,9 +21,9 @@ from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.noisy_maximum import noisy_argmax
 from dpcore.kernel.sensitivity import Neighbours
 from dpcore.kernel.weighted_sampler import Scores, UnitCounts
+from dpcore.testing.doubles import private_statistics
 from tests.audit.section import Row, Size
 from tests.support import laws
-from tests.support.private import private_statistics
 from tests.support.tilts import with_prior
 
 TITLE = "Selections, draws and acceptance bits"

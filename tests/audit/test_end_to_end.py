@@ -17,12 +17,12 @@ from dpcore.kernel import scales, weighted_sampler
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.weighted_sampler import Scores
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
+from dpcore.testing.doubles import ADD_REMOVE
 from tests.audit.end_to_end import DELTA, EPSILONS, FAMILY_ERROR, Case, audit, cases, claim_of, run
 from tests.audit.lower_bounds import Loss, choose_event, epsilon_loss, largest_chance, least_chance, mu_loss, rho_loss
 from tests.audit.mechanism_table import EVERY, TABLES, VERBS, Audited
 from tests.audit.section import Size
 from tests.audit.worst_cases import Copies, Retaining, Sampling, Selecting, Trial, one_marginal
-from tests.support.private import ADD_REMOVE
 
 ERROR = 1e-5
 

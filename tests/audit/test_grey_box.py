@@ -26,6 +26,7 @@ from dpcore.kernel.sensitivity import Neighbours
 from dpcore.mechanisms.additive_noise import Laplace
 from dpcore.mechanisms.api import Mechanism, Plan, Progress, Release, silent
 from dpcore.queries import UnitCount
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE
 from dpcore.uncertainty import of_measurements
 from dpcore.workload import Workload
 from jobs import log
@@ -38,7 +39,6 @@ from tests.audit.mechanism_table import TABLES, VERBS, AuditRow, Kind
 from tests.audit.neighbours import pair
 from tests.audit.release_folders import differences
 from tests.audit.section import Size
-from tests.support.private import ADD_REMOVE, REPLACE
 
 ROWS = {row.name: row for row in (*TABLES, *VERBS)}
 PAIRS = 24

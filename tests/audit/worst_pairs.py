@@ -21,8 +21,8 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours
 from dpcore.queries import ClippedSums, Conjunctions, Marginals, SatisfactionHistogram, UnitCount
-from tests.support.private import REPLACE, private_statistics
-from tests.support.tiny_statistics import clipped, one_hot_matrix
+from dpcore.testing.doubles import REPLACE, private_statistics
+from dpcore.testing.tiny_statistics import clipped, one_hot_matrix
 
 ROWS = 64  # Rows a unit: noise is then wide, and the discrete laws nearly those of real numbers.
 ONE = Domain.of({"x": 2})

@@ -12,12 +12,12 @@ from dpcore.evaluation import baselines, errors, exact_answers
 from dpcore.exact_statistics import Statistics
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import budget_of
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
 from dpcore.queries import Conjunctions
 from dpcore.queries.generation import random_conjunctions
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
 from dpcore.workload import conjunctive
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics

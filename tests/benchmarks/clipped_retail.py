@@ -13,7 +13,6 @@ from dpcore.evaluation import baselines, errors, exact_answers
 from dpcore.exact_statistics import Statistics
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism
@@ -22,6 +21,7 @@ from dpcore.mechanisms.clipping.popularity import noisy_popularity
 from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.queries import Conjunctions
 from dpcore.queries.generation import random_conjunctions
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
 from dpcore.workload import conjunctive
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics

@@ -10,10 +10,10 @@ import numpy as np
 
 from dpcore.evaluation import Errors, baselines, errors, exact_answers
 from dpcore.exact_statistics import Statistics
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.mechanisms.api import Release
 from dpcore.queries import Marginals, UnitCount
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
 from jobs.planning.job import Job, load_job
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics

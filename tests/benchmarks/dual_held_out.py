@@ -13,7 +13,6 @@ from dpcore.domain import BinaryView
 from dpcore.evaluation import baselines, errors, exact_answers
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import budget_of
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.query_game.dqrs import Dqrs
@@ -21,6 +20,7 @@ from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.mechanisms.query_game.dual_query_schedule import DQRS, DUAL_QUERY
 from dpcore.queries import Conjunctions
 from dpcore.queries.generation import random_conjunctions
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
 from dpcore.workload import conjunctive
 from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
 from tests.benchmarks.figures import datasets

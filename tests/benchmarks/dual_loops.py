@@ -11,12 +11,12 @@ from dpcore.evaluation import baselines, errors, exact_answers
 from dpcore.exact_statistics import Statistics
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import budget_of
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.queries import Conjunctions
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
 from dpcore.workload import conjunctive
 from tests.benchmarks.case import Judgement
 

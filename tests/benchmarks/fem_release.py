@@ -12,13 +12,13 @@ import numpy as np
 from dpcore.evaluation import baselines, errors, exact_answers
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import budget_of
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.additive_noise import Gaussian
 from dpcore.mechanisms.api import Mechanism, Release
 from dpcore.mechanisms.query_game.fem import Fem
 from dpcore.mechanisms.query_game.sep_fem import SepFem
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
 from dpcore.workload import Workload
 from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
 from tests.benchmarks.figures import datasets

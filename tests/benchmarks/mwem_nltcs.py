@@ -14,12 +14,12 @@ from dpcore.estimation.multiplicative_weights.dense import DenseModel
 from dpcore.evaluation import baselines, errors, relative_entropy
 from dpcore.exact_statistics import QueryAnswers, Statistics
 from dpcore.kernel.budget import Budget
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.mwem.mwem import Mwem
 from dpcore.queries import Marginals
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
 from dpcore.workload import Workload, all_k_way
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics

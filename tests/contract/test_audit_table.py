@@ -17,9 +17,9 @@ from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.queries import Conjunctions
 from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.testing.doubles import ADD_REMOVE
 from dpcore.workload import Workload, conjunctive, explicit, linear
 from tests.audit.mechanism_table import TABLES, VERBS, AuditRow, Kind
-from tests.support.private import ADD_REMOVE
 from tests.support.recorder import COSTS
 
 SAMPLERS = {"measure": "noise", "measure_errors": "noise", "select": "argmax", "sample": "sample", "retain": "bits"}

@@ -17,11 +17,11 @@ from dpcore.kernel.conversion import epsilon_of_zcdp
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.queries import Marginals
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import all_k_way
 from jobs.planning.job import load_job
 from tests.support.acceptance import CONFIGS
 from tests.support.required_data import dataset
-from tests.support.tiny_statistics import TinyTable
 
 # DualQuery's published parameters (full paper, section 6; authors' code) with the epsilon at each delta that
 # bounded-range accounting gives them: eta, rounds, samples, units, {delta: epsilon}.

@@ -48,10 +48,10 @@ from dpcore.queries import (
     UnitQueries,
     rounded_rows,
 )
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from tests.support.candidates import cliques_of, tables_of
-from tests.support.private import ADD_REMOVE, REPLACE
 from tests.support.product_cases import dense, random_products
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 ONE_HOT, ITEMS = BinaryView.one_hot(DOMAIN), BinaryView(3)

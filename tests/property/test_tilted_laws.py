@@ -21,7 +21,7 @@ from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.weighted_sampler import Scores, UnitCounts, split_weights
-from tests.support.private import ADD_REMOVE, REPLACE
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE
 
 PAIRS = 400
 # The ratios below are rounded in their last steps alone.

@@ -20,10 +20,10 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
 from dpcore.queries import ClippedSums
 from dpcore.queries.generation import random_conjunctions
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE, private_statistics
+from dpcore.testing.tiny_statistics import TinyBaskets
 from dpcore.uncertainty import half_width
 from dpcore.workload import conjunctive
-from tests.support.private import ADD_REMOVE, REPLACE, private_statistics
-from tests.support.tiny_statistics import TinyBaskets
 
 RUNS, WANTED = 40, 0.93
 DRAW = np.random.default_rng(5)

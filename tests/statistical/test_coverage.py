@@ -17,9 +17,9 @@ from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, linear
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 CELLS = 4000
 FIVE_SIGMA = 5 * math.sqrt(CELLS * 0.95 * 0.05)

@@ -20,9 +20,9 @@ from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.queries import Conjunctions
 from dpcore.queries.generation import random_conjunctions
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from dpcore.workload import conjunctive
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
 from tests.support.watched_kernel import WatchedKernel
 
 UNITS = 3000

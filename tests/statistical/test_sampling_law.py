@@ -15,9 +15,9 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.queries import CountingQueries, Marginals, Parities
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.support.laws import OFFSETS, REJECT_BELOW, SLOPE, WRONG_BY, p_value, sampled
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DRAWS = 40_000
 

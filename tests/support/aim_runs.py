@@ -19,9 +19,9 @@ from dpcore.measurement import Measurement, NoisyErrors
 from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.api import Release
 from dpcore.queries import Marginals, Products, Queries, UnitCount
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 4, "unused": 30, "c": 2, "d": 3, "e": 2})
 UNITS = 600

@@ -23,8 +23,8 @@ from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import Neighbours
 from dpcore.measurement import GRID_BITS
 from dpcore.queries import Conjunctions, Marginals
-from tests.support.private import REPLACE, private_statistics
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
+from dpcore.testing.doubles import REPLACE, private_statistics
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 
 REJECT_BELOW = 1e-6  # Chance that a right kernel fails one check.
 WRONG_BY = 0.3  # A scale this far off must be rejected.

@@ -31,11 +31,11 @@ from dpcore.exact_statistics import Contribution, QueryAnswers, Request, Statist
 from dpcore.kernel import entropy
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Budget, Charge, Currency
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.measurement import Noise
 from dpcore.mechanisms.api import Mechanism, Release
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
 from dpcore.workload import Workload
 
 _SAMPLED_ROWS = 20  # Synthetic rows that are compared.

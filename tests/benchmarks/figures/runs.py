@@ -14,11 +14,11 @@ from dpcore.errors import ConfigError
 from dpcore.evaluation import baselines, errors, exact_answers
 from dpcore.exact_statistics import Contribution, QueryAnswers, Request, Statistics
 from dpcore.kernel.conversion import budget_of
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.registry import MECHANISMS
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
 from dpcore.workload import Workload
 from jobs.config import Privacy
 from jobs.planning.job import currency_of

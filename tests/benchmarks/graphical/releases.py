@@ -14,12 +14,12 @@ from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.model import TableRows
 from dpcore.exact_statistics import Statistics
 from dpcore.kernel.conversion import budget_of
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism, Release
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.queries import Marginals
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
 from dpcore.workload import Workload
 from jobs.config import Privacy
 from jobs.planning.job import currency_of

@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 from dpcore.kernel.budget import Budget
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism, Release
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
 from dpcore.workload import Workload
 from tests.benchmarks.mwem.histograms import Histogram
 

@@ -10,12 +10,12 @@ import pytest
 from dpcore.domain import Domain
 from dpcore.evaluation import exact_answers
 from dpcore.mechanisms.aim.aim import Aim
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import all_k_way
 from tests.benchmarks import bounds_adult
 from tests.benchmarks.figures import datasets
 from tests.benchmarks.graphical import bounds_runs
 from tests.benchmarks.graphical.bounds_runs import Coverage, covered, read
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4, "d": 2})
 UNITS = 300

@@ -17,6 +17,7 @@ from dpcore.exact_statistics import Contribution, QueryAnswers, Request
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.queries import Marginals, UnitCount
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.benchmarks import paper_figures
 from tests.benchmarks.case import Run
 from tests.benchmarks.figures import __main__ as command
@@ -25,7 +26,6 @@ from tests.benchmarks.figures.accounting import epsilon_of_theorem, rounds_of_th
 from tests.benchmarks.figures.panels import PANELS
 from tests.benchmarks.figures.points import BASELINE, MEASURED, PUBLISHED, Point, point_of
 from tests.benchmarks.figures.runs import Remembered, Series, Task, defaults, lines
-from tests.support.tiny_statistics import TinyTable
 
 UNITS = 400
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4, "d": 2})

@@ -13,6 +13,7 @@ from dpcore.estimation.graphical.likelihood.losses import SquaredLoss
 from dpcore.estimation.model import TableRows
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, linear
 from tests.benchmarks import mwem_identity, pgm_chain, pgm_plugin
 from tests.benchmarks.case import Run
@@ -20,7 +21,6 @@ from tests.benchmarks.figures.datasets import Table
 from tests.benchmarks.graphical import peers, ranges, workloads
 from tests.benchmarks.graphical.definition26 import counted, distances, workload_error
 from tests.benchmarks.graphical.gaussian_loss import gaussian_loss
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 CLIQUES = Marginals(DOMAIN, (("a", "c"), ("b",), ("a", "b", "c")))

@@ -12,6 +12,7 @@ import pytest
 
 from dpcore.domain import Domain
 from dpcore.evaluation import exact_answers
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import all_k_way
 from tests.benchmarks.figures.runs import Remembered
 from tests.benchmarks.graphical import grid
@@ -25,7 +26,6 @@ from tests.benchmarks.graphical.grid_report import (
     write_report,
 )
 from tests.benchmarks.graphical.limits import CutError, limited
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4, "d": 2})
 UNITS = 300

@@ -10,8 +10,8 @@ from dpcore.evaluation import baselines, errors, exact_answers, normalised_error
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.queries import Conjunctions, Marginals, Parities
 from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from dpcore.workload import Workload
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 2, "c": 3})
 CODES = np.array([[0, 0, 0], [0, 1, 1], [1, 1, 2], [1, 1, 2]])

@@ -19,9 +19,9 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Noise
 from dpcore.queries import Conjunctions, Marginals, Parities, Product, Products, UnitCount
-from tests.support.private import private_statistics
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.support.tilts import flat
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 TABLE = TinyTable(DOMAIN, np.array([[0, 0], [0, 1], [1, 2], [1, 2]]))

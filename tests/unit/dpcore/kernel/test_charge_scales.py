@@ -9,12 +9,12 @@ import pytest
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.kernel.budget import Budget
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.scores import L1Error
 from dpcore.queries import Conjunctions, Marginals, Product, Products, Queries, UnitCount
-from tests.support.private import private_statistics
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.support.tilts import flat
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 ONE = TinyTable(DOMAIN, np.array([[0, 0]]))

@@ -15,15 +15,15 @@ from dpcore.errors import ConfigError, IntegrityError
 from dpcore.exact_statistics import Contribution, Request, Shape
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.exact_answers import LARGEST_ROWS, ExactAnswers
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.sensitivity import PrivacyUnit, l1_sensitivity, largest_clipped, squared_l2_sensitivity
 from dpcore.measurement import GRID_BITS, noise_stddev
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram, UnitCount
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE, NoStatistics, WatchedStatistics, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from dpcore.uncertainty import of_measurements
 from tests.support import laws
 from tests.support.laws import REJECT_BELOW
-from tests.support.private import ADD_REMOVE, REPLACE, NoStatistics, WatchedStatistics, private_statistics
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
 VIEW = BinaryView(6)
 BASKETS = TinyBaskets(VIEW, np.array([[1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1]], dtype=bool), 6)

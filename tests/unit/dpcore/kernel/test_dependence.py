@@ -19,7 +19,7 @@ from dpcore.kernel import dependence
 from dpcore.kernel.scores import GRID, MutualInformation, RScore
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.queries import Marginals, Product, Products
-from tests.support.private import ADD_REMOVE, REPLACE
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE
 
 Joint = NDArray[np.int64]
 Score = MutualInformation | RScore

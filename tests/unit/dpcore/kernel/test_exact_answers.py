@@ -16,10 +16,10 @@ from dpcore.exact_statistics import Contribution, QueryAnswers, Request, Shape
 from dpcore.kernel import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.exact_answers import LARGEST_ROWS, ExactAnswers
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount
-from tests.support.private import WatchedStatistics, private_statistics
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
+from dpcore.testing.doubles import WatchedStatistics, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 TABLE = TinyTable(DOMAIN, np.array([[0, 0], [0, 1], [1, 2], [1, 2]]))

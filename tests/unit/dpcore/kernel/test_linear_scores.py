@@ -17,10 +17,10 @@ from dpcore.kernel import l1_scores
 from dpcore.kernel.scores import GRID, L1Error, LinearL1Error
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.queries import Marginals, Product, Products
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.support.candidates import tables_from
-from tests.support.private import ADD_REMOVE, REPLACE
 from tests.support.product_cases import dense, random_products
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 ONE_ROW = PrivacyUnit(ADD_REMOVE, Contribution(Shape.TABLE, 1))

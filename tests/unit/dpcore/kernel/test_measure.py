@@ -13,12 +13,12 @@ from dpcore.domain import Domain
 from dpcore.errors import CutOffError
 from dpcore.kernel import blocks
 from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.measurement import GRID_BITS, Noise
 from dpcore.queries import Marginals, Product, Products
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.uncertainty import of_measurements
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 1000})
 TABLE = TinyTable(DOMAIN, np.array([[0, 3], [0, 5], [1, 2], [1, 2]]))

@@ -15,7 +15,6 @@ from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel import exact_answers
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import (
@@ -30,15 +29,16 @@ from dpcore.kernel.scores import (
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.measurement import Noise
 from dpcore.queries import Conjunctions, Marginals, Product, Products
-from tests.support.laws import REJECT_BELOW, noise_p_value
-from tests.support.private import (
+from dpcore.testing.doubles import (
     ADD_REMOVE,
     REPLACE,
     NoStatistics,
     WatchedStatistics,
     private_statistics,
 )
-from tests.support.tiny_statistics import TinyTable
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyTable
+from tests.support.laws import REJECT_BELOW, noise_p_value
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
 ROWS = np.array([[0, 0, 0], [0, 1, 1], [1, 2, 1], [1, 2, 0], [0, 2, 1]])

@@ -18,9 +18,9 @@ from dpcore.kernel.normalised_scores import STEPS, normalised
 from dpcore.kernel.scores import Generalised, L1Error, LinearL1Error, RScore
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.queries import Marginals, Product, Products
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.support.candidates import tables_from
-from tests.support.private import ADD_REMOVE, REPLACE
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 BOTH = Marginals(DOMAIN, (("a",), ("b",), ("a", "b")))

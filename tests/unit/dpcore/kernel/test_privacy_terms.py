@@ -23,8 +23,8 @@ from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Noise
 from dpcore.queries import Conjunctions, Marginals, UnitCount
-from tests.support.private import ADD_REMOVE, REPLACE
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 
 ITEMS = BinaryView(2)
 DOMAIN = Domain.of({"a": 2, "b": 2})

@@ -14,13 +14,12 @@ from dpcore.exact_statistics import Contribution, QueryAnswers, Shape
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.log_weights import LogWeights
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.measurement import Noise
 from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount
-from tests.support.private import (
+from dpcore.testing.doubles import (
     ADD_REMOVE,
     REPLACE,
     NoStatistics,
@@ -29,8 +28,9 @@ from tests.support.private import (
     WatchedStatistics,
     private_statistics,
 )
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.support.tilts import flat, with_prior
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 CODES = np.array([[0, 0], [0, 1], [1, 2], [1, 2], [0, 2]])

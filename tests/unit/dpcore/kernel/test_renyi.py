@@ -18,7 +18,7 @@ from dpcore.kernel.renyi import Event, Loss, divergence, epsilon_of_events
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.queries import Marginals
-from tests.support.private import ADD_REMOVE
+from dpcore.testing.doubles import ADD_REMOVE
 
 EPSILONS = [1e-4, 0.05, 0.7, 3.0, 12.0]
 ORDERS = [1.0001, 1.5, 2.0, 7.3, 40.0, 900.0]

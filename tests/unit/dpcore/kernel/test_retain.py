@@ -16,13 +16,13 @@ from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel import private_statistics as kernel
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.log_weights import LogWeights
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.queries import Conjunctions
-from tests.support.private import NoStatistics, private_statistics
+from dpcore.testing.doubles import NoStatistics, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from tests.support.tilts import flat, with_prior
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 TABLE = TinyTable(DOMAIN, np.array([[0, 0], [0, 1], [1, 2], [1, 2], [0, 2]]))

@@ -11,9 +11,9 @@ from dpcore.exact_statistics import Contribution, QueryAnswers, Shape
 from dpcore.kernel.scores import GRID, L1Error
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.queries import Marginals
+from dpcore.testing.doubles import REPLACE
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.support.candidates import tables_of
-from tests.support.private import REPLACE
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 QUERIES = Marginals(DOMAIN, (("a",), ("a", "b"), ("b",)))

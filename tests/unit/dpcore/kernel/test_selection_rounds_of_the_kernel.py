@@ -13,9 +13,9 @@ from dpcore.estimation.graphical.confidence.selection_rounds import SelectionRou
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.scores import GRID, L1Error
 from dpcore.queries import Marginals
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from tests.support.drawn_noise import one_table
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "c": 3})
 CODES = np.random.default_rng(1).integers(0, (2, 2, 2), (60, 3))

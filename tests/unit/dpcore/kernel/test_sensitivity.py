@@ -22,8 +22,8 @@ from dpcore.kernel.sensitivity import (
     squared_l2_sensitivity,
 )
 from dpcore.queries import Conjunctions, Marginals, Parities, Queries, UnitCount
-from tests.support.private import ADD_REMOVE, REPLACE
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
 ONE_HOT = BinaryView.one_hot(DOMAIN)

@@ -15,12 +15,12 @@ from dpcore.kernel import symmetric_sensitivity
 from dpcore.kernel.arguments import check_queries
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.exact_answers import ExactAnswers
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.sensitivity import PrivacyUnit, l1_sensitivity, squared_l2_sensitivity
 from dpcore.queries import BlockQueries, Marginals, SymmetricQueries
-from tests.support.private import ADD_REMOVE, REPLACE, WatchedStatistics, private_statistics
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE, WatchedStatistics, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from tests.support.symmetric_cases import dense, random_symmetric
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 4, "c": 5})
 CLASSES = (np.array([0, 1, 1]), np.array([0, 0, 0, 0]))

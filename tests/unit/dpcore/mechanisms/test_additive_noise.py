@@ -17,9 +17,9 @@ from dpcore.measurement import GRID_BITS, Noise, mean_absolute_noise, noise_stdd
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS, Gaussian, Laplace
 from dpcore.queries import Conjunctions, Marginals, Products
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
+from dpcore.testing.doubles import REPLACE, NoStatistics, WatchedStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit
-from tests.support.private import REPLACE, NoStatistics, WatchedStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 8})
 TABLE = TinyTable(DOMAIN, np.random.default_rng(0).integers(0, [2, 8], (50, 2)))

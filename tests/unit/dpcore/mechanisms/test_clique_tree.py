@@ -18,9 +18,9 @@ from dpcore.mechanisms.clique_tree import CliqueTree
 from dpcore.mechanisms.independent import Independent
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.testing.doubles import NoStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, linear
-from tests.support.private import NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 3, "c": 2, "d": 3, "e": 2, "f": 2})
 RANDOM = np.random.default_rng(5)

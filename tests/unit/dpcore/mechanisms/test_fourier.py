@@ -18,9 +18,9 @@ from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.mechanisms.fourier import Fourier
 from dpcore.queries import Conjunctions, Products
 from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
-from tests.support.private import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 2, "unused": 9, "c": 2, "d": 2})
 ROWS = np.random.default_rng(0).integers(0, DOMAIN.sizes, (300, 5))

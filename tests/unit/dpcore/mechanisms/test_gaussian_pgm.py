@@ -19,15 +19,15 @@ from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.evaluation import exact_answers
 from dpcore.exact_statistics import Request
 from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.queries import Conjunctions, Marginals, Products
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
+from dpcore.testing.doubles import NoStatistics, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
-from tests.support.private import NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 4, "c": 2, "d": 3})
 TABLE = TinyTable(DOMAIN, np.random.default_rng(0).integers(0, DOMAIN.sizes, (300, 4)))

@@ -19,9 +19,9 @@ from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.mst import Mst
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
-from tests.support.private import REPLACE, NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "unused": 4, "c": 3, "d": 2, "e": 4})
 NAMES = ("a", "b", "c", "d", "e")

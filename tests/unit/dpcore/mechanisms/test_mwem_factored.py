@@ -20,16 +20,16 @@ from dpcore.estimation.multiplicative_weights.dense import LARGEST_CELLS, DenseM
 from dpcore.estimation.multiplicative_weights.factored import FactoredModel, FactoredWeights
 from dpcore.exact_statistics import Contribution, QueryAnswers, Shape
 from dpcore.kernel.budget import Budget
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.mwem.candidates import Candidates, largest_cells
 from dpcore.mechanisms.mwem.mwem import Mwem, mwem
 from dpcore.queries import Marginals
+from dpcore.testing.doubles import ADD_REMOVE, NoStatistics, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, explicit
-from tests.support.private import ADD_REMOVE, NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 MB = 2.0**-17  # MiB of one cell.
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 4, "e": 2})

@@ -19,6 +19,8 @@ from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
 from dpcore.queries import Products
 from dpcore.queries.ranges import all_ranges, identity, prefix
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload
 from jobs.config import Config, parse_config
 from jobs.outputs.answers_table import query_texts
@@ -27,8 +29,6 @@ from jobs.workload.value_groups import codes_of
 from pipelines.attributes import Attribute, Kind, days_since_epoch
 from pipelines.layout import TableLayout
 from pipelines.schema import Schema
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 SEX = Attribute("sex", Kind.CATEGORICAL, values=("female", "male"), null=False)
 AGE = Attribute("age", Kind.INTEGER, edges=(0, 5, 18, 65, 100))

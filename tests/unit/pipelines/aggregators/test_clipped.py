@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView
 from dpcore.errors import ConfigError, EngineError, IntegrityError
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram
+from dpcore.testing.tiny_statistics import clipped as by_definition
 from pipelines.aggregators import BasketBlock, TableBlock, aggregator_for, clipped, packing
 from pipelines.layout import BasketLayout, TableLayout
 from pipelines.schema import Attribute, Kind, Schema
-from tests.support.tiny_statistics import clipped as by_definition
 
 ITEMS = 40
 LAYOUT = BasketLayout("u", "i", ITEMS)

@@ -9,9 +9,9 @@ import pytest
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.queries import Parities
+from dpcore.testing.tiny_statistics import count_parities, one_hot_matrix
 from pipelines.aggregators import BasketBlock, TableBlock, packing
 from pipelines.aggregators.parities import ParityCounts
-from tests.support.tiny_statistics import count_parities, one_hot_matrix
 
 UNITS = [0, 1, 63, 64, 65, 511, 512, 513, 1500]
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})

@@ -23,6 +23,8 @@ from dpcore.mechanisms.aim.aim import Aim, aim
 from dpcore.mechanisms.independent import Independent
 from dpcore.queries import Conjunctions
 from dpcore.strategies.allocation import split_by_size
+from dpcore.testing.doubles import NoStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import all_k_way, conjunctive, explicit
 from tests.support.aim_runs import (
     BUDGETS,
@@ -37,8 +39,6 @@ from tests.support.aim_runs import (
     model_of,
     run,
 )
-from tests.support.private import NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 
 @every_budget

@@ -14,9 +14,9 @@ from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.aim.aim import Aim
 from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.testing.doubles import private_statistics
 from dpcore.workload import all_k_way, explicit, linear
 from tests.support.aim_runs import DOMAIN, GENERATOR, TABLE, UNITS, WORKLOAD, Recorder, every_budget, run
-from tests.support.private import private_statistics
 
 POOR, MIDDLE, RICH = Budget.zcdp(Fraction(1, 5000)), Budget.zcdp(Fraction(1, 80)), Budget.zcdp(5)
 BATCH = Aim(start_error=1e9, workload_error=0.0)  # One-way marginals once, then always a batch.

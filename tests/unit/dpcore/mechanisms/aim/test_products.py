@@ -23,9 +23,9 @@ from dpcore.mechanisms.aim.marginals import MarginalCandidates
 from dpcore.mechanisms.aim.products import ProductCandidates
 from dpcore.queries import Marginals, Product, Products
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
+from dpcore.testing.doubles import NoStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, explicit, linear
-from tests.support.private import NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 5, "b": 3, "unused": 7, "c": 4})
 MATRICES = {"a": prefix(5), "c": all_ranges(4)}

@@ -21,7 +21,6 @@ from dpcore.estimation.graphical.confidence.intervals import answers_with_interv
 from dpcore.estimation.graphical.confidence.selection_rounds import SelectionRound
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.aim.aim import Aim
@@ -30,9 +29,10 @@ from dpcore.mechanisms.aim.rounds import _gains
 from dpcore.mechanisms.api import Release
 from dpcore.queries import Marginals
 from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import all_k_way, linear
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 4, "c": 2, "d": 3})
 GENERATOR = np.random.default_rng(7)

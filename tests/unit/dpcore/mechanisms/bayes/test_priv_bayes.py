@@ -16,15 +16,15 @@ from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.bayes import priv_bayes
 from dpcore.mechanisms.bayes.priv_bayes import PrivBayes, PrivBayesPgm, conditional
 from dpcore.mechanisms.bayes.structure import Family, Limits, candidates
 from dpcore.queries import Conjunctions, Marginals
+from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit
-from tests.support.private import REPLACE, NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "unused": 2, "c": 3, "d": 2, "e": 4})
 NAMES = ("a", "b", "c", "d", "e")

@@ -11,7 +11,7 @@ from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.clipping.clip_choice import choose_clip, loss_bound, mean_satisfied, significant
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram
 from dpcore.queries.generation import random_conjunctions
-from tests.support.tiny_statistics import TinyBaskets
+from dpcore.testing.tiny_statistics import TinyBaskets
 
 QUERIES = Conjunctions(BinaryView(64), np.arange(64, dtype=np.int32)[:, None], np.zeros((64, 1), dtype=np.bool_))
 

@@ -14,9 +14,9 @@ from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.clipping.marginals import clipped_marginals
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram
 from dpcore.queries.generation import random_conjunctions
+from dpcore.testing.doubles import REPLACE, private_statistics
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive
-from tests.support.private import REPLACE, private_statistics
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
 
 DRAW = np.random.default_rng(0)
 VIEW = BinaryView(30)

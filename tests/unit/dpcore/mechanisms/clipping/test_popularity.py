@@ -11,8 +11,8 @@ from dpcore.domain import BinaryView
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.clipping.popularity import WIDE, noisy_popularity
 from dpcore.queries import ClippedSums, Conjunctions
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyBaskets
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyBaskets
 
 ITEMS, UNITS = 200, 400
 HELD = np.zeros((UNITS, ITEMS), dtype=bool)

@@ -16,9 +16,9 @@ from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.queries import Product, Products
 from dpcore.queries.ranges import all_ranges, prefix
 from dpcore.strategies.kronecker.clustered_terms import clustered_terms
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, cell_weights, linear
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 WIDE = {f"w{place}": 60 for place in range(4)}  # 13 million cells together, so that no table of all is asked.
 DOMAIN = Domain.of({"a": 8, "b": 6, **WIDE})

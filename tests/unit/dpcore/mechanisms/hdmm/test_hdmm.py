@@ -12,14 +12,14 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.hdmm.hdmm import Hdmm, hdmm
 from dpcore.queries import Conjunctions, Product, Products, SymmetricQueries
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
+from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, cell_weights, conjunctive, explicit, linear
-from tests.support.private import REPLACE, NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 6, "b": 16, "c": 2})
 TABLE = TinyTable(DOMAIN, np.random.default_rng(0).integers(0, DOMAIN.sizes, (50, 3)))

@@ -11,15 +11,15 @@ import pytest
 from dpcore.domain import Domain
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.mechanisms.api import Release, silent
 from dpcore.mechanisms.hdmm.kronecker import MeasuredKronecker
 from dpcore.queries import Product, Products
 from dpcore.queries.ranges import identity, prefix
+from dpcore.testing.doubles import REPLACE, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, cell_weights, linear
 from tests.benchmarks.matrix import sf1
-from tests.support.private import REPLACE, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"x": 7, "a": 3, "b": 32, "y": 9, "c": 5})
 TABLE = TinyTable(DOMAIN, np.random.default_rng(0).integers(0, DOMAIN.sizes, (60, 5)))

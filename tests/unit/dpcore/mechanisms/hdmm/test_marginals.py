@@ -16,9 +16,9 @@ from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.hdmm.marginals import MeasuredMarginals
 from dpcore.queries import Marginals
+from dpcore.testing.doubles import REPLACE, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, explicit
-from tests.support.private import REPLACE, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 6, "b": 5, "c": 2, "d": 4})
 TABLE = TinyTable(DOMAIN, np.random.default_rng(0).integers(0, DOMAIN.sizes, (50, 4)))

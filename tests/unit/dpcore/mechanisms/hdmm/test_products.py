@@ -11,15 +11,15 @@ import pytest
 from dpcore.domain import Domain
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.mechanisms.api import Release, silent
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.hdmm.products import MeasuredProductResiduals
 from dpcore.queries import Product, Products
 from dpcore.queries.ranges import all_ranges, identity, prefix, range_marginals
+from dpcore.testing.doubles import REPLACE, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, linear
-from tests.support.private import REPLACE, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 6, "b": 5, "c": 2, "d": 4})
 TABLE = TinyTable(DOMAIN, np.random.default_rng(0).integers(0, DOMAIN.sizes, (50, 4)))

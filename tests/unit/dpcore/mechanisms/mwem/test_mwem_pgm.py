@@ -26,10 +26,10 @@ from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.mwem.mwem_pgm import MwemPgm
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.testing.doubles import NoStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
 from tests.support.mirror_descent import MirrorDescent
-from tests.support.private import NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 3})
 RANDOM = np.random.default_rng(3)

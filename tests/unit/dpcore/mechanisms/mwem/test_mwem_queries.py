@@ -21,9 +21,9 @@ from dpcore.mechanisms.mwem.mwem import mwem_queries
 from dpcore.mechanisms.mwem.mwem_queries import MwemQueries
 from dpcore.queries import Conjunctions, Marginals, Product, Products
 from dpcore.queries.ranges import all_ranges, range_marginals
+from dpcore.testing.doubles import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, linear
-from tests.support.private import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 5, "unused": 50, "b": 3})
 ROWS = np.random.default_rng(1).integers(0, DOMAIN.sizes, (200, 3))

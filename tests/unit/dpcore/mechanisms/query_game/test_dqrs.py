@@ -25,9 +25,9 @@ from dpcore.mechanisms.query_game.dqrs import Dqrs
 from dpcore.mechanisms.query_game.dual_query_schedule import acceptance_gap
 from dpcore.queries import Conjunctions, CountingQueries
 from dpcore.queries.generation import random_conjunctions
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyBaskets
 from dpcore.workload import conjunctive
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyBaskets
 
 UNITS = 500
 ITEMS = BinaryView(8)

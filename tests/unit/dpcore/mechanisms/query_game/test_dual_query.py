@@ -13,7 +13,6 @@ from dpcore.errors import ConfigError, UnprovedError
 from dpcore.estimation.record_model import RecordModel
 from dpcore.exact_statistics import Contribution, QueryAnswers, Shape
 from dpcore.kernel.budget import Budget
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Release
@@ -22,9 +21,10 @@ from dpcore.mechanisms.query_game.dual_query_schedule import theoretical_paramet
 from dpcore.oracles.protocol import BestResponse
 from dpcore.queries import Conjunctions, UnitCount
 from dpcore.queries.generation import all_parities, random_conjunctions
+from dpcore.testing.doubles import REPLACE, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive
-from tests.support.private import REPLACE, private_statistics
-from tests.support.tiny_statistics import TinyBaskets, TinyTable
 from tests.support.watched_kernel import WatchedKernel
 
 UNITS = 500

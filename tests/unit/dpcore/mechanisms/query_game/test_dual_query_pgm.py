@@ -18,9 +18,9 @@ from dpcore.mechanisms.query_game import dual_query_pgm
 from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.mechanisms.query_game.dual_query_pgm import DualQueryPgm, IndependencePrior, SumOfLosses
 from dpcore.queries import Conjunctions, Marginals
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, conjunctive, explicit
-from tests.support.private import private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 3, "unused": 4, "c": 2})
 RANDOM = np.random.default_rng(2)

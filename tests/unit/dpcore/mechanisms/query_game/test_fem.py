@@ -23,9 +23,9 @@ from dpcore.mechanisms.query_game.fem import Fem
 from dpcore.mechanisms.query_game.sep_fem import SepFem
 from dpcore.queries import Conjunctions, CountingQueries
 from dpcore.queries.generation import all_parities
+from dpcore.testing.doubles import REPLACE, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive
-from tests.support.private import REPLACE, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "c": 4})
 CODES = np.random.default_rng(0).integers(0, (1, 2, 2), (400, 3))  # Corner of the domain: far from uniform.

@@ -13,7 +13,6 @@ from dpcore.domain import Domain
 from dpcore.errors import ConfigError
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
-from dpcore.kernel.memory import MemoryJournal
 from dpcore.kernel.product_sensitivity import largest_squared_l2
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
@@ -21,9 +20,10 @@ from dpcore.queries import Marginals, Product, Products
 from dpcore.queries.ranges import prefix
 from dpcore.strategies.residual_planning.bases import joint_queries
 from dpcore.strategies.residual_planning.planning import least_squared_error
+from dpcore.testing.doubles import REPLACE, private_statistics
+from dpcore.testing.memory import MemoryJournal
+from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, explicit, linear
-from tests.support.private import REPLACE, private_statistics
-from tests.support.tiny_statistics import TinyTable
 
 DOMAIN = Domain.of({"a": 6, "b": 5, "c": 2, "d": 4})
 TABLE = TinyTable(DOMAIN, np.random.default_rng(0).integers(0, DOMAIN.sizes, (50, 4)))

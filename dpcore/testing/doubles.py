@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from dpcore.errors import BudgetExceededError
 from dpcore.exact_statistics import Contribution, Request, Statistics
 from dpcore.kernel.budget import Budget
-from dpcore.kernel.memory import MemoryJournal, MemoryLedger
 from dpcore.kernel.ports import Journal, Ledger
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
+from dpcore.testing.memory import MemoryJournal, MemoryLedger
 
 ADD_REMOVE = Neighbours.ADD_REMOVE_UNIT
 REPLACE = Neighbours.REPLACE_ONE_UNIT

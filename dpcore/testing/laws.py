@@ -1,0 +1,138 @@
+"""The laws of every mechanism, one function each, over one finished run. ``dpcore.testing.contract`` calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from dpcore.kernel.budget import Budget
+from dpcore.kernel.conversion import epsilon_of
+from dpcore.testing.cases import Case, Run
+from dpcore.testing.doubles import NoStatistics
+from dpcore.testing.tiny_data import DELTA, EPSILON
+
+_ROUNDING_OF_SHARES: Final = Fraction(1, 2**30)
+_SAMPLED_ROWS: Final = 30
+
+
+def it_spends_its_budget_and_never_more(case: Case, run: Run) -> None:
+    """The ledger reserves the whole budget; charges stay within it, and use it up where the contract says so."""
+    charged = sum((charge.amount for charge in run.private.charges), Fraction(0))
+    _require(run.ledger.spent == case.budget.amount, "the ledger has another amount than the budget")
+    _require(charged <= case.budget.amount, "charges exceed the budget")
+    if case.contract.spends_all:
+        _require(run.private.remaining_share < _ROUNDING_OF_SHARES, "a part of the budget is left")
+
+
+def its_charges_come_to_the_promised_epsilon(case: Case, run: Run) -> None:
+    """Noise, rounds and samples use the target up; only whole rounds may leave something."""
+    charged = sum((charge.amount for charge in run.private.charges), Fraction(0))
+    epsilon = epsilon_of(Budget(case.budget.currency, charged), DELTA)
+    _require(epsilon <= EPSILON, f"charges come to epsilon {epsilon}, more than {EPSILON}")
+    _require(epsilon >= 0.999 * EPSILON or not case.contract.spends_all, f"charges come to epsilon {epsilon} alone")
+
+
+def its_answers_have_the_shape_of_the_workload(case: Case, run: Run) -> None:
+    """Finite float64 answers, each between its bounds where an error is known."""
+    answers, size = run.release.answers, case.data.workload.queries.size
+    for name in ("values", "stddev", "lower", "upper"):
+        values = getattr(answers, name)
+        _require(values.shape == (size,), f"answers.{name} has shape {values.shape}; want ({size},)")
+        _require(values.dtype == np.float64, f"answers.{name} is {values.dtype}; want float64")
+    _require(bool(np.isfinite(answers.values).all()), "an answer is not finite")
+    _require(run.release.workload is case.data.workload, "the release names another workload")
+    known = ~np.isnan(answers.stddev)
+    inside = (answers.lower <= answers.values) & (answers.values <= answers.upper)
+    _require(bool(inside[known].all()), "an answer lies outside its interval")
+
+
+def the_events_of_its_plan_are_the_calls_of_its_run(case: Case, run: Run) -> None:
+    """None where an answer decides how many calls follow; else all of them, with their whole cost."""
+    events = case.plan(run.private).events
+    _require(
+        bool(events) == case.contract.knows_its_calls(case.public), "events are planned where calls follow answers"
+    )
+    if events:
+        charged = sum(charge.amount for charge in run.private.charges)
+        _require(sum(event.charged for event in events) == charged, "planned events cost something else than the run")
+
+
+def its_plan_tells_every_call_and_its_share(case: Case, run: Run) -> None:
+    """Shares add up to at most one, calls to those of the run, and noise is what is measured with."""
+    plan = case.plan(run.private)
+    _require(sum(step.share for step in plan.steps) <= 1 + 1e-9, "planned shares exceed the budget")
+    if case.contract.knows_its_calls(case.public):
+        calls = sum(step.calls for step in plan.steps)
+        _require(calls == len(run.private.charges), f"{calls} calls are planned, {len(run.private.charges)} are made")
+    planned = sorted({round(step.stddev, 9) for step in plan.steps if step.stddev is not None})
+    measured = sorted({round(measurement.stddev, 9) for measurement in run.release.measurements})
+    if case.contract.scales_follow_answers:
+        _require(set(planned) <= set(measured), f"noise {planned} is planned, {measured} is measured with")
+    elif all(step.calls == 1 or step.stddev is None for step in plan.steps):
+        _require(planned == measured, f"noise {planned} is planned, {measured} is measured with")
+    _require(plan.memory_bytes > 0, "the plan names no memory")
+
+
+def its_plan_needs_no_data(case: Case, run: Run) -> None:
+    """A plan comes from public facts alone."""
+    private = case.private(NoStatistics(case.data.statistics.contribution))
+    _require(bool(case.plan(private).steps), "the plan has no steps")
+
+
+def the_answers_of_a_model_are_those_of_the_model(case: Case, run: Run) -> None:
+    """Answers are either measured or the model's, and the release says which."""
+    release = run.release
+    _require(release.answers.measured == (release.model is None), "answers.measured does not fit the model")
+    if release.model is not None:
+        answers = release.model.answer(case.data.workload.queries)
+        _require(np.allclose(release.answers.values, answers), "answers differ from those of the model")
+        _require(release.model.total >= 1 - 1e-9, "the model has no rows")
+
+
+def everything_it_releases_comes_from_the_journal(case: Case, run: Run) -> None:
+    """Replayed over a neighbour's data the run is the same to the last bit: nothing passes the kernel by."""
+    private = case.private(case.data.neighbour, journal=run.journal)
+    replayed, release = case.run(private), run.release
+    _require(len(run.journal.answers) == len(run.private.charges), "calls and journal differ in number")
+    _require(run.private.charges == private.charges, "a replay over a neighbour's data is charged otherwise")
+    same = np.array_equal(release.answers.values, replayed.answers.values)
+    _require(same, "a replay over a neighbour's data has other answers")
+    same = np.array_equal(release.answers.stddev, replayed.answers.stddev, equal_nan=True)
+    _require(same, "a replay over a neighbour's data has other errors")
+    _require(len(release.measurements) == len(replayed.measurements), "a replay measures more or less")
+    for first, second in zip(release.measurements, replayed.measurements, strict=True):
+        _require(np.array_equal(first.values, second.values), "a replay has another measurement")
+        _require((first.noise, first.scale) == (second.noise, second.scale), "a replay has other noise")
+    if release.model is not None and replayed.model is not None:
+        samples = (model.sample(_SAMPLED_ROWS, np.random.default_rng(5)) for model in (release.model, replayed.model))
+        for first, second in zip(*(vars(rows).values() for rows in samples), strict=True):
+            same = np.array_equal(first, second) if isinstance(first, np.ndarray) else first == second
+            _require(same, "the model of a replay gives other synthetic rows")
+
+
+def its_progress_ends_where_it_says(case: Case, run: Run) -> None:
+    """Progress grows with every report, and the last one is complete."""
+    reported = [done for done, _ in run.progress]
+    _require(reported == sorted(set(reported)), "progress does not grow")
+    _require(bool(run.progress) and run.progress[-1][0] == run.progress[-1][1], "progress does not end")
+
+
+LAWS: Final[tuple[Callable[[Case, Run], None], ...]] = (
+    it_spends_its_budget_and_never_more,
+    its_charges_come_to_the_promised_epsilon,
+    its_answers_have_the_shape_of_the_workload,
+    the_events_of_its_plan_are_the_calls_of_its_run,
+    its_plan_tells_every_call_and_its_share,
+    its_plan_needs_no_data,
+    the_answers_of_a_model_are_those_of_the_model,
+    everything_it_releases_comes_from_the_journal,
+    its_progress_ends_where_it_says,
+)
+
+
+def _require(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise AssertionError(sentence)

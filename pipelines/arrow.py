@@ -1,6 +1,6 @@
-"""Arrow arrays as NumPy arrays and back, without a copy where their memory agrees.
+"""Conversion between Arrow and NumPy arrays, without a copy where their memory layout agrees.
 
-pyarrow's own conversions import pandas where it is installed, which costs every process more than it may have to count.
+pyarrow's own conversions import pandas where it is installed, which may take a worker longer than its counting.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FLOATS = {16: np.float16, 32: np.float32, 64: np.float64}
 
 
 def numbers_of(column: pa.Array) -> NDArray[Any]:
-    """Integers, floats or booleans [rows] as they lie in memory: any value where the column is null. Read-only."""
+    """Integers, floats or booleans [rows], read-only. The value is arbitrary where the column is null."""
     if pa.types.is_boolean(column.type):
         return numbers_of(column.cast(pa.uint8())).view(np.bool_)
     dtype = np.dtype(_FLOATS[column.type.bit_width] if pa.types.is_floating(column.type) else str(column.type))

@@ -1,4 +1,4 @@
-"""One public attribute: its codes, what they mean, and how they turn back into values."""
+"""One public attribute: its codes, their meaning, and their conversion back to values."""
 
 from __future__ import annotations
 
@@ -36,19 +36,21 @@ class Kind(StrEnum):
 class Attribute:
     """A column as a finite set of codes 0 .. size - 1.
 
-    Codes are the listed values (or the bins) in their order, then ``other`` if it has a code of its own, then null if
-    it has one.
+    The codes are the listed values (or the bins) in their order, then ``other`` if it has a code of its own, then null
+    if it has a code of its own.
 
-    values: Categorical: the listed strings, integers or booleans, of one type. Boolean: (False, True).
-    edges: Integer, float: increasing bin edges. Date: the same in days since 1970-01-01. Bin i is
-        [edges[i], edges[i + 1]), the last one closed; a value outside falls into the nearest end bin.
-    other: True for a code of its own, a listed value to fold unknown values into it, or False: then they take the
-        code of null if it has its own, else the first code. Categorical only. (A schema file has true by default.)
-    null: True for a code of its own, a listed value to fold nulls into it (categorical only), or False: then they take
-        the code of ``other`` if it has its own, else the first code.
-    column: Name of the Parquet column.
+    name: Name of the attribute.
+    kind: Type of the attribute.
+    values: Listed strings, integers or booleans of a categorical attribute, all of one type; (False, True) for boolean.
+    edges: Increasing bin edges of an integer, float or date attribute, dates as days since 1970-01-01. Bin i is
+        [edges[i], edges[i + 1]), and the last bin is closed. A value outside is clamped into the nearest end bin.
+    other: Code of unknown values of a categorical attribute. True is a code of its own (the default of schema files), a
+        listed value is the code of that value, and False is the code of null if null has its own, else the first code.
+    null: Code of nulls. True is a code of its own, a listed value (categorical only) is the code of that value, and
+        False is the code of ``other`` if that has its own, else the first code.
+    column: Name of the Parquet column; the attribute's name when empty.
 
-    Raises ConfigError that names the attribute.
+    Raises: ConfigError that names the attribute.
     """
 
     name: str
@@ -140,26 +142,28 @@ class Attribute:
         return [str(value).lower() if isinstance(value, bool) else str(value) for value in self.values]
 
     def _bin_labels(self) -> list[str]:
-        texts = [self.edge_label(place) for place in range(len(self.edges))]
+        texts = [self.edge_label(index) for index in range(len(self.edges))]
         closings = [")"] * (self.known - 1) + ["]"]
         return [f"[{low}, {high}{closing}" for (low, high), closing in zip(pairwise(texts), closings, strict=True)]
 
-    def edge_label(self, place: int) -> str:
-        """One of the edges, as text."""
-        edge = self.edges[place]
+    def edge_label(self, index: int) -> str:
+        """Edge number ``index`` as text."""
+        edge = self.edges[index]
         return _day(edge).isoformat() if self.kind is Kind.DATE else repr(edge)
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """Type of decoded values."""
+        """Arrow type of decoded values."""
         if self.values:
             return {str: pa.string(), bool: pa.bool_()}.get(type(self.values[0]), _integer_type(self.values))
         return {Kind.INTEGER: pa.int64(), Kind.FLOAT: pa.float64(), Kind.DATE: pa.date32()}[self.kind]
 
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:
-        """One value a code: the listed value, the middle of the bin (rounded down unless float), null for null.
+        """One value per code: the listed value, or the middle of the bin (rounded down unless float).
 
-        ``other`` becomes "__other__" among strings and null among integers and booleans.
+        Null becomes null. ``other`` becomes "__other__" among strings, and null among integers and booleans.
+
+        codes: Integers [rows] in 0 .. size - 1.
         """
         values: list[object] = [*self.values] if self.values else [self._middle(*bin_) for bin_ in pairwise(self.edges)]
         if self.other is True:
@@ -190,5 +194,5 @@ def _day(days: float) -> date:
 
 
 def days_since_epoch(day: date) -> int:
-    """The edge that stands for a date."""
+    """The bin edge of a date: days since 1970-01-01."""
     return (day - _EPOCH).days

@@ -1,8 +1,8 @@
-"""Whole units and their bounds: what one unit can be, before anything is counted. TRUSTED.
+"""Contribution bounds: truncates each unit to its bound before anything is counted. TRUSTED.
 
-A unit with more rows than the bound keeps those with the smallest keyed hash of (unit, encoded row). The choice reads
-the unit's own rows and the secret salt, nothing else, so that it does not depend on files, order or other units. What
-is kept is counted again by other code before a block exists: IntegrityError where a unit is over its bound, or lost.
+A unit with more rows than the bound keeps the rows with the smallest keyed hash of (unit, encoded row). The choice
+reads only the unit's own rows and the secret salt, so it does not depend on files, order or other units. Separate code
+counts the kept rows again before a block is made, and raises IntegrityError where a unit is over its bound, or lost.
 """
 
 from __future__ import annotations
@@ -24,25 +24,37 @@ from pipelines.layout import BasketLayout, TableLayout
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Rows by unit: unit u has the rows order[starts[u] : starts[u + 1]]; order None stands for 0, 1, 2, ..."""
+    """Rows grouped by unit: unit u has the rows order[starts[u] : starts[u + 1]].
+
+    order: Row numbers, int64 [rows]; None stands for 0, 1, 2, ...
+    starts: First position of each unit in ``order``, and the number of rows, int64 [units + 1].
+    """
 
     order: NDArray[np.int64] | None
     starts: NDArray[np.int64]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each unit, int64 [units]."""
         return np.diff(self.starts)
 
     def rows_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows of some units one after the other, and where each unit starts, [units + 1]."""
+        """Rows of the given units, one unit after the other, and the start of each unit among them, [units + 1]."""
         sizes = self.sizes[units]
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.arange(starts[-1]) + np.repeat(self.starts[units] - starts[:-1], sizes)
-        return (places if self.order is None else self.order[places]), starts
+        positions = np.arange(starts[-1]) + np.repeat(self.starts[units] - starts[:-1], sizes)
+        return (positions if self.order is None else self.order[positions]), starts
 
 
 def table_block(rows: EncodedRows, layout: TableLayout, salt: bytes) -> TableBlock:
-    """At most ``max_rows_per_unit`` rows a unit. SENSITIVE."""
+    """Truncates each unit of a table to at most ``max_rows_per_unit`` rows. SENSITIVE.
+
+    rows: All valid rows of whole units.
+    layout: The public layout, with the bound.
+    salt: Secret key of the hash, 16 bytes.
+
+    Raises: IntegrityError when the check of the result finds a unit over its bound, or lost.
+    """
     groups = group_by_unit(rows.units)
     bound = layout.contribution.bound
     over = np.flatnonzero(groups.sizes > bound)
@@ -59,7 +71,10 @@ def table_block(rows: EncodedRows, layout: TableLayout, salt: bytes) -> TableBlo
 
 
 def basket_block(rows: EncodedRows, layout: BasketLayout, salt: bytes) -> BasketBlock:
-    """At most ``max_items_per_unit`` distinct items a unit; repeats of a kept item may stay. SENSITIVE."""
+    """Truncates each basket to ``max_items_per_unit`` distinct items; repeats of a kept item may stay. SENSITIVE.
+
+    The arguments and errors are those of ``table_block``.
+    """
     groups = group_by_unit(rows.units)
     items: NDArray[np.int32] = rows.rows[0].astype(np.int32, copy=False)
     bound = layout.contribution.bound
@@ -68,14 +83,17 @@ def basket_block(rows: EncodedRows, layout: BasketLayout, salt: bytes) -> Basket
         picked, starts = groups.rows_of(over)
         kept = np.ones(items.size, dtype=np.bool_)
         kept[picked] = _smallest_distinct(_hashes(rows, picked, salt), starts, bound)
-        if _most_distinct(items[picked], kept[picked], starts, layout.items) > bound:
+        if _max_distinct(items[picked], kept[picked], starts, layout.items) > bound:
             raise IntegrityError(f"a unit keeps more distinct items than declared; want at most {bound}")
         return _without(items, groups, kept)
     return BasketBlock(groups.starts, items if groups.order is None else items[groups.order])
 
 
 def group_by_unit(units: pa.Array) -> Groups:
-    """Rows by unit, without a sort when the rows of each unit lie together already."""
+    """Groups rows by unit, without a sort when the rows of each unit lie together already.
+
+    units: Unit of each row, an Arrow array [rows] of integers or text without nulls.
+    """
     if not pa.types.is_integer(units.type):
         units = units.dictionary_encode().indices
     keys = numbers_of(units)
@@ -91,13 +109,13 @@ def group_by_unit(units: pa.Array) -> Groups:
 
 
 def shard_numbers(units: pa.Array, shards: int, salt: bytes) -> NDArray[np.int64]:
-    """int64 [rows] in 0 .. shards - 1, a function of the unit and the salt alone."""
+    """Shard of each row, int64 [rows] in 0 .. shards - 1; a function of the unit and the salt alone."""
     hashes = hash_words(unit_words(units, salt)[None, :], key_of(salt))
     return (hashes % np.uint64(shards)).astype(np.int64)
 
 
 def unit_words(units: pa.Array, salt: bytes) -> NDArray[np.uint64]:
-    """uint64 [rows], one word for each unit: the integer, or the keyed hash of the text."""
+    """One word per row, uint64 [rows]: the unit's integer, or the keyed hash of its text."""
     if pa.types.is_integer(units.type):
         words: NDArray[np.uint64] = numbers_of(units).view(np.uint64)
         return words
@@ -108,7 +126,7 @@ def unit_words(units: pa.Array, salt: bytes) -> NDArray[np.uint64]:
 
 
 def _hashes(rows: EncodedRows, picked: NDArray[np.int64], salt: bytes) -> NDArray[np.uint64]:
-    """Keyed hash of (unit, encoded row) for some rows. SENSITIVE."""
+    """Keyed hash of (unit, encoded row) of the picked rows. SENSITIVE."""
     words = np.empty((len(rows.rows) + 1, picked.size), dtype=np.uint64)
     words[0] = unit_words(rows.units.take(integers(picked)), salt)
     words[1:] = rows.rows[:, picked]
@@ -118,14 +136,14 @@ def _hashes(rows: EncodedRows, picked: NDArray[np.int64], salt: bytes) -> NDArra
 def _without(items: NDArray[np.int32], groups: Groups, kept: NDArray[np.bool_]) -> BasketBlock:
     if groups.order is not None:
         items, kept = items[groups.order], kept[groups.order]
-    # Every unit keeps at least one pair, so that no segment of the sum is empty.
+    # Every unit keeps at least one pair, so no segment of reduceat is empty.
     sizes = np.add.reduceat(kept, groups.starts[:-1], dtype=np.int64)
     return BasketBlock(np.concatenate([[0], np.cumsum(sizes)]), items[kept])
 
 
 @compiled
 def _run_starts(keys: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Where a new key begins, and the end: int64 [runs + 1]."""
+    """Start of each run of equal keys, and the number of keys, int64 [runs + 1]."""
     runs = np.int64(keys.size > 0)
     for row in range(1, keys.size):
         runs += keys[row] != keys[row - 1]
@@ -149,7 +167,7 @@ def _counting_sort(unit_of_run: NDArray[np.integer], runs: NDArray[np.int64], un
 
 @compiled
 def _ordered(unit_of_run: NDArray[np.integer], runs: NDArray[np.int64], free: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows by unit; ``free`` holds the next free place of each unit and is used up."""
+    """Row numbers by unit; ``free`` holds the next free position of each unit and is overwritten."""
     order = np.empty(runs[-1], dtype=np.int64)
     for run in range(unit_of_run.size):
         unit = unit_of_run[run]
@@ -161,7 +179,7 @@ def _ordered(unit_of_run: NDArray[np.integer], runs: NDArray[np.int64], free: ND
 
 @compiled
 def _smallest(hashes: NDArray[np.uint64], starts: NDArray[np.int64], bound: int) -> NDArray[np.bool_]:
-    """Which rows of each unit have the ``bound`` smallest hashes. Rows with one hash are equal, so any of them do."""
+    """Which rows have one of the ``bound`` smallest hashes of their unit; rows of equal hash are interchangeable."""
     kept = np.zeros(hashes.size, dtype=np.bool_)
     for unit in range(starts.size - 1):
         order = np.argsort(hashes[starts[unit] : starts[unit + 1]])
@@ -171,7 +189,7 @@ def _smallest(hashes: NDArray[np.uint64], starts: NDArray[np.int64], bound: int)
 
 
 def units_over_bound(rows: EncodedRows, layout: TableLayout | BasketLayout) -> tuple[int, int]:
-    """Number of units, and of units with more rows (baskets: distinct items) than the bound. SENSITIVE."""
+    """Number of units, and number of units with more rows (baskets: distinct items) than the bound. SENSITIVE."""
     groups = group_by_unit(rows.units)
     over = np.flatnonzero(groups.sizes > layout.contribution.bound)
     if not over.size or isinstance(layout, TableLayout):
@@ -189,23 +207,23 @@ def _units_with_more(items: NDArray[np.integer], starts: NDArray[np.int64], boun
 
 
 @compiled
-def _most_distinct(items: NDArray[np.int32], kept: NDArray[np.bool_], starts: NDArray[np.int64], catalogue: int) -> int:
+def _max_distinct(items: NDArray[np.int32], kept: NDArray[np.bool_], starts: NDArray[np.int64], catalogue: int) -> int:
     """Largest number of distinct kept items of a unit; items are 0 .. catalogue - 1."""
     last_unit = np.full(catalogue, -1, dtype=np.int64)
-    most = 0
+    max_distinct = 0
     for unit in range(starts.size - 1):
         distinct = 0
         for row in range(starts[unit], starts[unit + 1]):
             if kept[row] and last_unit[items[row]] != unit:
                 last_unit[items[row]] = unit
                 distinct += 1
-        most = max(most, distinct)
-    return most
+        max_distinct = max(max_distinct, distinct)
+    return max_distinct
 
 
 @compiled
 def _smallest_distinct(hashes: NDArray[np.uint64], starts: NDArray[np.int64], bound: int) -> NDArray[np.bool_]:
-    """Which rows of each unit have one of its ``bound`` smallest distinct hashes."""
+    """Which rows have one of the ``bound`` smallest distinct hashes of their unit."""
     kept = np.zeros(hashes.size, dtype=np.bool_)
     for unit in range(starts.size - 1):
         here = hashes[starts[unit] : starts[unit + 1]]

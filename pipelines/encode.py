@@ -1,4 +1,4 @@
-"""Arrow batches to codes, and to (unit, item) pairs. TRUSTED. Total: never fails because of a value."""
+"""Encodes Arrow batches as integer codes, or as (unit, item) pairs. TRUSTED. Total: no value makes it fail."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from pipelines.attributes import Attribute, Kind
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema
 
-# Marks of values that have no code of their own yet.
+# Marks of values that are not listed and in no bin; encode_column maps them to codes.
 UNKNOWN, NULL, NOT_FINITE = -1, -2, -3
 _INT64 = np.iinfo(np.int64)
-_TICKS_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+_TICKS_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
     """Valid rows. SENSITIVE.
 
-    units: int64, uint64 or large_string, without null.
-    rows: Codes [attributes, rows] of a table in the dtype of ``code_dtype``; items int32 [1, rows] of baskets.
+    units: Unit of each row, an Arrow array [rows] of int64, uint64 or large_string without nulls.
+    rows: Codes of a table, [attributes, rows] in the dtype of ``code_dtype``; items of baskets, int32 [1, rows].
     """
 
     units: pa.Array
@@ -49,15 +49,17 @@ class EncodedRows:
 
 
 def encode_batch(batch: pa.RecordBatch, layout: Layout, dropped: pa.Array | None = None) -> EncodedRows:
-    """The valid rows of a batch with the layout's columns.
+    """The valid rows of a batch. Rows without a unit, and items outside 0 .. items - 1, are dropped.
 
-    dropped: Units whose rows are left out, as rows without a unit and items outside 0 .. items - 1 always are.
+    batch: Rows with the layout's columns.
+    layout: The public layout.
+    dropped: Units whose rows are dropped as well.
     """
     units = unit_column(batch.column(layout.unit))
     valid = units.is_valid() if units.null_count else None
     if dropped is not None and len(dropped):
-        elsewhere = pc.invert(pc.is_in(units, value_set=dropped))
-        valid = elsewhere if valid is None else pc.and_(valid, elsewhere)
+        retained = pc.invert(pc.is_in(units, value_set=dropped))
+        valid = retained if valid is None else pc.and_(valid, retained)
     if isinstance(layout, BasketLayout):
         inside = items_inside(batch.column(layout.item), layout.items)
         if inside is not None:
@@ -70,7 +72,7 @@ def encode_batch(batch: pa.RecordBatch, layout: Layout, dropped: pa.Array | None
 
 
 def unit_column(column: pa.Array) -> pa.Array:
-    """Units in one of three types, whatever the file packs them in: int64, uint64 or large_string."""
+    """Units as int64, uint64 or large_string, whatever type the file stores them in."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_integer(column.type):
@@ -79,23 +81,23 @@ def unit_column(column: pa.Array) -> pa.Array:
 
 
 def code_dtype(schema: Schema) -> type[np.uint8 | np.uint16 | np.int32]:
-    """The smallest type that holds every code of the schema."""
+    """The smallest dtype that holds every code of the schema."""
     largest = max(schema.domain.sizes)
     return np.uint8 if largest <= 1 << 8 else np.uint16 if largest <= 1 << 16 else np.int32
 
 
 def encode_table(batch: pa.RecordBatch, schema: Schema) -> NDArray[np.integer]:
-    """Codes [attributes, rows] in the order of the schema."""
+    """Codes of a batch, [attributes, rows] in the order of the schema."""
     codes = np.empty((len(schema.attributes), batch.num_rows), dtype=code_dtype(schema))
-    for place, attribute in enumerate(schema.attributes):
-        codes[place] = encode_column(batch.column(attribute.column), attribute, codes.dtype)
+    for axis, attribute in enumerate(schema.attributes):
+        codes[axis] = encode_column(batch.column(attribute.column), attribute, codes.dtype)
     return codes
 
 
 def encode_column(column: pa.Array, attribute: Attribute, dtype: np.dtype[np.integer]) -> NDArray[np.integer]:
-    """Codes [rows] of one column."""
+    """Codes of one column, [rows]."""
     code_of = np.empty(attribute.known + 3, dtype=dtype)
-    # An index of -1, -2 or -3 reads from the end of the table.
+    # The marks -1, -2 and -3 index the table from its end.
     code_of[: attribute.known] = np.arange(attribute.known)
     code_of[UNKNOWN] = attribute.other_code
     code_of[NULL] = code_of[NOT_FINITE] = attribute.null_code
@@ -103,9 +105,9 @@ def encode_column(column: pa.Array, attribute: Attribute, dtype: np.dtype[np.int
 
 
 def marked_codes(column: pa.Array, attribute: Attribute) -> NDArray[np.int32]:
-    """int32 [rows]: place among the listed values or bins, or UNKNOWN, NULL or NOT_FINITE."""
+    """Index of each value among the listed values or bins, or UNKNOWN, NULL or NOT_FINITE, int32 [rows]."""
     if attribute.values:
-        return _places(column, attribute)
+        return _listed_indices(column, attribute)
     values, null = numbers(column, attribute)
     edges = _inner_edges(attribute, values.dtype)
     marked = _bins(values, edges)
@@ -119,7 +121,7 @@ def marked_codes(column: pa.Array, attribute: Attribute) -> NDArray[np.int32]:
 def numbers(
     column: pa.Array, attribute: Attribute
 ) -> tuple[NDArray[np.int64] | NDArray[np.float64], NDArray[np.bool_] | None]:
-    """Values int64 or float64 [rows] on the scale of the attribute's edges, and where they are null (None: nowhere)."""
+    """Values on the scale of the attribute's edges, int64 or float64 [rows], and which are null (None for none)."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     null = nulls_of(column) if column.null_count else None
@@ -140,7 +142,7 @@ def _row_dtype(layout: Layout) -> type[np.integer]:
 
 
 def items_inside(items: pa.Array, count: int) -> pa.Array | None:
-    """Which items are ids 0 .. count - 1; None when all are. Null is none."""
+    """Which items lie in 0 .. count - 1, a boolean Arrow array; None when all do. A null does not."""
     ends = pc.min_max(items)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     if items.null_count == 0 and (low is None or (low >= 0 and high < count)):
@@ -150,52 +152,53 @@ def items_inside(items: pa.Array, count: int) -> pa.Array | None:
     return pc.and_(inside, items.is_valid()) if items.null_count else inside
 
 
-def _places(column: pa.Array, attribute: Attribute) -> NDArray[np.int32]:
+def _listed_indices(column: pa.Array, attribute: Attribute) -> NDArray[np.int32]:
+    """Index of each value among the listed values, or UNKNOWN or NULL."""
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    listed, places = _comparable(attribute, column.dictionary.type)
-    found = pc.index_in(column.dictionary, value_set=listed)
-    place_of = np.full(len(column.dictionary) + 1, UNKNOWN, dtype=np.int32)
-    place_of[:-1][~nulls_of(found)] = places[numbers_of(found.drop_null())]
+    listed, listed_indices = _comparable(attribute, column.dictionary.type)
+    matches = pc.index_in(column.dictionary, value_set=listed)
+    index_of = np.full(len(column.dictionary) + 1, UNKNOWN, dtype=np.int32)
+    index_of[:-1][~nulls_of(matches)] = listed_indices[numbers_of(matches.drop_null())]
     # A dictionary may hold null as one of its values.
-    place_of[:-1][nulls_of(column.dictionary)] = NULL
-    place_of[-1] = NULL
+    index_of[:-1][nulls_of(column.dictionary)] = NULL
+    index_of[-1] = NULL
     indices = numbers_of(column.indices)
     if column.indices.null_count:
         indices = np.where(nulls_of(column.indices), len(column.dictionary), indices)
-    codes: NDArray[np.int32] = place_of[indices]
-    return codes
+    marked: NDArray[np.int32] = index_of[indices]
+    return marked
 
 
 def _comparable(attribute: Attribute, kind: pa.DataType) -> tuple[pa.Array, NDArray[np.int32]]:
-    """The listed values as the column's type, without those that it cannot hold, and their places."""
+    """The listed values that the column's type can hold, in that type, and their indices."""
     values = list(enumerate(attribute.values))
     if pa.types.is_integer(kind):
         bounds = np.iinfo(str(kind))
-        values = [(place, value) for place, value in values if int(bounds.min) <= int(value) <= int(bounds.max)]
+        values = [(index, value) for index, value in values if int(bounds.min) <= int(value) <= int(bounds.max)]
         listed = integers(np.array([value for _, value in values], dtype=str(kind)))
     elif pa.types.is_boolean(kind):
         listed = booleans(np.array(attribute.values, dtype=np.bool_))
     else:
         listed = texts([str(value) for value in attribute.values]).cast(kind)
-    return listed, np.array([place for place, _ in values], dtype=np.int32)
+    return listed, np.array([index for index, _ in values], dtype=np.int32)
 
 
 def _days(column: pa.Array) -> NDArray[np.int64]:
-    """Days since 1970-01-01, in UTC where the column has a time zone; any day for null."""
+    """Days since 1970-01-01, in UTC where the column has a time zone; arbitrary for null."""
     kind = column.type
     if pa.types.is_date32(kind):
         return numbers_of(column.view(pa.int32())).astype(np.int64)
     ticks = numbers_of(column.view(pa.int64()))
-    a_day = _TICKS_A_DAY["ms"] if pa.types.is_date64(kind) else _TICKS_A_DAY[kind.unit]
-    days: NDArray[np.int64] = ticks // a_day
+    ticks_per_day = _TICKS_PER_DAY["ms"] if pa.types.is_date64(kind) else _TICKS_PER_DAY[kind.unit]
+    days: NDArray[np.int64] = ticks // ticks_per_day
     return days
 
 
 def _inner_edges(attribute: Attribute, dtype: np.dtype[np.generic]) -> NDArray[np.int64] | NDArray[np.float64]:
-    """Edges between bins; for integer values the integers that meet the same values."""
+    """Edges between bins; for integer values, the integers that split them in the same way."""
     if dtype == np.float64:
         return np.array(attribute.edges[1:-1], dtype=np.float64)
     inner = [max(math.ceil(edge), _INT64.min) for edge in attribute.edges[1:-1]]
@@ -204,7 +207,7 @@ def _inner_edges(attribute: Attribute, dtype: np.dtype[np.generic]) -> NDArray[n
 
 @compiled
 def _bins(values: NDArray[np.generic], edges: NDArray[np.generic]) -> NDArray[np.int32]:
-    """Number of inner edges at or below each value; any bin for NaN."""
+    """Number of inner edges at or below each value, int32 [rows]; arbitrary for NaN."""
     bins = np.empty(values.size, dtype=np.int32)
     for row in range(values.size):
         low, high = 0, edges.size

@@ -1,4 +1,4 @@
-"""SipHash-2-4, the keyed hash behind every choice of rows. TRUSTED.
+"""SipHash-2-4, the keyed hash that chooses which rows of a unit are kept. TRUSTED.
 
 Aumasson and Bernstein (2012), "SipHash: a fast short-input PRF", section 2,
 https://cr.yp.to/siphash/siphash-20120918.pdf
@@ -16,7 +16,7 @@ State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 
 
 def key_of(salt: bytes) -> Key:
-    """The two words of a 16-byte key."""
+    """The two words of a 16-byte key, read as little-endian."""
     first, second = np.frombuffer(salt, dtype="<u8").astype(np.uint64)
     return first, second
 
@@ -70,7 +70,7 @@ def sip_finish(state: State, last: np.uint64) -> np.uint64:
 
 @compiled
 def hash_texts(data: NDArray[np.uint8], stops: NDArray[np.int64], key: Key) -> NDArray[np.uint64]:
-    """SipHash of each text data[stops[i] : stops[i + 1]]."""
+    """SipHash of each text data[stops[i] : stops[i + 1]], uint64 [texts]."""
     hashes = np.empty(stops.size - 1, dtype=np.uint64)
     for text in range(hashes.size):
         state = sip_start(key)
@@ -87,7 +87,7 @@ def hash_texts(data: NDArray[np.uint8], stops: NDArray[np.int64], key: Key) -> N
 
 @compiled
 def hash_words(words: NDArray[np.uint64], key: Key) -> NDArray[np.uint64]:
-    """SipHash of each column of words[length, columns]."""
+    """SipHash of each column of words[length, columns], uint64 [columns]."""
     hashes = np.empty(words.shape[1], dtype=np.uint64)
     last = np.uint64((8 * words.shape[0]) & 255) << np.uint64(56)
     for column in range(words.shape[1]):

@@ -1,4 +1,4 @@
-"""What a dataset holds that a run would fold, drop or bound. SENSITIVE: for the operator alone, never released."""
+"""Counts what a release would map, drop or truncate. SENSITIVE: for the operator alone, never to be released."""
 
 from __future__ import annotations
 
@@ -30,9 +30,12 @@ from pipelines.source import Source
 
 @dataclass(frozen=True)
 class ColumnFindings:
-    """Numbers of rows. SENSITIVE.
+    """Numbers of rows, for one attribute. SENSITIVE.
 
-    nulls, not_finite, unknown: Values that take the code of null or ``other``.
+    attribute: Name of the attribute.
+    nulls: Nulls, which take the code of null.
+    not_finite: NaN and infinities, which take the code of null.
+    unknown: Values that are not listed, which take the code of ``other``.
     out_of_range: Numbers and dates that are clamped into an end bin.
     """
 
@@ -50,10 +53,11 @@ class Findings:
     rows: Rows in the files.
     units: Units with at least one valid row; with ``clustered_by_unit`` a unit counts once in every file.
     null_units: Rows without a unit, which are dropped.
-    null_items, items_out_of_range: Pairs that are dropped; 0 for tables.
-    units_over_bound: Units that lose rows or items to the bound.
-    units_in_many_files: Units that break the claim ``clustered_by_unit`` and are dropped; 0 where it is not made.
-    columns: One entry an attribute of a table, in the order of the schema.
+    null_items: Pairs without an item, which are dropped; 0 for tables.
+    items_out_of_range: Pairs whose item is not in 0 .. items - 1, which are dropped; 0 for tables.
+    units_over_bound: Units that are truncated to their bound.
+    units_in_many_files: Units that break the claim ``clustered_by_unit`` and are dropped; 0 without the claim.
+    columns: One entry per attribute of a table, in the order of the schema.
     """
 
     rows: int
@@ -67,7 +71,7 @@ class Findings:
 
     @property
     def clean(self) -> bool:
-        """Whether a run would count every row as it is. Nulls are no finding: the schema says where they go."""
+        """Whether a release would count every row unchanged. Nulls do not matter: the schema gives them a code."""
         dropped = self.null_units, self.null_items, self.items_out_of_range
         if any(dropped) or self.units_over_bound or self.units_in_many_files:
             return False
@@ -75,20 +79,23 @@ class Findings:
 
 
 def inspect_source(source: Source, engine: LocalEngine | None = None) -> Findings:
-    """Counts everything in one pass over the data (and one over the units, for the clustered claim).
+    """Counts everything in one pass over the data, and one over the units where clustering is claimed. SENSITIVE.
 
-    Raises InputError when a file cannot be read, EngineError when the pass fails otherwise.
+    source: The checked files.
+    engine: The engine that reads them; one thread per core when None.
+
+    Raises: InputError when a file cannot be read; EngineError when the pass fails otherwise.
     """
     engine = LocalEngine() if engine is None else engine
     with failures_as_engine_errors():
         counts = sum(
-            engine.over_whole_units(source, lambda batches: _counts(batches, source.layout)), _none(source.layout)
+            engine.over_whole_units(source, lambda batches: _counts(batches, source.layout)), _zeros(source.layout)
         )
         split = len(engine.broken_units(source))  # SENSITIVE
     rows, units, null_units, null_items, outside, over = counts[:6].tolist()
     columns = [
-        ColumnFindings(attribute.name, *found)
-        for attribute, found in zip(_attributes(source.layout), counts[6:].reshape(-1, 4).tolist(), strict=True)
+        ColumnFindings(attribute.name, *figures)
+        for attribute, figures in zip(_attributes(source.layout), counts[6:].reshape(-1, 4).tolist(), strict=True)
     ]
     return Findings(rows, units, null_units, null_items, outside, over, split, tuple(columns))
 
@@ -97,13 +104,13 @@ def _attributes(layout: Layout) -> tuple[Attribute, ...]:
     return () if isinstance(layout, BasketLayout) else layout.schema.attributes
 
 
-def _none(layout: Layout) -> NDArray[np.int64]:
+def _zeros(layout: Layout) -> NDArray[np.int64]:
     return np.zeros(6 + 4 * len(_attributes(layout)), dtype=np.int64)
 
 
 def _counts(batches: Iterable[pa.RecordBatch], layout: Layout) -> NDArray[np.int64]:
-    """int64: rows, units, null units, null items, items out of range, units over the bound, then four an attribute."""
-    counts = _none(layout)
+    """Rows, units, null units, null items, items out of range, units over the bound, then 4 per attribute; int64."""
+    counts = _zeros(layout)
     parts = []
     for batch in batches:
         parts.append(encode_batch(batch, layout))
@@ -111,8 +118,8 @@ def _counts(batches: Iterable[pa.RecordBatch], layout: Layout) -> NDArray[np.int
         counts[2] += unit_column(batch.column(layout.unit)).null_count
         if isinstance(layout, BasketLayout):
             counts[3:5] += _item_counts(batch.column(layout.item), layout.items)
-        for place, attribute in enumerate(_attributes(layout)):
-            counts[6 + 4 * place : 10 + 4 * place] += _column_counts(batch.column(attribute.column), attribute)
+        for axis, attribute in enumerate(_attributes(layout)):
+            counts[6 + 4 * axis : 10 + 4 * axis] += _column_counts(batch.column(attribute.column), attribute)
     counts[1], counts[5] = units_over_bound(EncodedRows.join(parts, layout), layout)
     return counts
 

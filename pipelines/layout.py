@@ -1,4 +1,4 @@
-"""Public facts about a dataset: what its rows are and how much of it one unit can be."""
+"""Layouts: public facts about a dataset, namely what its rows are and the contribution bound of a unit."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
 from pipelines.schema import Schema
 
-_MOST_ITEMS = 2**31 - 1
+_MAX_ITEMS = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class TableLayout:
     """Rows over a categorical domain.
 
-    unit: Column that names the person or thing whose privacy is protected.
-    max_rows_per_unit: A unit with more rows keeps this many, chosen by keyed hash.
-    clustered_by_unit: The claim that all rows of a unit lie in one file; a unit that breaks it is dropped.
+    unit: Column that names the privacy unit: the person or thing whose presence is protected.
+    schema: Attributes of the table.
+    max_rows_per_unit: Contribution bound, at least 1; a unit with more rows keeps this many, chosen by keyed hash.
+    clustered_by_unit: Whether all rows of a unit are claimed to lie in one file; other units are dropped.
+
+    Raises: ConfigError when the bound is below 1.
     """
 
     unit: str
@@ -37,11 +40,12 @@ class TableLayout:
 
     @property
     def contribution(self) -> Contribution:
+        """What one unit may contribute."""
         return Contribution(Shape.TABLE, self.max_rows_per_unit)
 
     @property
     def view(self) -> BinaryView:
-        """One column for each code of each attribute."""
+        """The one-hot view: one binary column per code of each attribute."""
         return BinaryView.one_hot(self.schema.domain)
 
 
@@ -49,9 +53,14 @@ class TableLayout:
 class BasketLayout:
     """(unit, item) pairs; the record of a unit is its set of items.
 
+    unit: Column that names the privacy unit: the person or thing whose presence is protected.
+    item: Column of item ids.
     items: Number of item ids, which are 0 .. items - 1.
-    max_items_per_unit: A unit with more distinct items keeps this many, chosen by keyed hash; None for no bound.
-    clustered_by_unit: The claim that all pairs of a unit lie in one file; a unit that breaks it is dropped.
+    max_items_per_unit: Contribution bound, at least 1; a unit with more distinct items keeps this many, chosen by keyed
+        hash. None is no bound.
+    clustered_by_unit: Whether all pairs of a unit are claimed to lie in one file; other units are dropped.
+
+    Raises: ConfigError when a number is out of range, or unit and item are one column.
     """
 
     unit: str
@@ -61,8 +70,8 @@ class BasketLayout:
     clustered_by_unit: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.items <= _MOST_ITEMS:
-            raise ConfigError(f"items is {self.items}; want 1 .. {_MOST_ITEMS}")
+        if not 1 <= self.items <= _MAX_ITEMS:
+            raise ConfigError(f"items is {self.items}; want 1 .. {_MAX_ITEMS}")
         if self.max_items_per_unit is not None and self.max_items_per_unit < 1:
             raise ConfigError(f"max_items_per_unit is {self.max_items_per_unit}; want >= 1")
         if self.unit == self.item:
@@ -75,12 +84,13 @@ class BasketLayout:
 
     @property
     def contribution(self) -> Contribution:
+        """What one unit may contribute."""
         bound = self.items if self.max_items_per_unit is None else min(self.max_items_per_unit, self.items)
         return Contribution(Shape.BASKETS, bound)
 
     @property
     def view(self) -> BinaryView:
-        """One column for each item, in no group."""
+        """The binary view: one column per item, in no group."""
         return BinaryView(self.items)
 
 

@@ -13,16 +13,16 @@ attributes:
 * ``type``: categorical, integer, float, date or boolean.
 * ``values`` (categorical): strings, integers or booleans; their codes are 0, 1, ... in the order given. Quote words
   that YAML reads as something else: 'no', 'on', 'null'.
-* ``edges`` (integer, float, date): bins [e0, e1), [e1, e2), ..., the last one closed. A value outside is clamped into
-  the nearest end bin, so that no value is ever lost and no bin depends on the data.
+* ``edges`` (integer, float, date): bins [e0, e1), [e1, e2), ...; the last bin is closed. A value outside is clamped
+  into the nearest end bin, so that no value is lost and no bin depends on the data.
 * ``bins``: the same edges by rule: ``count`` bins from ``low`` to ``high`` on a ``scale``, uniform (default) or log.
-* ``other``: where an unknown value of a categorical attribute goes. true (default): a code of its own, after the
-  values. A listed value: into that value. false: to the null code if null has its own, else to the first value.
-* ``null``: where a null goes, and NaN and infinity with it. true (default): a code of its own, the last one. A listed
-  value (categorical): into that value. false: to the ``other`` code if it has its own, else to the first code.
-* ``column``: the Parquet column, when it is not named as the attribute.
+* ``other``: the code of unknown values of a categorical attribute. true (default) is a code of its own, after the
+  values. A listed value is the code of that value. false is the code of null if null has its own, else the first code.
+* ``null``: the code of nulls, NaN and infinities. true (default) is a code of its own, the last one. A listed value
+  (categorical) is the code of that value. false is the code of ``other`` if that has its own, else the first code.
+* ``column``: the Parquet column, when its name is not that of the attribute.
 
-Eight listed values with ``other: false`` and ``null: true`` make nine codes.
+For example, eight listed values with ``other: false`` and ``null: true`` make nine codes.
 """
 
 from __future__ import annotations
@@ -45,14 +45,16 @@ __all__ = ["Attribute", "Kind", "Schema", "load_schema", "schema_from"]
 _VERSION = 1
 _KEYS = ("name", "type", "values", "edges", "bins", "other", "null", "column")
 _BIN_KEYS = ("low", "high", "count", "scale")
-_MOST_BINS = 1_000_000
+_MAX_BINS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The attributes of a table, in the order of its domain. Public.
+    """The attributes of a table. Public.
 
-    Raises ConfigError when there are none or two have one name.
+    attributes: At least one attribute, in the order of the domain.
+
+    Raises: ConfigError when there is no attribute, or two have the same name.
     """
 
     attributes: tuple[Attribute, ...]
@@ -68,7 +70,7 @@ class Schema:
 
     @property
     def domain(self) -> Domain:
-        """Names and numbers of codes."""
+        """Names of the attributes and their numbers of codes."""
         return Domain(
             tuple(attribute.name for attribute in self.attributes),
             tuple(attribute.size for attribute in self.attributes),
@@ -76,7 +78,10 @@ class Schema:
 
 
 def load_schema(path: str | Path) -> Schema:
-    """Reads a schema file. Raises ConfigError that names the file and the key."""
+    """Reads a schema file.
+
+    Raises: ConfigError that names the file and the key.
+    """
     try:
         document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -90,21 +95,24 @@ def load_schema(path: str | Path) -> Schema:
 
 
 def schema_from(document: object) -> Schema:
-    """The schema that a parsed YAML document describes. Raises ConfigError that names the key."""
+    """The schema that a parsed YAML document describes.
+
+    Raises: ConfigError that names the key.
+    """
     fields = _fields(document, ("version", "attributes"), "the schema")
     if type(fields.get("version")) is not int or fields["version"] != _VERSION:
         raise ConfigError(f"version is {fields.get('version')!r}; want {_VERSION}")
     attributes = fields.get("attributes")
     if not isinstance(attributes, list):
         raise ConfigError("attributes is missing or not a list; want a list of attributes")
-    return Schema(tuple(_attribute(entry, place) for place, entry in enumerate(attributes, start=1)))
+    return Schema(tuple(_attribute(entry, number) for number, entry in enumerate(attributes, start=1)))
 
 
-def _attribute(entry: object, place: int) -> Attribute:
-    fields = _fields(entry, _KEYS, f"attribute {place}")
+def _attribute(entry: object, number: int) -> Attribute:
+    fields = _fields(entry, _KEYS, f"attribute {number}")
     name = fields.get("name")
     if not isinstance(name, str) or not name:
-        raise ConfigError(f"attribute {place} has name {name!r}; want a word (quote numbers, yes and no)")
+        raise ConfigError(f"attribute {number} has name {name!r}; want a word (quote numbers, yes and no)")
     kind = _kind(name, fields.get("type"))
     _only_fitting(name, kind, fields)
     column = fields.get("column", name)
@@ -124,7 +132,7 @@ def _fold(name: str, setting: str, chosen: object) -> str | int:
 
 
 def _fields(entry: object, known: Collection[str], where: str) -> dict[str, object]:
-    """The mapping with its keys checked. YAML reads the bare key ``null`` as None: here it is the word."""
+    """The mapping with its keys checked. YAML reads the bare key ``null`` as None, which is turned back here."""
     if not isinstance(entry, Mapping):
         raise ConfigError(f"{where} is not a mapping; want keys {', '.join(known)}")
     fields = {"null" if key is None else str(key): value for key, value in entry.items()}
@@ -143,7 +151,7 @@ def _kind(name: str, kind: object) -> Kind:
 
 
 def _only_fitting(name: str, kind: Kind, fields: Mapping[str, object]) -> None:
-    """Exactly one of the keys that describe codes, and one that fits the type."""
+    """Checks that exactly one key describes the codes, and that it fits the type."""
     fitting = {Kind.CATEGORICAL: {"values"}, Kind.BOOLEAN: set()}.get(kind, {"edges", "bins"})
     for key in ("values", "edges", "bins"):
         if key in fields and key not in fitting:
@@ -192,8 +200,8 @@ def _edges_of_bins(name: str, kind: Kind, bins: Mapping[str, object]) -> tuple[i
             raise ConfigError(f"attribute {name!r}: bins has no {key}; want low, high and count")
     low, high = _edge(name, kind, bins["low"]), _edge(name, kind, bins["high"])
     count, scale = bins["count"], bins.get("scale", "uniform")
-    if type(count) is not int or not 1 <= count <= _MOST_BINS:
-        raise ConfigError(f"attribute {name!r}: bins count is {count!r}; want 1 .. {_MOST_BINS:,}")
+    if type(count) is not int or not 1 <= count <= _MAX_BINS:
+        raise ConfigError(f"attribute {name!r}: bins count is {count!r}; want 1 .. {_MAX_BINS:,}")
     if scale not in ("uniform", "log") or (scale == "log" and kind is Kind.DATE):
         raise ConfigError(f"attribute {name!r}: bins scale is {scale!r}; want uniform, or log for numbers")
     if not low < high or (scale == "log" and low <= 0):

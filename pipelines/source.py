@@ -1,4 +1,4 @@
-"""The Parquet files of a dataset: found, checked from their footers, and opened."""
+"""The Parquet files of a dataset: finds them, checks their footers, and opens them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Source:
-    """Checked Parquet files and what their rows mean.
+    """Checked Parquet files and the layout of their rows.
 
     files: Local paths or URLs, sorted.
-    salt: Secret key of the row bound, 16 bytes. SENSITIVE, never logged.
+    layout: The public layout of their rows.
+    salt: Secret key of the hash that truncates units, 16 bytes. SENSITIVE, never logged.
+
+    Raises: ConfigError when the salt has another length.
     """
 
     files: tuple[str, ...]
@@ -46,12 +49,14 @@ class Source:
 
 
 def open_source(path: str, layout: Layout, salt: bytes) -> Source:
-    """The files behind ``path``, each checked for the layout's columns and their types.
+    """Finds the files behind ``path`` and checks each for the layout's columns and their types. No row is read.
 
-    path: A file, a folder (every *.parquet in it, at any depth, names that start with _ or . left out), a glob
-        (``*``, ``?``, ``[..]`` within a folder, ``**`` across folders), or any of these as a pyarrow or fsspec URL.
+    path: A file, a folder (every *.parquet in it, at any depth, except names that start with _ or .), a glob (``*``,
+        ``?``, ``[..]`` within a folder, ``**`` across folders), or any of these as a pyarrow or fsspec URL.
+    layout: The public layout of the rows.
+    salt: Secret key of the hash that truncates units, 16 bytes.
 
-    Raises InputError that names the file and the column; the data itself is not read.
+    Raises: InputError that names the file and the column.
     """
     files = find_files(path)
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
@@ -59,19 +64,21 @@ def open_source(path: str, layout: Layout, salt: bytes) -> Source:
     for file, schema in zip(files, schemas, strict=True):
         _check_columns(file, schema, layout)
         for column in layout.columns:
-            got, first = _plain(schema.field(column).type), _plain(schemas[0].field(column).type)
-            if got != first:
+            own_type, first_type = _plain(schema.field(column).type), _plain(schemas[0].field(column).type)
+            if own_type != first_type:
                 raise InputError(
-                    f"column {column!r} of {file} has type {got}; in {files[0]} it is {first}; want one type"
+                    f"column {column!r} of {file} has type {own_type}; in {files[0]} it is {first_type}; want one type"
                 )
     return Source(files, layout, salt)
 
 
 def fingerprint(source: Source, key: bytes) -> str:
-    """Keyed BLAKE2b of every file's size and footer, in an order that ignores names. SENSITIVE: ledger only.
+    """Keyed BLAKE2b hash of all files' sizes and footers, independent of their names. SENSITIVE: for the ledger only.
 
-    key: 1 to 64 secret bytes. Footers hold row counts, offsets and column statistics, so that other content under the
-    same names changes the result, except a change of values that leaves all of these alone.
+    Footers hold row counts, offsets and column statistics. Other content therefore changes the result, unless it leaves
+    all of these unchanged.
+
+    key: 1 to 64 secret bytes.
     """
     digests = sorted(_footer_digest(file, key) for file in source.files)  # SENSITIVE
     return hashlib.blake2b(b"".join(digests), key=key, digest_size=32).hexdigest()
@@ -80,16 +87,17 @@ def fingerprint(source: Source, key: bytes) -> str:
 def open_parquet(path: str, dictionary_columns: tuple[str, ...] = ()) -> pq.ParquetFile:
     """Opens one file of a source.
 
+    path: Local path or URL.
     dictionary_columns: Text columns to read as dictionaries.
     """
     filesystem, inner = filesystem_of(path)
-    # Reading ahead pays where requests travel. Files are not mapped to memory: one cut short would kill the process.
+    # Reading ahead pays for remote stores. Files are not memory-mapped, because a truncated one would kill the process.
     remote = not isinstance(filesystem, fs.LocalFileSystem)
     return pq.ParquetFile(inner, filesystem=filesystem, read_dictionary=list(dictionary_columns), pre_buffer=remote)
 
 
 def reading(path: str, action: Callable[[], T]) -> T:
-    """Runs ``action``; what goes wrong with the file becomes an InputError, with a remote store an EngineError."""
+    """Runs ``action``. A problem of the file becomes an InputError; a problem of a remote store, an EngineError."""
     try:
         return action()
     except (pa.ArrowException, OSError) as error:
@@ -97,13 +105,13 @@ def reading(path: str, action: Callable[[], T]) -> T:
 
 
 def raise_unreadable(path: str, error: Exception) -> NoReturn:
-    """The deliberate exception for a failed read of ``path``."""
+    """Raises the InputError or EngineError that describes a failed read of ``path``."""
     if isinstance(error, FileNotFoundError):
         raise InputError(f"{path} does not exist; want a Parquet file") from error
     if isinstance(error, PermissionError):
         raise InputError(f"{path} may not be read; want read permission") from error
     if "://" in path and isinstance(error, OSError):
-        raise EngineError(f"{path} could not be read from its store ({type(error).__name__})") from error
+        raise EngineError(f"{path} could not be read from its store ({type(error).__name__}); try again") from error
     if isinstance(error, MemoryError):
         raise EngineError(f"memory ran out while {path} was read") from error
     if isinstance(error, NotImplementedError):
@@ -142,13 +150,16 @@ def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
 
 
 def find_files(path: str) -> tuple[str, ...]:
-    """Names of the Parquet files that ``path`` stands for, sorted, spelled so that they can be opened."""
+    """The Parquet files that ``path`` stands for, sorted, as paths or URLs that can be opened.
+
+    Raises: InputError when there is none.
+    """
     filesystem, inner = reading(path, lambda: filesystem_of(path))
     prefix = path[: len(path) - len(inner)] if "://" in path else ""
-    found = reading(path, lambda: _matching(filesystem, inner))
-    if not found:
+    names = reading(path, lambda: _matching(filesystem, inner))
+    if not names:
         raise InputError(f"{path} matches no Parquet file; want a file, a folder or a glob that holds some")
-    return tuple(prefix + name for name in sorted(found))
+    return tuple(prefix + name for name in sorted(names))
 
 
 def _matching(filesystem: fs.FileSystem, inner: str) -> list[str]:
@@ -169,7 +180,7 @@ def _matching(filesystem: fs.FileSystem, inner: str) -> list[str]:
         wanted = re.compile(_glob_expression(pattern))
     except re.error:
         raise InputError(f"{inner} is not a valid glob; want ranges such as [a-z]") from None
-    # Some stores list their names with a leading slash that the question did not have.
+    # Some stores list names with a leading slash that the requested path does not have.
     start = len(base.lstrip("/")) + 1
     relative = [info.path.lstrip("/")[start:] for info in listing if info.type is fs.FileType.File]
     return [f"{base}/{name}" for name in relative if wanted.fullmatch(name) and not _hidden(name)]
@@ -223,10 +234,10 @@ def _footer_digest(path: str, key: bytes) -> bytes:
 
 def _check_columns(path: str, schema: pa.Schema, layout: Layout) -> None:
     for column in layout.columns:
-        places = schema.get_all_field_indices(column)
-        if len(places) != 1:
+        indices = schema.get_all_field_indices(column)
+        if len(indices) != 1:
             raise InputError(
-                f"{path} has {'no' if not places else 'more than one'} column {column!r}; want exactly one"
+                f"{path} has {'no' if not indices else 'more than one'} column {column!r}; want exactly one"
             )
     _check_type(path, schema, layout.unit, _is_unit, "an integer or a string")
     if isinstance(layout, BasketLayout):
@@ -257,7 +268,7 @@ def _fitting(attribute: Attribute) -> tuple[Callable[[pa.DataType], bool], str]:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type without its packing: dictionaries and the widths of text make no difference."""
+    """The type without its encoding: a dictionary becomes the type of its values, and every text large_string."""
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     is_text = pa.types.is_string(kind) or pa.types.is_string_view(kind)

@@ -352,7 +352,7 @@ BUGS = [
     Bug("epsilon taken as rho", conversion, "zcdp_of", lambda epsilon, _: Fraction(epsilon), "conversion"),
     Bug("order of the conversion ignored", conversion, "epsilon_of_zcdp", lambda rho, _: rho, "conversion"),
     Bug("bins from the data", encode, "_bins", edges_of_the_data, "encoding"),
-    Bug("domain from the data", encode, "_places", values_of_the_data, "encoding"),
+    Bug("domain from the data", encode, "_listed_indices", values_of_the_data, "encoding"),
     Bug("rows kept by position", contribution, "_smallest", first_rows, "kept by hash"),
     Bug("rows kept by a known hash", contribution, "key_of", lambda _: KEY_OF(bytes(16)), "secret salt"),
     Bug("a row too many kept", contribution, "_smallest", lambda h, s, bound: SMALLEST(h, s, bound + 1), "bound kept"),

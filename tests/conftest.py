@@ -1,8 +1,42 @@
-"""How the suite runs: property tests have no deadline, so that no slow machine fails them."""
+"""How the suite runs: recorded randomness, property tests without a deadline, and the tiers.
+
+Tests of ``statistical`` and ``audit`` draw from the operating system, and state their chance of a false alarm. All
+others draw from a stream that is a function of the test's name, or of the fixture's where several tests share it:
+whichever tests run, in whatever order and process, each one sees the same draws.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
-settings.register_profile("house", deadline=None)
+from tests.support.recorded_randomness import recorded
+
+settings.register_profile("house", deadline=None, derandomize=True, database=None)
 settings.load_profile("house")
+
+ROOT = Path(__file__).parent
+DRAW_FROM_THE_SYSTEM = (ROOT / "statistical", ROOT / "audit")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Records the randomness of one test, from its setup to its teardown."""
+    if any(folder in item.path.parents for folder in DRAW_FROM_THE_SYSTEM):
+        return (yield)
+    with recorded(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[None]:
+    """Records the randomness of a fixture that several tests share."""
+    shared = fixturedef.scope != "function"
+    if not shared or any(str(folder.relative_to(ROOT.parent)) in fixturedef.baseid for folder in DRAW_FROM_THE_SYSTEM):
+        return (yield)
+    with recorded(f"{fixturedef.baseid}::{fixturedef.argname}[{getattr(request, 'param_index', 0)}]"):
+        return (yield)

@@ -1,4 +1,4 @@
-"""What every estimator ends in: a public model that answers queries and yields rows."""
+"""The protocol of a model: a public distribution that answers queries and yields synthetic rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from dpcore.queries import Queries
 class TableRows:
     """Synthetic rows of a table.
 
-    codes: int32 [rows, attributes], in the order of ``domain``.
+    domain: The attributes of the table.
+    codes: int32 [rows, attributes], the code of each value, attributes in the order of ``domain``.
     """
 
     domain: Domain
@@ -25,10 +26,11 @@ class TableRows:
 
 @dataclass(frozen=True, eq=False)
 class BasketRows:
-    """Synthetic baskets as pairs.
+    """Synthetic baskets as pairs of a unit and an item that it holds.
 
-    units: Number of baskets; some may be empty.
-    unit, item: int32 [pairs]; ``unit`` ascends from 0.
+    units: The number of baskets; some may be empty.
+    unit: int32 [pairs], the unit of each pair, ascending from 0.
+    item: int32 [pairs], the item of each pair.
     """
 
     units: int
@@ -40,7 +42,7 @@ SyntheticRows = TableRows | BasketRows
 
 
 class Model(Protocol):
-    """A public distribution over records, scaled to a number of units. Everything it gives is post-processing.
+    """A public distribution over records, scaled to a number of units. Everything computed from it is post-processing.
 
     Contract, checked for every model by tests/contract:
         * ``answer(q)`` has shape (q.size,), is finite and non-negative, and lies within [0, total] where q counts;
@@ -50,7 +52,7 @@ class Model(Protocol):
 
     @property
     def total(self) -> float:
-        """Number of units that the model stands for."""
+        """The number of units that the model describes, >= 0."""
         ...
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
@@ -58,5 +60,5 @@ class Model(Protocol):
         ...
 
     def sample(self, units: int, generator: np.random.Generator) -> SyntheticRows:
-        """Rows of ``units`` synthetic units."""
+        """Synthetic rows of a number of units, >= 0, drawn with an explicit generator."""
         ...

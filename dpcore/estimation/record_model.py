@@ -1,4 +1,4 @@
-"""A few whole records as a model: every unit is a copy of one of them."""
+"""The model of a list of records: every unit is a copy of one of them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dpcore.estimation.linear_answers import answers_of_products
 from dpcore.estimation.model import BasketRows, SyntheticRows, TableRows
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 
-_BITS = 64
-_CELLS = 1 << 26  # Cells of the 0/1 matrix that are unpacked at a time.
+_WORD_BITS = 64
+_MAX_UNPACKED = 1 << 26  # Cells of the 0/1 matrix that are unpacked at a time: 64 MiB.
 
 
 @final
@@ -25,9 +25,11 @@ _CELLS = 1 << 26  # Cells of the 0/1 matrix that are unpacked at a time.
 class RecordModel:
     """The uniform distribution over T records, scaled to ``total`` units. Implements Model.
 
-    view: Columns of a record; with one-hot groups the model is of a table, without them of baskets.
+    view: The columns of a record. With one-hot groups the model is of a table, without them of baskets.
     records: uint8 [T, ceil(columns / 8)], the bits of each record in the order of ``numpy.packbits``.
-    total: Number of units, >= 0.
+    total: The number of units, >= 0.
+
+    Raises ValueError for no records, records of another width, and a negative total.
     """
 
     view: BinaryView
@@ -43,7 +45,12 @@ class RecordModel:
 
     @classmethod
     def of_rows(cls, view: BinaryView, rows: NDArray[np.bool_], total: float) -> RecordModel:
-        """The model of records given as bool [T, columns]."""
+        """The model of records as bits.
+
+        view: The columns of a record.
+        rows: bool [T, view.columns], the records.
+        total: The number of units, >= 0.
+        """
         return cls(view, np.packbits(rows, axis=1), total)
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
@@ -53,7 +60,7 @@ class RecordModel:
         return np.asarray(counts * (self.total / len(self.records)), dtype=np.float64)
 
     def sample(self, units: int, generator: np.random.Generator) -> SyntheticRows:
-        """Every record equally often, up to one; which come once more, and the order, is random."""
+        """Rows in random order that hold every record equally often, up to one; which come once more is random."""
         records = len(self.records)
         every, once_more = np.repeat(np.arange(records), units // records), generator.permutation(records)
         chosen = np.concatenate([every, once_more[: units % records]])
@@ -64,11 +71,11 @@ class RecordModel:
         return _baskets(self._rows(), chosen)
 
     def _rows(self) -> NDArray[np.bool_]:
-        """bool [T, columns]."""
+        """The records as bits, bool [T, columns]."""
         return np.unpackbits(self.records, axis=1, count=self.view.columns).view(np.bool_)
 
     def _codes(self) -> NDArray[np.int32]:
-        """Position of the 1 in each one-hot group, int32 [T, groups]."""
+        """The code of each one-hot group, int32 [T, groups]."""
         rows = self._rows()
         codes = [rows[:, start:stop].argmax(axis=1) for start, stop in self.view.groups]
         return np.stack(codes, axis=1).astype(np.int32)
@@ -87,11 +94,11 @@ class RecordModel:
     def _check_domain(self, domain: Domain) -> None:
         own = self.view.domain
         if own is None or own.sizes != domain.sizes or (self.view.names and own.names != domain.names):
-            raise ConfigError("marginals over attributes that are not the model's; want its own domain, and a table")
+            raise ConfigError("marginals over other attributes than the model's; want a table and its own domain")
 
     def _count_satisfied(self, queries: Conjunctions | Parities) -> NDArray[np.int64]:
         if queries.view != self.view:
-            raise ConfigError("conjunctions or parities over columns that are not the model's; want its own view")
+            raise ConfigError("conjunctions or parities over other columns than the model's; want its own view")
         counts = np.empty(queries.size, dtype=np.int64)
         if isinstance(queries, Parities):
             _count_even(self._bitmaps(), len(self.records), queries.columns, counts)
@@ -100,10 +107,10 @@ class RecordModel:
         return counts
 
     def _bitmaps(self) -> NDArray[np.uint64]:
-        """Columns as bits over the records, uint64 [columns, ceil(T / 64)]; bit t of a column is record t."""
-        words = -(-len(self.records) // _BITS)
+        """Each column as bits over the records, uint64 [columns, ceil(T / 64)]; bit t is that of record t."""
+        words = -(-len(self.records) // _WORD_BITS)
         bitmaps = np.zeros((self.view.columns, words * 8), dtype=np.uint8)
-        step = max(8, _CELLS // len(self.records) // 8 * 8)
+        step = max(8, _MAX_UNPACKED // len(self.records) // 8 * 8)
         for start in range(0, self.view.columns, step):
             stop = min(start + step, self.view.columns)
             rows = np.unpackbits(self.records[:, start // 8 : -(-stop // 8)], axis=1, count=stop - start)
@@ -120,7 +127,7 @@ def _count(
     negated: NDArray[np.bool_],
     counts: NDArray[np.int64],
 ) -> None:
-    """Records that satisfy each conjunction: AND of its literals' bitmaps, 64 records at a time."""
+    """Counts the records that satisfy each conjunction: the AND of its literals' bitmaps, 64 records at a time."""
     words = bitmaps.shape[1]
     ones = np.uint64(0xFFFFFFFFFFFFFFFF)
     last = ones if records % 64 == 0 else (np.uint64(1) << np.uint64(records % 64)) - np.uint64(1)
@@ -139,7 +146,7 @@ def _count(
 def _count_even(
     bitmaps: NDArray[np.uint64], records: int, columns: NDArray[np.int32], counts: NDArray[np.int64]
 ) -> None:
-    """Records in which an even number of the columns of each parity is 1; -1 is no column. Bits past the last are 0."""
+    """Counts the records in which an even number of a parity's columns is 1; -1 is no column. Padding bits are 0."""
     for query in range(columns.shape[0]):
         odd = 0
         for word in range(bitmaps.shape[1]):
@@ -153,7 +160,7 @@ def _count_even(
 
 @compiled
 def _ones(bits: np.uint64) -> int:
-    """Number of 1 bits."""
+    """The number of 1 bits of a word."""
     bits = bits - ((bits >> np.uint64(1)) & np.uint64(0x5555555555555555))
     bits = (bits & np.uint64(0x3333333333333333)) + ((bits >> np.uint64(2)) & np.uint64(0x3333333333333333))
     bits = (bits + (bits >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -161,7 +168,7 @@ def _ones(bits: np.uint64) -> int:
 
 
 def _baskets(rows: NDArray[np.bool_], chosen: NDArray[np.int64]) -> BasketRows:
-    """The items of record chosen[u] for each unit u."""
+    """Baskets in which unit u has the items of record chosen[u]."""
     record, item = np.nonzero(rows)
     starts = np.searchsorted(record, np.arange(len(rows) + 1))
     sizes = np.diff(starts)[chosen]

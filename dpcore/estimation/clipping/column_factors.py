@@ -1,4 +1,4 @@
-"""Conjunctions of columns that are 1 together more often than by chance: a sum of products of column factors."""
+"""Predictions of conjunctions from each other: a low-rank factorisation of their frequencies, with cross-fitting."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dpcore.compiled import compiled
 RANKS = (1, 2, 4, 8)
 _SWEEPS = 12
 _FOLDS = 2
-_TOLERATED = 1.05
-_SMALLEST_SPREAD = 0.02  # Relative variance of factors around their mean, so that the ridge never ends.
+_MAX_RELATIVE_EXCESS = 1.05  # Of the best rank's excess error: the largest rank within it is chosen.
+_MIN_RELATIVE_VARIANCE = 0.02  # Of the factors around their mean, so that the ridge never becomes infinite.
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """Predictions of answers that were made without those answers.
+    """Predictions of answers, each made without the answer itself.
 
-    values: float64 [fitted queries], each from the folds that do not hold it.
-    others: float64 [other queries], mean over the folds.
-    rank: How many products are added up.
+    values: float64 [fitted queries], each predicted from the fold that does not hold it.
+    others: float64 [other queries], means over the folds.
+    rank: The number of products that are added up; 0 for independent columns.
     """
 
     values: NDArray[np.float64]
@@ -41,35 +41,38 @@ def cross_predicted(
 ) -> Predicted:
     """Predicts each noisy frequency of a conjunction from the noisy frequencies of the others.
 
-    The model: the frequency of columns a, b, c is sum over r of prod over j in {a, b, c} of p_j f_jr, with the given
-    one-way frequencies p. It is what a mixture of independent columns answers; r stands for kinds of units. Factors f_j
-    are fitted by alternating least squares, one column after another, each drawn towards the mean factor by a ridge
-    whose strength follows from the spread of all factors, so that rare columns keep their frequency.
+    columns: int32 [m, k], the columns of the fitted conjunctions.
+    values: float64 [m], their frequencies with independent noise.
+    stddev: The standard deviation of that noise, as a frequency.
+    frequencies: float64 [columns of the view], positive, the one-way frequencies p.
+    others: int32 [o, k], the columns of further conjunctions to predict.
+    generator: Of the folds and of the starting values.
 
-    Two folds: the prediction of an answer never sees its own noise, so that residuals tell how good it is: their mean
-    square less that of the noise. Of all ranks the largest within 5 % of the best is taken: where means are alike, more
-    products miss fewer single answers by far.
+    The model: the frequency of columns a, b, c is the sum over r of prod over j in {a, b, c} of p_j f_jr. A mixture of
+    independent columns has this form, with one r per kind of units. The factors f_j are fitted by alternating least
+    squares, one column after another. A ridge, whose strength follows from the variance of all factors, draws each
+    towards the mean factor, so that rare columns keep their frequency.
 
-    columns, others: int32 [m, k] and [o, k].
-    values: float64 [m], with noise of ``stddev``.
-    frequencies: float64 [columns of the view], > 0.
+    With two folds the prediction of an answer never depends on its own noise, so that the mean square of the residuals
+    less that of the noise estimates the error. Of all ranks the largest within 5 % of the best is chosen, because at
+    equal mean errors more products miss fewer single answers by far.
 
     Source: alternating least squares of the canonical decomposition (Carroll and Chang 1970); cross-fitting.
     """
-    stddev = max(stddev, 1e-12)  # Answers without noise are weighed alike, too.
+    stddev = max(stddev, 1e-12)  # Answers without noise have equal weights, too.
     fold = generator.permutation(np.arange(len(values)) % _FOLDS)
-    best, least = Predicted(frequencies[columns].prod(axis=1), frequencies[others].prod(axis=1), 0), np.inf
+    best, best_excess = Predicted(frequencies[columns].prod(axis=1), frequencies[others].prod(axis=1), 0), np.inf
     for rank in RANKS:
         predicted = np.zeros(len(values))
-        elsewhere = np.zeros(len(others))
-        for held in range(_FOLDS):
-            use = fold != held
+        predicted_others = np.zeros(len(others))
+        for fold_number in range(_FOLDS):
+            use = fold != fold_number
             factors = _fit(columns, values, stddev, frequencies, use, rank, generator)
             predicted[~use] = _answers(columns[~use], frequencies, factors)
-            elsewhere += _answers(others, frequencies, factors) / _FOLDS
+            predicted_others += _answers(others, frequencies, factors) / _FOLDS
         excess = max(0.0, float(np.mean((values - predicted) ** 2)) - stddev**2)
-        if np.isfinite(excess) and excess <= _TOLERATED * least:
-            best, least = Predicted(predicted, elsewhere, rank), min(least, excess)
+        if np.isfinite(excess) and excess <= _MAX_RELATIVE_EXCESS * best_excess:
+            best, best_excess = Predicted(predicted, predicted_others, rank), min(best_excess, excess)
     return best
 
 
@@ -82,7 +85,7 @@ def _fit(
     rank: int,
     generator: Generator,
 ) -> NDArray[np.float64]:
-    """Factors, float64 [columns of the view, rank]."""
+    """The factors f, float64 [columns of the view, rank], fitted to the conjunctions of ``use``."""
     order = columns.shape[1]
     flat = columns.ravel()
     by_column = np.argsort(flat, kind="stable")
@@ -100,8 +103,8 @@ def _fit(
         queries = (by_column // order).astype(np.int64)
         _sweep(columns, values / stddev, use, starts, queries, frequencies, factors, mean, ridge, common_first, stddev)
         mean = weights @ factors
-        spread = weights @ (factors - mean) ** 2
-        ridge = 1.0 / np.maximum(spread, max(_SMALLEST_SPREAD * float(mean.mean()) ** 2, 1e-12))
+        variance = weights @ (factors - mean) ** 2
+        ridge = 1.0 / np.maximum(variance, max(_MIN_RELATIVE_VARIANCE * float(mean.mean()) ** 2, 1e-12))
     return np.asarray(factors)
 
 
@@ -119,47 +122,48 @@ def _sweep(
     common_first: NDArray[np.int64],
     stddev: float,
 ) -> None:
-    """Solves for the factors of each column in turn, all others held; values and features in units of the noise."""
+    """Solves for the factors of each column in turn, all others fixed; values and features in units of the noise."""
     rank = factors.shape[1]
     feature = np.empty(rank)
     for column in common_first:
-        matrix = np.zeros((rank, rank))
-        right = np.zeros(rank)
-        found = False
-        for place in range(starts[column], starts[column + 1]):
-            query = queries[place]
+        gram = np.zeros((rank, rank))
+        moments = np.zeros(rank)
+        observed = False
+        for position in range(starts[column], starts[column + 1]):
+            query = queries[position]
             if not use[query]:
                 continue
-            found = True
+            observed = True
             for r in range(rank):
                 feature[r] = frequencies[column] / stddev
             for literal in range(columns.shape[1]):
-                other = columns[query, literal]
-                if other != column:
+                partner = columns[query, literal]
+                if partner != column:
                     for r in range(rank):
-                        feature[r] *= frequencies[other] * factors[other, r]
+                        feature[r] *= frequencies[partner] * factors[partner, r]
             for r in range(rank):
-                right[r] += scaled[query] * feature[r]
+                moments[r] += scaled[query] * feature[r]
                 for s in range(r + 1):
-                    matrix[r, s] += feature[r] * feature[s]
-        if not found:
+                    gram[r, s] += feature[r] * feature[s]
+        if not observed:
             for r in range(rank):
                 factors[column, r] = mean[r]
             continue
         for r in range(rank):
             for s in range(r):
-                matrix[s, r] = matrix[r, s]
-            matrix[r, r] += ridge[r]
-            right[r] += ridge[r] * mean[r]
-        solved = np.linalg.solve(matrix, right)
+                gram[s, r] = gram[r, s]
+            gram[r, r] += ridge[r]
+            moments[r] += ridge[r] * mean[r]
+        solution = np.linalg.solve(gram, moments)
         for r in range(rank):
-            factors[column, r] = solved[r]
+            factors[column, r] = solution[r]
 
 
 @compiled
 def _answers(
     columns: NDArray[np.int32], frequencies: NDArray[np.float64], factors: NDArray[np.float64]
 ) -> NDArray[np.float64]:
+    """The model's frequency of each conjunction, float64 [conjunctions]."""
     answers = np.zeros(columns.shape[0])
     for query in range(columns.shape[0]):
         for r in range(factors.shape[1]):

@@ -1,4 +1,4 @@
-"""Marginals of a product of dense tables, read off the tables that changed since they were last asked."""
+"""Marginals of a product of dense tables, recomputed only from the tables that have changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpcore.domain import Clique, Domain
 from dpcore.estimation.multiplicative_weights.dense import tables_of
 from dpcore.queries import Marginals
 
-_NEVER: Final = -1
+_NO_VERSION: Final = -1
 
 
 @final
@@ -22,8 +22,9 @@ _NEVER: Final = -1
 class Factor:
     """One group of attributes, independent of all others.
 
-    table: float64 [cells], C order of the domain's attributes, of any sum above 0.
-    version: Another number whenever the table changed.
+    domain: The attributes of the group.
+    table: float64 [cells], in C order of the domain's attributes, of any positive sum.
+    version: A number that changes whenever the table does.
     """
 
     domain: Domain
@@ -33,11 +34,13 @@ class Factor:
 
 @final
 class FactoredAnswers:
-    """The answers of fixed marginals, as the tables of the groups change and groups are joined.
+    """The answers of fixed marginals while the tables of the groups change and groups are joined.
 
-    A marginal over several groups is the product of its parts, one from each. Parts are taken again only from tables
-    with another version; where groups were joined, only marginals over them are split again. The products are one
-    compiled pass over the answers.
+    queries: The marginals.
+
+    A marginal over several groups is the product of its parts, one from each. Parts are recomputed only from tables
+    with another version; where groups were joined, only marginals over them are split again. The products are computed
+    in one compiled pass over the answers.
 
     Source: Hardt, Ligett and McSherry (2012), section 4.
     """
@@ -61,11 +64,12 @@ class FactoredAnswers:
         self._parts: dict[int, _Parts] = {}
 
     def values(self, factors: Mapping[int, Factor], total: float) -> NDArray[np.float64]:
-        """The answers, float64 [queries.size], of the product of the factors scaled to ``total``.
+        """The answers of the product of the factors, float64 [queries.size].
 
-        factors: The groups by a number that no other group ever has; they hold all attributes of the cliques.
+        factors: The groups by a number that is never reused for another group; they hold all attributes of the cliques.
+        total: The sum that the product is scaled to, in counts.
         """
-        self._split_again(factors)
+        self._resplit(factors)
         begins = np.zeros(max(factors, default=0) + 1, np.int64)
         pieces, used = [], 0
         for number, parts in self._parts.items():
@@ -81,14 +85,19 @@ class FactoredAnswers:
         return out
 
     def joined_cells(self, factors: Mapping[int, Factor]) -> NDArray[np.float64]:
-        """Cells of the table that would hold each clique, float64 [cliques]; exact below 2^53, inf where too large."""
-        self._split_again(factors)
+        """The number of cells of the table that would hold each clique, float64 [cliques].
+
+        factors: The groups, as for ``values``.
+
+        The numbers are exact below 2^53, and inf where they overflow.
+        """
+        self._resplit(factors)
         cells = np.zeros(max(factors, default=0) + 1)
         for number, factor in factors.items():
             cells[number] = factor.table.size
         return _products(cells, self._first, self._slots, self._group)
 
-    def _split_again(self, factors: Mapping[int, Factor]) -> None:
+    def _resplit(self, factors: Mapping[int, Factor]) -> None:
         """Splits the cliques that name an attribute of a group not seen before."""
         new = [number for number in factors if number not in self._parts]
         if not new:
@@ -118,30 +127,30 @@ class FactoredAnswers:
 
 
 class _Parts:
-    """Marginals of one group: its parts of the cliques."""
+    """The marginals of one group that are parts of the cliques, concatenated."""
 
     def __init__(self) -> None:
         self.values = np.zeros(0)
         self.size = 0
         self._places: dict[Clique, int] = {}
-        self._version = _NEVER
+        self._version = _NO_VERSION
 
     def place(self, part: Clique, size: int) -> int:
-        """Where the part's cells begin among the values."""
+        """The position of the part's first cell among the values; new parts are appended."""
         if part not in self._places:
             self._places[part] = self.size
             self.size += size
-            self._version = _NEVER
+            self._version = _NO_VERSION
         return self._places[part]
 
     def refresh(self, factor: Factor) -> None:
-        """Chances of the cells of all parts."""
+        """Recomputes the probabilities of all parts' cells if the table has changed."""
         if self._version == factor.version or not self._places:
             return
         names = factor.domain.names
         whole = set(self._places) == {names}
-        found = factor.table if whole else tables_of(factor.table, factor.domain, _marginals(factor, self._places))
-        self.values = found / factor.table.sum()
+        counts = factor.table if whole else tables_of(factor.table, factor.domain, _marginals(factor, self._places))
+        self.values = counts / factor.table.sum()
         self._version = factor.version
 
 
@@ -162,7 +171,7 @@ def _multiply(
     slots: NDArray[np.int64],
     where: NDArray[np.int64],
 ) -> None:
-    """Each cell of each clique is the total times one number of each of its parts; cells are counted in C order."""
+    """Fills ``out``: each cell of each clique is the total times one entry of each of its parts, in C order."""
     for clique in range(slots.size):
         begin, places, parts = first[clique], first[clique + 1] - first[clique], slots[clique]
         at = where[begin : begin + parts].copy()
@@ -186,7 +195,7 @@ def _multiply(
 def _products(
     cells: NDArray[np.float64], first: NDArray[np.int64], slots: NDArray[np.int64], group: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """The product of the cells of each clique's groups."""
+    """The product of the numbers of cells of each clique's groups."""
     out = np.ones(slots.size)
     for clique in range(slots.size):
         for part in range(slots[clique]):

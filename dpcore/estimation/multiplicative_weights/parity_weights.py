@@ -1,4 +1,4 @@
-"""A dense distribution over binary attributes that follows measured parities by multiplicative weights."""
+"""Multiplicative weights on a dense distribution over binary attributes, for all measured parities at once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 
-_LONGER, _SHORTER = 1.5, 0.5  # Changes of the step after one that helped, and one that did not.
-_SHORTEST: Final = 1e-12  # Steps below it change nothing.
-_LEAST: Final = 1e-100  # Of a chance: a cell that rounds to 0 could never rise again.
+_STEP_GROWTH, _STEP_DECAY = 1.5, 0.5  # Factors of the step after an update that lowered the loss, and one that did not.
+_MIN_STEP: Final = 1e-12  # Smaller steps change nothing.
+_MIN_PROBABILITY: Final = 1e-100  # A cell that rounds to 0 could never grow again.
 
 
 def walsh_hadamard(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Entry k is the sum over x of (-1)^(bits that x and k share) table[x]; float64 [2^d]. Its own inverse times 2^d.
+    """The Walsh-Hadamard transform: entry k is the sum over x of (-1)^(number of common bits of x and k) table[x].
+
+    table: float64 [2^d].
+
+    Returns float64 [2^d]; the transform is 2^d times its own inverse.
 
     Raises ValueError for a length that is no power of two.
     """
@@ -33,7 +37,11 @@ def walsh_hadamard(table: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def places_of(domain: Domain, cliques: Sequence[Clique]) -> NDArray[np.int64]:
-    """Where ``walsh_hadamard`` of a table in C order has the parity of each clique; int64 [cliques]."""
+    """The index of each clique's parity in ``walsh_hadamard`` of a table in C order: int64 [cliques].
+
+    domain: Binary attributes.
+    cliques: The attributes of each parity.
+    """
     last = len(domain.names) - 1
     return np.array([sum(1 << (last - axis) for axis in domain.axes(clique)) for clique in cliques], dtype=np.int64)
 
@@ -46,40 +54,43 @@ def follow_parities(
     within: float,
     iterations: int,
 ) -> NDArray[np.float64]:
-    """The distribution p moved by p(x) <- p(x) exp(step sum over T of chi_T(x) (values_T - chi_T(p))), scaled to sum 1.
+    """The distribution p after updates towards measured parities: float64 [2^d], with sum 1.
 
-    start: float64 [2^d], positive.
-    places: int64 [m], distinct; as of ``places_of``.
-    values: float64 [m], measured parities as parts of the rows; they need not be those of any distribution.
-    within: The root mean square of values_T - chi_T(p) at which p has followed far enough.
-    iterations: Most steps.
+    start: float64 [2^d], positive, of any sum.
+    places: int64 [m], distinct; from ``places_of``.
+    values: float64 [m], measured parities divided by the number of rows; no distribution need have them.
+    within: The updates end once the root mean square of values_T - chi_T(p) is at most this.
+    iterations: The largest number of updates.
 
-    Each step goes as far as lowers the sum of squares: it is a mirror descent of that sum, whose least value is 0 where
-    some distribution has these parities. From a uniform start the parities that are not measured stay near those of the
+    An update is p(x) <- p(x) exp(step sum over T of chi_T(x) (values_T - chi_T(p))), scaled to sum 1, with a step that
+    lowers the sum of squares of values_T - chi_T(p). This is mirror descent of that sum, whose minimum is 0 where some
+    distribution has these parities. From a uniform start the parities that are not measured stay near those of the
     distribution of largest entropy.
 
     Source: Hardt, Ligett and McSherry (2012), Fig. 1, step 3, for all measured parities at once.
     """
-    chances: NDArray[np.float64] = start / start.sum()
-    missing = values - walsh_hadamard(chances)[places]
-    loss, step = float(missing @ missing), 1.0 / max(1, values.size)
-    enough = values.size * within**2
+    probabilities: NDArray[np.float64] = start / start.sum()
+    residuals = values - walsh_hadamard(probabilities)[places]
+    loss, step = float(residuals @ residuals), 1.0 / max(1, values.size)
+    target_loss = values.size * within**2
     for _ in range(iterations):
-        if loss <= enough or step < _SHORTEST:
+        if loss <= target_loss or step < _MIN_STEP:
             break
-        spread = np.zeros_like(chances)
-        spread[places] = missing
-        direction = walsh_hadamard(spread)
-        moved = _moved(chances, step * direction)
-        after = values - walsh_hadamard(moved)[places]
-        if float(after @ after) < loss:
-            chances, missing, loss, step = moved, after, float(after @ after), step * _LONGER
+        spectrum = np.zeros_like(probabilities)
+        spectrum[places] = residuals
+        direction = walsh_hadamard(spectrum)
+        updated = _updated(probabilities, step * direction)
+        new_residuals = values - walsh_hadamard(updated)[places]
+        new_loss = float(new_residuals @ new_residuals)
+        if new_loss < loss:
+            probabilities, residuals, loss, step = updated, new_residuals, new_loss, step * _STEP_GROWTH
         else:
-            step *= _SHORTER
-    return chances
+            step *= _STEP_DECAY
+    return probabilities
 
 
-def _moved(chances: NDArray[np.float64], exponents: NDArray[np.float64]) -> NDArray[np.float64]:
-    moved: NDArray[np.float64] = chances * np.exp(exponents - exponents.max())
-    moved /= moved.sum()
-    return np.maximum(moved, _LEAST, out=moved)
+def _updated(probabilities: NDArray[np.float64], exponents: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities times exp(exponents), scaled to sum 1, and bounded below."""
+    updated: NDArray[np.float64] = probabilities * np.exp(exponents - exponents.max())
+    updated /= updated.sum()
+    return np.maximum(updated, _MIN_PROBABILITY, out=updated)

@@ -1,4 +1,4 @@
-"""A dense table that follows single linear queries by multiplicative weights."""
+"""Multiplicative weights on a dense table for single linear queries with values -1, 0 and 1."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from dpcore.compiled import compiled
 from dpcore.domain import Domain
 from dpcore.queries import Product
 
-# A query, as ``QueryWeights.query`` gives it, its measured answer, and how near to it is near enough.
-Followed = tuple[NDArray[np.int8], float, float]
+# A query as ``QueryWeights.query`` gives it, its measured answer, and the distance from it that is close enough.
+MeasuredQuery = tuple[NDArray[np.int8], float, float]
 
-_LARGEST_EXPONENT: Final = 30.0  # Noise far above the total would overflow: such a step moves nearly all mass anyway.
+_MAX_EXPONENT: Final = 30.0  # Noise far above the total would overflow; such an update moves nearly all mass anyway.
 _VALUES: Final = np.array([-1.0, 0.0, 1.0])
 
 
 @final
 class QueryWeights:
-    """A(x) <- A(x) exp(step q(x) (m - q(A)) / n), then scaled to sum n, for one query q with values -1, 0, 1 at a time.
+    """The distribution of MWEM, updated for one query at a time.
 
-    domain: Of the table. start: float64 [cells], positive, C order. total: n.
-    step: 1/2 in the paper. A step up to 1 cannot overshoot m, for 0/1 queries one up to 4, because the variance of q(x)
-        under A / n is how fast q(A) / n moves.
+    domain: The attributes of the table.
+    start: float64 [cells], positive, of any sum, in C order.
+    total: The sum n of the distribution, in counts.
+    step: The length of an update; 1/2 in the paper. A step up to 1 cannot overshoot m, for 0/1 queries one up to 4,
+        because the derivative of q(A) / n along an update is the variance of q(x) under A / n.
+
+    An update for a query q with answer m is A(x) <- A(x) exp(step q(x) (m - q(A)) / n); then A is scaled to sum n.
 
     Source: Hardt, Ligett and McSherry (2012), Fig. 1, step 3.
     """
@@ -37,51 +41,57 @@ class QueryWeights:
         self.table = np.array(start, dtype=np.float64) * (total / float(start.sum()))
 
     def query(self, term: Product) -> NDArray[np.int8]:
-        """A product of one answer as q(x) for every cell, int8 [cells].
+        """The value q(x) of a query at every cell, int8 [cells].
+
+        term: A product with one answer.
 
         Raises ValueError for a term of several answers, or with values other than -1, 0 and 1.
         """
         largest = term.weight * max([1, *(int(np.abs(matrix).max()) for matrix in term.matrices)])
         if term.size != 1 or largest > 1:
             raise ValueError(f"a term of {term.size:,} answers, values to {largest}; want one query of values -1, 0, 1")
-        found = np.ones([1] * len(self.domain.names), dtype=np.int8)
+        values = np.ones([1] * len(self.domain.names), dtype=np.int8)
         for name, matrix in zip(term.clique, term.matrices, strict=True):
             shape = [-1 if other == name else 1 for other in self.domain.names]
-            found = found * matrix[0].astype(np.int8).reshape(shape)
-        return np.ascontiguousarray(np.broadcast_to(found, self.domain.sizes)).ravel()
+            values = values * matrix[0].astype(np.int8).reshape(shape)
+        return np.ascontiguousarray(np.broadcast_to(values, self.domain.sizes)).ravel()
 
     def answer(self, query: NDArray[np.int8]) -> float:
-        """q(A)."""
+        """The answer q(A) of the table, in counts."""
         return float(_VALUES @ _sums(self.table, query))
 
-    def follow(self, measured: Sequence[Followed], passes: int) -> None:
-        """``passes`` rounds of updates over all measured queries, each (query, noisy answer, within).
+    def follow(self, measured: Sequence[MeasuredQuery], passes: int) -> None:
+        """Updates the table for every measured query in turn.
 
-        A query that the table answers within so much of the measured value is left alone, and a value that no table of
-        sum n can have is taken as the nearest one that some table has. With within 0 all are followed as they are.
+        measured: Queries with their noisy answers in counts, and the distance from the answer, in counts, within which
+            the table is not updated.
+        passes: How many times all of them are gone through, >= 0; fewer where a pass updates nothing.
+
+        Where the distance is positive, an answer that no table of sum n has is replaced by the nearest one that some
+        table has.
         """
         for _ in range(passes):
-            moved = [self._follow(*one) for one in measured]
-            if not any(moved):
+            updated = [self._follow(*query) for query in measured]
+            if not any(updated):
                 return
 
     def _follow(self, query: NDArray[np.int8], value: float, within: float) -> bool:
         sums = _sums(self.table, query)
         answer = float(_VALUES @ sums)
         if within > 0:
-            held = _VALUES[sums > 0]
-            value = min(max(value, self.total * float(held.min())), self.total * float(held.max()))
+            attained = _VALUES[sums > 0]
+            value = min(max(value, self.total * float(attained.min())), self.total * float(attained.max()))
             if abs(value - answer) <= within:
                 return False
         exponents = _VALUES * (self.step * (value - answer) / self.total)
-        factors = np.exp(np.clip(exponents, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
+        factors = np.exp(np.clip(exponents, -_MAX_EXPONENT, _MAX_EXPONENT))
         _scale(self.table, query, factors * (self.total / float(factors @ sums)))
         return True
 
 
 @compiled
 def _sums(table: NDArray[np.float64], query: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Sum of the cells where the query is -1, 0 and 1; float64 [3]."""
+    """The sums of the cells where the query is -1, 0 and 1: float64 [3]."""
     sums = np.zeros(3)
     for cell in range(table.size):
         sums[query[cell] + 1] += table[cell]

@@ -1,4 +1,4 @@
-"""Answers from noisy products on several marginals, by least squares from all of them together."""
+"""Answers from measured products that overlap, by least squares from all of them together."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from dpcore.uncertainty import Answers
 
 Matrix = NDArray[np.float64]
 Factors = Sequence[NDArray[np.int64] | None]
-_LEAST_VARIANCE: Final = 1e-18  # Of noise that is as good as none.
-_LEAST: Final = 1e-11  # Of the largest that there can be: what is below it is taken for 0.
-_CLOSE: Final = 1e-6
+_MIN_VARIANCE: Final = 1e-18  # Noise without variance counts as this.
+_ROUNDING: Final = 1e-11  # Relative size below which a number counts as 0.
+_TOLERANCE: Final = 1e-6  # Relative size of the part of a query outside the measured span that counts as rounding.
 
 
 @final
@@ -34,9 +34,9 @@ class JointProducts:
     With X_i = A_i'A_i split into u_i, alpha_i and Y_i (``Decomposition``), and p_b the precision of the measured term
     of b, an inverse of the Gram matrix of all that was measured is the sum over subsets a of (x)_{i in a} Y_i
     (x)_{other i} u_i u_i' / lam_a, with lam_a = sum over b >= a of p_b prod_{i in b - a} alpha_i. So the values of each
-    term are brought to the attributes of each a <= b, where all that the terms tell about a is added up. The marginal
-    of c is the sum over a <= c of these tables, each spread by u_i over the attributes of c - a. No table over more
-    attributes than those of one measured or one asked clique is made.
+    term are projected to the attributes of each a <= b, and the projections of all terms to a are added up. The
+    marginal of c is the sum over a <= c of these tables, each spread by u_i over the attributes of c - a. No table is
+    made over more attributes than those of one measured clique or one clique of the queries.
 
     Source: this project; for marginals of codes thesis of McKenna (2022), section 3.9, case 2.
     """
@@ -44,25 +44,25 @@ class JointProducts:
     def __init__(self, measurements: Sequence[Measurement]) -> None:
         """
         measurements: Products over one domain, any number of terms each, with noise of any law and scale. All terms
-            that read an attribute have the same matrix for it, up to a factor.
+            that name an attribute have the same matrix for it, up to a factor.
 
         Raises ValueError without measurements, for other queries, different domains, or different matrices.
         """
-        queries = [one.queries for one in measurements if isinstance(one.queries, Products)]
-        if not queries or len(queries) < len(measurements) or any(one.domain != queries[0].domain for one in queries):
+        stacks = [measurement.queries for measurement in measurements if isinstance(measurement.queries, Products)]
+        if not stacks or len(stacks) < len(measurements) or any(stack.domain != stacks[0].domain for stack in stacks):
             raise ValueError(f"{len(measurements)} measurements; want one or more, of products over one domain")
-        self.domain: Domain = queries[0].domain
-        self._width = max(unit_quantile(one.noise) for one in measurements)
+        self.domain: Domain = stacks[0].domain
+        self._width = max(unit_quantile(measurement.noise) for measurement in measurements)
         self._axes: dict[str, _Axis] = {}
         self._terms: list[_Term] = []
-        for one, measured in zip(queries, measurements, strict=True):
-            starts = np.cumsum([term.size for term in one.terms])[:-1]
-            for term, values in zip(one.terms, np.split(measured.values, starts), strict=True):
-                scale = term.weight / one.denominator
+        for stack, measurement in zip(stacks, measurements, strict=True):
+            starts = np.cumsum([term.size for term in stack.terms])[:-1]
+            for term, values in zip(stack.terms, np.split(measurement.values, starts), strict=True):
+                scale = term.weight / stack.denominator
                 for name, matrix in zip(term.clique, term.matrices, strict=True):
-                    scale *= self._measured(name, matrix)
-                precision = scale**2 / max(measured.stddev**2, _LEAST_VARIANCE)
-                self._terms.append(_Term(term.clique, values, scale, precision, 1 / (one.denominator * scale)))
+                    scale *= self._add_axis(name, matrix)
+                precision = scale**2 / max(measurement.stddev**2, _MIN_VARIANCE)
+                self._terms.append(_Term(term.clique, values, scale, precision, 1 / (stack.denominator * scale)))
         self._sums: dict[Clique, tuple[float, float]] = {}
         self._reads: dict[tuple[str, tuple[int, ...] | None, bytes], _Read] = {}
 
@@ -70,61 +70,63 @@ class JointProducts:
         """Answers of marginals, or of products on marginals, with intervals; in the order of the queries.
 
         The standard deviations are exact for those of the measurements. An interval is that of a variable of the
-        answer's standard deviation, of the law with the widest one, widened on each side by what a step of the noise's
-        grid in one value of each measured term can move the answer.
+        answer's standard deviation, of the measurements' law with the widest interval, widened on each side by the most
+        that one step of the noise's grid in one value of each measured term can move the answer.
 
-        Raises ValueError for queries over another domain, and for an answer that the measured values do not tell.
+        Raises ValueError for queries over another domain, and for an answer that the measured values do not determine.
         """
-        terms = self._asked(queries)
-        spreads = [self._spread(clique, factors) for clique, factors, _ in terms]
+        terms = self._terms_of(queries)
+        variances_and_steps = [self._variances(clique, factors) for clique, factors, _ in terms]
         tables = self._tables({part for clique, _, _ in terms for part in self._parts(clique)})
         values = [scale * self._answer(clique, factors, tables) for clique, factors, scale in terms]
         scales = [scale for _, _, scale in terms]
-        stddev = [c * np.sqrt(variances.ravel()) for c, (variances, _) in zip(scales, spreads, strict=True)]
-        moved = [np.full(len(one), c * step) for one, c, (_, step) in zip(values, scales, spreads, strict=True)]
+        stddev = [c * np.sqrt(variances.ravel()) for c, (variances, _) in zip(scales, variances_and_steps, strict=True)]
+        moved = [
+            np.full(len(one), c * step) for one, c, (_, step) in zip(values, scales, variances_and_steps, strict=True)
+        ]
         estimate, deviation = np.concatenate(values), np.concatenate(stddev)
         widths = self._width * deviation + np.concatenate(moved)
         return Answers(estimate, deviation, estimate - widths, estimate + widths, measured=True)
 
     def stddev(self, queries: Marginals | Products) -> NDArray[np.float64]:
-        """Of each answer, whatever the measured values are; float64 [queries.size].
+        """The standard deviation of each answer, which does not depend on the measured values: float64 [queries.size].
 
         Raises ValueError as ``answers`` does.
         """
-        spreads = [(scale, self._spread(clique, factors)[0]) for clique, factors, scale in self._asked(queries)]
+        spreads = [(scale, self._variances(clique, factors)[0]) for clique, factors, scale in self._terms_of(queries)]
         return np.concatenate([scale * np.sqrt(variances.ravel()) for scale, variances in spreads])
 
-    def _asked(self, queries: Marginals | Products) -> list[tuple[Clique, Factors, float]]:
-        """Clique, matrices and scale of each part."""
+    def _terms_of(self, queries: Marginals | Products) -> list[tuple[Clique, Factors, float]]:
+        """The clique, the matrices and the scale of each part of the queries."""
         if queries.domain != self.domain:
             raise ValueError("queries over another domain than what was measured; want one")
         if isinstance(queries, Marginals):
             return [(clique, [None] * len(clique), 1.0) for clique in queries.cliques]
         return [(term.clique, term.matrices, term.weight / queries.denominator) for term in queries.terms]
 
-    def _measured(self, name: str, matrix: NDArray[np.int64]) -> float:
-        """The size of a measured matrix, which the attribute's own is of size 1."""
+    def _add_axis(self, name: str, matrix: NDArray[np.int64]) -> float:
+        """The L1 sensitivity of a measured matrix, which is divided by it as the attribute's own matrix."""
         size = float(np.abs(matrix).sum(axis=0).max())
         if name not in self._axes:
             self._axes[name] = _Axis.of(matrix / size)
         axis = self._axes[name]
-        if axis.matrix.shape != matrix.shape or np.abs(axis.matrix - matrix / size).max() > _LEAST:
+        if axis.matrix.shape != matrix.shape or np.abs(axis.matrix - matrix / size).max() > _ROUNDING:
             raise ValueError(f"attribute {name!r} was measured through two matrices; want one in all terms")
         return size
 
     def _axis(self, name: str) -> _Axis:
-        """Nothing but the total is known about an attribute that was not measured."""
+        """The attribute's axis; one that was not measured has the matrix of the total."""
         if name not in self._axes:
             self._axes[name] = _Axis.of(np.ones((1, *self.domain.shape((name,)))))
         return self._axes[name]
 
     def _parts(self, clique: Clique) -> list[Clique]:
-        """Subsets of which something beyond smaller subsets is known."""
+        """Subsets of the clique's attributes whose measured queries distinguish values."""
         names = [name for name in clique if self._axis(name).varies]
         return [part for order in range(len(names) + 1) for part in combinations(names, order)]
 
-    def _known(self, part: Clique) -> tuple[float, float]:
-        """lam_a, and the sum of what a step of one value of each term moves what is known about a, at most."""
+    def _information(self, part: Clique) -> tuple[float, float]:
+        """lam_a, and the most that one grid step in one value of each term moves an entry of the table of a."""
         if part not in self._sums:
             precision = moved = 0.0
             held = set(part)
@@ -137,31 +139,33 @@ class JointProducts:
         return self._sums[part]
 
     def _tables(self, needed: set[Clique]) -> dict[Clique, Matrix]:
-        """What is known about each of these sets of attributes, with every subset of each; others are left out."""
+        """Tables of these sets of attributes, with all subsets of each; those without information are absent."""
         tables: dict[Clique, Matrix] = {}
         for term in self._terms:
             shape = [len(self._axes[name].totals) for name in term.clique]
-            found: dict[Clique, Matrix] = {(): (term.values / term.scale).reshape(shape)}
+            projections: dict[Clique, Matrix] = {(): (term.values / term.scale).reshape(shape)}
             for name in term.clique:
-                # The axis comes first: it goes, or moves to the end.
-                axis, grown = self._axes[name], [part for part in found if (*part, name) in needed]
-                more = {
-                    (*part, name): np.moveaxis(np.tensordot(axis.inverse, found[part], (1, 0)), 0, -1) for part in grown
+                # The attribute's axis comes first: it is summed out, or projected and moved to the end.
+                axis, grown = self._axes[name], [part for part in projections if (*part, name) in needed]
+                longer = {
+                    (*part, name): np.moveaxis(np.tensordot(axis.inverse, projections[part], (1, 0)), 0, -1)
+                    for part in grown
                 }
-                found = {part: np.tensordot(axis.totals, one, (0, 0)) for part, one in found.items()} | more
-            for part, one in found.items():
-                if (known := self._known(part)[0]) > 0:
-                    tables[part] = tables.get(part, 0.0) + (term.precision / known) * one
+                summed = {part: np.tensordot(axis.totals, tensor, (0, 0)) for part, tensor in projections.items()}
+                projections = summed | longer
+            for part, projection in projections.items():
+                if (information := self._information(part)[0]) > 0:
+                    tables[part] = tables.get(part, 0.0) + (term.precision / information) * projection
         return tables
 
-    def _answer(self, clique: Clique, factors: Factors, known: dict[Clique, Matrix]) -> Matrix:
-        """float64 [answers of the clique]."""
-        # One table for each subset of the attributes that are still to be added, of length 1 along these others.
+    def _answer(self, clique: Clique, factors: Factors, part_tables: dict[Clique, Matrix]) -> Matrix:
+        """The answers of one part of the queries, float64 [answers]."""
+        # One table for each subset of the attributes that are still to be added, of length 1 along the others of them.
         tables: dict[Clique, Matrix] = {}
         sizes = self.domain.shape(clique)
         for part in self._parts(clique):
             shape = [size if name in part else 1 for name, size in zip(clique, sizes, strict=True)]
-            tables[part] = known[part].reshape(shape) if part in known else np.zeros([1] * len(clique))
+            tables[part] = part_tables[part].reshape(shape) if part in part_tables else np.zeros([1] * len(clique))
         for place, name in enumerate(clique):
             spread = self._axis(name).split.u.reshape([-1 if place == other else 1 for other in range(len(clique))])
             added = {part: table * spread for part, table in tables.items() if name not in part}
@@ -171,22 +175,24 @@ class JointProducts:
             tables = added
         if all(factor is None for factor in factors):
             return tables[()].ravel()
-        return kronecker_times([np.asarray(one, dtype=np.float64) for one in factors], tables[()])
+        return kronecker_times([np.asarray(factor, dtype=np.float64) for factor in factors], tables[()])
 
-    def _spread(self, clique: Clique, factors: Factors) -> tuple[Matrix, float]:
-        """Variances of answers, and the largest sum of what one step of one value of each term moves an answer."""
+    def _variances(self, clique: Clique, factors: Factors) -> tuple[Matrix, float]:
+        """Variances of answers, and the most that one grid step in one value of each term moves an answer."""
         reads = {name: self._read(name, factor) for name, factor in zip(clique, factors, strict=True)}
-        total, steps = np.zeros([len(one.within) for one in reads.values()]), 0.0
+        total, steps = np.zeros([len(read.within) for read in reads.values()]), 0.0
         for part in self._parts(clique):
-            rows = [one.within if name in part else one.across for name, one in reads.items()]
-            if not all(one.any() for one in rows):
+            rows = [read.within if name in part else read.across for name, read in reads.items()]
+            if not all(row.any() for row in rows):
                 continue
-            known, moved = self._known(part)
-            if not known > 0:
-                raise ValueError(f"what was measured does not tell the answers about {clique}; want products that do")
-            total += reduce(np.multiply.outer, rows, np.ones(())) / known
-            largest = [one.within_step if name in part else one.across_step for name, one in reads.items()]
-            steps += moved * math.prod(largest)
+            information, step = self._information(part)
+            if not information > 0:
+                raise ValueError(
+                    f"the measured products do not determine the answers about {clique}; want ones that do"
+                )
+            total += reduce(np.multiply.outer, rows, np.ones(())) / information
+            largest = [read.within_step if name in part else read.across_step for name, read in reads.items()]
+            steps += step * math.prod(largest)
         return total, steps
 
     def _read(self, name: str, factor: NDArray[np.int64] | None) -> _Read:
@@ -200,7 +206,14 @@ class JointProducts:
 @final
 @dataclass(frozen=True, eq=False)
 class _Term:
-    """One measured term. values / scale: (x)_i A_i x with noise of this precision, on a grid of these steps."""
+    """One measured term.
+
+    clique: Its attributes.
+    values: The measured values; divided by ``scale`` they are (x)_i A_i x with noise.
+    scale: The measured matrices in units of (x)_i A_i.
+    precision: The precision of values / scale.
+    step: The grid step of values / scale.
+    """
 
     clique: Clique
     values: Matrix
@@ -212,7 +225,13 @@ class _Term:
 @final
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """matrix: A, float64 [p, n]. totals: A u. inverse: Y A'."""
+    """The measured matrix of one attribute.
+
+    matrix: A, float64 [p, n], with L1 sensitivity 1.
+    split: u, alpha and Y of A'A.
+    totals: A u, float64 [p].
+    inverse: Y A', float64 [n, p].
+    """
 
     matrix: Matrix
     split: Decomposition
@@ -241,7 +260,13 @@ class _Axis:
 @final
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """Of rows w that are asked of one attribute: w'Yw and (w'u)^2, and the largest entries of w'YA' and w'u."""
+    """The rows w of a query matrix for one attribute.
+
+    within: w'Yw, float64 [rows].
+    across: (w'u)^2, float64 [rows].
+    within_step: The largest absolute entry of w'YA'.
+    across_step: The largest absolute w'u.
+    """
 
     within: Matrix
     across: Matrix
@@ -252,10 +277,10 @@ class _Read:
     def of(cls, rows: Matrix, axis: _Axis, name: str) -> _Read:
         split, sizes = axis.split, (rows**2).sum(axis=1)
         missed = rows - np.outer(rows @ split.u, np.ones(rows.shape[1])) - (rows @ axis.inverse) @ axis.matrix
-        if np.abs(missed).max() > _CLOSE * np.abs(rows).max():
-            raise ValueError(f"queries about {name!r} that its measured ones do not tell; want others")
+        if np.abs(missed).max() > _TOLERANCE * np.abs(rows).max():
+            raise ValueError(f"the measured queries do not determine those about {name!r}; want ones that they span")
         within = np.maximum(((rows @ split.inverse) * rows).sum(axis=1), 0.0)
         across = (rows @ split.u) ** 2
-        within[within < _LEAST * sizes * np.trace(split.inverse)] = 0.0
-        across[across < _LEAST * sizes * (split.u @ split.u)] = 0.0
+        within[within < _ROUNDING * sizes * np.trace(split.inverse)] = 0.0
+        across[across < _ROUNDING * sizes * (split.u @ split.u)] = 0.0
         return cls(within, across, float(np.abs(rows @ axis.inverse).max()), math.sqrt(float(across.max(initial=0.0))))

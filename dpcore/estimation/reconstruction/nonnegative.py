@@ -1,10 +1,10 @@
-"""Non-negative and consistent answers from unbiased ones, as an option: smaller errors on sparse data, but a bias.
+"""Non-negative and consistent answers from unbiased ones: an option with smaller errors on sparse data, but a bias.
 
-Tables are consistent that have one total and agree on what they share. They form an affine space, and the nearest
-point of it, in squared distances over variances, is found by averages of residuals (``pgm.consistency``). Of the points
-that are non-negative, too, the nearest is found here through its dual: with y >= 0 the multipliers of the signs and
-P(v) the projection on the consistent tables, x = P(v + y) and y <- max(0, y - x). That is Dykstra's algorithm of
-alternating projections; Nesterov's momentum makes it fast.
+Tables are consistent if they have one total and agree on the attributes that they share. They form an affine space, and
+its nearest point, in squared distances over variances, is found by averages of residuals
+(``graphical.fitting.consistency``). The nearest point that is also non-negative is found here by its dual: with
+multipliers y >= 0 of the signs and P(v) the projection on the consistent tables, x = P(v + y) and y <- max(0, y - x).
+That is Dykstra's algorithm of alternating projections, accelerated by Nesterov's momentum.
 """
 
 from __future__ import annotations
@@ -22,32 +22,34 @@ from dpcore.estimation.least_squares import kronecker_times, total_factors
 from dpcore.queries import Marginals, Product, Products
 
 Real = NDArray[np.float64]
-_Term = tuple[Product, Real, Real]  # With its answers and their standard deviations.
+_MeasuredTerm = tuple[Product, Real, Real]  # A term, its answers and their standard deviations.
 
-TOLERANCE: Final = 1e-3  # Of a standard deviation: root mean square distance to the optimum, an upper bound.
+TOLERANCE: Final = 1e-3  # Root mean square distance to the optimum, in standard deviations.
 _STEPS: Final = 5_000
 _FITTING_STEPS: Final = 2_000
-_OFTEN: Final = 10  # Steps between two looks at how far the optimum is.
-_WHOLE: Final = 1e-9
+_STEPS_PER_CHECK: Final = 10  # Steps between two computations of the distance to the optimum.
+_RELATIVE_TOLERANCE: Final = 1e-9
 
 
 def nonnegative_consistent(
     queries: Marginals, values: Real, stddevs: Real, total: float | None = None, tolerance: float = TOLERANCE
 ) -> Real:
-    """Non-negative tables that have one total and agree on shared attributes, nearest to noisy ones: [queries.size].
+    """The nearest non-negative tables that have one total and agree on shared attributes: float64 [queries.size].
 
-    values: Unbiased answers, float64 [queries.size], of measured or of reconstructed marginals.
-    stddevs: Of each, positive. A clique counts by the mean of its cells' variances, which are mostly alike.
-    total: The number of rows where it is public; None for the least-squares estimate from the values, at least 0.
-    tolerance: How far from the optimum the answers may stay, as a root mean square in standard deviations. They are
-        non-negative and agree whatever it is, up to rounding.
+    queries: The marginals.
+    values: float64 [queries.size], unbiased answers of measured or of reconstructed marginals, in counts.
+    stddevs: float64 [queries.size], their standard deviations, positive, in counts. A clique is weighted by the mean of
+        its cells' variances, which are nearly equal in most uses.
+    total: The public number of rows; None for the least-squares estimate from the values, at least 0.
+    tolerance: The largest root mean square distance from the optimum, in standard deviations. The answers are
+        non-negative and consistent for any tolerance, up to rounding.
 
-    The values stay as they are where they are non-negative and consistent already. What comes out is biased, and no
-    interval of the values is one of theirs: ``uncertainty.of_model`` makes answers of them.
+    Values that are already non-negative and consistent do not change. The answers are biased, and the intervals of the
+    values do not apply to them; ``uncertainty.of_model`` makes answers of them.
 
-    Source: in place of the NNLS of McKenna's thesis (2022), section 3.9, which needs a table over all attributes.
+    Raises ValueError for arrays of other shapes, standard deviations that are not positive, and a negative total.
 
-    Raises ValueError for arrays that do not fit, standard deviations that are not positive, and a negative total.
+    Source: replaces the NNLS of McKenna's thesis (2022), section 3.9, which needs a table over all attributes.
     """
     values, stddevs = _checked(values, stddevs, queries.size, total)
     weights = [1 / float((part**2).mean()) for part in np.split(stddevs, np.cumsum(queries.sizes)[:-1])]
@@ -58,56 +60,59 @@ def nonnegative_consistent(
         return np.zeros(queries.size)
     uniform = np.repeat([rows / size for size in queries.sizes], queries.sizes)
     precision = np.repeat(weights, queries.sizes)
-    enough = queries.size * tolerance**2 / 2
-    y = ahead = np.zeros(queries.size)
+    max_gap = queries.size * tolerance**2 / 2
+    y = extrapolated = np.zeros(queries.size)
     momentum, x = 1.0, start
     for _ in range(_STEPS):
         answers = _mixed(x, uniform)
-        # The dual value of ``ahead``, which is >= 0, is at most the optimum.
+        # The dual value of ``extrapolated``, which is >= 0, is at most the optimum.
         distance = 0.5 * float(precision @ (answers - start) ** 2)
-        gap = distance - 0.5 * float(precision @ (x - start) ** 2) + float(precision @ (ahead * x))
-        if gap <= max(enough, _WHOLE * distance):
+        gap = distance - 0.5 * float(precision @ (x - start) ** 2) + float(precision @ (extrapolated * x))
+        if gap <= max(max_gap, _RELATIVE_TOLERANCE * distance):
             break
-        before, y = y, np.maximum(0.0, ahead - x)
-        if float(precision @ ((ahead - y) * (y - before))) > 0:  # The momentum leads astray.
+        previous, y = y, np.maximum(0.0, extrapolated - x)
+        if float(precision @ ((extrapolated - y) * (y - previous))) > 0:  # The momentum points uphill: restart it.
             momentum = 1.0
-        after = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-        ahead = np.maximum(0.0, y + (momentum - 1) / after * (y - before))
-        momentum = after
-        x = project(values + ahead)
+        next_momentum = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+        extrapolated = np.maximum(0.0, y + (momentum - 1) / next_momentum * (y - previous))
+        momentum = next_momentum
+        x = project(values + extrapolated)
     return answers
 
 
 def nonnegative_products(
     queries: Products, values: Real, stddevs: Real, total: float | None = None, tolerance: float = TOLERANCE
 ) -> Real:
-    """Answers of prefixes, ranges and other products that non-negative tables of one total have: [queries.size].
+    """Answers of prefixes, ranges and other products of non-negative tables of one total: float64 [queries.size].
+
+    queries: The products.
+    values, stddevs, total, tolerance: As for ``nonnegative_consistent``.
 
     For each clique of the terms a table is fitted to the answers of all its terms, in squared distances over variances:
-    prefixes become monotone, and a range the sum of its parts. Tables of different cliques have one total, but need not
-    agree on other attributes that they share. Hundreds of prefixes are left a little short of the optimum.
+    prefixes become monotone, and a range is the sum of its parts. Tables of different cliques have one total, but need
+    not agree on other attributes that they share. For hundreds of prefixes the step limit ends the fit a little above
+    the optimum.
 
-    values, stddevs, total, tolerance: As of ``nonnegative_consistent``.
+    Raises ValueError as ``nonnegative_consistent`` does, and where neither ``total`` nor an answer determines the
+    number of rows.
 
     Source: thesis of McKenna (2022), section 3.9, non-negative least squares over the measured table.
-
-    Raises ValueError as there, and where neither ``total`` nor an answer tells the number of rows.
     """
     values, stddevs = _checked(values, stddevs, queries.size, total)
     starts = np.cumsum([term.size for term in queries.terms])[:-1]
     terms = list(zip(queries.terms, np.split(values, starts), np.split(stddevs, starts), strict=True))
-    rows = _rows(queries, terms) if total is None else total
+    rows = _row_total(queries, terms) if total is None else total
     answers: dict[int, Real] = {}
     for clique in queries.marginals.cliques:
         places = [place for place, term in enumerate(queries.terms) if term.clique == clique]
-        fitted = _Fitted(queries, [terms[place] for place in places])
+        fitted = _FittedTable(queries, [terms[place] for place in places])
         table = fitted.table(rows, tolerance)
         answers |= dict(zip(places, fitted.parts(table), strict=True))
     return np.concatenate([answers[place] for place in range(len(terms))])
 
 
 class _Projection:
-    """P: the consistent tables that are nearest to given ones, each clique's squared distances times its weight.
+    """P: the consistent tables that are nearest to given ones, with each clique's squared distances times its weight.
 
     A table is the sum of its residuals over the parts s of its clique r, spread evenly over r - s. The squared norm of
     such a part is that of the residual over the cells of r - s, so that equal residuals are nearest where they are the
@@ -128,7 +133,7 @@ class _Projection:
 
     @property
     def total(self) -> float:
-        """Of the tables: that of the first projection where none was given, at least 0."""
+        """The total of the tables, at least 0; that of the first projection where none was given."""
         assert self._fixed is not None
         return self._fixed
 
@@ -146,7 +151,7 @@ class _Projection:
         return np.concatenate([self._joined(clique, {part: means[part] for part in parts}) for clique, parts in pairs])
 
     def _joined(self, clique: Clique, tables: dict[Clique, Real]) -> Real:
-        """The sum of the residuals, raveled, one attribute at a time: what lacks it is spread over its values."""
+        """The raveled sum of the residuals, attribute by attribute; residuals without it are spread over its values."""
         for axis, (name, size) in enumerate(zip(clique, self._domain.shape(clique), strict=True)):
             tables = {
                 part: np.expand_dims(table, axis) / size + tables[name, *part]
@@ -156,13 +161,13 @@ class _Projection:
         return tables[()].ravel()
 
 
-class _Fitted:
-    """The table of one clique that is fitted to the answers of some terms."""
+class _FittedTable:
+    """A least-squares fit of one clique's table to the answers of some terms."""
 
-    def __init__(self, queries: Products, terms: Sequence[_Term]) -> None:
+    def __init__(self, queries: Products, terms: Sequence[_MeasuredTerm]) -> None:
         self._factors = [[matrix.astype(np.float64) for matrix in term.matrices] for term, _, _ in terms]
         self._scales = [term.weight / queries.denominator / stddevs for term, _, stddevs in terms]
-        self._wanted = [values / stddevs for _, values, stddevs in terms]
+        self._targets = [values / stddevs for _, values, stddevs in terms]
         self._weights = [term.weight / queries.denominator for term, _, _ in terms]
         self._cells = queries.domain.size(terms[0][0].clique)
 
@@ -172,64 +177,64 @@ class _Fitted:
         return [weight * kronecker_times(factors, table) for weight, factors in pairs]
 
     def table(self, rows: float, tolerance: float) -> Real:
-        """On the simplex of non-negative tables of so many rows, by a projected gradient with momentum."""
+        """The fit over non-negative tables with this number of rows, by projected gradients with momentum."""
         if rows == 0:
             return np.zeros(self._cells)
-        steepest = self._steepest()
-        enough = sum(map(len, self._wanted)) * tolerance**2 / 2
-        x = ahead = _on_simplex(self._least_squares(), rows)
+        curvature = self._largest_curvature()
+        max_gap = sum(map(len, self._targets)) * tolerance**2 / 2
+        x = extrapolated = _on_simplex(self._least_squares(), rows)
         momentum = 1.0
         for step in range(_FITTING_STEPS):
-            if step % _OFTEN == 0:
-                slope = self._gradient(x)
-                if float(slope @ x) - rows * float(slope.min()) <= enough:
+            if step % _STEPS_PER_CHECK == 0:
+                gradient = self._gradient(x)
+                if float(gradient @ x) - rows * float(gradient.min()) <= max_gap:
                     break
-            before, x = x, _on_simplex(ahead - self._gradient(ahead) / steepest, rows)
-            if float((ahead - x) @ (x - before)) > 0:
+            previous, x = x, _on_simplex(extrapolated - self._gradient(extrapolated) / curvature, rows)
+            if float((extrapolated - x) @ (x - previous)) > 0:
                 momentum = 1.0
-            after = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-            ahead = x + (momentum - 1) / after * (x - before)
-            momentum = after
+            next_momentum = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+            extrapolated = x + (momentum - 1) / next_momentum * (x - previous)
+            momentum = next_momentum
         return x
 
     def _least_squares(self) -> Real:
-        """From the term of most answers, whatever their signs."""
-        most = max(range(len(self._wanted)), key=lambda place: len(self._wanted[place]))
-        answers = self._wanted[most] / self._scales[most]
-        return kronecker_times([np.asarray(np.linalg.pinv(factor)) for factor in self._factors[most]], answers)
+        """The unconstrained fit to the term with the most answers."""
+        largest = max(range(len(self._targets)), key=lambda place: len(self._targets[place]))
+        answers = self._targets[largest] / self._scales[largest]
+        return kronecker_times([np.asarray(np.linalg.pinv(factor)) for factor in self._factors[largest]], answers)
 
     def _gradient(self, table: Real) -> Real:
-        """Sum over terms of A'(A table - wanted), where A are its queries over their standard deviations."""
-        found = np.zeros(self._cells)
-        for factors, scale, aim in zip(self._factors, self._scales, self._wanted, strict=True):
-            left = scale * kronecker_times(factors, table) - aim
-            found += kronecker_times([factor.T for factor in factors], scale * left)
-        return found
+        """The sum over terms of A'(A table - target), where A are its queries over their standard deviations."""
+        gradient = np.zeros(self._cells)
+        for factors, scale, target in zip(self._factors, self._scales, self._targets, strict=True):
+            residual = scale * kronecker_times(factors, table) - target
+            gradient += kronecker_times([factor.T for factor in factors], scale * residual)
+        return gradient
 
-    def _steepest(self) -> float:
-        """At least the largest eigenvalue of the sum of A'A."""
-        found = 0.0
+    def _largest_curvature(self) -> float:
+        """An upper bound on the largest eigenvalue of the sum over terms of A'A."""
+        bound = 0.0
         for factors, scale in zip(self._factors, self._scales, strict=True):
             norms = [float(np.linalg.norm(factor, 2)) for factor in factors]
-            found += (float(np.abs(scale).max()) * math.prod(norms)) ** 2
-        return found
+            bound += (float(np.abs(scale).max()) * math.prod(norms)) ** 2
+        return bound
 
 
 def _on_simplex(values: Real, total: float) -> Real:
-    """The nearest non-negative vector of this sum."""
+    """The nearest non-negative vector with this sum."""
     ordered = np.sort(values)[::-1]
-    over = (np.cumsum(ordered) - total) / np.arange(1, ordered.size + 1)
-    return np.asarray(np.maximum(0.0, values - over[int(np.flatnonzero(ordered > over)[-1])]))
+    thresholds = (np.cumsum(ordered) - total) / np.arange(1, ordered.size + 1)
+    return np.asarray(np.maximum(0.0, values - thresholds[int(np.flatnonzero(ordered > thresholds)[-1])]))
 
 
 def _mixed(tables: Real, uniform: Real) -> Real:
-    """Consistent tables without a negative cell: as much of the uniform ones as that takes."""
-    short = np.maximum(0.0, -tables)
-    part = float((short / (short + uniform)).max())
-    return np.maximum(0.0, (1 - part) * tables + part * uniform) if part else tables
+    """Consistent tables mixed with the smallest part of uniform ones that leaves no cell negative."""
+    deficits = np.maximum(0.0, -tables)
+    weight = float((deficits / (deficits + uniform)).max())
+    return np.maximum(0.0, (1 - weight) * tables + weight * uniform) if weight else tables
 
 
-def _rows(queries: Products, terms: Sequence[_Term]) -> float:
+def _row_total(queries: Products, terms: Sequence[_MeasuredTerm]) -> float:
     totals, precisions = [], []
     for term, values, stddevs in terms:
         factors = total_factors(Products(queries.domain, (term,), queries.denominator))
@@ -237,7 +242,7 @@ def _rows(queries: Products, terms: Sequence[_Term]) -> float:
             totals.append(float(kronecker_times(factors, values)[0]))
             precisions.append(1 / float(kronecker_times([factor**2 for factor in factors], stddevs**2)[0]))
     if not totals:
-        raise ValueError("no answers tell the number of rows; want total")
+        raise ValueError("no answer determines the number of rows; want total")
     return max(0.0, float(np.average(totals, weights=precisions)))
 
 

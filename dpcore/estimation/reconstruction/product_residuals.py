@@ -1,4 +1,4 @@
-"""Answers of product queries from residuals that were measured together, with exact variances."""
+"""Answers of products from product residuals that were measured in one stack, with exact variances."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class ProductResiduals:
     The part a, measured as y = weight * (x)_{i in a} B_i x + noise, is estimated as the table (x)_{i in a} L_i y over
     a, divided by the weight, with L_i and u_i of ``ResidualFrame``. The marginal of b is the sum over a <= b of these
     tables, each spread over the attributes of b - a by u_i. No table over more attributes than those of b is made.
-    Because 1'L_i = 0 and B_i u_i = 0 the parts tell nothing of each other, so that this is least squares from all the
-    values together: the best linear unbiased estimate.
+    Because 1'L_i = 0 and B_i u_i = 0 the parts are independent of each other, so that this is least squares from all
+    the values together: the best linear unbiased estimate.
 
     Source: ResidualPlanner+ (the successor of Xiao, He, Zhang and Kifer, 2023), for u_i = 1 / n_i.
     """
@@ -39,7 +39,7 @@ class ProductResiduals:
             same matrix for an attribute in all terms; () is the number of rows.
 
         Raises ValueError for other queries or noise, a clique that comes twice, an attribute with two matrices, and a
-        matrix that does not tell exactly its attribute's residual.
+        matrix whose rows do not span exactly its attribute's residual.
         """
         queries = measurement.queries
         if not isinstance(queries, Products) or measurement.noise is Noise.LAPLACE:
@@ -56,7 +56,7 @@ class ProductResiduals:
             if term.clique in self._tables:
                 raise ValueError(f"the residual of {term.clique} was measured twice; want each one once")
             for name, matrix in zip(term.clique, term.matrices, strict=True):
-                self._learn(name, matrix)
+                self._add_frame(name, matrix)
             scale = measurement.denominator / term.weight
             inverses = [self._frames[name].inverse for name in term.clique]
             self._tables[term.clique] = scale * kronecker_times(inverses, values)
@@ -73,40 +73,42 @@ class ProductResiduals:
         return self._table(names, [None] * len(names)).reshape(self.domain.shape(names))
 
     def variances(self, clique: Clique, factors: Sequence[Matrix | None] = ()) -> Matrix:
-        """Of the answers (W_1 x ... x W_k) times the marginal of a clique, float64 [rows of W_1, ..., rows of W_k].
+        """Variances of the answers (W_1 x ... x W_k) times the marginal of a clique.
 
         clique: Attributes in any order, one factor each.
-        factors: W_i, float64 [rows, size of the attribute], None for its values one by one; none for all of these.
+        factors: W_i, float64 [rows, size of the attribute]; None for an attribute's single values; () for those of all
+            attributes.
 
-        Exact for the stddev of the measurement: sum over a <= b of stddev_a^2 prod_a |w_i L_i|^2 prod_{b - a}
-        (w_i u_i)^2, where w_i are the rows.
+        Returns float64 [rows of W_1, ..., rows of W_k]. They are exact for the stddev of the measurement: the
+        sum over a <= b of stddev_a^2 prod_a |w_i L_i|^2 prod_{b - a} (w_i u_i)^2, where w_i are the rows.
 
         Raises ValueError where a part of the clique was not measured, or for factors that do not fit.
         """
-        return self._spread(clique, factors or [None] * len(clique))[0]
+        return self._variances(clique, factors or [None] * len(clique))[0]
 
     def answers(self, queries: Marginals | Products) -> Answers:
         """Answers of marginals, or of products on marginals, with intervals; in the order of the queries.
 
-        An interval is that of a normal variable of the answer's standard deviation, widened on each side by what a step
-        of the noise's grid in one value of each residual can move the answer.
+        An interval is that of a normal variable of the answer's standard deviation, widened on each side by the most
+        that one step of the noise's grid in one value of each residual can move the answer.
 
         Raises ValueError for another domain, and where a part of a clique was not measured.
         """
         if queries.domain != self.domain:
             raise ValueError("queries over another domain than the residuals; want one")
-        parts = [self._answered(*asked) for asked in _asked(queries)]
+        parts = [self._clique_answers(*term) for term in _terms_of(queries)]
         values, stddev, widths = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         return Answers(values, stddev, values - widths, values + widths, measured=True)
 
     def stddev(self, queries: Marginals | Products) -> Matrix:
         """The standard deviations of ``answers``, float64 [queries.size], without the answers."""
         pieces = [
-            scale * np.sqrt(self._spread(clique, factors)[0].ravel()) for clique, factors, scale in _asked(queries)
+            scale * np.sqrt(self._variances(clique, factors)[0].ravel())
+            for clique, factors, scale in _terms_of(queries)
         ]
         return np.concatenate(pieces)
 
-    def _learn(self, name: str, matrix: NDArray[np.int64]) -> None:
+    def _add_frame(self, name: str, matrix: NDArray[np.int64]) -> None:
         if (frame := self._frames.get(name)) is not None:
             if not np.array_equal(frame.matrix, matrix):
                 raise ValueError(f"residuals of {name!r} by two matrices; want one in all terms")
@@ -116,26 +118,27 @@ class ProductResiduals:
         except ValueError as error:
             raise ValueError(f"a residual of {name!r}: {error}") from None
 
-    def _answered(
+    def _clique_answers(
         self, clique: Clique, factors: Sequence[Matrix | None], scale: float
     ) -> tuple[Matrix, Matrix, Matrix]:
-        variances, step = self._spread(clique, factors)
+        variances, step = self._variances(clique, factors)
         stddev = scale * np.sqrt(variances.ravel())
         values = self._table(clique, factors)
-        used = self._fitted(clique, factors)
-        if any(one is not None for one in used):
-            eyes = [
-                np.eye(len(self._mean(name))) if one is None else one for name, one in zip(clique, used, strict=True)
+        used = self._checked_factors(clique, factors)
+        if any(factor is not None for factor in used):
+            matrices = [
+                np.eye(len(self._mean(name))) if factor is None else factor
+                for name, factor in zip(clique, used, strict=True)
             ]
-            values = kronecker_times(eyes, values)
+            values = kronecker_times(matrices, values)
         return scale * values, stddev, self._width * stddev + scale * step
 
     def _table(self, clique: Clique, factors: Sequence[Matrix | None]) -> Matrix:
-        """Of the clique in its own order, raveled; of length 1 along attributes that no residual was measured of."""
-        self._fitted(clique, factors)
+        """The clique's table in its own order, raveled; of length 1 along attributes without a measured residual."""
+        self._checked_factors(clique, factors)
         means = [self._mean(name) for name in clique]
         order = {name: place for place, name in enumerate(clique)}
-        # One table for each subset of the attributes that are still to be added, of length 1 along these others.
+        # One table for each subset of the attributes that are still to be added, of length 1 along the others of them.
         tables: dict[frozenset[str], Matrix] = {}
         for part in self._parts(clique):
             table = self._tables[part].reshape(self.domain.shape(part))
@@ -151,18 +154,18 @@ class ProductResiduals:
             tables = added
         return tables[frozenset()].ravel()
 
-    def _spread(self, clique: Clique, factors: Sequence[Matrix | None]) -> tuple[Matrix, float]:
-        """Variances of answers, and the largest sum of what one step of one value of each residual moves an answer."""
-        used = dict(zip(clique, self._fitted(clique, factors), strict=True))
+    def _variances(self, clique: Clique, factors: Sequence[Matrix | None]) -> tuple[Matrix, float]:
+        """Variances of answers, and the most that one step in one value of each residual moves an answer."""
+        used = dict(zip(clique, self._checked_factors(clique, factors), strict=True))
         means = {name: _times(used[name], self._mean(name)) for name in clique}
         reads = {
-            name: _sizes(_times(used[name], self._frames[name].inverse)) for name in clique if name in self._frames
+            name: _row_norms(_times(used[name], self._frames[name].inverse)) for name in clique if name in self._frames
         }
         total, steps = np.zeros([len(means[name]) for name in clique]), 0.0
         for part in self._parts(clique):
             rows, step = [], self._scales[part] * self._step
             for name in clique:
-                squares, largest = reads[name] if name in part else _sizes(means[name][:, None])
+                squares, largest = reads[name] if name in part else _row_norms(means[name][:, None])
                 rows.append(squares)
                 step *= largest
             total += (self._scales[part] * self._stddev) ** 2 * reduce(np.multiply.outer, rows, np.ones(()))
@@ -172,19 +175,19 @@ class ProductResiduals:
     def _mean(self, name: str) -> Matrix:
         return self._frames[name].mean if name in self._frames else np.ones(1)
 
-    def _fitted(self, clique: Clique, factors: Sequence[Matrix | None]) -> list[Matrix | None]:
-        """The factors; of an attribute that no residual was measured of only what all its values have alike."""
+    def _checked_factors(self, clique: Clique, factors: Sequence[Matrix | None]) -> list[Matrix | None]:
+        """The factors; one column of those of attributes without a measured residual, whose columns must be equal."""
         sizes = self.domain.shape(clique)
-        given = [size if one is None else one.shape[-1] for one, size in zip(factors, sizes, strict=False)]
+        given = [size if factor is None else factor.shape[-1] for factor, size in zip(factors, sizes, strict=False)]
         if len(factors) != len(clique) or given != list(sizes):
             raise ValueError(f"factors of {given} columns for {clique}; want one each, of {list(sizes)}")
-        found: list[Matrix | None] = []
-        for name, one, size in zip(clique, factors, sizes, strict=True):
-            alone = name not in self._frames and size > 1
-            if alone and (one is None or (one != one[:, :1]).any()):
+        checked: list[Matrix | None] = []
+        for name, factor, size in zip(clique, factors, sizes, strict=True):
+            unmeasured = name not in self._frames and size > 1
+            if unmeasured and (factor is None or (factor != factor[:, :1]).any()):
                 raise ValueError(f"the residual of {(name,)} was not measured; want that of every part of {clique}")
-            found.append(one[:, :1] if alone and one is not None else one)
-        return found
+            checked.append(factor[:, :1] if unmeasured and factor is not None else factor)
+        return checked
 
     def _parts(self, clique: Clique) -> list[Clique]:
         names = [name for name in self.domain.canonical(clique) if name in self._frames]
@@ -195,12 +198,12 @@ class ProductResiduals:
         return parts
 
 
-def _asked(queries: Marginals | Products) -> list[tuple[Clique, list[Matrix | None], float]]:
+def _terms_of(queries: Marginals | Products) -> list[tuple[Clique, list[Matrix | None], float]]:
     """Clique, factors and scale of each part of the queries."""
     if isinstance(queries, Marginals):
         return [(clique, [None] * len(clique), 1.0) for clique in queries.cliques]
     return [
-        (term.clique, [one.astype(np.float64) for one in term.matrices], term.weight / queries.denominator)
+        (term.clique, [matrix.astype(np.float64) for matrix in term.matrices], term.weight / queries.denominator)
         for term in queries.terms
     ]
 
@@ -209,6 +212,6 @@ def _times(factor: Matrix | None, columns: Matrix) -> Matrix:
     return columns if factor is None else np.asarray(factor @ columns)
 
 
-def _sizes(rows: Matrix) -> tuple[Matrix, float]:
-    """Squared norms of rows, and their largest entry."""
+def _row_norms(rows: Matrix) -> tuple[Matrix, float]:
+    """The squared norms of rows, and their largest absolute entry."""
     return (rows**2).sum(axis=1), float(np.abs(rows).max())

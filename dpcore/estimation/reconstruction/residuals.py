@@ -1,4 +1,4 @@
-"""Marginals from measured residuals, each from those of its own attributes alone, with exact variances."""
+"""Marginals, and products on them, from measured residuals of marginals, with exact variances."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dpcore.queries import Marginals, Product, Products
 from dpcore.uncertainty import Answers
 
 Matrix = NDArray[np.float64]
-_CLOSE: Final = 1e-9
-_LEAST_VARIANCE: Final = 1e-18  # Of noise that is as good as none.
+_TOLERANCE: Final = 1e-9
+_MIN_VARIANCE: Final = 1e-18  # Noise without variance counts as this.
 
 
 @final
@@ -40,8 +40,8 @@ class Residuals:
         measurements: Products with Gaussian noise over one domain, any number of terms each. A term is the residual
             of its clique, measured once; () is the number of rows.
 
-        Raises ValueError for other queries or noise, a residual that was measured twice, and a matrix that does not
-        tell exactly its attribute's residual.
+        Raises ValueError for other queries or noise, a residual that was measured twice, and a matrix whose rows do not
+        span exactly its attribute's residual.
         """
         if not measurements:
             raise ValueError("no measurements; want residuals")
@@ -66,19 +66,19 @@ class Residuals:
 
     @classmethod
     def of_marginals(cls, measurements: Sequence[Measurement]) -> Residuals:
-        """The residuals that noisy marginals tell, each from all marginals that contain its attributes.
+        """The residuals of noisy marginals, each averaged over all marginals that contain its attributes.
 
         measurements: Of marginals over one domain, with noise of any law and any scale.
 
-        The residual of a, read off a marginal of b with noise of variance s^2, has noise of variance s^2 times the
-        cells of b over those of a, times its projection; noises of different residuals, and those of different
-        marginals, are uncorrelated. So their average by precision is least squares from all values together.
-
-        Source: thesis of McKenna (2022), section 3.9, case 2 (marginals), residual by residual.
+        The residual of a, computed from a marginal of b with noise of variance s^2, has noise of variance s^2 times the
+        cells of b over those of a, times its projection. Noises of different residuals, and of different marginals, are
+        uncorrelated, so that the average weighted by precision is least squares from all values together.
 
         Raises ValueError without measurements, for other queries and for different domains.
+
+        Source: thesis of McKenna (2022), section 3.9, case 2 (marginals), residual by residual.
         """
-        told: dict[Clique, list[tuple[Matrix, float]]] = {}
+        estimates: dict[Clique, list[tuple[Matrix, float]]] = {}
         domains: list[Domain] = []
         for measurement in measurements:
             queries = measurement.queries
@@ -87,21 +87,21 @@ class Residuals:
             domains.append(queries.domain)
             for clique, table in zip(queries.cliques, queries.split(measurement.values), strict=True):
                 for part, residual in _residuals(queries.domain, clique, table.astype(np.float64)).items():
-                    spread = table.size / residual.size * measurement.stddev**2
-                    told.setdefault(part, []).append((residual, 1 / max(spread, _LEAST_VARIANCE)))
+                    variance = table.size / residual.size * measurement.stddev**2
+                    estimates.setdefault(part, []).append((residual, 1 / max(variance, _MIN_VARIANCE)))
         if not domains or any(domain != domains[0] for domain in domains):
             raise ValueError(f"{len(measurements)} measurements over other domains, or none; want one domain")
-        of = cls.__new__(cls)
-        of.domain, of._axes = domains[0], {}
-        of._width = max(unit_quantile(one.noise) for one in measurements)
-        axes = {size: _Axis.projecting(size) for size in of.domain.sizes}
-        of._parts = {}
-        for part, tables in told.items():
+        residuals = cls.__new__(cls)
+        residuals.domain, residuals._axes = domains[0], {}
+        residuals._width = max(unit_quantile(measurement.noise) for measurement in measurements)
+        axes = {size: _Axis.projecting(size) for size in residuals.domain.sizes}
+        residuals._parts = {}
+        for part, tables in estimates.items():
             precision = sum(weight for _, weight in tables)
             table = np.sum([weight / precision * residual for residual, weight in tables], axis=0)
-            own = tuple(axes[size] for size in of.domain.shape(part))
-            of._parts[part] = _Part(own, table.ravel(), 1 / precision, 1.0)
-        return of
+            own = tuple(axes[size] for size in residuals.domain.shape(part))
+            residuals._parts[part] = _Part(own, table.ravel(), 1 / precision, 1.0)
+        return residuals
 
     def marginal(self, clique: Clique) -> NDArray[np.float64]:
         """The table of a clique, float64 [*domain.shape(clique)] with the attributes in the order of the domain.
@@ -113,53 +113,56 @@ class Residuals:
         return self._table(self.domain.canonical(clique))
 
     def variances(self, clique: Clique, factors: Sequence[Matrix | None] = ()) -> NDArray[np.float64]:
-        """Of the answers (W_1 x ... x W_k) times the marginal of a clique, float64 [rows of W_1, ..., rows of W_k].
+        """Variances of the answers (W_1 x ... x W_k) times the marginal of a clique.
 
         clique: Attributes in any order, one factor each.
-        factors: W_i, float64 [rows, size of the attribute], None for its values one by one; none for all of these.
+        factors: W_i, float64 [rows, size of the attribute]; None for an attribute's single values; () for those of all
+            attributes.
 
-        Exact for the stddev of the measurements: sum over a <= b of stddev_a^2 prod_a |w_i M_i^+|^2 prod_{b - a}
-        (w_i 1 / n_i)^2, where w_i are the rows.
+        Returns float64 [rows of W_1, ..., rows of W_k]. They are exact for the stddev of the measurements: the
+        sum over a <= b of stddev_a^2 prod_a |w_i M_i^+|^2 prod_{b - a} (w_i 1 / n_i)^2, where w_i are the rows.
 
         Raises ValueError where a part of the clique was not measured, or for factors that do not fit.
         """
-        found, _ = self._spread(clique, factors or [None] * len(clique))
-        return found
+        variances, _ = self._variances(clique, factors or [None] * len(clique))
+        return variances
 
     def answers(self, queries: Marginals | Products) -> Answers:
         """Answers of marginals, or of products on marginals, with intervals; in the order of the queries.
 
-        An interval is that of a normal variable of the answer's standard deviation, widened on each side by what a step
-        of the noise's grid in one value of each residual can move the answer.
+        An interval is that of a normal variable of the answer's standard deviation, widened on each side by the most
+        that one step of the noise's grid in one value of each residual can move the answer.
 
         Raises ValueError where a part of a clique was not measured.
         """
         if queries.domain != self.domain:
             raise ValueError("queries over another domain than the residuals; want one")
         if isinstance(queries, Marginals):
-            parts = [self._answered(clique, (), 1.0) for clique in queries.cliques]
+            parts = [self._clique_answers(clique, (), 1.0) for clique in queries.cliques]
         else:
             scale = 1 / queries.denominator
             parts = [
-                self._answered(term.clique, [one.astype(np.float64) for one in term.matrices], term.weight * scale)
+                self._clique_answers(
+                    term.clique, [matrix.astype(np.float64) for matrix in term.matrices], term.weight * scale
+                )
                 for term in queries.terms
             ]
         values, stddev, widths = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         return Answers(values, stddev, values - widths, values + widths, measured=True)
 
-    def _answered(self, clique: Clique, factors: Sequence[Matrix], scale: float) -> tuple[Matrix, Matrix, Matrix]:
+    def _clique_answers(self, clique: Clique, factors: Sequence[Matrix], scale: float) -> tuple[Matrix, Matrix, Matrix]:
         table = self._table(clique)
         values = scale * (kronecker_times(factors, table.ravel()) if factors else table.ravel())
-        variances, step = self._spread(clique, factors or [None] * len(clique))
+        variances, step = self._variances(clique, factors or [None] * len(clique))
         stddev = scale * np.sqrt(variances.ravel())
         return values, stddev, self._width * stddev + scale * step
 
     def _table(self, clique: Clique) -> Matrix:
-        # One table for each subset of the attributes that are still to be added, of length 1 along these others.
+        # One table for each subset of the attributes that are still to be added, of length 1 along the others of them.
         tables: dict[frozenset[str], Matrix] = {}
         for part in self._subsets(clique):
             shape = [size if name in part else 1 for name, size in self._axes_of(clique)]
-            tables[frozenset(part)] = self._found(part, clique).table.reshape(shape)
+            tables[frozenset(part)] = self._measured_part(part, clique).table.reshape(shape)
         for name, size in self._axes_of(clique):
             added = {names: table / size for names, table in tables.items() if name not in names}
             for names in added:
@@ -168,21 +171,21 @@ class Residuals:
             tables = added
         return tables[frozenset()]
 
-    def _spread(self, clique: Clique, factors: Sequence[Matrix | None]) -> tuple[Matrix, float]:
-        """Variances of answers, and the largest sum of what one step of one value of each residual moves an answer."""
+    def _variances(self, clique: Clique, factors: Sequence[Matrix | None]) -> tuple[Matrix, float]:
+        """Variances of answers, and the most that one step in one value of each residual moves an answer."""
         self._check(clique, factors)
         by_name = dict(zip(clique, factors, strict=True))
         means = {
-            name: np.full(size, 1 / size) if (one := by_name[name]) is None else one.sum(axis=1) / size
+            name: np.full(size, 1 / size) if (factor := by_name[name]) is None else factor.sum(axis=1) / size
             for name, size in self._axes_of(clique)
         }
         reads: dict[tuple[str, int], tuple[Matrix, float]] = {}
         shape = [len(means[name]) for name in clique]
         total, steps = np.zeros(shape), 0.0
         for part in self._subsets(self.domain.canonical(clique)):
-            found = self._found(part, clique)
-            axes = dict(zip(part, found.axes, strict=True))
-            rows, step = [], found.step
+            measured = self._measured_part(part, clique)
+            axes = dict(zip(part, measured.axes, strict=True))
+            rows, step = [], measured.step
             for name in clique:
                 if name not in axes:
                     rows.append(means[name] ** 2)
@@ -193,13 +196,13 @@ class Residuals:
                     reads[key] = axes[name].read(by_name[name])
                 rows.append(reads[key][0])
                 step *= reads[key][1]
-            total += found.variance * reduce(np.multiply.outer, rows, np.ones(()))
+            total += measured.variance * reduce(np.multiply.outer, rows, np.ones(()))
             steps += step
         return total, steps
 
     def _check(self, clique: Clique, factors: Sequence[Matrix | None]) -> None:
         sizes = self.domain.shape(clique)
-        given = [size if one is None else one.shape[-1] for one, size in zip(factors, sizes, strict=False)]
+        given = [size if factor is None else factor.shape[-1] for factor, size in zip(factors, sizes, strict=False)]
         if len(factors) != len(clique) or given != list(sizes):
             raise ValueError(f"factors of {given} columns for {clique}; want one each, of {list(sizes)}")
 
@@ -207,11 +210,11 @@ class Residuals:
         return list(zip(clique, self.domain.shape(clique), strict=True))
 
     def _subsets(self, clique: Clique) -> list[Clique]:
-        """Parts of the clique with a residual: an attribute of one value has none."""
+        """Parts of the clique that have a residual; an attribute of one value has none."""
         names = [name for name, size in self._axes_of(clique) if size > 1]
         return [part for order in range(len(names) + 1) for part in combinations(names, order)]
 
-    def _found(self, part: Clique, clique: Clique) -> _Part:
+    def _measured_part(self, part: Clique, clique: Clique) -> _Part:
         if part not in self._parts:
             raise ValueError(f"the residual of {part} was not measured; want that of every part of {clique}")
         return self._parts[part]
@@ -231,13 +234,18 @@ class Residuals:
 @final
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """M^+, float64 [n, rows of M]."""
+    """The measured matrix M of one attribute.
+
+    inverse: M^+, float64 [n, rows of M].
+    identity: The squared norms of the rows of M^+, float64 [n], and their largest absolute entry.
+    """
 
     inverse: Matrix
     identity: tuple[Matrix, float]
 
     @classmethod
     def of(cls, matrix: NDArray[np.int64], name: str) -> _Axis:
+        """Raises ValueError where the rows do not span exactly the vectors of sum 0."""
         size = matrix.shape[1]
         if matrix.sum(axis=1).any():
             raise ValueError(f"a residual of {name!r} has a row of sum other than 0; want rows of sum 0")
@@ -245,34 +253,35 @@ class _Axis:
         real = matrix / scale
         gram = real.T @ real
         try:
-            # What it is on vectors of ones is multiplied by 0.
+            # Its value on constant vectors is multiplied by 0.
             inverse = np.linalg.solve(gram + 1 / size, real.T)
         except np.linalg.LinAlgError:
             inverse = np.zeros(real.T.shape)
-        if np.abs(inverse @ real - (np.eye(size) - 1 / size)).max() > _CLOSE:
-            raise ValueError(f"a residual of {name!r} misses a part of it; want {size - 1} independent rows")
+        if np.abs(inverse @ real - (np.eye(size) - 1 / size)).max() > _TOLERANCE:
+            raise ValueError(f"a residual of {name!r} does not span it; want {size - 1} independent rows")
         inverse /= scale
-        return cls(inverse, _sizes(inverse))
+        return cls(inverse, _row_norms(inverse))
 
     @classmethod
     def projecting(cls, size: int) -> _Axis:
-        """Of tables that sum to 0 along the axis already."""
+        """The axis of tables that already sum to 0 along it."""
         projection = np.eye(size) - 1 / size
-        return cls(projection, _sizes(projection))
+        return cls(projection, _row_norms(projection))
 
     def read(self, factor: Matrix | None) -> tuple[Matrix, float]:
-        """Squared norms of the rows of W M^+, and their largest entry."""
-        return self.identity if factor is None else _sizes(factor @ self.inverse)
+        """The squared norms of the rows of W M^+, and their largest absolute entry; W is I where None."""
+        return self.identity if factor is None else _row_norms(factor @ self.inverse)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One residual.
+    """One measured residual.
 
-    table: Its estimate, raveled.
-    variance: Of one measured value at a scale where the queries are (M_1 x ... x M_k) x.
-    step: Of the grid of the noise, at that scale.
+    axes: The measured matrices of its attributes.
+    table: Its estimate, raveled, in counts.
+    variance: The variance of one measured value, scaled such that the queries are (M_1 x ... x M_k) x.
+    step: The step of the noise's grid at that scale.
     """
 
     axes: tuple[_Axis, ...]
@@ -282,18 +291,21 @@ class _Part:
 
 
 def _residuals(domain: Domain, clique: Clique, table: NDArray[np.float64]) -> dict[Clique, Matrix]:
-    """Sums of a marginal's table over all but each part of its clique, less their means along every axis of theirs."""
+    """The residual of each part of a clique: the part's marginal less its means along every axis."""
     names = domain.canonical(clique)
     ordered = table.reshape(domain.shape(clique)).transpose([clique.index(name) for name in names])
-    found: dict[Clique, Matrix] = {(): ordered}
+    residuals: dict[Clique, Matrix] = {(): ordered}
     for name, size in zip(names, domain.shape(names), strict=True):
-        # The axis comes first: it goes, or moves to the end without its mean.
-        summed = {part: one.sum(axis=0) for part, one in found.items()}
+        # The attribute's axis comes first: it is summed out, or centred and moved to the end.
+        longer = {part: tensor.sum(axis=0) for part, tensor in residuals.items()}
         if size > 1:
-            summed |= {(*part, name): np.moveaxis(one - one.mean(axis=0), 0, -1) for part, one in found.items()}
-        found = summed
-    return found
+            longer |= {
+                (*part, name): np.moveaxis(tensor - tensor.mean(axis=0), 0, -1) for part, tensor in residuals.items()
+            }
+        residuals = longer
+    return residuals
 
 
-def _sizes(rows: Matrix) -> tuple[Matrix, float]:
+def _row_norms(rows: Matrix) -> tuple[Matrix, float]:
+    """The squared norms of rows, and their largest absolute entry."""
     return (rows**2).sum(axis=1), float(np.abs(rows).max())

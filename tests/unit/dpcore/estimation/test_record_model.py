@@ -45,7 +45,7 @@ def test_conjunctions_are_counted(records: int, columns: int, order: int, seed: 
 def test_bitmaps_do_not_depend_on_how_many_columns_are_unpacked_at_a_time(
     cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_model, "_CELLS", cells)
+    monkeypatch.setattr(record_model, "_MAX_UNPACKED", cells)
     model, matrix = baskets(9, 131)
     queries = Conjunctions.single_columns(model.view)
     assert np.allclose(model.answer(queries), matrix.sum(axis=0) * 60.0 / 9)

@@ -51,5 +51,5 @@ def test_parities_are_sums_over_all_cells() -> None:
 
 @pytest.mark.parametrize("view", [BinaryView(8), BinaryView(8, ((0, 3), (3, 8)))])
 def test_other_columns_are_refused(view: BinaryView) -> None:
-    with pytest.raises(ValueError, match="other columns than the one-hot view"):
+    with pytest.raises(ValueError, match="want its one-hot view"):
         answers_of_tables(Conjunctions.single_columns(view), DOMAIN, answer)

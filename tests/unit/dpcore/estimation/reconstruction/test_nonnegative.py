@@ -202,6 +202,6 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="a total of -1 rows"):
         nonnegative_consistent(PAIRS, ones, ones, -1.0)
     some = range_marginals(DOMAIN, [("a",)], {"a": identity(4)[:2]})
-    with pytest.raises(ValueError, match="no answers tell the number of rows"):
+    with pytest.raises(ValueError, match="no answer determines the number of rows"):
         nonnegative_products(some, np.ones(2), np.ones(2))
     assert nonnegative_products(some, np.array([3.0, -2.0]), np.ones(2), 4.0) == pytest.approx([3, 0], abs=1e-3)

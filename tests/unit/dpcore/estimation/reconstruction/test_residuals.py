@@ -251,8 +251,8 @@ def test_what_is_no_residual() -> None:
         Residuals([good, measured_elsewhere()])
     for matrix, message in (
         (np.eye(3, dtype=np.int64), "has a row of sum other than 0; want rows of sum 0"),
-        (np.array([[1, -1, 0]]), "misses a part of it; want 2 independent rows"),
-        (np.array([[1, -1, 0], [2, -2, 0]]), "misses a part of it; want 2 independent rows"),
+        (np.array([[1, -1, 0]]), "does not span it; want 2 independent rows"),
+        (np.array([[1, -1, 0], [2, -2, 0]]), "does not span it; want 2 independent rows"),
     ):
         queries = Products(DOMAIN, (Product(("a",), (matrix,)),))
         with pytest.raises(ValueError, match=f"a residual of 'a' {message}"):

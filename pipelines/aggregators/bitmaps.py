@@ -1,4 +1,4 @@
-"""Conjunctions by bitmaps: the AND of a few rows of words, and its ones counted, or weighed where records repeat."""
+"""Conjunctions by bitmaps: the population count of the AND of a few bit rows, weighted where records repeat."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ from dpcore.errors import IntegrityError
 from dpcore.queries import Conjunctions
 from pipelines.aggregators.distinct import distinct_records
 from pipelines.aggregators.packing import Packing, flip_of, missing_of, ones_of
-from pipelines.aggregators.protocol import SLOTS, Block, TableBlock, entered, extracted, merge_counts
+from pipelines.aggregators.protocol import SLOTS, Block, TableBlock, enter_block, extract_counts, merge_counts
 from pipelines.aggregators.weighing import planes_of, weigh
 
 
 @dataclass(frozen=True, eq=False)
 class Bitmaps:
-    """Counts the records (units of baskets, kept rows of a table) that satisfy each conjunction.
+    """Counts the records (units of baskets, kept rows of a table) that satisfy each of m conjunctions of k literals.
 
-    rows: uint32 [m, k], row of the bitmaps for each literal.
-    negated: bool [m, k]; True where the literal wants a 0.
-    packing: The columns that get bitmaps.
-    most: Records that a unit may hold: rows of a table, 1 for baskets.
+    rows: Bit row of each literal, uint32 [m, k].
+    negated: Whether the literal is negated, bool [m, k].
+    packing: The columns that have a bit row.
+    max_records: Largest number of records of a unit: the row bound of a table, 1 for baskets.
     """
 
     rows: NDArray[np.uint32]
     negated: NDArray[np.bool_]
     packing: Packing
-    most: int
+    max_records: int
 
     @classmethod
-    def of(cls, queries: Conjunctions, most: int) -> Bitmaps:
+    def of(cls, queries: Conjunctions, max_records: int) -> Bitmaps:
+        """The aggregator of these conjunctions."""
         packing = Packing.of(queries.view, queries.columns)
-        return cls(packing.rows_of(queries.columns), queries.negated, packing, most)
+        return cls(packing.rows_of(queries.columns), queries.negated, packing, max_records)
 
     def create(self) -> NDArray[np.int64]:
         return np.zeros(len(self.rows) + SLOTS, dtype=np.int64)
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
-        entered(accumulator, block, self.most)
+        enter_block(accumulator, block, self.max_records)
         repeated = distinct_records(block, self.packing) if isinstance(block, TableBlock) else None
         if repeated is not None:
             for here, bits in self.packing.slabs(repeated.block):
@@ -54,10 +55,10 @@ class Bitmaps:
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-        return merge_counts(left, right, len(self.rows) + SLOTS, self.most)
+        return merge_counts(left, right, len(self.rows) + SLOTS, self.max_records)
 
     def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]:
-        counts, records = extracted(accumulator, len(self.rows) + SLOTS, self.most)
+        counts, records = extract_counts(accumulator, len(self.rows) + SLOTS, self.max_records)
         if counts.max() > records:
             raise IntegrityError("a conjunction counts more records than there are; want all slices once each")
         return counts
@@ -71,10 +72,13 @@ def _count(
     rows: NDArray[np.uint32],
     negated: NDArray[np.bool_],
 ) -> None:
-    """missing: Bits behind the last record, which satisfy a query whose literals are all negated."""
+    """Adds the counts of one slab of records.
+
+    missing: Number of bits behind the last record; they are 0 and so satisfy a query whose literals are all negated.
+    """
     order, words = rows.shape[1], bits.shape[1]
     both = np.empty(words, dtype=np.uint64)
-    # Three rows at a time stay in registers; a query of fewer literals reads its last one again.
+    # Three rows at a time stay in registers; a query with fewer literals reads its last row again.
     second, third = min(1, order - 1), min(2, order - 1)
     for query in range(rows.shape[0]):
         a, b, c = rows[query, 0], rows[query, second], rows[query, third]

@@ -1,7 +1,7 @@
-"""How many queries each unit satisfies, and answers to which each unit adds by that number. TRUSTED.
+"""Clipped sums: what a unit adds to its queries depends on how many of them it satisfies. TRUSTED.
 
-A slab of units is passed over twice: it is counted how many queries each unit satisfies, which says what it adds to
-each, and then that is added.
+Each slab of units is read twice: first to count the queries that each unit satisfies, which gives the unit's weight,
+and then to add the weight to each of those queries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpcore.compiled import compiled
 from dpcore.errors import EngineError, IntegrityError
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram
 from pipelines.aggregators.packing import Packing
-from pipelines.aggregators.protocol import SLOTS, Block, entered, extracted, merge_counts
+from pipelines.aggregators.protocol import SLOTS, Block, enter_block, extract_counts, merge_counts
 from pipelines.aggregators.weighing import planes_of, weigh
 
 _LARGEST_TOTAL: Final = 1 << 62
@@ -24,13 +24,15 @@ _LARGEST_TOTAL: Final = 1 << 62
 
 @dataclass(frozen=True, eq=False)
 class Satisfactions:
-    """Counts the units of each group of queries by how many of them they satisfy, in powers of two.
+    """A histogram per group of queries: units by the number of the group's queries that they satisfy.
 
-    rows: uint32 [m, k], row of the bitmaps for each literal.
-    packing: The columns that get bitmaps.
-    groups: int32 [m], group of each query.
-    group_sizes: int64 [groups], queries in each.
-    cells: Cells of each group.
+    Cell c counts the units whose number of satisfied queries has c binary digits.
+
+    rows: Bit row of each literal, uint32 [m, k].
+    packing: The columns that have a bit row.
+    groups: Group of each query, int32 [m].
+    group_sizes: Number of queries of each group, int64 [groups].
+    cells: Number of cells per group.
     """
 
     rows: NDArray[np.uint32]
@@ -41,6 +43,7 @@ class Satisfactions:
 
     @classmethod
     def of(cls, request: SatisfactionHistogram) -> Satisfactions:
+        """The aggregator of a request."""
         return cls(*_packed(request.queries), _groups(request), request.group_sizes, request.cells)
 
     @property
@@ -51,7 +54,7 @@ class Satisfactions:
         return np.zeros(self._size + SLOTS, dtype=np.int64)
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
-        entered(accumulator, block, 1)
+        enter_block(accumulator, block, 1)
         cells = accumulator[:-SLOTS].reshape(-1, self.cells)
         for here, bits in self.packing.slabs(block):
             satisfied, _ = _satisfied(bits, self.rows, self.groups, self.group_sizes)
@@ -62,7 +65,7 @@ class Satisfactions:
         return merge_counts(left, right, self._size + SLOTS, 1)
 
     def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]:
-        counts, units = extracted(accumulator, self._size + SLOTS, 1)
+        counts, units = extract_counts(accumulator, self._size + SLOTS, 1)
         if (counts.reshape(-1, self.cells).sum(axis=1) != units).any():
             raise IntegrityError("a group of queries does not bin every unit once; want all slices once each")
         return counts
@@ -70,16 +73,17 @@ class Satisfactions:
 
 @dataclass(frozen=True, eq=False)
 class Clipped:
-    """Sums for each query what the units that satisfy it add, which depends on how many of its group they satisfy.
+    """Sums for each query the weights of the units that satisfy it.
 
-    rows: uint32 [m, k], row of the bitmaps for each literal.
-    packing: The columns that get bitmaps.
-    groups: int32 [m], group of each query.
-    group_sizes: int64 [groups], queries in each.
-    weights: int64 [groups, k + 1]; a unit that satisfies k queries of group g adds weights[g, k] to each of them.
+    Behind the sums, the accumulator holds one total per group: the sum over units of k weights[g, k]. The sums of the
+    group must add up to it.
 
-    Behind the sums the accumulator holds one total a group: k weights[g, k] summed over units, which the sums of the
-    group must give again.
+    rows: Bit row of each literal, uint32 [m, k].
+    packing: The columns that have a bit row.
+    groups: Group of each query, int32 [m].
+    group_sizes: Number of queries of each group, int64 [groups].
+    weights: Weight by number of satisfied queries, int64 [groups, largest group + 1]: a unit that satisfies k queries
+        of group g adds weights[g, k] to each of them.
     """
 
     rows: NDArray[np.uint32]
@@ -90,6 +94,7 @@ class Clipped:
 
     @classmethod
     def of(cls, request: ClippedSums) -> Clipped:
+        """The aggregator of a request."""
         return cls(*_packed(request.queries), _groups(request), request.group_sizes, request.weights)
 
     @property
@@ -100,14 +105,14 @@ class Clipped:
         return np.zeros(self._size, dtype=np.int64)
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
-        entered(accumulator, block, 1)
+        enter_block(accumulator, block, 1)
         sums, totals = accumulator[: self.groups.size], accumulator[self.groups.size : -SLOTS]
         positive = np.zeros(self.rows.shape, dtype=np.bool_)
         for _, bits in self.packing.slabs(block):
             satisfied, met = _satisfied(bits, self.rows, self.groups, self.group_sizes)
             added = np.take_along_axis(self.weights, satisfied, axis=1)
             if not _add_totals(totals, satisfied, added, _LARGEST_TOTAL):
-                raise EngineError("a clipped sum does not fit 64 bits")
+                raise EngineError("a clipped sum does not fit 64 bits; want smaller weights, or fewer units")
             planes, reach = planes_of(added, bits.shape[1])
             weigh(sums, bits, planes, reach, self.rows, positive, self.groups, met)
         return accumulator
@@ -116,14 +121,16 @@ class Clipped:
         return merge_counts(left, right, self._size, 1)
 
     def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]:
-        values, units = extracted(accumulator, self._size, 1)
+        values, units = extract_counts(accumulator, self._size, 1)
         sums, totals = values[: self.groups.size], values[self.groups.size :]
-        again, largest = np.zeros_like(totals), np.zeros_like(totals)
-        np.add.at(again, self.groups, sums)  # Modulo 2^64: sums that wrap around are above what their units can add.
+        group_sums, largest = np.zeros_like(totals), np.zeros_like(totals)
+        # This adds modulo 2^64, but a group sum that wraps around needs a sum above what its units can add.
+        np.add.at(group_sums, self.groups, sums)
         np.maximum.at(largest, self.groups, sums)
-        most = self.weights.max(axis=1)
-        if (again != totals).any() or any(int(s) > units * int(w) for s, w in zip(largest, most, strict=True)):
-            raise IntegrityError("clipped sums are not what the units gave; want all slices once each")
+        max_weights = self.weights.max(axis=1)
+        exceeded = any(int(total) > units * int(weight) for total, weight in zip(largest, max_weights, strict=True))
+        if (group_sums != totals).any() or exceeded:
+            raise IntegrityError("clipped sums differ from their totals; want all slices once each")
         return sums
 
 
@@ -139,7 +146,10 @@ def _groups(request: SatisfactionHistogram | ClippedSums) -> NDArray[np.int32]:
 def _satisfied(
     bits: NDArray[np.uint64], rows: NDArray[np.uint32], groups: NDArray[np.int32], sizes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many queries of each group each record satisfies, int64 [groups, 64 * words]; the queries that any does."""
+    """Number of queries of each group that each record satisfies, and the queries that some record satisfies.
+
+    Returns: Numbers, int64 [groups, 64 * words], and indices of queries, int64.
+    """
     counters = np.zeros((sizes.size, int(sizes.max()).bit_length(), bits.shape[1]), dtype=np.uint64)
     met = np.empty(len(rows), dtype=np.int64)
     met = met[: _count_up(counters, bits, rows, groups, met)]
@@ -156,9 +166,9 @@ def _count_up(
     groups: NDArray[np.int32],
     met: NDArray[np.int64],
 ) -> int:
-    """Lists in ``met`` the queries that some record satisfies, and returns how many there are.
+    """Lists in ``met`` the queries that some record satisfies, and returns their number.
 
-    counters: uint64 [groups, bits, words]; bit p of the counter of a record is where plane p has the record. To add 1
+    counters: Counter of each group and record, bit by bit, uint64 [groups, bits, words]: plane p holds bit p. Adding 1
         to the counters of all records that satisfy a query takes as many steps as the longest carry.
     """
     order, words = rows.shape[1], bits.shape[1]
@@ -206,7 +216,7 @@ def _bin_units(cells: NDArray[np.int64], satisfied: NDArray[np.int64]) -> None:
 def _add_totals(
     totals: NDArray[np.int64], satisfied: NDArray[np.int64], added: NDArray[np.int64], largest: int
 ) -> bool:
-    """Adds what the units give to each group; False when a total, and so perhaps a sum, passes ``largest``."""
+    """Adds the units' contributions to each group's total; False when a total exceeds ``largest``."""
     for group in range(totals.size):
         for record in range(satisfied.shape[1]):
             totals[group] += satisfied[group, record] * added[group, record]

@@ -1,4 +1,4 @@
-"""Many contingency tables in one pass over the codes."""
+"""Marginals: many contingency tables in one pass over the codes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dpcore.compiled import compiled
 from dpcore.domain import Domain
 from dpcore.errors import EngineError, IntegrityError
 from dpcore.queries import Marginals
-from pipelines.aggregators.protocol import SLOTS, Block, TableBlock, entered, extracted, merge_counts
+from pipelines.aggregators.protocol import SLOTS, Block, TableBlock, enter_block, extract_counts, merge_counts
 
-# Rows whose codes stay in the first cache level while every clique passes over them.
-_CHUNK = 2048
+_CHUNK = 2048  # Number of rows whose codes stay in the first cache level while every clique reads them.
 
 
 @dataclass(frozen=True, eq=False)
 class Contingency:
     """Counts kept rows in each cell of each clique, in the order of ``Marginals``.
 
-    size: Cells of all cliques.
-    offsets: int64 [cliques], first cell of each clique.
-    starts: int64 [cliques + 1]; clique c uses attributes[starts[c] : starts[c + 1]].
-    attributes, strides: int64, row of the codes and step in cells, for each attribute of each clique.
-    most: Rows that a unit may hold.
+    size: Number of cells of all cliques.
+    offsets: First cell of each clique, int64 [cliques].
+    starts: Start of each clique in ``attributes`` and ``strides``, int64 [cliques + 1].
+    attributes: Row of the codes, for each attribute of each clique, int64.
+    strides: Distance in cells between neighbouring codes, for each attribute of each clique, int64.
+    max_rows: Largest number of rows of a unit.
     """
 
     size: int
@@ -33,22 +33,27 @@ class Contingency:
     starts: NDArray[np.int64]
     attributes: NDArray[np.int64]
     strides: NDArray[np.int64]
-    most: int
+    max_rows: int
 
     @classmethod
-    def of(cls, queries: Marginals, domain: Domain, most: int) -> Contingency:
-        """domain: Attributes in the order of the codes; it holds those of the queries."""
+    def of(cls, queries: Marginals, domain: Domain, max_rows: int) -> Contingency:
+        """The aggregator of some marginals.
+
+        queries: The marginals.
+        domain: All attributes in the order of the codes.
+        max_rows: Largest number of rows of a unit.
+        """
         strides: list[int] = []
         for clique in queries.cliques:
             shape = queries.domain.shape(clique)
-            strides.extend(int(np.prod(shape[place + 1 :], dtype=np.int64)) for place in range(len(shape)))
+            strides.extend(int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape)))
         return cls(
             queries.size,
             np.cumsum([0, *queries.sizes[:-1]], dtype=np.int64),
             np.cumsum([0, *map(len, queries.cliques)], dtype=np.int64),
             np.array([axis for clique in queries.cliques for axis in domain.axes(clique)], dtype=np.int64),
             np.array(strides, dtype=np.int64),
-            most,
+            max_rows,
         )
 
     def create(self) -> NDArray[np.int64]:
@@ -56,16 +61,16 @@ class Contingency:
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
         if not isinstance(block, TableBlock):
-            raise EngineError("contingency tables were asked of baskets")
-        entered(accumulator, block, self.most)
+            raise EngineError("contingency tables do not fit baskets; want blocks of a table")
+        enter_block(accumulator, block, self.max_rows)
         _count(accumulator, block.codes, self.offsets, self.starts, self.attributes, self.strides, _CHUNK)
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-        return merge_counts(left, right, self.size + SLOTS, self.most)
+        return merge_counts(left, right, self.size + SLOTS, self.max_rows)
 
     def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]:
-        counts, rows = extracted(accumulator, self.size + SLOTS, self.most)
+        counts, rows = extract_counts(accumulator, self.size + SLOTS, self.max_rows)
         if (np.add.reduceat(counts, self.offsets) != rows).any():
             raise IntegrityError("a contingency table does not hold every row once; want all slices once each")
         return counts
@@ -87,8 +92,8 @@ def _count(
         here = min(chunk, rows - first)
         for clique in range(offsets.size):
             cell[:here] = offsets[clique]
-            for place in range(starts[clique], starts[clique + 1]):
-                code, stride = codes[attributes[place], first : first + here], strides[place]
+            for axis in range(starts[clique], starts[clique + 1]):
+                code, stride = codes[attributes[axis], first : first + here], strides[axis]
                 for row in range(here):
                     cell[row] += code[row] * stride
             for row in range(here):

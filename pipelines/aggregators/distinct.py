@@ -1,4 +1,4 @@
-"""Rows of a table that agree on every attribute that is asked about are one record, counted several times."""
+"""Distinct records: rows that agree on every queried attribute become one record with a multiplicity."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from dpcore.compiled import compiled
 from pipelines.aggregators.packing import Packing
 from pipelines.aggregators.protocol import TableBlock
 
-_FEWEST_ROWS: Final = 1 << 12
-_REPEATS: Final = 4  # Rows for each distinct record below which it is not worth the search.
-_PROBES: Final = 4  # Comparisons for each row, likewise.
+_MIN_ROWS: Final = 1 << 12  # Below this number of rows the search does not pay.
+_MIN_REPEATS: Final = 4  # Rows per distinct record below which the search does not pay.
+_MAX_PROBES: Final = 4  # Comparisons per row above which the search does not pay.
 
 
 @dataclass(frozen=True, eq=False)
 class Repeated:
     """Distinct records, the most frequent first.
 
-    block: Their codes, for attributes that nobody asks about of any of their rows; it holds no whole units any more.
-    times: int64 [records], how many rows each stands for.
+    block: Codes of the records; an attribute that is not queried has the code of one of the rows. The block does not
+        hold whole units.
+    times: Number of rows of each record, int64 [records].
     """
 
     block: TableBlock
@@ -30,32 +31,37 @@ class Repeated:
 
 
 def distinct_records(block: TableBlock, packing: Packing) -> Repeated | None:
-    """The distinct records of a block; None where rows hardly repeat, or there are few of them."""
+    """The distinct records of a block; None where rows are few or seldom repeat.
+
+    block: Kept rows of a table.
+    packing: The columns that are queried.
+    """
     rows = block.codes.shape[1]
-    if rows < _FEWEST_ROWS:
+    if rows < _MIN_ROWS:
         return None
     stops = [*packing.offsets[1:].tolist(), packing.row_of.size]
-    named = [
+    queried = [
         attribute
         for attribute, (start, stop) in enumerate(zip(packing.offsets.tolist(), stops, strict=True))
         if (packing.row_of[start:stop] >= 0).any()
     ]
-    widths = [max(1, (stops[attribute] - int(packing.offsets[attribute]) - 1).bit_length()) for attribute in named]
-    words, shifts = _places(widths)
+    widths = [max(1, (stops[attribute] - int(packing.offsets[attribute]) - 1).bit_length()) for attribute in queried]
+    words, shifts = _bit_positions(widths)
     keys = np.zeros((rows, words[-1] + 1), dtype=np.uint64)
-    for attribute, word, shift in zip(named, words, shifts, strict=True):
+    for attribute, word, shift in zip(queried, words, shifts, strict=True):
         _pack(keys, block.codes[attribute], word, shift)
-    first, times = np.empty(rows // _REPEATS, dtype=np.int64), np.zeros(rows // _REPEATS, dtype=np.int64)
+    max_records = rows // _MIN_REPEATS
+    first, times = np.empty(max_records, dtype=np.int64), np.zeros(max_records, dtype=np.int64)
     table = np.full(1 << (2 * first.size).bit_length(), -1, dtype=np.int64)
-    found = _repeats(keys, table, first, times, _PROBES * rows)
-    if found < 0:
+    records = _repeats(keys, table, first, times, _MAX_PROBES * rows)
+    if records < 0:
         return None
-    order = np.argsort(-times[:found], kind="stable")
-    return Repeated(TableBlock(block.codes[:, first[order]], found), times[order])
+    order = np.argsort(-times[:records], kind="stable")
+    return Repeated(TableBlock(block.codes[:, first[order]], records), times[order])
 
 
-def _places(widths: list[int]) -> tuple[list[int], list[int]]:
-    """Word and shift of codes of so many bits, each within one word of 64."""
+def _bit_positions(widths: list[int]) -> tuple[list[int], list[int]]:
+    """Word and shift of each code in a key of 64-bit words, given the codes' widths in bits; no code crosses words."""
     words, shifts, word, used = [], [], 0, 0
     for width in widths:
         if used + width > 64:
@@ -80,11 +86,15 @@ def _repeats(
     times: NDArray[np.int64],
     probes: int,
 ) -> int:
-    """The first row of each distinct key and how often it comes, by open addressing; returns the number of keys.
+    """Finds the distinct keys by open addressing.
 
-    table: -1 in every slot, a power of two of them. probes: Comparisons that may be made.
+    keys: Key of each row, uint64 [rows, words].
+    table: Hash table with -1 in every slot; its size is a power of two.
+    first: Receives the first row of each key.
+    times: Receives the number of rows of each key.
+    probes: Largest number of comparisons.
 
-    -1 when there are more keys than ``first`` holds, or keys collide so often that the comparisons run out.
+    Returns: The number of keys; -1 when ``first`` is too short for them, or the comparisons run out.
     """
     found = 0
     mask = np.uint64(table.size - 1)

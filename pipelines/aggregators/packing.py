@@ -1,4 +1,4 @@
-"""Records as bitmaps: one row of words for each 0/1 column that is asked for, 64 records a word."""
+"""Records as bitmaps: one bit row per queried binary column, 64 records per word."""
 
 from __future__ import annotations
 
@@ -13,22 +13,20 @@ from dpcore.domain import BinaryView
 from pipelines.aggregators.protocol import BasketBlock, Block
 
 _WORD = 64
-_VECTOR = 8  # Words that a processor with wide registers takes at once.
-# About what a core's second cache level holds, in bytes, and how often that fits in its part of the last level.
-_CACHE = 1 << 20
-_LAST_CACHES = 8
-# Rows of fewer words cost more time for each query than for their words.
-_FEW_WORDS = 32
-_MOST_WORDS = 512
+_VECTOR = 8  # Words that a processor with wide registers reads at once.
+_CACHE = 1 << 20  # Typical size of a core's second cache level, in bytes.
+_LAST_CACHES = 8  # Size of a core's share of the last cache level, in units of _CACHE.
+_FEW_WORDS = 32  # With fewer words per row, the overhead per query exceeds the work on the words.
+_MAX_WORDS = 512
 
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Which columns of a view get a row of bits.
+    """Which columns of a binary view have a bit row.
 
-    row_of: int32 [columns of the view], row of each column, -1 for one that is not asked for.
-    used: Number of rows.
-    offsets: int64 [groups], first column of each attribute of a table.
+    row_of: Bit row of each column, int32 [columns of the view]; -1 for columns that are not queried.
+    used: Number of bit rows.
+    offsets: First column of each attribute of a table, int64 [attributes]; empty for baskets.
     """
 
     row_of: NDArray[np.int32]
@@ -37,21 +35,25 @@ class Packing:
 
     @classmethod
     def of(cls, view: BinaryView, columns: NDArray[np.int32]) -> Packing:
-        """columns: int32, those that are asked for, in any order, repeats allowed."""
-        named = np.zeros(view.columns, dtype=np.bool_)
-        named[columns] = True
-        row_of = np.cumsum(named, dtype=np.int32) - 1
-        row_of[~named] = -1
-        return cls(row_of, int(named.sum()), np.array([start for start, _ in view.groups], dtype=np.int64))
+        """The packing of the queried columns.
+
+        view: The binary view of the records.
+        columns: The queried columns, int32, in any order; repeats are allowed.
+        """
+        queried = np.zeros(view.columns, dtype=np.bool_)
+        queried[columns] = True
+        row_of = np.cumsum(queried, dtype=np.int32) - 1
+        row_of[~queried] = -1
+        return cls(row_of, int(queried.sum()), np.array([start for start, _ in view.groups], dtype=np.int64))
 
     def rows_of(self, columns: NDArray[np.int32]) -> NDArray[np.uint32]:
-        """Rows of columns that are all asked for; unsigned, for which no index has to be checked for being negative."""
+        """Bit rows of queried columns. They are unsigned, so that compiled code does not check for negative indices."""
         return self.row_of[columns].astype(np.uint32)
 
     def slabs(self, block: Block) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
-        """The block's records, a slab after another, and their bitmaps uint64 [used, words]; 0 behind the last record.
+        """Yields the block's records slab by slab, as a slice, with their bitmaps, uint64 [used, words].
 
-        The bitmaps of a slab are overwritten by those of the next one.
+        Bits behind the last record are 0. The next slab overwrites the bitmaps.
         """
         records = records_of(block)
         if not records:
@@ -69,35 +71,35 @@ class Packing:
 
 
 def _words(rows: int) -> int:
-    """Words of a slab: what the second cache level holds, or more where they are few and the last level holds them."""
+    """Words per bit row of a slab: as many as the second cache level holds, or the last level where that is few."""
     in_second, in_last = _CACHE // (8 * max(1, rows)), _LAST_CACHES * _CACHE // (8 * max(1, rows))
-    wanted = max(in_second, min(_FEW_WORDS, in_last))
-    return min(max(wanted // _VECTOR * _VECTOR, _VECTOR), _MOST_WORDS)
+    words = max(in_second, min(_FEW_WORDS, in_last))
+    return min(max(words // _VECTOR * _VECTOR, _VECTOR), _MAX_WORDS)
 
 
 def records_of(block: Block) -> int:
-    """Units of baskets, kept rows of a table."""
+    """Number of records: units of baskets, kept rows of a table."""
     return block.units if isinstance(block, BasketBlock) else int(block.codes.shape[1])
 
 
 def missing_of(here: slice, bits: NDArray[np.uint64]) -> int:
-    """Bits of a slab behind its last record."""
+    """Number of bits of a slab behind its last record."""
     return int(_WORD * bits.shape[1] - (here.stop - here.start))
 
 
-# Kernels over bitmaps index two dimensions where a row would read better: numba counts the references to every row that
-# it takes, and that may last longer than the work on it.
+# Compiled loops index bitmaps in two dimensions, although a row would read better: numba counts references to every row
+# that it takes, which can take longer than the work on the row.
 
 
 @compiled
 def flip_of(negated: bool) -> np.uint64:
-    """What turns a word around that is xor-ed with it, where the literal is negated."""
+    """The word whose XOR inverts the bits of a negated literal, and leaves the others."""
     return ~np.uint64(0) if negated else np.uint64(0)
 
 
 @compiled
 def ones_of(word: np.uint64) -> np.int64:
-    """Population count (Warren, Hacker's Delight, 5-1), which LLVM turns into one instruction."""
+    """Population count (Warren, Hacker's Delight, 5-1), which LLVM compiles to one instruction."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -105,7 +107,7 @@ def ones_of(word: np.uint64) -> np.int64:
 
 
 def _aligned(rows: int, words: int) -> NDArray[np.uint64]:
-    """Memory for bitmaps, in which no vector of a row of whole vectors lies across two cache lines."""
+    """Memory for bitmaps, aligned so that no vector crosses two cache lines."""
     memory = np.empty(rows * words + _VECTOR, dtype=np.uint64)
     skipped = -(memory.ctypes.data // memory.itemsize) % _VECTOR
     return memory[skipped : skipped + rows * words].reshape(rows, words)

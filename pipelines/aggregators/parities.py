@@ -1,4 +1,4 @@
-"""Parities by bitmaps: the exclusive or of their columns, 64 records at a time."""
+"""Parities by bitmaps: the XOR of their columns, 64 records at a time."""
 
 from __future__ import annotations
 
@@ -11,42 +11,43 @@ from dpcore.compiled import compiled
 from dpcore.errors import IntegrityError
 from dpcore.queries import Parities
 from pipelines.aggregators.packing import Packing, missing_of, ones_of
-from pipelines.aggregators.protocol import SLOTS, Block, entered, extracted, merge_counts
+from pipelines.aggregators.protocol import SLOTS, Block, enter_block, extract_counts, merge_counts
 
 
 @dataclass(frozen=True, eq=False)
 class ParityCounts:
-    """Counts the records (units of baskets, kept rows of a table) in which an even number of columns is 1.
+    """Counts the records (units of baskets, kept rows of a table) in which an even number of the columns is 1.
 
-    rows: int32 [m, k], row of the bitmaps for each column of a parity, -1 for none.
-    packing: The columns that get bitmaps.
-    most: Records that a unit may hold: rows of a table, 1 for baskets.
+    rows: Bit row of each column of each parity, int32 [m, k]; -1 for none.
+    packing: The columns that have a bit row.
+    max_records: Largest number of records of a unit: the row bound of a table, 1 for baskets.
     """
 
     rows: NDArray[np.int32]
     packing: Packing
-    most: int
+    max_records: int
 
     @classmethod
-    def of(cls, queries: Parities, most: int) -> ParityCounts:
+    def of(cls, queries: Parities, max_records: int) -> ParityCounts:
+        """The aggregator of these parities."""
         packing = Packing.of(queries.view, queries.columns[queries.columns >= 0])
         rows = np.where(queries.columns >= 0, packing.row_of[queries.columns], -1).astype(np.int32)
-        return cls(rows, packing, most)
+        return cls(rows, packing, max_records)
 
     def create(self) -> NDArray[np.int64]:
         return np.zeros(len(self.rows) + SLOTS, dtype=np.int64)
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
-        entered(accumulator, block, self.most)
+        enter_block(accumulator, block, self.max_records)
         for here, bits in self.packing.slabs(block):
             _count(accumulator, bits, missing_of(here, bits), self.rows)
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-        return merge_counts(left, right, len(self.rows) + SLOTS, self.most)
+        return merge_counts(left, right, len(self.rows) + SLOTS, self.max_records)
 
     def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]:
-        counts, records = extracted(accumulator, len(self.rows) + SLOTS, self.most)
+        counts, records = extract_counts(accumulator, len(self.rows) + SLOTS, self.max_records)
         if counts.max() > records:
             raise IntegrityError("a parity counts more records than there are; want all slices once each")
         return counts
@@ -54,13 +55,16 @@ class ParityCounts:
 
 @compiled
 def _count(counts: NDArray[np.int64], bits: NDArray[np.uint64], missing: int, rows: NDArray[np.int32]) -> None:
-    """missing: Bits behind the last record, which have an even number of ones."""
+    """Adds the counts of one slab of records.
+
+    missing: Number of bits behind the last record; they are 0 and so have an even number of ones.
+    """
     words = bits.shape[1]
     odd = np.empty(words, dtype=np.uint64)
     for query in range(rows.shape[0]):
         odd[:] = 0
-        for place in range(rows.shape[1]):
-            row = rows[query, place]
+        for position in range(rows.shape[1]):
+            row = rows[query, position]
             if row >= 0:
                 for word in range(words):
                     odd[word] ^= bits[row, word]

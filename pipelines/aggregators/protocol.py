@@ -1,4 +1,4 @@
-"""What an aggregator is, and the encoded rows it counts."""
+"""The ``Aggregator`` interface, and the blocks of encoded rows that aggregators read."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from dpcore.errors import EngineError, IntegrityError
 
-# Behind the counts an accumulator holds the records that were counted (kept rows of a table, else units) and the units.
 SLOTS: Final = 2
-_MOST = np.iinfo(np.int64).max
+"""Totals behind the counts of an accumulator: the records counted (kept rows of a table, else units), and the units."""
+
+_MAX_INT64 = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, eq=False)
 class TableBlock:
-    """Kept rows of whole, bounded units. SENSITIVE.
+    """Kept rows of whole units within their contribution bound. SENSITIVE.
 
-    codes: uint8, uint16 or int32 [attributes, rows], in the order of the schema.
-    units: Number of units these rows come from.
+    codes: Codes in the order of the schema, uint8, uint16 or int32 [attributes, rows].
+    units: Number of units that the rows come from.
     """
 
     codes: NDArray[np.integer]
@@ -29,10 +30,10 @@ class TableBlock:
 
 @dataclass(frozen=True, eq=False)
 class BasketBlock:
-    """Kept pairs of whole, bounded units. SENSITIVE.
+    """Kept pairs of whole units within their contribution bound. SENSITIVE.
 
-    starts: int64 [units + 1]; unit u holds items[starts[u] : starts[u + 1]], at least one.
-    items: int32 [pairs], in any order within a unit, repeats allowed.
+    starts: Start of each unit in ``items``, int64 [units + 1]; every unit has at least one item.
+    items: Items, int32 [pairs], in any order within a unit; repeats are allowed.
     """
 
     starts: NDArray[np.int64]
@@ -40,6 +41,7 @@ class BasketBlock:
 
     @property
     def units(self) -> int:
+        """Number of units."""
         return self.starts.size - 1
 
 
@@ -50,16 +52,17 @@ class Aggregator(Protocol):
     """One exact sum over units: the same code on every engine, and it can be pickled.
 
     Contract, checked for every aggregator by tests/unit/pipelines/aggregators:
-        * an accumulator is an int64 vector, the counts and then SLOTS totals; ``create`` gives zeros, the neutral
-          element of ``merge``;
-        * ``add`` may change ``accumulator`` in place and returns it; splitting the units of a block in any way into
-          several blocks gives the same sum;
-        * ``merge`` adds element by element, so that engines may merge slices; it may change ``left`` in place, leaves
-          ``right`` alone, and raises EngineError rather than overflow;
-        * nothing exceeds the declared contribution unnoticed. IntegrityError is raised by ``add`` for a block with more
-          records than its units may hold, by ``merge`` for a negative number in any slice and for totals that do not
-          fit each other in a whole accumulator, and by ``extract`` where counts do not fit the totals: a slice that was
-          lost, or merged twice. ``extract`` gives the counts alone.
+        * An accumulator is an int64 vector of counts, followed by SLOTS totals. ``create`` gives zeros, the neutral
+          element of ``merge``.
+        * ``add`` may change ``accumulator`` in place, and returns it. However the units of a block are split into
+          several blocks, the sum is the same.
+        * ``merge`` adds element by element, so that engines may merge slices. It may change ``left`` in place, leaves
+          ``right`` unchanged, and raises EngineError rather than overflow.
+        * ``extract`` gives the counts without the totals.
+        * Nothing exceeds the declared contribution unnoticed. IntegrityError is raised by ``add`` for a block with more
+          records than its units may have, by ``merge`` for a negative number in any slice and for inconsistent totals
+          in a whole accumulator, and by ``extract`` where counts contradict the totals, as when a slice was lost or
+          merged twice.
     """
 
     def create(self) -> NDArray[np.int64]: ...
@@ -71,40 +74,59 @@ class Aggregator(Protocol):
     def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]: ...
 
 
-def entered(accumulator: NDArray[np.int64], block: Block, most: int) -> None:
-    """Adds the block's records and units to the totals, before it is counted. most: Records that a unit may hold."""
+def enter_block(accumulator: NDArray[np.int64], block: Block, max_records: int) -> None:
+    """Adds the block's records and units to the totals, before the block is counted.
+
+    accumulator: The accumulator, int64.
+    block: The block that will be counted.
+    max_records: Largest number of records of a unit.
+
+    Raises: IntegrityError when the block has more records than its units may have.
+    """
     records = block.units if isinstance(block, BasketBlock) else block.codes.shape[1]
-    _check_totals(records, block.units, most)
+    _check_totals(records, block.units, max_records)
     accumulator[-SLOTS:] += (records, block.units)
 
 
-def merge_counts(left: NDArray[np.int64], right: NDArray[np.int64], size: int, most: int) -> NDArray[np.int64]:
-    """The sum of two accumulators, or of one slice of both, in ``left``.
+def merge_counts(left: NDArray[np.int64], right: NDArray[np.int64], size: int, max_records: int) -> NDArray[np.int64]:
+    """Adds ``right`` to ``left``: two accumulators, or the same slice of both.
 
-    size: Length of a whole accumulator. most: Records that a unit may hold.
+    left: Receives the sum, int64.
+    right: Stays unchanged, int64 of the same length.
+    size: Length of a whole accumulator.
+    max_records: Largest number of records of a unit.
 
-    Raises EngineError when a sum might not fit int64, IntegrityError when a number is negative or totals do not fit.
+    Raises: EngineError when a sum might not fit int64; IntegrityError when a number is negative or totals contradict
+        each other.
     """
     if left.size:
-        # As unsigned numbers the negative ones are the largest: one pass finds both faults.
-        if int(left.view(np.uint64).max()) + int(right.view(np.uint64).max()) > _MOST:
+        # Read as unsigned, negative numbers are the largest: one pass finds both faults.
+        if int(left.view(np.uint64).max()) + int(right.view(np.uint64).max()) > _MAX_INT64:
             if min(left.min(), right.min()) < 0:
                 raise IntegrityError("a merged count is negative; want sums over units")
-            raise EngineError("a count does not fit 64 bits")
+            raise EngineError("a count does not fit 64 bits; want fewer units or a smaller contribution bound")
         left += right
     if left.size == size:
-        _check_totals(int(left[-2]), int(left[-1]), most)
+        _check_totals(int(left[-2]), int(left[-1]), max_records)
     return left
 
 
-def extracted(accumulator: NDArray[np.int64], size: int, most: int) -> tuple[NDArray[np.int64], int]:
-    """Counts and the number of records of a whole accumulator whose totals fit each other."""
+def extract_counts(accumulator: NDArray[np.int64], size: int, max_records: int) -> tuple[NDArray[np.int64], int]:
+    """Counts and number of records of a whole accumulator.
+
+    accumulator: The merged accumulator.
+    size: Its expected length.
+    max_records: Largest number of records of a unit.
+
+    Raises: IntegrityError when the accumulator has another length or a negative number, or its totals contradict each
+        other.
+    """
     if accumulator.shape != (size,) or accumulator.dtype != np.int64 or accumulator.min() < 0:
         raise IntegrityError("an accumulator is not that of its aggregator; want all slices, with counts >= 0")
-    _check_totals(int(accumulator[-2]), int(accumulator[-1]), most)
+    _check_totals(int(accumulator[-2]), int(accumulator[-1]), max_records)
     return accumulator[:-SLOTS], int(accumulator[-2])
 
 
-def _check_totals(records: int, units: int, most: int) -> None:
-    if not units <= records <= most * units:
-        raise IntegrityError(f"units hold more rows than declared, or none; want 1 .. {most} rows each")
+def _check_totals(records: int, units: int, max_records: int) -> None:
+    if not units <= records <= max_records * units:
+        raise IntegrityError(f"units hold more rows than declared, or none; want 1 .. {max_records} rows each")

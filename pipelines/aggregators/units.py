@@ -8,28 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.errors import IntegrityError
-from pipelines.aggregators.protocol import SLOTS, Block, entered, extracted, merge_counts
+from pipelines.aggregators.protocol import SLOTS, Block, enter_block, extract_counts, merge_counts
 
 
 @dataclass(frozen=True)
 class Units:
-    """Counts units that hold at least one valid row. most: Records that a unit may hold."""
+    """Counts the units that have at least one valid row.
 
-    most: int
+    max_records: Largest number of records of a unit.
+    """
+
+    max_records: int
 
     def create(self) -> NDArray[np.int64]:
         return np.zeros(1 + SLOTS, dtype=np.int64)
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
-        entered(accumulator, block, self.most)
+        enter_block(accumulator, block, self.max_records)
         accumulator[0] += block.units
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-        return merge_counts(left, right, 1 + SLOTS, self.most)
+        return merge_counts(left, right, 1 + SLOTS, self.max_records)
 
     def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]:
-        counts, _ = extracted(accumulator, 1 + SLOTS, self.most)
+        counts, _ = extract_counts(accumulator, 1 + SLOTS, self.max_records)
         if counts[0] != accumulator[-1]:
-            raise IntegrityError("the number of units is not that of the units that were counted")
+            raise IntegrityError("the number of units differs from the total of units; want all slices once each")
         return counts

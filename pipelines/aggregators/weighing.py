@@ -1,4 +1,4 @@
-"""Conjunctions over records that count for more than 1: weights as planes of bits beside the bitmaps of the columns."""
+"""Conjunctions over weighted records: the weights are bit planes beside the bit rows of the columns."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pipelines.aggregators.packing import flip_of, ones_of
 
 
 def planes_of(weights: NDArray[np.int64], words: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Weights bit by bit.
+    """The bit planes of weights.
 
-    weights: int64 [groups, records], not negative.
+    weights: Non-negative weights, int64 [groups, records].
+    words: Words per bit row.
 
-    Returns (planes uint64 [groups, p, words], bit p of each weight where a bitmap has its record; reach int64
-    [groups, p], how many words of a plane may not be 0).
+    Returns: The planes, uint64 [groups, bits, words], where plane p holds bit p of each record's weight; and their
+        reach, int64 [groups, bits], the number of words up to the last one that is not 0.
     """
     planes = np.zeros((len(weights), int(weights.max(initial=0)).bit_length(), words), dtype=np.uint64)
     reach = np.zeros(planes.shape[:2], dtype=np.int64)
@@ -27,12 +28,12 @@ def planes_of(weights: NDArray[np.int64], words: int) -> tuple[NDArray[np.uint64
 def _fill_planes(planes: NDArray[np.uint64], reach: NDArray[np.int64], weights: NDArray[np.int64]) -> None:
     for group in range(weights.shape[0]):
         for record in range(weights.shape[1]):
-            left, plane = weights[group, record], 0
-            while left:
-                if left & 1:
+            weight, plane = weights[group, record], 0
+            while weight:
+                if weight & 1:
                     planes[group, plane, record >> 6] |= np.uint64(1) << np.uint64(record & 63)
                     reach[group, plane] = (record >> 6) + 1
-                left >>= 1
+                weight >>= 1
                 plane += 1
 
 
@@ -47,9 +48,16 @@ def weigh(
     groups: NDArray[np.int32],
     chosen: NDArray[np.int64],
 ) -> None:
-    """Adds to each chosen query the weights, of its group, of the records that satisfy it.
+    """Adds to each chosen query the weights of the records that satisfy it.
 
-    rows, negated: [m, k], row of the bitmaps and sign of each literal. groups: [m]. chosen: Numbers of queries.
+    sums: Receives the weights, int64 [m].
+    bits: Bit rows of the records, uint64 [rows, words].
+    planes: Bit planes of the weights of each group, uint64 [groups, bits, words].
+    reach: Words of each plane that may not be 0, int64 [groups, bits].
+    rows: Bit row of each literal, uint32 [m, k].
+    negated: Whether each literal is negated, bool [m, k].
+    groups: Group of each query, int32 [m].
+    chosen: Numbers of the queries to add to, int64.
     """
     order, words = rows.shape[1], bits.shape[1]
     both = np.empty(words, dtype=np.uint64)

@@ -255,8 +255,8 @@ def test_marginals_may_speak_of_some_attributes_in_their_own_order() -> None:
     ("request_", "layout", "wanted"),
     [
         (MARGINALS, BASKETS, "marginals were asked of baskets"),
-        (conjunctions(BinaryView(4), 1, 2), BASKETS, "the conjunctions have 4 columns; the data have 9"),
-        (conjunctions(BinaryView(10), 1, 2), TABLE, "the conjunctions speak of other columns"),
+        (conjunctions(BinaryView(4), 1, 2), BASKETS, "the conjunctions have 4 columns; want 9, as the data have"),
+        (conjunctions(BinaryView(10), 1, 2), TABLE, "the conjunctions name other columns"),
         (QueryAnswers(Marginals(Domain.of({"z": 2}), (("z",),))), TABLE, "attribute 'z' of size 2"),
         (QueryAnswers(Marginals(Domain.of({"a": 3}), (("a",),))), TABLE, "attribute 'a' of size 3"),
     ],
@@ -268,5 +268,5 @@ def test_refuses_a_request_about_other_data(request_: Request, layout: TableLayo
 
 def test_contingency_tables_refuse_baskets() -> None:
     aggregator = aggregator_for(MARGINALS, TABLE)
-    with pytest.raises(EngineError, match="asked of baskets"):
+    with pytest.raises(EngineError, match="do not fit baskets"):
         aggregator.add(aggregator.create(), block_of(BASKETS, 3, 0))

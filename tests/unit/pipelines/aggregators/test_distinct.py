@@ -66,13 +66,13 @@ def test_rows_that_hardly_repeat_are_left_as_they_are() -> None:
 
 def test_keys_that_collide_too_often_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = codes_of(600)
-    monkeypatch.setattr(distinct, "_PROBES", 0)
+    monkeypatch.setattr(distinct, "_MAX_PROBES", 0)
     assert distinct_records(TableBlock(codes, codes.shape[1]), every_column()) is None
 
 
 @pytest.mark.parametrize("widths", [[64], [40, 24], [40, 25], [1] * 130, [31, 31, 31, 64, 1]])
 def test_codes_never_share_bits(widths: list[int]) -> None:
-    words, shifts = distinct._places(widths)
+    words, shifts = distinct._bit_positions(widths)
     taken = [
         (word, bit)
         for word, shift, width in zip(words, shifts, widths, strict=True)

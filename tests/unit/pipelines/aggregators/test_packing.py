@@ -14,7 +14,7 @@ from pipelines.aggregators.packing import Packing, missing_of
 def test_a_slab_stays_small_however_many_columns_are_asked_for(rows: int) -> None:
     words = packing._words(rows)
     assert words % packing._VECTOR == 0
-    assert packing._VECTOR <= words <= packing._MOST_WORDS
+    assert packing._VECTOR <= words <= packing._MAX_WORDS
     assert 8 * rows * words <= max(8 << 20, 64 * rows)
 
 

@@ -1,4 +1,4 @@
-"""The one piece of work that every engine hands to its workers: batches of whole units in, an int64 vector out."""
+"""The step that every engine runs on its workers: batches of whole units in, an int64 accumulator out."""
 
 from __future__ import annotations
 
@@ -24,9 +24,13 @@ _LONGEST_DICTIONARY = (1 << 31) - (1 << 20)
 
 
 def read_batches(source: Source, path: str, row_groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
-    """The layout's columns of one file (of some of its row groups), in pieces.
+    """Reads the layout's columns of one file in batches.
 
-    Raises InputError when the file cannot be read, EngineError when its store cannot.
+    source: The checked files.
+    path: One of them.
+    row_groups: Numbers of the row groups to read; all when None.
+
+    Raises: InputError when the file cannot be read; EngineError when its store cannot be reached.
     """
     yield from _read(path, source.layout.columns, _dictionary_columns(source), row_groups)
 
@@ -39,9 +43,11 @@ def units_of_file(source: Source, path: str) -> pa.Array:
 
 
 def units_in_many_files(per_file: Iterable[pa.Array]) -> pa.Array:
-    """Units that are in more than one of the arrays, whose elements are distinct. SENSITIVE.
+    """Units that occur in more than one file. SENSITIVE.
 
-    Files whose ranges of units do not meet are never compared, so that data sorted by unit cost next to nothing.
+    Files whose ranges of units do not overlap are never compared, so data sorted by unit cost next to nothing.
+
+    per_file: Distinct units of each file.
     """
     ranged = []
     for units in per_file:
@@ -51,31 +57,33 @@ def units_in_many_files(per_file: Iterable[pa.Array]) -> pa.Array:
             ranged.append((ends["min"].as_py(), ends["max"].as_py(), units))
     ranged.sort(key=lambda entry: entry[:2])
     broken: list[pa.Array] = []
-    meeting: list[pa.Array] = []
+    overlapping: list[pa.Array] = []
     reach = None
     for low, high, units in ranged:
         if reach is None or low > reach:
-            broken.extend(_repeated(meeting))
-            meeting, reach = [], high
-        meeting.append(units)
+            broken.extend(_repeated(overlapping))
+            overlapping, reach = [], high
+        overlapping.append(units)
         reach = max(reach, high)
-    broken.extend(_repeated(meeting))
+    broken.extend(_repeated(overlapping))
     return pa.concat_arrays(broken) if broken else pa.nulls(0)
 
 
 def accumulate(
     batches: Iterable[pa.RecordBatch], source: Source, aggregator: Aggregator, dropped: pa.Array | None = None
 ) -> NDArray[np.int64]:
-    """The aggregator's accumulator over these rows. Total: no value that a row holds makes it fail.
+    """The aggregator's accumulator over whole units. Total: no value in a row makes it fail. SENSITIVE.
 
-    batches: The layout's columns; all rows of each unit (of every unit not in ``dropped``), in any order.
-    dropped: Units whose rows are all left out; they break the clustered claim.
+    batches: The layout's columns, with all rows of every unit that is not dropped, in any order.
+    source: The source, for its layout and salt.
+    aggregator: The aggregator.
+    dropped: Units whose rows are all dropped, because they break the claim of clustering.
     """
     return aggregator.add(aggregator.create(), whole_units(batches, source, dropped))
 
 
 def whole_units(batches: Iterable[pa.RecordBatch], source: Source, dropped: pa.Array | None = None) -> Block:
-    """The rows of ``accumulate``, encoded and bounded. SENSITIVE."""
+    """The rows of ``accumulate`` after encoding and truncation to the contribution bound. SENSITIVE."""
     layout = source.layout
     parts = [encode_batch(batch, layout, dropped) for batch in batches]
     rows = EncodedRows.join(parts, layout)
@@ -87,10 +95,15 @@ def whole_units(batches: Iterable[pa.RecordBatch], source: Source, dropped: pa.A
 def split_by_unit(
     batch: pa.RecordBatch, source: Source, shards: int, wanted: range | None = None, *, unitless: bool = False
 ) -> list[pa.RecordBatch]:
-    """The batch in pieces, some empty: all rows of a unit, of whatever file, go to the same one of ``shards`` pieces.
+    """Splits a batch into pieces by a keyed hash of the unit: all rows of a unit, from every file, have one piece.
 
-    wanted: Which consecutive pieces to make, all when None; memory is held for these alone.
-    unitless: Whether rows without a unit, which the encoder leaves out, go to the first piece or to none.
+    batch: Rows with the unit column.
+    source: The source, for its layout and salt.
+    shards: Number of pieces.
+    wanted: Consecutive pieces to make, all when None; memory is used for these alone.
+    unitless: Whether rows without a unit, which the encoder drops, go to the first piece; otherwise to none.
+
+    Returns: The wanted pieces, some of them empty.
     """
     wanted = range(shards) if wanted is None else wanted
     column = unit_column(batch.column(source.layout.unit))
@@ -110,7 +123,7 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     try:
         with open_parquet(path, dictionary_columns) as parquet:
-            too_long = _longer_than_a_dictionary(parquet.metadata, dictionary_columns, row_groups)
+            too_long = _columns_beyond_dictionaries(parquet.metadata, dictionary_columns, row_groups)
             if not too_long:
                 yield from _batches(parquet, columns, row_groups)
                 return
@@ -129,12 +142,12 @@ def _batches(
         yield batch.select(list(columns))
 
 
-def _longer_than_a_dictionary(
+def _columns_beyond_dictionaries(
     metadata: pq.FileMetaData, columns: Sequence[str], row_groups: Sequence[int] | None
 ) -> set[str]:
-    """Columns whose texts may not fit one Arrow dictionary, which would make a run fail because of what a unit holds.
+    """Columns whose texts may not fit one Arrow dictionary, so that a unit's text could make a run fail.
 
-    The distinct texts of a column are never longer than its pages before compression.
+    The distinct texts of a column are never longer than its uncompressed pages.
     """
     numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
     groups = [metadata.row_group(number) for number in numbers]
@@ -142,22 +155,27 @@ def _longer_than_a_dictionary(
         return set()
     sizes = dict.fromkeys(columns, 0)
     for group in groups:
-        for place in range(group.num_columns):
-            chunk = group.column(place)
+        for index in range(group.num_columns):
+            chunk = group.column(index)
             if chunk.path_in_schema in sizes:
                 sizes[chunk.path_in_schema] += chunk.total_uncompressed_size
     return {column for column, size in sizes.items() if size >= _LONGEST_DICTIONARY}
 
 
 def _dictionary_columns(source: Source) -> tuple[str, ...]:
-    """Text attributes repeat few values: a dictionary is decoded faster and is what the encoder wants."""
+    """Columns of text attributes. Few distinct values decode faster as a dictionary, which the encoder also uses."""
     if not isinstance(source.layout, TableLayout):
         return ()
-    attributes = source.layout.schema.attributes
-    return tuple({a.column for a in attributes if a.values and isinstance(a.values[0], str)} - {source.layout.unit})
+    texts = {
+        attribute.column
+        for attribute in source.layout.schema.attributes
+        if attribute.values and isinstance(attribute.values[0], str)
+    }
+    return tuple(texts - {source.layout.unit})
 
 
 def _repeated(arrays: list[pa.Array]) -> list[pa.Array]:
+    """Units that occur in more than one of the arrays."""
     if len(arrays) < 2:
         return []
     counted = pc.value_counts(pa.chunked_array(arrays))

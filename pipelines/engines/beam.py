@@ -1,8 +1,8 @@
 # Beam annotates only part of its interface.
 # mypy: allow-untyped-calls
-"""Aggregation by Beam: one element a file of whole units, or rows grouped by a hash of their unit.
+"""The Beam engine: one element per file of whole units, or rows grouped by a hash of their unit.
 
-Importing Beam takes seconds: import this module only for this engine.
+The bodies of the tasks are in ``worker_tasks``. Importing Beam takes seconds, so only this engine imports this module.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _LOCAL_RUNNERS = ("", "DirectRunner", "BundleBasedDirectRunner", "SwitchingDirec
 class BeamEngine:
     """Sums an aggregator with one Beam pipeline.
 
-    options: Beam's command-line options. ``--temp_location`` is a folder that all workers reach, and must be given
-        unless the runner is local; a new folder in it holds the task and the exact counts during the run. SENSITIVE.
+    options: Beam's command-line options. ``--temp_location`` names a folder that all workers reach, and is required
+        unless the runner is local. A new folder in it holds the task and the exact counts during the run. SENSITIVE.
 
-    Raises ConfigError when a runner that is not local has no ``--temp_location``.
+    Raises: ConfigError when a runner that is not local has no ``--temp_location``.
     """
 
     name = "beam"
@@ -62,7 +62,10 @@ class BeamEngine:
         self._folder: str = folder or gettempdir()
 
     def reduce(self, source: Source, aggregator: Aggregator) -> Counts:
-        """The merged accumulator, before ``extract``. SENSITIVE."""
+        """The merged accumulator over all units, before ``extract``. SENSITIVE.
+
+        Raises: As ``Engine`` promises.
+        """
         clustered = source.layout.clustered_by_unit
         parts = [] if clustered else parts_of(source)
         if clustered:
@@ -99,7 +102,7 @@ def _unclustered(pipeline: beam.Pipeline, parts: Sequence[Part], task: str) -> P
 
 
 def _sum_into(path: str, slices: PCollection[Slice], task: str) -> None:
-    """Sums slices of one number and writes them through Beam, which renames whole files into place."""
+    """Sums the slices of each number and writes the sums through Beam, which renames whole files into place."""
     write = beam.io.WriteToText(
         path,
         append_trailing_newlines=False,
@@ -161,11 +164,11 @@ def _count_bucket(bucket: tuple[int, Iterable[bytes]], task: str) -> Iterator[Sl
 
 @lru_cache(maxsize=1)
 def _work(task: str) -> Work:
-    """The task, read once a process: it can be too large for the pipeline's graph. SENSITIVE."""
+    """The tasks' arguments, read once per process: they can be too large for the pipeline's graph. SENSITIVE."""
     with FileSystems.open(task) as file:
         work = pickle.loads(file.read())
     if not isinstance(work, Work):
-        raise EngineError(f"{task} holds no task of this run")
+        raise EngineError(f"{task} holds no task of this run; want a --temp_location that nobody else writes to")
     return work
 
 
@@ -176,8 +179,8 @@ def _record(number: int, counts: Counts) -> bytes:
 
 
 def _read(path: str) -> Iterator[Slice]:
-    for found in FileSystems.match([f"{path}-*"])[0].metadata_list:
-        with FileSystems.open(found.path) as opened:
+    for metadata in FileSystems.match([f"{path}-*"])[0].metadata_list:
+        with FileSystems.open(metadata.path) as opened:
             file = io.BytesIO(opened.read())
         while file.tell() < file.getbuffer().nbytes:
             record = np.load(file, allow_pickle=False)
@@ -191,7 +194,7 @@ def _write(path: str, content: bytes) -> None:
 
 @contextmanager
 def _temporary_folder(parent: str) -> Iterator[str]:
-    """A new folder, on this machine for its owner alone, and nothing left of it afterwards."""
+    """A new folder that is removed afterwards; on this machine only its owner may read it."""
     if "://" in parent:
         folder = FileSystems.join(parent, f"marquee-{uuid4().hex}")
         FileSystems.mkdirs(folder)

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: the machine's own, else the packaged one of the extra ``java``."""
+"""The Java that Spark runs on: the machine's own, or else the packaged one of the extra ``java``."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from dpcore.errors import EngineError
 OLDEST = 17
 CHOICE = "MARQUEE_JAVA"
 PACKAGED = "packaged"
-# Spark's launcher always asks for this module; only some linear algebra of Spark uses it, and nothing here does.
+# Spark's launcher always requests this module. Only some linear algebra of Spark uses it, and this project does not.
 _MODULE_ARGUMENT = "--add-modules=jdk.incubator.vector"
 _PROBE_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Java:
-    """One Java that runs Spark.
+    """A Java that runs Spark.
 
-    home: What JAVA_HOME has to be; holds ``bin/java``.
-    version: Its feature release, 17 or later.
+    home: Value for JAVA_HOME; the folder holds ``bin/java``.
+    version: Feature release, 17 or later.
     """
 
     home: Path
@@ -38,10 +38,11 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The first usable Java: of JAVA_HOME, of PATH, then the packaged one.
+    """The first usable Java of JAVA_HOME, PATH and the packaged one, in this order.
 
-    environment: Variables to look at; those of this process when None. ``MARQUEE_JAVA=packaged`` forces the last.
-    Raises: EngineError when there is none, or when MARQUEE_JAVA holds anything else.
+    environment: Environment variables; those of this process when None. ``MARQUEE_JAVA=packaged`` skips the first two.
+
+    Raises: EngineError when there is no usable Java, or MARQUEE_JAVA has another value.
     """
     variables = os.environ if environment is None else environment
     choice = variables.get(CHOICE, "")
@@ -49,8 +50,8 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
         raise EngineError(f"the variable {CHOICE} is {choice!r}; want {PACKAGED!r} or nothing")
     candidates = _packaged() if choice == PACKAGED else (*_installed(variables), *_packaged())
     for executable in candidates:
-        if found := _usable(executable, variables):
-            return found
+        if java := _usable(executable, variables):
+            return java
     raise EngineError(f"Spark needs Java {OLDEST} or later and none was found: run `pip install marquee[spark,java]`")
 
 
@@ -69,17 +70,17 @@ def _packaged() -> tuple[Path, ...]:
 
 
 def _usable(executable: Path, variables: Mapping[str, str]) -> Java | None:
-    """This Java as it is when it has the module, behind a shim when it only lacks that, None when it will not do."""
-    if found := _probe(executable, _MODULE_ARGUMENT):
-        return found if found.version >= OLDEST else None
-    found = _probe(executable)
-    if found is None or found.version < OLDEST:
+    """The Java itself when it has the module, a shim for it when it only lacks the module, and None otherwise."""
+    if java := _probe(executable, _MODULE_ARGUMENT):
+        return java if java.version >= OLDEST else None
+    java = _probe(executable)
+    if java is None or java.version < OLDEST:
         return None
-    return Java(_shim_home(found.home / "bin" / "java", variables), found.version)
+    return Java(_shim_home(java.home / "bin" / "java", variables), java.version)
 
 
 def _probe(executable: Path, *arguments: str) -> Java | None:
-    """Asks a Java for its home and release (a ``java`` on PATH may be a link or a wrapper of another)."""
+    """Asks a Java for its home and release, because a ``java`` on PATH may be a link to another or its wrapper."""
     command = [str(executable), *arguments, "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)
@@ -93,7 +94,7 @@ def _probe(executable: Path, *arguments: str) -> Java | None:
 
 
 def _shim_home(java: Path, variables: Mapping[str, str]) -> Path:
-    """A JAVA_HOME whose ``bin/java`` is ``java`` without the one argument that it does not understand."""
+    """A JAVA_HOME whose ``bin/java`` runs ``java`` without the one argument that it does not understand."""
     script = _shim(java)
     for cache in _cache_folders(variables):
         home = cache / "marquee" / f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
@@ -107,7 +108,7 @@ def _cache_folders(variables: Mapping[str, str]) -> Iterator[Path]:
         yield Path(cache)
     elif home := variables.get("HOME"):
         yield Path(home, ".cache")
-    # A private folder: in the shared one another user could have put a program of this name.
+    # A private folder, because in a shared one another user could place a program of this name.
     private = tempfile.mkdtemp(prefix="marquee-")
     atexit.register(shutil.rmtree, private, ignore_errors=True)
     yield Path(private)
@@ -115,7 +116,7 @@ def _cache_folders(variables: Mapping[str, str]) -> Iterator[Path]:
 
 def _shim(java: Path) -> str:
     return f"""#!/bin/sh
-# Spark always asks for a module that this Java lacks and that is not needed; everything else passes unchanged.
+# Spark always requests a module that this Java lacks and that is not needed; everything else passes unchanged.
 for argument do
   shift
   [ "$argument" = "{_MODULE_ARGUMENT}" ] || set -- "$@" "$argument"
@@ -125,7 +126,7 @@ exec {shlex.quote(str(java))} "$@"
 
 
 def _written(home: Path, script: str) -> bool:
-    """Puts ``bin/java`` in place in one step, so that two processes that start at once both find it whole."""
+    """Writes ``bin/java`` in one step, so that two processes that start at once both find it whole."""
     target = home / "bin" / "java"
     try:
         if not (target.is_file() and target.read_text() == script):

@@ -1,4 +1,4 @@
-"""Files cut along row groups: what one task reads where units need not be whole."""
+"""Parts: files split along row groups, which tasks read where units need not be whole."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from dataclasses import dataclass
 
 from pipelines.source import Source, open_parquet, reading
 
-# Row groups are read together until they have this many rows, because every read opens the file.
+# Row groups are read together up to this number of rows, because every read opens the file.
 _PART_ROWS = 1 << 20
 _FOOTER_READERS = 8
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some row groups of one file, neighbours of each other."""
+    """Neighbouring row groups of one file.
+
+    path: Path or URL of the file.
+    row_groups: Numbers of the row groups, from 0.
+    rows: Number of their rows.
+    """
 
     path: str
     row_groups: tuple[int, ...]
@@ -22,7 +27,10 @@ class Part:
 
 
 def parts_of(source: Source) -> list[Part]:
-    """Every row group of all files, in the order of the files. Raises InputError for a file that cannot be read."""
+    """All row groups of all files, in the order of the files.
+
+    Raises: InputError for a file that cannot be read.
+    """
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
         return [part for parts in pool.map(_parts_of_file, source.files) for part in parts]
 

@@ -1,7 +1,8 @@
-"""Aggregation by Spark: one task a file of whole units, or rows shuffled by unit; counts are summed by Spark as well.
+"""The Spark engine: one task per file of whole units, or rows shuffled by unit; Spark also sums the counts.
 
-Tasks read Parquet with the same code as every other engine, never with Spark's reader, whose types differ (no unsigned
-integers, its own timestamps), and nothing random happens in them: Spark may run any of them more than once.
+The bodies of the tasks are in ``worker_tasks``. They read Parquet with the same code as every other engine, never with
+Spark's reader, whose types differ (no unsigned integers, its own timestamps). Nothing in them is random, because Spark
+may run any task more than once.
 """
 
 from __future__ import annotations
@@ -35,17 +36,18 @@ T = TypeVar("T")
 
 
 def open_session(settings: Mapping[str, str] | None = None) -> SparkSession:
-    """The running session, else a new one on the master that Spark is configured for (local[*] outside a cluster).
+    """The active session, or a new one on the master that Spark is configured for (local[*] outside a cluster).
 
-    settings: Spark settings of a new session, by their Spark names.
-    Raises: EngineError when there is no Java, or when Spark does not start.
+    settings: Settings of a new session, by their Spark names.
+
+    Raises: EngineError when there is no Java, or Spark does not start.
     """
     if session := SparkSession.getActiveSession():
         return session
     # Under spark-submit the JVM runs already; otherwise this process starts it.
     if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
         os.environ["JAVA_HOME"] = str(find_java().home)
-    # Spark's own default is the `python3` of PATH, which need not have our packages.
+    # Spark's own default is the `python3` of PATH, which may lack the packages of this process.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         return SparkSession.builder.config(map={**_checkout(), **(settings or {})}).getOrCreate()
@@ -54,17 +56,19 @@ def open_session(settings: Mapping[str, str] | None = None) -> SparkSession:
 
 
 def _checkout() -> dict[str, str]:
-    """Lets workers import what this process runs when it is neither installed nor an archive of --py-files."""
+    """A setting that lets workers import a checkout, which is neither installed nor an archive of --py-files."""
     root = Path(__file__).parents[2]
     return {"spark.executorEnv.PYTHONPATH": str(root)} if (root / "pyproject.toml").is_file() else {}
 
 
 @final
 class SparkEngine:
-    """Sums an aggregator with the executors of one Spark session.
+    """Sums an aggregator on the executors of one Spark session.
 
-    session: A classic session (Spark Connect has no RDDs).
-    partitions: Buckets that unclustered units are spread over; by default about one for a million rows.
+    session: A classic session, because Spark Connect has no RDDs.
+    partitions: Number of buckets of units, at least 1; by default about one per million rows.
+
+    Raises: EngineError for a session of Spark Connect; ConfigError when partitions is below 1.
     """
 
     name = "spark"
@@ -78,7 +82,10 @@ class SparkEngine:
         self._partitions = partitions
 
     def reduce(self, source: Source, aggregator: Aggregator) -> Counts:
-        """The merged accumulator, before ``extract``. SENSITIVE."""
+        """The merged accumulator over all units, before ``extract``. SENSITIVE.
+
+        Raises: As ``Engine`` promises.
+        """
         try:
             with ExitStack() as broadcasts:
                 count = self._clustered if source.layout.clustered_by_unit else self._unclustered
@@ -111,7 +118,7 @@ class SparkEngine:
         return worker_tasks.joined_counts(work.value.aggregator, summed)
 
     def _broadcast(self, value: T, broadcasts: ExitStack) -> Broadcast[T]:
-        """Sends what can be large once to each executor, not with each task, until ``broadcasts`` closes."""
+        """Sends a value once to each executor, instead of with each task, until ``broadcasts`` closes."""
         sent = self._context.broadcast(value)
         broadcasts.callback(sent.destroy)
         return sent

@@ -1,7 +1,11 @@
-"""What one task does for an engine that spreads work over processes: rows to buckets of whole units, units to counts.
+"""The tasks of Spark and Beam: each public function here is the body of one task.
 
-Every function is deterministic and reads only its arguments and the files: an engine may run a task again, or twice.
-Counts travel in slices, so that no message is as large as the whole answer and slices are summed in parallel.
+Clustered files: ``split_units`` and ``broken_units`` find the units that lie in several files, and ``count_file``
+counts each file without them. Other files: ``split_rows`` sends rows to buckets of whole units, and ``count_bucket``
+counts a bucket. The driver ends with ``joined_counts``.
+
+Every task is deterministic and reads only its arguments and the files, so an engine may run a task again, or twice.
+Counts travel in slices, so that no message is as large as the whole answer, and slices are summed in parallel.
 """
 
 from __future__ import annotations
@@ -20,17 +24,21 @@ from pipelines.engines.parts import Part
 from pipelines.source import Source
 
 Counts = NDArray[np.int64]
-Slice = tuple[int, Counts]  # a number, and the counts from that many slices on
-_SLICE = 1 << 20  # counts: 8 MiB
+Slice = tuple[int, Counts]
+"""Number of a slice, from 0, and its counts."""
+
+_SLICE = 1 << 20  # Counts per slice: 8 MiB.
 _BUCKET_ROWS = 1 << 20
 _BUCKET_FILES = 16
 
 
 @dataclass(frozen=True)
 class Work:
-    """What every task needs. SENSITIVE: the source holds the salt.
+    """Arguments of every task. SENSITIVE: the source holds the salt.
 
-    buckets: Parts that units are spread over wherever rows of several files have to meet.
+    source: The checked files.
+    aggregator: The aggregator to sum.
+    buckets: Number of buckets of units, where rows of several files must come together.
     """
 
     source: Source
@@ -39,33 +47,54 @@ class Work:
 
 
 def buckets_for(rows: int, workers: int) -> int:
-    """Buckets that keep every worker busy and hold about a million rows each."""
+    """Number of buckets for ``rows`` rows: at least one per worker, with about a million rows each."""
     return max(workers, -(-rows // _BUCKET_ROWS), 1)
 
 
 def buckets_for_files(files: int, workers: int) -> int:
-    """Buckets for the units of whole files: fewer than files, because every file gives a piece to every bucket."""
+    """Number of buckets for the units of clustered files: fewer than files, as every file sends a piece to each."""
     return max(workers, -(-files // _BUCKET_FILES))
 
 
 def count_file(work: Work, dropped: pa.Array | None, path: str) -> Iterator[Slice]:
-    """Slices of the counts of one file of whole units, those in ``dropped`` left out. SENSITIVE."""
+    """Counts one file of whole units, except the dropped ones. SENSITIVE.
+
+    work: Arguments of every task.
+    dropped: Units that lie in several files; None for none.
+    path: The file.
+
+    Returns: Slices of the accumulator.
+    """
     return guarded(_slices(lambda: accumulate(read_batches(work.source, path), work.source, work.aggregator, dropped)))
 
 
 def count_bucket(work: Work, pieces: Iterable[bytes]) -> Iterator[Slice]:
-    """Slices of the counts of one bucket, given all its pieces in any order. SENSITIVE."""
+    """Counts one bucket of whole units. SENSITIVE.
+
+    work: Arguments of every task.
+    pieces: All pieces of the bucket from ``split_rows``, in any order.
+
+    Returns: Slices of the accumulator.
+    """
     return guarded(_slices(lambda: accumulate(map(_unpacked, pieces), work.source, work.aggregator)))
 
 
 def split_rows(work: Work, part: Part) -> Iterator[tuple[int, bytes]]:
-    """(bucket, rows) pieces of one part; all rows of a unit have one bucket, rows without a unit none. SENSITIVE."""
+    """Sends the rows of one part to buckets, all rows of a unit to the same one. SENSITIVE.
+
+    Rows without a unit have no bucket.
+
+    Returns: (bucket, serialised rows) pieces.
+    """
     batches = read_batches(work.source, part.path, part.row_groups)
     return guarded(piece for batch in batches for piece in _pieces(_decoded(batch), work))
 
 
 def split_units(work: Work, path: str) -> Iterator[tuple[int, bytes]]:
-    """(bucket, distinct units) pieces of one file, at most one piece a bucket. SENSITIVE."""
+    """Sends the distinct units of one file to buckets. SENSITIVE.
+
+    Returns: (bucket, serialised units) pieces, at most one per bucket.
+    """
 
     def pieces() -> Iterator[tuple[int, bytes]]:
         units = units_of_file(work.source, path)
@@ -76,7 +105,7 @@ def split_units(work: Work, path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def broken_units(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The units of one bucket that more than one file holds, at most one piece. SENSITIVE."""
+    """The units of one bucket that lie in more than one file, as at most one piece. SENSITIVE."""
 
     def broken() -> Iterator[bytes]:
         units = units_in_many_files(_unpacked(piece).column(0) for piece in pieces)
@@ -87,13 +116,13 @@ def broken_units(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def joined_units(pieces: Iterable[bytes]) -> pa.Array | None:
-    """All units of the pieces that ``broken_units`` gave, None when there are none. SENSITIVE."""
+    """All units in the pieces of ``broken_units``; None when there are none. SENSITIVE."""
     arrays = [_unpacked(piece).column(0) for piece in pieces]
     return pa.concat_arrays(arrays) if arrays else None
 
 
 def joined_counts(aggregator: Aggregator, slices: Iterable[Slice]) -> Counts:
-    """The whole accumulator from its summed slices; zeros where there is no slice. SENSITIVE."""
+    """The whole accumulator from its summed slices; a missing slice is zero. SENSITIVE."""
     counts = aggregator.create()
     for number, values in slices:
         counts[number * _SLICE : number * _SLICE + values.size] = values
@@ -113,7 +142,7 @@ def _pieces(batch: pa.RecordBatch, work: Work) -> Iterator[tuple[int, bytes]]:
 
 
 def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without dictionaries: each of its pieces would carry them whole."""
+    """The batch without dictionaries, because each of its pieces would carry them whole."""
     wide = [pa.large_string() if pa.types.is_dictionary(field.type) else field.type for field in batch.schema]
     return pa.record_batch(
         [column.cast(kind) for column, kind in zip(batch.columns, wide, strict=True)], names=batch.schema.names

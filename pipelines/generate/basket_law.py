@@ -1,8 +1,8 @@
-"""The law of generated baskets: who takes how much, and which films are popular with whom.
+"""The probability law of generated baskets: how active users are, and which films are popular with whom.
 
-The shape is that of the published Netflix data: users' sizes are log-normal (median 96, sigma 1.25, at full scale),
-films' sizes fall like exp(-8.33 x^0.465) in their rank x, and 8 tastes tie users to films. User u holds film j with
-probability 1 - exp(-8 a_u p_j <taste_u, genre_j>), independently of everything else.
+Its shape is that of the published Netflix data. Users' sizes are log-normal (median 96, sigma 1.25, at full scale),
+films' sizes decay like exp(-8.33 x^0.465) in their rank x, and 8 tastes correlate users with films. User u has film j
+with probability 1 - exp(-8 a_u p_j <taste_u, genre_j>), independently of everything else.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pipelines.generate.checks import want_at_least
 TASTES = 8
 _SIGMA = 1.25
 _DECAY, _POWER = 8.33, 0.465
-_LARGEST_USER = 17_000 / 17_770  # Of the films.
-# Of the users: at full size it binds nothing, on smaller data it keeps light users light.
+_LARGEST_USER = 17_000 / 17_770  # Largest fraction of the films that one user has.
+# Largest fraction of the users that have one film. It binds only on smaller data, where it keeps light users light.
 _LARGEST_FILM = 232_944 / 480_189
 _DENSEST = 0.25
 _PASSES = 30
@@ -30,10 +30,10 @@ _ROWS_AT_ONCE = 64
 
 @dataclass(frozen=True, eq=False)
 class BasketLaw:
-    """A fitted law; user u holds film j with probability 1 - exp(-activity[u] * <taste_u, rates[:, j]>).
+    """A fitted law: user u has film j with probability 1 - exp(-activity[u] * <taste_u, rates[:, j]>).
 
-    activity: float64 [users], a_u.
-    rates: float64 [TASTES, films], 8 p_j genre_j of the film with id j. Ids of users and films are in no order.
+    activity: Activity a_u of each user, float64 [users], in random order.
+    rates: 8 p_j genre_j of each film, float64 [TASTES, films], in random order.
     """
 
     activity: NDArray[np.float64]
@@ -41,17 +41,24 @@ class BasketLaw:
 
     @property
     def users(self) -> int:
+        """Number of users."""
         return len(self.activity)
 
     @property
     def films(self) -> int:
+        """Number of films."""
         return int(self.rates.shape[1])
 
 
 def fit_law(*, users: int, films: int, pairs: int, generator: np.random.Generator) -> BasketLaw:
-    """The law with about ``pairs`` pairs over ``users`` x ``films``: tastes cost one or two per cent of them.
+    """Fits the law to sizes.
 
-    Raises ConfigError when a size is not positive, or when more than a quarter of all pairs is asked for.
+    users: Number of users, at least 1.
+    films: Number of films, at least 1.
+    pairs: Expected number of pairs, at most a quarter of users x films; tastes reduce it by one or two per cent.
+    generator: Source of genres and of the order of ids.
+
+    Raises: ConfigError when a size is out of range.
     """
     want_at_least(1, users=users, films=films, pairs=pairs)
     if pairs > _DENSEST * users * films:
@@ -71,12 +78,12 @@ def fit_law(*, users: int, films: int, pairs: int, generator: np.random.Generato
 
 
 def draw_tastes(users: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Tastes of some users, float64 [users, TASTES], uniform on the simplex."""
+    """Tastes of ``users`` users, float64 [users, TASTES], uniform on the simplex."""
     return generator.dirichlet(np.ones(TASTES), size=users)
 
 
 def _middles(count: int) -> NDArray[np.float64]:
-    """The middles of ``count`` equal parts of [0, 1], increasing."""
+    """Midpoints of ``count`` equal parts of [0, 1], increasing."""
     return (np.arange(count) + 0.5) / count
 
 
@@ -112,7 +119,7 @@ def _fixed_point(
 def _expected(
     activity: NDArray[np.float64], popularity: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums over films and over users of 1 - exp(-a_u p_j). Single precision: this is where the time goes."""
+    """Sums over films and over users of 1 - exp(-a_u p_j), in float32, because most of the time is spent here."""
     factors = popularity.astype(np.float32)
     of_user = np.empty(len(activity))
     of_film = np.zeros(len(popularity))

@@ -34,13 +34,22 @@ def write_baskets(
     threads: int = 2,
     progress: Callable[[int], None] | None = None,
 ) -> list[Path]:
-    """Writes about ``pairs`` distinct (user_id, movie_id) pairs, int32 both, to ``files`` Parquet files in ``folder``.
+    """Writes distinct (user_id, movie_id) pairs, both int32, to Parquet files.
 
-    Each file holds a block of users, each row group whole users, ordered by user and film. The pairs depend on
-    ``users``, ``films``, ``pairs`` and ``seed``, never on ``files`` or ``threads``. ``progress`` is called from the
-    writing threads with the number of users just written.
+    Each row group holds whole users, and the pairs are ordered by user and film. The pairs depend on ``users``,
+    ``films``, ``pairs`` and ``seed`` alone.
 
-    Raises ConfigError when a size is out of range or the folder holds something already.
+    folder: A new or empty folder.
+    users: Number of users, at least 1.
+    films: Number of films, at least 1.
+    pairs: Approximate number of pairs, at most a quarter of users x films.
+    files: Number of files, at most one per 1,024 users.
+    seed: Public seed, at least 0.
+    threads: Number of writing threads, at least 1.
+    progress: Called from the writing threads with the number of users just written.
+
+    Returns: The files.
+    Raises: ConfigError when a size is out of range, or the folder is not empty.
     """
     want_at_least(1, users=users, threads=threads)
     want_at_least(0, seed=seed)
@@ -74,7 +83,7 @@ def _generator(seed: int, stage: int, block: int) -> np.random.Generator:
 def _batches(
     law: BasketLaw, tables: AliasTables, blocks: NDArray[np.int64], seed: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The first user and the pairs of each block."""
+    """Yields the first user and the pairs of each block."""
     for block in blocks.tolist():
         start = block * USERS_AT_ONCE
         units, films = draw_baskets(
@@ -86,12 +95,20 @@ def _batches(
 def draw_baskets(
     law: BasketLaw, tables: AliasTables, start: int, stop: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Units and films, int32 [pairs], of the users start .. stop - 1, ordered by user and film, each pair once.
+    """Draws the baskets of the users start .. stop - 1.
 
-    1 - exp(-x) is the chance that a Poisson variable of mean x is not 0. So a user's basket is the set of films hit by
-    a Poisson number of throws for each taste k, mean a_u taste_uk sum_j rates[k, j], each throw falling on j in
-    proportion to rates[k, j]: exactly the law, at a cost in proportion to the pairs and not to users x films. Users
-    who would throw more often than there are films toss a coin for each film instead.
+    1 - exp(-x) is the probability that a Poisson variable of mean x is not 0. A user's basket is therefore the set of
+    films hit by a Poisson number of throws for each taste k, of mean a_u taste_uk sum_j rates[k, j], where a throw hits
+    j in proportion to rates[k, j]. This is exactly the law, at a cost proportional to the pairs instead of users x
+    films. A user who would throw more often than there are films tosses a coin for each film instead.
+
+    law: The fitted law.
+    tables: Its ``alias_tables``.
+    start: First user.
+    stop: User after the last one.
+    generator: Source of the draws.
+
+    Returns: Units and films, int32 [pairs] each, ordered by user and film, each pair once.
     """
     likings = law.activity[start:stop, None] * draw_tastes(stop - start, generator)
     means = likings * law.rates.sum(axis=1)
@@ -104,18 +121,23 @@ def draw_baskets(
 
 
 def alias_tables(law: BasketLaw) -> AliasTables:
-    """Walker's tables, float64 and int32 [TASTES, films]: taste k falls on j in proportion to law.rates[k, j]."""
-    chances = np.ones((TASTES, law.films))
+    """Walker's alias tables for draws of film j with probability proportional to law.rates[k, j], for each taste k.
+
+    Returns: Probabilities, float64 [TASTES, films], and aliases, int32 [TASTES, films].
+    """
+    probabilities = np.ones((TASTES, law.films))
     aliases = np.zeros((TASTES, law.films), dtype=np.int32)
     for taste, total in enumerate(law.rates.sum(axis=1).tolist()):
         if total > 0:
-            _fill_alias_table(law.rates[taste] * (law.films / total), chances[taste], aliases[taste])
-    return chances, aliases
+            _fill_alias_table(law.rates[taste] * (law.films / total), probabilities[taste], aliases[taste])
+    return probabilities, aliases
 
 
 @compiled
-def _fill_alias_table(weights: NDArray[np.float64], chances: NDArray[np.float64], aliases: NDArray[np.int32]) -> None:
-    """Vose's method for weights of mean 1: a cell keeps its own index with its chance, else gives its alias."""
+def _fill_alias_table(
+    weights: NDArray[np.float64], probabilities: NDArray[np.float64], aliases: NDArray[np.int32]
+) -> None:
+    """Vose's method for weights of mean 1: a cell gives its own index with its probability, and else its alias."""
     count = len(weights)
     small = np.empty(count, dtype=np.int32)
     large = np.empty(count, dtype=np.int32)
@@ -131,7 +153,7 @@ def _fill_alias_table(weights: NDArray[np.float64], chances: NDArray[np.float64]
     while smalls > 0 and larges > 0:
         smalls -= 1
         needy, donor = small[smalls], large[larges - 1]
-        chances[needy] = weights[needy]
+        probabilities[needy] = weights[needy]
         aliases[needy] = donor
         weights[donor] -= 1.0 - weights[needy]
         if weights[donor] < 1.0:
@@ -146,14 +168,14 @@ def _fill_baskets(
     tosses: NDArray[np.bool_],
     likings: NDArray[np.float64],
     rates: NDArray[np.float64],
-    chances: NDArray[np.float64],
+    probabilities: NDArray[np.float64],
     aliases: NDArray[np.int32],
     generator: np.random.Generator,
     films: NDArray[np.int32],
     sizes: NDArray[np.int64],
 ) -> None:
-    """Fills the films of one user after the other, sorted and each once, and how many each user got."""
-    tastes, count = chances.shape
+    """Fills ``films`` with the sorted distinct films of one user after another, and ``sizes`` with their numbers."""
+    tastes, count = probabilities.shape
     held = np.zeros(count, dtype=np.bool_)
     kept = 0
     for user in range(len(sizes)):
@@ -171,7 +193,7 @@ def _fill_baskets(
                 for _ in range(throws[user, taste]):
                     position = generator.random() * count
                     cell = min(int(position), count - 1)
-                    film = cell if position - cell < chances[taste, cell] else aliases[taste, cell]
+                    film = cell if position - cell < probabilities[taste, cell] else aliases[taste, cell]
                     if not held[film]:
                         held[film] = True
                         films[kept] = film

@@ -1,4 +1,4 @@
-"""What a generator checks before it writes anything."""
+"""Checks that a generator makes before it writes anything."""
 
 from __future__ import annotations
 
@@ -15,13 +15,20 @@ def want_at_least(lowest: int, **settings: int) -> None:
 
 
 def want_blocks_for(files: int, blocks: int, block: str) -> None:
-    """Raises ConfigError unless each file gets at least one block. ``block``: what a block is, in words."""
+    """Checks that each file gets at least one block.
+
+    files: Number of files.
+    blocks: Number of blocks.
+    block: Description of a block, for the error message.
+
+    Raises: ConfigError when there are more files than blocks, or none.
+    """
     if not 1 <= files <= blocks:
         raise ConfigError(f"files is {files}; want 1 .. {blocks}, at least one for each {block} or part of it")
 
 
 def empty_folder(folder: str | Path) -> Path:
-    """Makes the folder; refuses one that holds something, so that no dataset mixes two runs. Raises ConfigError."""
+    """Makes the folder, and refuses one that is not empty, so that no dataset mixes two runs. Raises ConfigError."""
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ConfigError(f"{folder} holds something already; want a new or an empty folder")

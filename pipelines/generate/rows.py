@@ -1,4 +1,4 @@
-"""Synthetic rows from a model to Parquet, in blocks that are drawn and written in parallel. Post-processing only."""
+"""Synthetic rows: draws from a model, written to Parquet in parallel blocks. Post-processing only."""
 
 from __future__ import annotations
 
@@ -30,15 +30,21 @@ def write_rows(
     block: int = UNITS_AT_ONCE,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
-    """Writes ``units`` synthetic units to ``folder``, one file a block; returns the files.
+    """Writes synthetic units to Parquet, one file per block.
 
-    The files have the columns of the layout (of a model over some attributes, those), decoded to values that encode to
-    the sampled codes; units are numbered from 0. A basket without items has no row.
+    The files have the columns of the layout, or of the model's attributes where the model has fewer. Values are decoded
+    so that they encode to the sampled codes, and units are numbered from 0. A basket without items has no row. The rows
+    of a graphical model are those of its randomised rounding over all blocks; those of other models are samples.
 
-    The rows of a graphical model are those of its randomised rounding, all blocks together; those of another model are
-    its samples.
+    model: The model of a release.
+    units: Number of units, at least 0.
+    layout: The public layout of the data.
+    folder: Folder of the files; it is made where it is missing.
+    seed: Public seed; the rows depend on model, units, seed and block, never on the threads.
+    block: Units per file, at least 1.
+    progress: Called with the number of units written, and of all.
 
-    seed: Of the generators: the rows depend on model, units, seed and block, never on the threads.
+    Returns: The files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     starts = range(0, units, block)
@@ -52,7 +58,7 @@ def write_rows(
         return path
 
     with ThreadPoolExecutor(workers) as pool:
-        # In waves of one block a worker: a block is held in memory only while it is written.
+        # One wave has one block per worker, so that a block is in memory only while it is written.
         for first in range(0, len(starts), workers):
             wave = starts[first : first + workers]
             files += pool.map(write, wave, islice(draws, len(wave)))
@@ -62,7 +68,8 @@ def write_rows(
 
 
 def _draws(model: Model, units: int, block: int, seed: int) -> Iterator[Callable[[], SyntheticRows]]:
-    """What gives each block: drawn one after the other where blocks depend on each other, else by whoever calls."""
+    """Yields a function per block that gives its rows. Blocks of a graphical model depend on each other, so this
+    iterator draws them in order; blocks of other models are drawn by whoever calls the function."""
     seeds = np.random.SeedSequence(seed)
     if isinstance(model, GraphicalModel):
         for rows in model.row_blocks(units, block, np.random.default_rng(seeds)):

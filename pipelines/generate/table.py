@@ -1,4 +1,4 @@
-"""A census-like table: ten attributes of every type that hang together, some nulls. Generated data: public, seeded."""
+"""A census-like table: ten correlated attributes of every type, with some nulls. Generated data: public, seeded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHOOLING = ("none", "primary", "secondary", "tertiary")
 MARITAL = ("single", "married", "divorced", "widowed")
 OCCUPATIONS = ("clerical", "craft", "manual", "professional", "sales", "services")
 _CENSUS_DAY = date(2026, 1, 1)
-# Chances of each occupation, one row for each level of schooling.
+# Probabilities of each occupation, one row per level of schooling.
 _OCCUPATION_OF_SCHOOLING = np.array(
     [
         [0.04, 0.22, 0.48, 0.01, 0.05, 0.20],
@@ -31,7 +31,7 @@ _OCCUPATION_OF_SCHOOLING = np.array(
         [0.14, 0.04, 0.02, 0.64, 0.11, 0.05],
     ]
 )
-# Chances of each marital status, one row for each age band: under 30, under 45, under 65, older.
+# Probabilities of each marital status, one row per age band: under 30, under 45, under 65, older.
 _MARITAL_OF_AGE = np.array(
     [[0.80, 0.18, 0.02, 0.00], [0.30, 0.58, 0.11, 0.01], [0.12, 0.66, 0.18, 0.04], [0.06, 0.56, 0.12, 0.26]]
 )
@@ -72,11 +72,15 @@ TABLE_SCHEMA = {
 
 
 def write_table(folder: str | Path, *, rows: int, files: int, seed: int) -> Path:
-    """Writes ``rows`` people to ``files`` Parquet files in ``folder``; returns their schema, FOLDER.schema.yaml.
+    """Writes people, one row each with the unit column person_id, and the schema FOLDER.schema.yaml.
 
-    The unit column is person_id, one row a person. The rows depend on ``rows`` and ``seed``, never on ``files``.
+    folder: A new or empty folder.
+    rows: Number of people, at least 1.
+    files: Number of Parquet files, at most one per 16,384 rows.
+    seed: Public seed, at least 0; the rows depend on ``rows`` and ``seed`` alone.
 
-    Raises ConfigError when a size is out of range, or when the folder or the schema holds something already.
+    Returns: The file of the schema.
+    Raises: ConfigError when a size is out of range, the folder is not empty, or the schema exists already.
     """
     want_at_least(1, rows=rows)
     want_at_least(0, seed=seed)
@@ -98,12 +102,12 @@ def write_table(folder: str | Path, *, rows: int, files: int, seed: int) -> Path
 
 
 def draw_people(start: int, stop: int, generator: np.random.Generator) -> pa.RecordBatch:
-    """The people start .. stop - 1: first who they are, then what follows from it, then what is missing."""
+    """Draws the people start .. stop - 1: independent attributes first, then dependent ones, then the nulls."""
     count = stop - start
     age = np.clip(generator.gamma(7.0, 6.6, count), 18, 99).astype(np.int32)
     male = generator.random(count) < 0.49
     region = generator.choice(len(REGIONS), size=count, p=[0.38, 0.14, 0.31, 0.17])
-    # The old and the south went to school for less long.
+    # Older people and the south have fewer years of schooling.
     years = generator.normal(11.5 - 0.03 * (age - 45) - 0.8 * (region == 2), 3.0)
     schooling = np.digitize(years, [5.0, 9.0, 13.0])
     marital = _draw_rows(_MARITAL_OF_AGE[np.digitize(age, [30, 45, 65])], generator)
@@ -116,7 +120,7 @@ def draw_people(start: int, stop: int, generator: np.random.Generator) -> pa.Rec
     )
     leaning = -8.5 + 0.75 * np.log(income) + 0.02 * (age - 40) + 0.6 * (marital == 1)
     owner = generator.random(count) < 1 / (1 + np.exp(-leaning))
-    # Nobody moved in before being born; owners stay longer.
+    # Nobody moved in before they were born; owners stay longer.
     days = np.minimum(generator.exponential(np.where(owner, 4_500.0, 1_600.0)), 365.0 * age)
     moved_in = (_CENSUS_DAY - date(1970, 1, 1)).days - 1 - days.astype(np.int32)
     columns = [
@@ -126,7 +130,7 @@ def draw_people(start: int, stop: int, generator: np.random.Generator) -> pa.Rec
         _words(SEXES, male.astype(np.int64)),
         _words(SCHOOLING, schooling, missing=generator.random(count) < 0.02),
         _words(MARITAL, marital),
-        # Whoever has retired has no occupation.
+        # Most people of retirement age have no occupation.
         _words(OCCUPATIONS, occupation, missing=generator.random(count) < np.where(age >= 67, 0.85, 0.04)),
         pa.array(children.astype(np.int32)),
         pa.array(income, mask=generator.random(count) < 0.05),
@@ -136,9 +140,9 @@ def draw_people(start: int, stop: int, generator: np.random.Generator) -> pa.Rec
     return pa.record_batch(columns, schema=ARROW_SCHEMA)
 
 
-def _draw_rows(chances: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
-    """One column index for each row of ``chances``, drawn with the chances of that row."""
-    above: NDArray[np.bool_] = generator.random((len(chances), 1)) >= np.cumsum(chances[:, :-1], axis=1)
+def _draw_rows(probabilities: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
+    """One column index per row of ``probabilities``, drawn with the probabilities of that row."""
+    above: NDArray[np.bool_] = generator.random((len(probabilities), 1)) >= np.cumsum(probabilities[:, :-1], axis=1)
     drawn: NDArray[np.int64] = above.sum(axis=1, dtype=np.int64)
     return drawn
 

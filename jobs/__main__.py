@@ -1,4 +1,4 @@
-"""python -m jobs: the command line where no script is installed."""
+"""``python -m jobs``: the command line without an installed script."""
 
 from __future__ import annotations
 

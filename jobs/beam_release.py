@@ -1,8 +1,8 @@
-"""Main for Beam: one release, counted by the runner that Beam's own options name.
+"""Main program for Beam: one release, counted by the runner that Beam's own options name.
 
     python jobs/beam_release.py --config adult.yaml --runner=DataflowRunner --project=... --temp_location=gs://...
 
-The config's engine section gives way to Beam. Workers only count; everything is drawn and written in this process.
+Beam replaces the config's engine. Workers only count; this process draws all noise and writes the release.
 """
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ from pathlib import Path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one release and gives its exit code; options that are not ours are Beam's."""
+    """Runs one release and returns its exit code.
+
+    arguments: Command-line arguments; those of this process when None. Options that this program does not know are
+        passed to Beam.
+    """
     from jobs import exit_codes, log
 
-    # No abbreviations: a short form of an option of ours could be one of Beam's.
+    # No abbreviations: an abbreviated option of this program could be one of Beam's.
     parser = argparse.ArgumentParser(
         prog="beam_release.py",
         description="Run one release on Beam; all other options are Beam's.",
@@ -42,7 +46,7 @@ def _release(path: Path, options: list[str]) -> None:
 
 
 def _find_packages() -> None:
-    """Takes this script's folder off sys.path, where its neighbours would hide other modules, and adds the checkout.
+    """Removes this script's folder from sys.path, where its files would hide other modules, and adds the checkout.
 
     Worker processes of a local runner find the checkout through PYTHONPATH.
     """

@@ -1,4 +1,4 @@
-"""What a process says when it fails: one sentence on stderr and a number that schedulers can act on."""
+"""Exit codes: every failure becomes one sentence on stderr and a number that schedulers can act on."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ DONE = 0
 CONFIG = 2
 INPUT = 3
 BUDGET = 4
-LEDGER = 5  # May be tried again.
-ENGINE = 6  # May be tried again.
+LEDGER = 5  # The same command may be tried again.
+ENGINE = 6  # The same command may be tried again.
 INTEGRITY = 7
 UNEXPECTED = 70
 INTERRUPTED = 130
@@ -56,39 +56,40 @@ def exit_code(error: BaseException) -> int:
 
 
 def sentence(error: BaseException) -> str:
-    """What is said about an exception: deliberate ones speak for themselves.
+    """One sentence about an exception: the message of this project's exceptions.
 
-    Any other is named by its type alone, because the message of a library may quote data.
+    Any other exception is named by its type alone, because the message of a library may quote data.
     """
     if isinstance(error, MarqueeError):
         return " ".join(str(error).split())
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted; the same command goes on from what is stored"
+        return "interrupted; the same command continues from what is stored"
     if isinstance(error, MemoryError):
         return "the process ran out of memory; nothing beyond the reserved budget was spent"
     if _no_room(error):
-        return "a disk is full; make room and run again: the release goes on from what is stored"
+        return "a disk is full; free some space and run again: the release continues from what is stored"
     kind = type(error).__name__
-    if isinstance(error, OSError) and error.errno:  # The system's own words, not those of a library.
+    if isinstance(error, OSError) and error.errno:  # The operating system's words quote no data.
         kind += f" ({os.strerror(error.errno)})"
     return f"unexpected {kind}; run again with --debug to see where (the trace may show data)"
 
 
 def _no_room(error: BaseException) -> bool:
-    """Whether a disk was full: nothing is wrong with the release, and answers that were not stored were not used."""
+    """Whether a disk was full. The release is unharmed then, because answers that were not stored were not used."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def to_stderr(said: str, code: int) -> None:
-    """One line for people."""
-    sys.stderr.write(f"marquee: {said}\n")
+def to_stderr(message: str, code: int) -> None:
+    """Writes the sentence of a failure as one line for people."""
+    sys.stderr.write(f"marquee: {message}\n")
 
 
 def guarded(action: Callable[[], None], *, debug: bool = False, say: Callable[[str, int], None] = to_stderr) -> int:
     """Runs a command and returns its exit code; every failure becomes one sentence.
 
-    debug: Prints the traceback as well. SENSITIVE: a traceback may quote data.
-    say: Where the sentence goes, with the exit code.
+    action: The command.
+    debug: Whether the traceback is printed as well. SENSITIVE: a traceback may quote data.
+    say: Receives the sentence and the exit code.
     """
     try:
         action()

@@ -1,4 +1,4 @@
-"""Where the system's allocator allows it, what large arrays took goes back as soon as they are freed."""
+"""Returns the memory of large arrays to the system as soon as they are freed, where the allocator supports it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ _LARGE: Final = 1 << 20
 
 
 def give_back_large_arrays() -> bool:
-    """Maps allocations of a MiB or more one by one, for the whole process; False where there is no such setting.
+    """Makes the allocator map each allocation of 1 MiB or more by itself, for the whole process.
 
-    glibc does so too until the first of them is freed; from then on it keeps up to twice the size of the largest for
-    later. Releases hold arrays of one marginal's size one moment and of a model's the next: what is kept for later adds
-    up, to 60 MB of 370 on Adult.
+    glibc does so only until the first such allocation is freed. Afterwards it keeps freed memory, up to twice the size
+    of the largest allocation. Releases allocate arrays of many sizes, so the kept memory adds up: 60 MB of 370 MB on
+    Adult.
+
+    Returns: Whether the allocator has the setting.
     """
     try:
         return bool(ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE))

@@ -1,9 +1,9 @@
-"""Main of ``spark-submit``: one release, counted on the session that Spark gives.
+"""Main program for ``spark-submit``: one release, counted on the session that spark-submit provides.
 
     spark-submit --master ... [--py-files marquee.zip] jobs/spark_release.py --config adult.yaml
 
-The config's engine section gives way to Spark. Of a spark engine's options only ``partitions`` is read: master, memory
-and cores belong to the command. Exit codes are those of ``marquee run``; client deploy mode passes them on.
+Spark replaces the config's engine. Of a spark engine's options only ``partitions`` is read, because master, memory and
+cores belong to the command. Exit codes are those of ``marquee run``; client deploy mode passes them on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from pathlib import Path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one release and gives its exit code."""
+    """Runs one release and returns its exit code.
+
+    arguments: Command-line arguments; those of this process when None.
+    """
     from jobs import exit_codes, log
 
     parser = argparse.ArgumentParser(prog="spark_release.py", description="Run one release on Spark.")
@@ -39,9 +42,9 @@ def _release(path: Path) -> None:
 
 
 def _find_packages() -> None:
-    """Takes this script's folder off sys.path, where its neighbours would hide other modules, and adds the checkout.
+    """Removes this script's folder from sys.path, where its files would hide other modules, and adds the checkout.
 
-    The checkout comes last: an archive of --py-files and an installed package, which workers have too, come first.
+    The checkout comes last, after an archive of --py-files and an installed package, because workers have those too.
     """
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]

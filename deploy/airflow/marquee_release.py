@@ -1,10 +1,10 @@
-"""An Airflow DAG for each release config in a folder: it tries again exactly the failures that may pass.
+"""One Airflow DAG per release config in a folder. It retries exactly the failures that may be temporary.
 
-Airflow needs an environment of its own (its pins and Marquee's exclude each other), so a release is a program that it
-starts, never an import. Variables of the environment:
+Airflow needs an environment of its own, because its pinned packages and Marquee's exclude each other. A DAG therefore
+starts a release as a program, and never imports it. Environment variables:
 
     MARQUEE_CONFIGS       Folder of the YAML configs; the DAG of people.yaml is marquee_people.
-    MARQUEE_HOME          Folder where relative paths of the configs start.
+    MARQUEE_HOME          Folder to which relative paths in the configs refer.
     MARQUEE_RUN           Command before the config, ``marquee run`` by default. On Spark, in client deploy mode:
                           ``spark-submit --master yarn /opt/marquee/jobs/spark_release.py --config``.
 """
@@ -20,8 +20,8 @@ from pathlib import Path
 from airflow.exceptions import AirflowException, AirflowFailException
 from airflow.sdk import DAG, task
 
-# Config, input, budget, integrity: the same command would fail again, so these must not be retried. All other codes
-# (5 ledger, 6 engine, a killed process) may be: the release goes on where it was and is charged once.
+# After these errors the same command would fail again, so they must not be retried. All other codes (5 ledger,
+# 6 engine, a killed process) may be retried: the release continues where it stopped, and is charged once.
 FINAL = {2: "config", 3: "input", 4: "budget refused", 7: "integrity"}
 CONFIGS = Path(os.environ.get("MARQUEE_CONFIGS", "/etc/marquee/configs"))
 COMMAND = shlex.split(os.environ.get("MARQUEE_RUN", "marquee run"))
@@ -29,7 +29,7 @@ COMMAND = shlex.split(os.environ.get("MARQUEE_RUN", "marquee run"))
 
 @task(retries=5, retry_delay=timedelta(minutes=2), retry_exponential_backoff=True, max_retry_delay=timedelta(hours=1))
 def release(config: str) -> None:
-    """Runs one release. 0 is success, whether it was made now or before."""
+    """Runs one release. Exit code 0 is success, whether the release was made now or before."""
     home = os.environ.get("MARQUEE_HOME", str(CONFIGS))
     code = subprocess.run([*COMMAND, config], cwd=home, check=False).returncode
     if code in FINAL:
@@ -41,7 +41,7 @@ def release(config: str) -> None:
 for path in sorted(CONFIGS.glob("*.yaml")):
     if path.name.endswith(".schema.yaml"):
         continue
-    # One run at a time: two processes of one release would wait for each other's lock.
+    # One run at a time, because two processes of one release exclude each other by its lock.
     with DAG(f"marquee_{path.stem}", schedule=None, catchup=False, max_active_runs=1, tags=["marquee"]) as dag:
         release(str(path))
     globals()[dag.dag_id] = dag

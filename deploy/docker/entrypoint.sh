@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the container runs: a driver or an executor when Spark on Kubernetes asks for one, else a marquee command.
+# Runs a driver or an executor when Spark on Kubernetes starts the container as one, and a marquee command otherwise.
 set -euo pipefail
 
 case "${1:-}" in
@@ -8,7 +8,7 @@ driver)
     exec spark-submit --deploy-mode client --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" "$@"
     ;;
 executor)
-    # Spark numbers the JVM options of an executor from 0 and hands them over in the environment.
+    # Spark passes the JVM options of an executor in environment variables that are numbered from 0.
     options=()
     for ((number = 0; ; number++)); do
         name=SPARK_JAVA_OPT_$number

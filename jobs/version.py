@@ -1,4 +1,4 @@
-"""The version that ids and certificates name; it travels with the code, so that a zip on a cluster has it too."""
+"""The version that release ids and certificates name. It is part of the code, so that a zip on a cluster has it too."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from importlib import metadata
 
 VERSION = "0.9.0"
 
-# What draws, computes or writes a release.
+# Packages that draw, compute or write a release.
 _PARTS = ("numpy", "scipy", "numba", "highspy", "pyarrow")
 
 
 def versions() -> dict[str, str]:
-    """Versions of what a release was made with."""
+    """Versions of Marquee, Python and the packages that a release was made with."""
     return {
         "marquee": VERSION,
         "python": platform.python_version(),

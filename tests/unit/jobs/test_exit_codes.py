@@ -72,7 +72,7 @@ def test_a_failure_of_the_system_is_said_in_its_words(capsys: pytest.CaptureFixt
 def test_a_full_disk_may_be_tried_again(capsys: pytest.CaptureFixture[str], number: int) -> None:
     assert guarded(raising(OSError(number, "secret 42", "secret 42"))) == 6
     said = capsys.readouterr().err
-    assert said == "marquee: a disk is full; make room and run again: the release goes on from what is stored\n"
+    assert said == "marquee: a disk is full; free some space and run again: the release continues from what is stored\n"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")

@@ -15,7 +15,7 @@ from dpcore.domain import Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.multiplicative_weights.dense import DenseModel, check_size
 from dpcore.estimation.multiplicative_weights.parity_weights import places_of, walsh_hadamard
-from dpcore.estimation.multiplicative_weights.query_weights import Followed, QueryWeights
+from dpcore.estimation.multiplicative_weights.query_weights import MeasuredQuery, QueryWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import LinearL1Error
@@ -109,7 +109,7 @@ class MwemQueries:
             measured = [*measured, private.measure(_cells(workload), shares.start)]
             start = start_chances(measured[-1].values)
         weights = QueryWeights(domain, start, total, self.step)
-        average, followed = np.zeros(domain.size()), list[Followed]()
+        average, followed = np.zeros(domain.size()), list[MeasuredQuery]()
         score_weights = self._score_weights(workload, candidates)
         for done in range(self.rounds):
             average += weights.table / self.rounds

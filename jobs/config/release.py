@@ -114,8 +114,8 @@ class Privacy(Section):
     )
     neighbours: Literal["add_remove_unit", "replace_one_unit"] = Field(
         default="add_remove_unit",
-        description="Which datasets the guarantee makes alike: those that differ by the presence of one unit (the "
-        "default, which keeps the number of units private), or by one unit's rows.",
+        description="Neighbouring datasets, which the guarantee makes hard to tell apart: they differ by the presence "
+        "of one unit (the default, which keeps the number of units private), or by the rows of one unit.",
     )
     units: Annotated[Literal["private"] | int, BeforeValidator(_private_or_count)] = Field(
         default="private",
@@ -207,8 +207,9 @@ class Config(Section):
                 if of_tables is not None:
                     wanted = "want workload.conjunctions or workload.parities for baskets"
                     raise ValueError(f"workload.{name} needs shape: table; {wanted}")
-            for name, asked in (("conjunctions", self.workload.conjunctions), ("parities", self.workload.parities)):
-                if asked is not None and asked.attributes != "all":
+            over_columns = (("conjunctions", self.workload.conjunctions), ("parities", self.workload.parities))
+            for name, queries in over_columns:
+                if queries is not None and queries.attributes != "all":
                     raise ValueError(f"workload.{name}.attributes needs shape: table; want attributes: all")
         return self
 

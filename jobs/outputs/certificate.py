@@ -223,7 +223,7 @@ def _attribute(attribute: Attribute) -> dict[str, object]:
 
 def _workload(job: Job, workload: Workload) -> dict[str, object]:
     return {
-        "asked": job.config.workload.model_dump(mode="json", exclude_none=True, exclude=WORKLOAD_PLACES),
+        "queries": job.config.workload.model_dump(mode="json", exclude_none=True, exclude=WORKLOAD_PLACES),
         "answers": workload.queries.size,
     }
 

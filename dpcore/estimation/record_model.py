@@ -94,7 +94,7 @@ class RecordModel:
     def _check_domain(self, domain: Domain) -> None:
         own = self.view.domain
         if own is None or own.sizes != domain.sizes or (self.view.names and own.names != domain.names):
-            raise ConfigError("marginals over other attributes than the model's; want a table and its own domain")
+            raise ConfigError("marginals over other attributes than the model's; want its own domain, and a table")
 
     def _count_satisfied(self, queries: Conjunctions | Parities) -> NDArray[np.int64]:
         if queries.view != self.view:

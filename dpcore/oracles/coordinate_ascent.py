@@ -1,7 +1,7 @@
-"""From the values of some columns to a whole record: coordinate ascent, with ties and free columns by preference.
+"""Coordinate ascent from the values of some columns to a whole record, with ties and free columns by preference.
 
-The objective often leaves columns open: no sampled query names them, or a change costs nothing. What they become
-matters more for the error of DualQuery than the last per cent of the objective, so the rule is explicit.
+The objective often leaves columns open: no sampled query names them, or a change costs nothing. Their values matter
+more for the error of DualQuery than the last per cent of the objective, so that the rule is explicit.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ NONE = -1
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The choices behind the columns that occur: in each block at most one of them is 1, or none.
+    """The choices of an objective: in each block at most one of its columns is 1.
 
-    A block is what occurs of a one-hot group, or one column outside the groups. "None" then means that the record has
-    its 1 in a column of the group that does not occur (``spare``), or a 0.
+    A block is the columns of a one-hot group that occur, or one column outside the groups. "None" means that the record
+    has its 1 in a column of the group that does not occur (``spare``), or a 0.
 
-    bounds: int64 [b + 1], positions in ``clauses.columns``.
-    spare: int64 [b], the preferred column that does not occur; NONE where all of the group occurs or there is no group.
-    none_allowed: bool [b].
-    none_preference: float64 [b].
+    bounds: int64 [b + 1], the bounds of the blocks in ``clauses.columns``.
+    spare: int64 [b], the preferred column of the group that does not occur; NONE where the whole group occurs, and
+        outside the groups.
+    none_allowed: bool [b], whether all columns of the block can be 0.
+    none_preference: float64 [b], the preference of "none".
     """
 
     bounds: NDArray[np.int64]
@@ -38,6 +39,11 @@ class Blocks:
 
 
 def blocks_of(clauses: SignedClauses, preferences: NDArray[np.float64]) -> Blocks:
+    """The choices of an objective.
+
+    clauses: The objective.
+    preferences: float64 [view.columns], as for ``Oracle.respond``.
+    """
     bounds = clauses.blocks()
     count = len(bounds) - 1
     if not clauses.view.groups:
@@ -49,15 +55,18 @@ def blocks_of(clauses: SignedClauses, preferences: NDArray[np.float64]) -> Block
     return Blocks(bounds, spare, spare != NONE, np.where(spare != NONE, preferences[spare], -np.inf))
 
 
-def settled(
+def improved_record(
     clauses: SignedClauses, blocks: Blocks, chosen: NDArray[np.int64], preferences: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Improves choices until no single one can be improved, first by objective, then by preference.
 
-    chosen: int64 [b], a position in ``clauses.columns`` or NONE, for each block.
+    clauses: The objective.
+    blocks: Its choices, from ``blocks_of``.
+    chosen: int64 [b], for each block a position in ``clauses.columns`` or NONE.
+    preferences: float64 [view.columns], as for ``Oracle.respond``.
 
-    Returns the values of the columns that occur, bool [n], and the whole record, bool [view.columns]. The objective
-    never falls; each step raises it, or keeps it and raises a preference, so the ascent ends.
+    Returns the values of the columns that occur, bool [n], and the whole record, bool [view.columns]. Each step raises
+    the objective, or keeps it and raises a preference, so that the ascent ends.
     """
     best = chosen.copy()
     offsets, clause_of, wants_zero = clauses.incidence()
@@ -85,7 +94,7 @@ def settled(
 
 
 def preferred_record(view: BinaryView, preferences: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """The record that nothing but the preferences decides."""
+    """The record that the preferences alone decide: bool [view.columns]."""
     if not view.groups:
         return preferences > 0
     record = np.zeros(view.columns, dtype=np.bool_)
@@ -94,7 +103,7 @@ def preferred_record(view: BinaryView, preferences: NDArray[np.float64]) -> NDAr
 
 
 def _clear(record: NDArray[np.bool_], clauses: SignedClauses) -> None:
-    """Sets to 0 every column of the groups that occur."""
+    """Sets every column of the groups that occur to 0."""
     if not clauses.view.groups:
         record[clauses.columns] = False
         return
@@ -129,14 +138,14 @@ def _gain_of_one(
     clause_of: NDArray[np.int32],
     wants_zero: NDArray[np.bool_],
 ) -> int:
-    """What the objective has more when a column is 1 than when it is 0.
+    """The difference of the objective between a 1 and a 0 in a column.
 
-    present: The choice of its block: ``column`` itself or none.
+    present: The present choice of its block: ``column`` itself or none.
     """
     gain, is_one = int(gains[column]), present == column
     for entry in range(offsets[column], offsets[column + 1]):
         clause = clause_of[entry]
-        if open_literals[clause] == (wants_zero[entry] == is_one):  # No literal but this one is open.
+        if open_literals[clause] == (wants_zero[entry] == is_one):  # All other literals hold.
             gain += -weights[clause] if wants_zero[entry] else weights[clause]
     return gain
 
@@ -150,7 +159,7 @@ def _set(
     clause_of: NDArray[np.int32],
     wants_zero: NDArray[np.bool_],
 ) -> None:
-    """Flips a column to ``value`` in the counts of open literals."""
+    """Updates the counts of open literals after a column was changed to ``value``."""
     for entry in range(offsets[column], offsets[column + 1]):
         open_literals[clause_of[entry]] += 1 if wants_zero[entry] == value else -1
 
@@ -170,7 +179,7 @@ def _ascend(
     clause_of: NDArray[np.int32],
     wants_zero: NDArray[np.bool_],
 ) -> None:
-    """Takes the best choice of one block after the other; a block comes again when a clause of its columns changed."""
+    """Takes the best choice of one block after the other; a change in a clause puts its blocks in the queue again."""
     block_of = np.empty(preferences.size, dtype=np.int32)
     used = np.zeros(preferences.size, dtype=np.bool_)
     for block in range(chosen.size):
@@ -178,25 +187,25 @@ def _ascend(
         if chosen[block] >= 0:
             used[chosen[block]] = True
     open_literals = np.zeros(weights.size, dtype=np.int32)  # Literals of each clause that do not hold.
-    of_one = gains.copy()  # What the objective has more when a column is 1 than when it is 0.
+    of_one = gains.copy()  # The difference of the objective between a 1 and a 0 in each column.
     for clause in range(weights.size):
-        only = -1
+        open_position = -1
         for literal in range(literals.shape[1]):
             if used[literals[clause, literal]] == negated[clause, literal]:
                 open_literals[clause] += 1
-                only = literal
+                open_position = literal
         for literal in range(literals.shape[1]):
-            if open_literals[clause] == 0 or (open_literals[clause] == 1 and literal == only):
+            if open_literals[clause] == 0 or (open_literals[clause] == 1 and literal == open_position):
                 of_one[literals[clause, literal]] += -weights[clause] if negated[clause, literal] else weights[clause]
     grouped = preferences.size > chosen.size
     waits = np.ones(chosen.size, dtype=np.bool_)
     for block in range(chosen.size):
         column = bounds[block]
         if none_allowed[block] and bounds[block + 1] == column + 1:
-            wanted = of_one[column] > 0 or (of_one[column] == 0 and preferences[column] > none_preference[block])
-            waits[block] = wanted != used[column]
+            improves = of_one[column] > 0 or (of_one[column] == 0 and preferences[column] > none_preference[block])
+            waits[block] = improves != used[column]
     first, count = 0, waits.sum()
-    waiting = np.zeros(chosen.size, dtype=np.int64)  # A ring of the blocks that may not be at their best.
+    waiting = np.zeros(chosen.size, dtype=np.int64)  # A ring buffer of the blocks that may be improved.
     waiting[:count] = np.flatnonzero(waits)
     while count > 0:
         block = waiting[first]
@@ -232,20 +241,20 @@ def _ascend(
             used[changed] = changed == best
             for entry in range(offsets[changed], offsets[changed + 1]):
                 clause = clause_of[entry]
-                now = open_literals[clause]
-                opened = wants_zero[entry] == used[changed]
-                for literal in range(literals.shape[1] if now <= 1 or opened or grouped else 0):
+                open_count = open_literals[clause]
+                reopened = wants_zero[entry] == used[changed]
+                for literal in range(literals.shape[1] if open_count <= 1 or reopened or grouped else 0):
                     # A change matters to literals that were or are the last open one, or all that hold.
                     column = literals[clause, literal]
                     holds = used[column] != negated[clause, literal]
-                    other = block_of[column]
+                    neighbour = block_of[column]
                     if (
-                        other == block
-                        or waits[other]
-                        or not (grouped or now == 0 or (opened and now == 1) or not holds)
+                        neighbour == block
+                        or waits[neighbour]
+                        or not (grouped or open_count == 0 or (reopened and open_count == 1) or not holds)
                     ):
                         continue
-                    waits[other] = True
-                    place = first + count
-                    waiting[place if place < chosen.size else place - chosen.size] = other
+                    waits[neighbour] = True
+                    slot = first + count
+                    waiting[slot if slot < chosen.size else slot - chosen.size] = neighbour
                     count += 1

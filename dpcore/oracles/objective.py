@@ -1,4 +1,4 @@
-"""The query release game of a query class: what drawn queries ask of a record, and what a record satisfies."""
+"""The query release game of a query class: the objective of drawn queries, and the queries that a record satisfies."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView
-from dpcore.oracles.clauses import SignedClauses, assembled, signed_clauses
-from dpcore.oracles.pad_clauses import lengthened
+from dpcore.oracles.clauses import SignedClauses, merge_clauses, signed_clauses
+from dpcore.oracles.pad_clauses import pad_clauses
 from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities
 
-_BLOCK: Final = 4096  # Queries whose hits are counted at a time: within the first cache.
+_BLOCK: Final = 4096  # Queries whose hits are counted at a time: they fit in the first-level cache.
 
 
 class Game(Protocol):
-    """Payoff of a query q and a record x: q(D) - q(x). The query player raises it, the data player lowers it.
+    """A two-player game with the payoff q(D) - q(x) of a query q and a record x.
+
+    The query player maximises the payoff, and the data player minimises it.
 
     view: The columns of a record.
-    size: Number of queries m; index i < m is query i, m + i its complement.
+    size: The number m of queries; index i < m is query i, and m + i its complement.
     """
 
     @property
@@ -32,16 +34,17 @@ class Game(Protocol):
     def size(self) -> int: ...
 
     def objective(self, drawn: NDArray[np.int64]) -> SignedClauses:
-        """How many of the drawn queries and complements a record satisfies.
+        """The number of drawn queries and complements that a record satisfies, as an objective.
 
-        drawn: int64 [s], as the kernel's ``sample`` gives them.
+        drawn: int64 [s], indices from the kernel's ``sample``.
         """
         ...
 
     def add_satisfied(self, hits: NDArray[np.int32], record: NDArray[np.bool_]) -> None:
         """Adds 1 to hits[i] for each query i < m that the record satisfies.
 
-        hits: int32 [m], changed in place. record: bool [view.columns].
+        hits: int32 [m], changed in place.
+        record: bool [view.columns].
         """
         ...
 
@@ -60,9 +63,10 @@ def game_of(queries: CountingQueries) -> Game:
 @final
 @dataclass(frozen=True, eq=False)
 class ConjunctionGame:
-    """Conjunctions as they are.
+    """The game of conjunctions of columns.
 
-    codes: int32 [k, m], literals 2 * column + negated; the first of all queries, then the second.
+    queries: The conjunctions.
+    codes: int32 [k, m], literals 2 * column + negated; row j has the literal j of every query.
     """
 
     queries: Conjunctions
@@ -90,12 +94,14 @@ class ConjunctionGame:
 @final
 @dataclass(frozen=True, eq=False)
 class MarginalGame:
-    """Every cell of some marginals as a conjunction of one-hot columns; cells are never listed.
+    """The game of the cells of marginals, each a conjunction of one-hot columns; the cells are never enumerated.
 
+    queries: The marginals.
+    view: The one-hot columns of the domain.
     offsets: int64 [cliques], the first cell of each clique.
-    orders: int64 [cliques], attributes of each clique; k is the largest.
-    axes: int64 [cliques, k], attributes of each clique, then zeros.
-    strides: int64 [cliques, k], step in cells of each attribute, then zeros.
+    orders: int64 [cliques], the number of attributes of each clique; k is the largest.
+    axes: int64 [cliques, k], the attributes of each clique, padded with zeros.
+    strides: int64 [cliques, k], the stride in cells of each attribute, padded with zeros.
     """
 
     queries: Marginals
@@ -122,7 +128,7 @@ class MarginalGame:
         return self.queries.size
 
     def objective(self, drawn: NDArray[np.int64]) -> SignedClauses:
-        """Cells of fewer attributes than others are lengthened; beside longer ones, those of one are gains."""
+        """See ``Game``. Shorter clauses are padded; beside longer ones, cells of one attribute become gains."""
         cells, weights, constant = _net_weights(drawn, self.size)
         orders = self.orders[self._clique_of(cells)]
         longest = int(orders.max(initial=1))
@@ -130,15 +136,18 @@ class MarginalGame:
         constant += int(weights[orders == 0].sum())
         single = (orders == 1) & (longest > 1)
         parts = [
-            lengthened(self.view, 2 * columns[orders == order, :order], weights[orders == order], longest)
+            pad_clauses(self.view, 2 * columns[orders == order, :order], weights[orders == order], longest)
             for order in np.unique(orders[(orders > 0) & ~single])
         ]
         codes = np.concatenate([np.empty((0, longest), dtype=np.int32), *(codes for codes, _ in parts)])
-        of_codes = np.concatenate([np.empty(0, dtype=np.int64), *(weights for _, weights in parts)])
-        return assembled(self.view, codes, of_codes, constant, columns[single, 0], weights[single])
+        code_weights = np.concatenate([np.empty(0, dtype=np.int64), *(weights for _, weights in parts)])
+        return merge_clauses(self.view, codes, code_weights, constant, columns[single, 0], weights[single])
 
     def columns_of(self, cells: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The one-hot columns whose conjunction is each cell, int32 [cells, k]; -1 behind those of a smaller clique."""
+        """The one-hot columns whose conjunction is each cell: int32 [cells, k], padded with -1.
+
+        cells: int64 [cells], indices among the cells of all marginals.
+        """
         clique = self._clique_of(cells)
         sizes = np.array(self.queries.domain.sizes, dtype=np.int64)
         starts = np.array([start for start, _ in self.view.groups], dtype=np.int64)
@@ -150,17 +159,18 @@ class MarginalGame:
         return np.searchsorted(self.offsets, cells, side="right") - 1
 
     def add_satisfied(self, hits: NDArray[np.int32], record: NDArray[np.bool_]) -> None:
-        """A record is in one cell of each clique."""
+        """See ``Game``. A record is in one cell of each clique."""
         codes = np.array([record[start:stop].argmax() for start, stop in self.view.groups], dtype=np.int64)
         hits[self.offsets + (codes[self.axes] * self.strides).sum(axis=1)] += 1
 
 
 def _net_weights(samples: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """What the samples weigh together: distinct queries, ascending, their weights, none of them 0, and the constant.
+    """The distinct sampled queries, ascending, their non-zero weights, and the constant.
 
     A query drawn a times and its complement b times contribute b + (a - b) q.
 
-    samples: int64 [s]; i < size is query i, size + i its complement.
+    samples: int64 [s]; i < size is query i, and size + i its complement.
+    size: The number of queries.
     """
     complemented = samples >= size
     drawn, position = np.unique(samples % size, return_inverse=True)
@@ -176,12 +186,14 @@ _ODD: Final = 1 - _EVEN
 @final
 @dataclass(frozen=True, eq=False)
 class ParityGame:
-    """Parities as conjunctions to avoid, and gains of their columns.
+    """The game of parities, as conjunctions of negative weight and gains of their columns.
 
-    For 0/1 values the parities of one and two columns are 1 - a and 1 - a - b + 2 [a b]. A parity of three is wanted by
-    avoiding the four conjunctions that make up an odd number of ones, its complement by avoiding those of an even one:
-    the relaxation then claims no more than the number of samples. Conjunctions to satisfy would claim up to twice that
-    and leave branch and bound more to do; so would a + b + c - 1 + 2 [~a ~b ~c] - 2 [a b c], though it is shorter.
+    For 0/1 values the parities of one and two columns are 1 - a and 1 - a - b + 2 [a b]. A parity of three columns is 1
+    less the four conjunctions with an odd number of ones, and its complement 1 less those with an even number: the
+    linear relaxation is then at most the number of samples. Conjunctions of positive weight would allow up to twice
+    that and leave branch and bound more work; so would the shorter a + b + c - 1 + 2 [~a ~b ~c] - 2 [a b c].
+
+    queries: The parities, of at most three columns.
     """
 
     queries: Parities
@@ -202,19 +214,19 @@ class ParityGame:
         constant += int(weights[short | (weights > 0)].sum())
         two = orders == 2
         pairs, of_pairs = self._possible(2 * columns[two, : min(2, longest)], 2 * weights[two])
-        parts = [lengthened(self.view, pairs, of_pairs, longest)]
+        parts = [pad_clauses(self.view, pairs, of_pairs, longest)]
         for side, negations in ((long & (weights > 0), _ODD), (long & (weights < 0), _EVEN)):
             codes = (2 * columns[side, None, :longest] + negations[:, :longest]).reshape(-1, longest)
             parts.append(self._possible(codes, np.repeat(-np.abs(weights[side]), len(negations))))
         named = (columns >= 0) & short[:, None]
         gains = np.broadcast_to(-weights[:, None], columns.shape)[named]
         all_codes, all_weights = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-        return assembled(self.view, all_codes, all_weights, constant, columns[named], gains)
+        return merge_clauses(self.view, all_codes, all_weights, constant, columns[named], gains)
 
     def _possible(
         self, codes: NDArray[np.int32], weights: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The clauses that do not want two columns of one one-hot group, with their weights."""
+        """The clauses that can hold, with their weights: those without two positive literals of one one-hot group."""
         if not self.view.groups:
             return codes, weights
         starts = np.array([start for start, _ in self.view.groups])
@@ -229,10 +241,12 @@ class ParityGame:
 
 @compiled
 def _add_satisfied(hits: NDArray[np.int32], codes: NDArray[np.int32], holds: NDArray[np.uint8]) -> None:
-    """Adds 1 where the record satisfies all literals of a query.
+    """Adds 1 for each query all of whose literals the record satisfies.
 
-    holds: uint8 [2 columns], whether each literal holds. No branch: which literals hold is as good as random, and
-    guessing wrong costs more than looking all of them up; block by block, literal by literal, so that loops are short.
+    holds: uint8 [2 columns], whether each literal holds.
+
+    There is no branch, because mispredicted branches cost more than looking up all literals. Queries are processed in
+    blocks, literal by literal, so that the inner loops are simple.
     """
     held = np.empty(_BLOCK, dtype=np.uint8)
     for start in range(0, codes.shape[1], _BLOCK):
@@ -248,7 +262,7 @@ def _add_satisfied(hits: NDArray[np.int32], codes: NDArray[np.int32], holds: NDA
 
 @compiled
 def _add_even(hits: NDArray[np.int32], columns: NDArray[np.int32], record: NDArray[np.bool_]) -> None:
-    """Adds 1 where an even number of the columns of a query is 1; -1 is no column."""
+    """Adds 1 for each query of which an even number of columns is 1; -1 is no column."""
     for query in range(columns.shape[0]):
         odd = 0
         for place in range(columns.shape[1]):

@@ -1,4 +1,4 @@
-"""Clauses of one length from shorter ones, without changing what they are worth to any record."""
+"""Padding of clauses to one number of literals, without changing the objective of any record."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from dpcore.compiled import compiled
 from dpcore.domain import BinaryView
 
 
-def lengthened(
+def pad_clauses(
     view: BinaryView, codes: NDArray[np.int32], weights: NDArray[np.int64], order: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Clauses of ``order`` literals with the sum of the given ones on every legal record.
+    """Clauses of ``order`` literals whose weighted sum is that of the given ones on every legal record.
+
+    view: The columns of a record.
+    codes: int32 [c, j], literals 2 * column + negated, with distinct columns within a clause; j <= order.
+    weights: int64 [c], the weight of each clause.
+    order: The number of literals, at most the number of columns.
 
     A positive literal of a one-hot group implies the negation of every other column of the group: adding one of those
     changes nothing. Where there is none, a clause is split on a further column z: [a] = [a z] + [a not z].
 
-    codes: int32 [c, j], distinct literals 2 * column + negated, j <= order. weights: int64 [c].
-    order: At most the number of columns.
+    Returns the literals, int32 [clauses, order], and the weights, int64 [clauses].
     """
     while codes.shape[1] < order:
         used = np.unique(codes >> 1)
@@ -36,9 +40,9 @@ def lengthened(
 def _further_columns(
     codes: NDArray[np.int64], starts: NDArray[np.int64], stops: NDArray[np.int64], used: NDArray[np.int64], columns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """A column for each clause that it does not name yet, and whether the clause must be split on it.
+    """For each clause a column that it does not name yet, and whether the clause must be split on it.
 
-    A column that other clauses use is taken before one that would be new to the objective, and not the same for all.
+    Columns that other clauses use come before those that would be new to the objective, and differ among clauses.
     """
     extra, splits = np.full(codes.shape[0], -1, dtype=np.int64), np.zeros(codes.shape[0], dtype=np.bool_)
     for clause in range(codes.shape[0]):

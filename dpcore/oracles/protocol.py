@@ -1,4 +1,4 @@
-"""What a best response is."""
+"""The protocol of an oracle, and the best response that it returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpcore.oracles.clauses import SignedClauses
 
 
 class Status(StrEnum):
-    """OPTIMAL: no record has a larger value. FEASIBLE: none is known, and the bound says how far off it is."""
+    """OPTIMAL: no record has a larger objective. FEASIBLE: the objective is proved only to be within the bound."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -23,9 +23,9 @@ class Status(StrEnum):
 class BestResponse:
     """A record that satisfies many sampled queries.
 
-    record: bool [view.columns]; exactly one 1 in each one-hot group.
-    value: Its objective.
-    bound: No record has a larger objective.
+    record: bool [view.columns], with exactly one 1 in each one-hot group.
+    value: The objective of the record.
+    bound: An upper bound on the objective of every record.
     """
 
     record: NDArray[np.bool_]
@@ -34,6 +34,7 @@ class BestResponse:
 
     @property
     def status(self) -> Status:
+        """OPTIMAL where value and bound are equal."""
         return Status.OPTIMAL if self.value == self.bound else Status.FEASIBLE
 
 
@@ -48,9 +49,10 @@ class Oracle(Protocol):
     """
 
     def respond(self, clauses: SignedClauses, preferences: NDArray[np.float64]) -> BestResponse:
-        """The response.
+        """A record with a large objective, and a bound.
 
-        preferences: float64 [view.columns]. Of two columns of a group the larger is preferred; a column outside the
-            groups prefers a 1 where it is > 0.
+        clauses: The objective.
+        preferences: float64 [view.columns], which decide ties. Of two columns of a group the one with the larger
+            preference is preferred; a column outside the groups prefers a 1 where its preference is > 0.
         """
         ...

@@ -26,9 +26,9 @@ ORACLES: dict[str, Oracle] = {
     "annealing": Annealing(),
     "annealing, one sweep": Annealing(sweeps=1),
     "best response": BestResponseOracle(),
-    "best response, nothing tried one by one": BestResponseOracle(picks=1),
-    "best response, no nodes": BestResponseOracle(picks=1, node_limit=0),
-    "best response, tolerant": BestResponseOracle(tolerance=0.2, picks=1),
+    "best response, nothing tried one by one": BestResponseOracle(max_enumerated=1),
+    "best response, no nodes": BestResponseOracle(max_enumerated=1, node_limit=0),
+    "best response, tolerant": BestResponseOracle(tolerance=0.2, max_enumerated=1),
     "as dual_query asks for it": DualQuery().best_response_oracle(),
 }
 EXACT = ("enumerate", "highs", "best response", "best response, nothing tried one by one")

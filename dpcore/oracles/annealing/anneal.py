@@ -1,4 +1,4 @@
-"""The best response by simulated annealing: thousands of small objectives that differ in their gains alone."""
+"""The best response by simulated annealing, for thousands of objectives that differ in their gains alone."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from numpy.typing import NDArray
 
 from dpcore.oracles.annealing.moves import anneal
 from dpcore.oracles.clauses import SignedClauses
-from dpcore.oracles.coordinate_ascent import NONE, Blocks, blocks_of, settled
+from dpcore.oracles.coordinate_ascent import NONE, Blocks, blocks_of, improved_record
 from dpcore.oracles.protocol import BestResponse
 
-_HOTTEST: Final = 2.0  # Temperatures, in mean absolute weights of a clause.
-_COLDEST: Final = 0.2
-_THREADS: Final = min(8, os.cpu_count() or 1)  # They change when a response is found, never which.
+_MAX_TEMPERATURE: Final = 2.0  # In mean absolute weights of a clause, as the next.
+_MIN_TEMPERATURE: Final = 0.2
+_THREADS: Final = min(8, os.cpu_count() or 1)  # Their number changes the run time, never a response.
 
 
 @final
 @dataclass(frozen=True)
 class Annealing:
-    """Heat-bath moves of single blocks, and moves that satisfy a whole clause, while the temperature falls.
+    """Simulated annealing with heat-bath moves of single blocks, and moves that satisfy a whole clause.
 
-    A block is a one-hot group or a column outside the groups. The best state seen is improved until neither a change of
-    one block nor making one clause of positive weight hold raises the objective. Random numbers come from a counter,
-    so that the same input gives the same response. It proves no bound beyond the sum of positive weights and gains.
+    A block is a one-hot group or a column outside the groups. The best state is improved until neither a change of one
+    block nor satisfying one clause of positive weight raises the objective. Random numbers come from a counter, so that
+    the same input gives the same response. The bound is only the sum of positive weights and gains.
 
-    sweeps: Visits of each block; work grows with their number times the literals.
-    restarts: Runs from other random numbers, of which the best is kept.
+    sweeps: The number of visits of each block, >= 1; the work is proportional to it times the literals.
+    restarts: The number of runs with different random numbers, >= 1, of which the best is kept.
     """
 
     sweeps: int = 200
@@ -46,16 +46,18 @@ class Annealing:
         blocks = blocks_of(clauses, preferences)
         none_gains = np.zeros((1, len(blocks.spare)), dtype=np.int64)
         chosen = self._anneal(clauses, blocks, clauses.gains[None], none_gains, 0)
-        used, record = settled(clauses, blocks, chosen[0], preferences)
+        used, record = improved_record(clauses, blocks, chosen[0], preferences)
         return BestResponse(record, clauses.value(used), _bound(clauses, blocks))
 
     def respond_many(self, clauses: SignedClauses, perturbations: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:
-        """A record for each perturbation: it maximises the objective plus the perturbations of its columns that are 1.
+        """A record for each perturbation, with a large objective plus perturbations of its columns that are 1.
 
-        perturbations: int64 [s, view.columns], on top of ``clauses.gains``.
-        seed: Of the search alone; 0 <= seed < 2^63.
+        clauses: The objective.
+        perturbations: int64 [s, view.columns], added to ``clauses.gains``.
+        seed: Of the search's random numbers; 0 <= seed < 2^63.
 
-        Returns bool [s, view.columns]. What no clause names follows the perturbations alone, the first of equals.
+        Returns bool [s, view.columns]. Columns that no clause names follow the perturbations alone; of equal ones the
+        first is chosen.
         """
         view = clauses.view
         occurs = np.zeros(view.columns, dtype=np.bool_)
@@ -77,9 +79,11 @@ class Annealing:
     def _anneal(
         self, clauses: SignedClauses, blocks: Blocks, gains: NDArray[np.int64], none_gains: NDArray[np.int64], seed: int
     ) -> NDArray[np.int64]:
-        """A position in ``clauses.columns``, or NONE, for each sample and block; int64 [s, b].
+        """A position in ``clauses.columns``, or NONE, for each sample and block: int64 [s, b].
 
-        gains, none_gains: int64 [s, n] and [s, b], on top of the clauses, whose own gains are not read.
+        gains: int64 [s, n], which replace the gains of the clauses.
+        none_gains: int64 [s, b], the gain of "none" in each block.
+        seed: Of the random numbers.
         """
         # Options: the columns of each block, and before them none where it is allowed.
         block_of_column = np.repeat(np.arange(len(blocks.spare)), np.diff(blocks.bounds))
@@ -121,15 +125,15 @@ class Annealing:
 
 def _temperatures(clauses: SignedClauses, sweeps: int) -> NDArray[np.float64]:
     unit = float(np.abs(clauses.weights).mean()) if clauses.weights.size else 1.0
-    return unit * np.geomspace(_HOTTEST, _COLDEST, sweeps)
+    return unit * np.geomspace(_MAX_TEMPERATURE, _MIN_TEMPERATURE, sweeps)
 
 
 def _best_spares(
     clauses: SignedClauses, occurs: NDArray[np.bool_], perturbations: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """In each group the column of largest perturbation that no clause names, and that perturbation; int64 [s, groups].
+    """In each group the column of largest perturbation that no clause names, and that perturbation: int64 [s, groups].
 
-    NONE and 0 where every column is named. Outside the groups "none" is worth 0: int64 [s, columns] of them.
+    NONE and 0 where every column is named. Without groups the gain of "none" is 0: zeros, int64 [s, columns].
     """
     view = clauses.view
     if not view.groups:
@@ -142,7 +146,7 @@ def _best_spares(
 
 
 def _bound(clauses: SignedClauses, blocks: Blocks) -> int:
-    """No record has more than all positive weights and the largest gain of each block."""
+    """An upper bound on the objective: all positive weights and the largest gain of each block."""
     best = np.maximum.reduceat(clauses.gains, blocks.bounds[:-1]) if len(blocks.spare) else np.zeros(0, dtype=np.int64)
     best = np.where(blocks.none_allowed, np.maximum(best, 0), best)
     return clauses.constant + int(clauses.weights[clauses.weights > 0].sum()) + int(best.sum())

@@ -1,12 +1,12 @@
 """The compiled part of simulated annealing: heat-bath moves of one block, and moves that satisfy a whole clause.
 
-An option is a choice of a block: one of its columns, or none. Exactly one option of each block is taken. Arrays that
-the functions share (plain arrays, because numba counts references to those in tuples, at ten times the time):
+An option is a choice of a block: one of its columns, or none. Exactly one option of each block is taken. The functions
+share these arrays (as separate arguments, because reference counting of arrays in tuples takes ten times the time):
 
 bounds, block_of: int64 [b + 1] and [m], the options of each block are bounds[b]:bounds[b + 1].
-literals: int64 [c, k], 2 * option + [the literal wants the option not taken].
-offsets, entries: int64 [m + 1] and [c k], literals by option: 2 * clause + [wants it not taken].
-clauses: int64 [c, 2]; first how many literals do not hold, which moves keep up to date, then the weight.
+literals: int64 [c, k], 2 * option + [the literal is negated: it holds when the option is not taken].
+offsets, entries: int64 [m + 1] and [c k], the literals by option: 2 * clause + [the literal is negated].
+clauses: int64 [c, 2]; first the number of literals that do not hold, which moves update, then the weight.
 gains: int64 [m], what an option adds to the objective by itself.
 state: int64 [b], the option that each block takes.
 random: uint64 [1], the counter behind the random numbers.
@@ -23,7 +23,7 @@ from dpcore.compiled import compiled
 
 Ints = NDArray[np.int64]
 
-# Gumbel noise from 12 random bits: of some values, value + temperature * noise is largest with Boltzmann's chances.
+# Gumbel noise from 12 random bits: the argmax of value + temperature * noise has the Boltzmann distribution.
 _GUMBEL = -np.log(-np.log((np.arange(4096) + 0.5) / 4096))
 _GUMBEL.setflags(write=False)
 
@@ -43,10 +43,12 @@ def anneal(
     seed: int,
     first: int,
 ) -> None:
-    """Fills chosen[j] for the objective of the clauses and each_gains[j].
+    """Fills chosen[j] with the best state found for the objective of the clauses and each_gains[j].
 
-    chosen, each_gains: int64 [s, b] and [s, m].
-    first: Number of the first row among all samples; with ``seed`` it picks the random numbers.
+    chosen: int64 [s, b], the option of each block, for each sample.
+    each_gains: int64 [s, m], the gains of each sample.
+    temperatures: float64 [sweeps], one per sweep.
+    first: The number of the first row among all samples; together with ``seed`` it selects the random numbers.
     """
     state, best_state = np.empty(bounds.size - 1, dtype=np.int64), np.empty(bounds.size - 1, dtype=np.int64)
     clauses, kept = np.empty((weights.size, 2), dtype=np.int64), np.empty(2 * literals.shape[1], dtype=np.int64)
@@ -96,7 +98,7 @@ def _ascend(
     entries: Ints,
     random: NDArray[np.uint64],
 ) -> int:
-    """Both kinds of moves while they raise the objective; returns by how much."""
+    """Both kinds of moves at temperature 0 until neither raises the objective; returns by how much they did."""
     change, before = 0, -1
     while change > before:
         before = change
@@ -140,13 +142,13 @@ def _start(
     block_of: Ints,
     literals: Ints,
     random: NDArray[np.uint64],
-    anywhere: bool,
+    randomly: bool,
 ) -> int:
-    """The option of largest gain in each block, or any; returns the objective."""
+    """Starts from the option of largest gain in each block, or from random ones; returns the objective."""
     value = 0
     for block in range(state.size):
         best = bounds[block]
-        if anywhere:
+        if randomly:
             best += _below(random, bounds[block + 1] - best)
         else:
             for option in range(best, bounds[block + 1]):
@@ -166,7 +168,7 @@ def _start(
 
 @compiled
 def _worth(option: int, clauses: Ints, gains: Ints, offsets: Ints, entries: Ints) -> int:
-    """What the objective gains when a block that takes nothing takes this option."""
+    """What the objective gains when a block without an option takes this one."""
     worth = gains[option]
     for position in range(offsets[option], offsets[option + 1]):
         clause, inverted = entries[position] >> 1, entries[position] & 1
@@ -177,7 +179,7 @@ def _worth(option: int, clauses: Ints, gains: Ints, offsets: Ints, entries: Ints
 
 @compiled
 def _take(option: int, step: int, clauses: Ints, offsets: Ints, entries: Ints) -> None:
-    """Counts open literals after an option was taken (step -1) or left (step 1)."""
+    """Updates the counts of open literals after an option was taken (step -1) or released (step 1)."""
     for position in range(offsets[option], offsets[option + 1]):
         entry = entries[position]
         clauses[entry >> 1, 0] += step * (1 - 2 * (entry & 1))
@@ -209,25 +211,25 @@ def _heat(
     entries: Ints,
     random: NDArray[np.uint64],
 ) -> int:
-    """Chooses a block anew with Boltzmann's chances, ``barred`` excepted; returns what the objective gains.
+    """Draws a block's option from the Boltzmann distribution, except ``barred``; returns what the objective gains.
 
-    At temperature 0 it takes the best option, and the present one among equals.
+    At temperature 0 it takes the best option; of equal ones it keeps the present one.
     """
     before = state[block]
     _take(before, 1, clauses, offsets, entries)
     worth_before = _worth(before, clauses, gains, offsets, entries)
     best, best_worth, best_score = before, worth_before, -math.inf
-    bits, left = np.uint64(0), 0
+    bits, remaining_draws = np.uint64(0), 0
     for option in range(bounds[block], bounds[block + 1]):
         if option == barred:
             continue
         worth = worth_before if option == before else _worth(option, clauses, gains, offsets, entries)
         score = worth + 0.5 * (option == before)
         if temperature > 0.0:
-            if left == 0:
-                bits, left = _bits(random), 5
+            if remaining_draws == 0:
+                bits, remaining_draws = _bits(random), 5
             score = worth + temperature * _GUMBEL[np.int64(bits & np.uint64(4095))]
-            bits, left = bits >> np.uint64(12), left - 1
+            bits, remaining_draws = bits >> np.uint64(12), remaining_draws - 1
         if score > best_score:
             best, best_worth, best_score = option, worth, score
     state[block] = best
@@ -250,9 +252,9 @@ def _satisfy(
     entries: Ints,
     random: NDArray[np.uint64],
 ) -> int:
-    """Makes every literal of a clause hold, and keeps that by the Metropolis rule; returns what the objective gains.
+    """Satisfies a clause, and keeps the change by the Metropolis rule; returns what the objective gains.
 
-    kept: int64 [2 k], room for the blocks that change and their options before.
+    kept: int64 [2 k], a buffer for the blocks that change and their previous options.
     """
     if clauses[clause, 0] == 0:
         return 0

@@ -1,4 +1,4 @@
-"""Connected components of a core; the small ones are solved by trying every pick."""
+"""Connected components of a core, and the optimum of small ones by enumeration."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ def components(core: Core) -> NDArray[np.int64]:
     return _components(core.block_of_option(), core.clause_bounds, core.literals, core.blocks)
 
 
-def enumerated(core: Core, labels: NDArray[np.int64], largest: int) -> NDArray[np.int64]:
-    """Best picks of every component that has at most ``largest`` of them, int64 [b]; UNSOLVED elsewhere.
+def enumerate_components(core: Core, labels: NDArray[np.int64], max_combinations: int) -> NDArray[np.int64]:
+    """The optimal option of each block in small components: int64 [b]; UNSOLVED in the others.
 
-    labels: As ``components`` gives them.
+    core: The core.
+    labels: int64 [b], the component of each block, from ``components``.
+    max_combinations: The largest number of option combinations of a component that is enumerated.
 
     Source: the loopless reflected mixed-radix Gray code (Knuth, The Art of Computer Programming 4A, 7.2.1.1,
     Algorithm H): each step changes one block, and costs the clauses of its two options.
     """
     offsets, clause_of, wanted_else = core.incidence()
-    return _enumerated(
+    return _enumerate(
         core.bounds,
         core.gains,
         core.clause_bounds,
@@ -39,7 +41,7 @@ def enumerated(core: Core, labels: NDArray[np.int64], largest: int) -> NDArray[n
         clause_of,
         wanted_else,
         labels,
-        largest,
+        max_combinations,
     )
 
 
@@ -51,14 +53,14 @@ def _components(
     for clause in range(clause_bounds.size - 1):
         first = block_of[literals[clause_bounds[clause]]]
         for place in range(clause_bounds[clause], clause_bounds[clause + 1]):
-            one, other = first, block_of[literals[place]]
-            while parent[one] != one:
-                parent[one] = parent[parent[one]]
-                one = parent[one]
-            while parent[other] != other:
-                parent[other] = parent[parent[other]]
-                other = parent[other]
-            parent[max(one, other)] = min(one, other)
+            first_root, second_root = first, block_of[literals[place]]
+            while parent[first_root] != first_root:
+                parent[first_root] = parent[parent[first_root]]
+                first_root = parent[first_root]
+            while parent[second_root] != second_root:
+                parent[second_root] = parent[parent[second_root]]
+                second_root = parent[second_root]
+            parent[max(first_root, second_root)] = min(first_root, second_root)
     labels, count = np.empty(blocks, dtype=np.int64), 0
     for block in range(blocks):
         if parent[block] == block:
@@ -79,7 +81,7 @@ def _worth(
     clause_of: NDArray[np.int32],
     negated: NDArray[np.bool_],
 ) -> int:
-    """What an option adds in a block without a pick."""
+    """What picking an option adds to the objective, in a block without a picked option."""
     worth = int(gains[option])
     for entry in range(offsets[option], offsets[option + 1]):
         clause = clause_of[entry]
@@ -103,7 +105,7 @@ def _pick(
 
 
 @compiled
-def _enumerated(
+def _enumerate(
     bounds: NDArray[np.int64],
     gains: NDArray[np.int64],
     clause_bounds: NDArray[np.int64],
@@ -114,31 +116,31 @@ def _enumerated(
     clause_of: NDArray[np.int32],
     of_negated: NDArray[np.bool_],
     labels: NDArray[np.int64],
-    largest: int,
+    max_combinations: int,
 ) -> NDArray[np.int64]:
     blocks = labels.size
     count = labels.max() + 1 if blocks > 0 else 0
-    records, starts = np.ones(count, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+    combinations, starts = np.ones(count, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
     for block in range(blocks):
         starts[labels[block] + 1] += 1
-        if records[labels[block]] <= largest:
-            records[labels[block]] *= bounds[block + 1] - bounds[block]
+        if combinations[labels[block]] <= max_combinations:
+            combinations[labels[block]] *= bounds[block + 1] - bounds[block]
     for label in range(count):
         starts[label + 1] += starts[label]
-    place, members = starts[:-1].copy(), np.empty(blocks, dtype=np.int64)
+    next_member, members = starts[:-1].copy(), np.empty(blocks, dtype=np.int64)
     open_literals = np.zeros(weights.size, dtype=np.int32)
     for clause in range(weights.size):
         for literal in range(clause_bounds[clause], clause_bounds[clause + 1]):
             open_literals[clause] += 0 if negated[literal] else 1
     for block in range(blocks):
-        members[place[labels[block]]] = block
-        place[labels[block]] += 1
+        members[next_member[labels[block]]] = block
+        next_member[labels[block]] += 1
         _pick(bounds[block], -1, open_literals, offsets, clause_of, of_negated)
     best = np.full(blocks, -1, dtype=np.int64)
     present, direction = bounds[:-1].copy(), np.ones(blocks, dtype=np.int64)
     focus = np.empty(blocks + 1, dtype=np.int64)
     for label in range(count):
-        if records[label] > largest:
+        if combinations[label] > max_combinations:
             continue
         size = starts[label + 1] - starts[label]
         own = members[starts[label] : starts[label + 1]]

@@ -29,20 +29,24 @@ _EXTRA_BITS = 16
 _SUM_BITS = 60
 
 
-def started(core: Core) -> NDArray[np.float64]:
-    """Deltas to begin with, float64 [l]."""
+def initial_deltas(core: Core) -> NDArray[np.float64]:
+    """The deltas that the ascent starts from: zeros, float64 [l]."""
     return np.zeros(len(core.literals))
 
 
-def ascended(
+def dual_ascent(
     core: Core, deltas: NDArray[np.float64], sweeps: int
 ) -> tuple[int, NDArray[np.int64], NDArray[np.float64]]:
-    """A bound on the core's value, the best option of each block under the deltas (int64 [b]), and the deltas after so
-    many further sweeps over the clauses.
+    """Continues the ascent from given deltas.
 
-    The bound is computed in integers from rounded deltas, so it holds whatever the floats lost.
+    core: The core.
+    deltas: float64 [l], from ``initial_deltas`` or an earlier call.
+    sweeps: The number of sweeps over all clauses, >= 0.
+
+    Returns an upper bound on the core's optimum, the best option of each block under the new deltas, int64 [b], and
+    those deltas. The bound is computed in integers from rounded deltas, so that it holds despite rounding errors.
     """
-    moved = deltas.copy()
+    new_deltas = deltas.copy()
     _ascend(
         core.bounds,
         core.block_of_option(),
@@ -51,25 +55,25 @@ def ascended(
         core.literals,
         core.negated,
         core.weights,
-        moved,
+        new_deltas,
         sweeps,
     )
-    size = float(np.abs(core.gains).sum()) + float(np.abs(core.weights).sum()) + 2 * float(np.abs(moved).sum()) + 1
+    size = float(np.abs(core.gains).sum()) + float(np.abs(core.weights).sum()) + 2 * float(np.abs(new_deltas).sum()) + 1
     scale = 1 << max(0, min(_EXTRA_BITS, _SUM_BITS - math.frexp(size)[1]))
-    fixed = np.rint(moved * scale).astype(np.int64)
+    fixed = np.rint(new_deltas * scale).astype(np.int64)
     picks, bound = _bound(
         core.bounds, core.gains * scale, core.clause_bounds, core.literals, core.negated, core.weights * scale, fixed
     )
-    return int(bound) // scale, picks, moved
+    return int(bound) // scale, picks, new_deltas
 
 
 @compiled
 def _best_but(beliefs: NDArray[np.float64], start: int, stop: int, option: int) -> float:
     """The largest belief of a block, one option excepted."""
     best = -np.inf
-    for other in range(start, stop):
-        if other != option and beliefs[other] > best:
-            best = beliefs[other]
+    for candidate in range(start, stop):
+        if candidate != option and beliefs[candidate] > best:
+            best = beliefs[candidate]
     return best
 
 
@@ -85,40 +89,41 @@ def _ascend(
     deltas: NDArray[np.float64],
     sweeps: int,
 ) -> None:
+    """Sets the deltas of each clause to their optimum, clause by clause, in place."""
     # A negated literal holds for every option but its own: -delta there is +delta elsewhere, up to a constant.
     beliefs = gains.astype(np.float64)
     for literal in range(literals.size):
         beliefs[literals[literal]] += -deltas[literal] if negated[literal] else deltas[literal]
-    margins = np.empty(literals.size)  # What holding is worth to the block of each literal of the clause in hand.
+    margins = np.empty(literals.size)  # For each literal of the clause, what its block gains if the literal holds.
     for _ in range(sweeps):
         for clause in range(weights.size):
             start, stop = clause_bounds[clause], clause_bounds[clause + 1]
             weight = float(weights[clause])
-            total, positive, least, second, small = 0.0, 0.0, np.inf, np.inf, -1
+            total, positive, lowest_margin, second_margin, lowest_literal = 0.0, 0.0, np.inf, np.inf, -1
             for literal in range(start, stop):
                 option = literals[literal]
                 block = block_of[option]
-                others = _best_but(beliefs, bounds[block], bounds[block + 1], option)
+                best_other = _best_but(beliefs, bounds[block], bounds[block + 1], option)
                 if negated[literal]:
-                    margin = others - (beliefs[option] + deltas[literal])
+                    margin = best_other - (beliefs[option] + deltas[literal])
                 else:
-                    margin = beliefs[option] - deltas[literal] - others
+                    margin = beliefs[option] - deltas[literal] - best_other
                 margins[literal] = margin
                 total += margin
                 positive += max(0.0, margin)
-                if margin < least:
-                    least, second, small = margin, least, literal
-                elif margin < second:
-                    second = margin
+                if margin < lowest_margin:
+                    lowest_margin, second_margin, lowest_literal = margin, lowest_margin, literal
+                elif margin < second_margin:
+                    second_margin = margin
             for literal in range(start, stop):
                 margin = margins[literal]
-                rest = positive - max(0.0, margin)  # Best of the other literals, whatever becomes of this one.
-                lowest = second if literal == small else least
-                not_all = rest - max(0.0, lowest)  # The same where not all of them may hold.
+                rest = positive - max(0.0, margin)  # The best of the other literals, unconstrained.
+                lowest_other = second_margin if literal == lowest_literal else lowest_margin
+                not_all = rest - max(0.0, lowest_other)  # The same where not all of them may hold.
                 holds = margin + max(weight + total - margin, not_all)
-                moved = (holds - rest) / (stop - start) - margin
-                beliefs[literals[literal]] += (deltas[literal] - moved) * (1.0 if negated[literal] else -1.0)
-                deltas[literal] = moved
+                new_delta = (holds - rest) / (stop - start) - margin
+                beliefs[literals[literal]] += (deltas[literal] - new_delta) * (1.0 if negated[literal] else -1.0)
+                deltas[literal] = new_delta
 
 
 @compiled

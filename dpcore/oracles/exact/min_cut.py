@@ -1,10 +1,10 @@
 """The optimum of a core by a minimum cut, where the signs of its literals allow it.
 
-A core of two options a block is a sum of products of 0/1 values. It is supermodular if every clause of positive weight
-wants all its values alike (all 1 or all 0); maximising it is then the closure problem. Which option of a block counts
-as 1 is free, and a clause of negative weight with two literals is one of positive weight after flipping one of them:
--w [a b] = w [a ~b] - w [a]. So the choice of the 1s is a two-colouring: literals of a positive clause want equal
-colours, those of a negative pair different ones. A negative clause of three or more literals cannot be repaired.
+A core with two options per block is a sum of products of 0/1 values. It is supermodular if the literals of every clause
+of positive weight are all positive or all negated; maximising it is then the closure problem. Which option of a block
+counts as 1 is free, and a clause of negative weight with two literals is one of positive weight after flipping one of
+them: -w [a b] = w [a ~b] - w [a]. So the choice of the 1s is a two-colouring: literals of a positive clause need equal
+colours, those of a negative pair different ones. Negative clauses of three or more literals have no such form.
 
 Source: Picard, "Maximal closure of a graph and applications to combinatorial problems" (1976); the network has a node
 for each clause. Maximum flow by Dinitz's algorithm.
@@ -22,12 +22,12 @@ _UNBOUNDED = np.int64(2**61)
 
 
 def min_cut(core: Core) -> NDArray[np.int64] | None:
-    """Best picks, int64 [b]; None where the core is not supermodular for any choice of the 1s."""
+    """The optimal option of each block, int64 [b]; None where the core is supermodular for no choice of the 1s."""
     if (np.diff(core.bounds) != 2).any():
         return None
     block_of = core.block_of_option()
     blocks = block_of[core.literals].astype(np.int64)
-    # With the first option of a block as its 1: whether a literal wants that 1.
+    # With the first option of a block as its 1: whether a literal holds for that 1.
     wants_one = (core.literals == core.bounds[blocks]) != core.negated
     flipped = _colouring(core.blocks, core.clause_bounds, blocks, wants_one, core.weights)
     if flipped is None:
@@ -47,9 +47,9 @@ def _colouring(
     wants_one: NDArray[np.bool_],
     weights: NDArray[np.int64],
 ) -> NDArray[np.bool_] | None:
-    """Which blocks to flip so that the literals of every positive clause want the same, bool [count]; None where none.
+    """The blocks to flip so that the literals of every positive clause hold for equal values: bool [count].
 
-    Union-find with parity.
+    None where no choice of blocks does. The method is union-find with parity.
     """
     parent, parity = np.arange(count), np.zeros(count, dtype=np.bool_)
     for clause in range(weights.size):
@@ -58,14 +58,14 @@ def _colouring(
             return None
         for place in range(start + 1, stop):
             differ = (wants_one[start] != wants_one[place]) != (weights[clause] < 0)
-            one, of_one = _root(blocks[start], parent, parity)
-            other, of_other = _root(blocks[place], parent, parity)
-            if one == other:
-                if (of_one != of_other) != differ or blocks[start] == blocks[place]:
+            first_root, first_parity = _root(blocks[start], parent, parity)
+            root, root_parity = _root(blocks[place], parent, parity)
+            if first_root == root:
+                if (first_parity != root_parity) != differ or blocks[start] == blocks[place]:
                     return None
             else:
-                parent[max(one, other)] = min(one, other)
-                parity[max(one, other)] = (of_one != of_other) != differ
+                parent[max(first_root, root)] = min(first_root, root)
+                parity[max(first_root, root)] = (first_parity != root_parity) != differ
     flipped = np.empty(count, dtype=np.bool_)
     for block in range(count):
         flipped[block] = _root(block, parent, parity)[1]
@@ -74,11 +74,11 @@ def _colouring(
 
 @compiled
 def _root(block: int, parent: NDArray[np.int64], parity: NDArray[np.bool_]) -> tuple[int, bool]:
-    """The root of a block, and whether their colours differ; halves the path."""
+    """The root of a block, and whether their colours differ; the path to the root is halved."""
     differs = False
     while parent[block] != block:
         above = parent[block]
-        parity[block] = parity[block] != parity[above]  # That of a root is False.
+        parity[block] = parity[block] != parity[above]  # The parity of a root is False.
         parent[block] = parent[above]
         differs = differs != parity[block]
         block = parent[block]
@@ -93,11 +93,11 @@ def _closure(
     wants_one: NDArray[np.bool_],
     weights: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """The values of a best record, bool [blocks]: gains of the 1s plus weights of the clauses that hold."""
+    """The values that maximise the gains of the 1s plus the weights of the clauses that hold: bool [blocks]."""
     count, clauses = gains.size, weights.size
     profit = gains.copy()
     source, sink = count + clauses, count + clauses + 1
-    # Arcs come in pairs, forth at even and back at odd numbers.
+    # Arcs come in pairs: forward arcs have even numbers, and their reverse arcs the next odd ones.
     arcs = 2 * (count + clauses + blocks.size)
     head, capacity = np.empty(arcs, dtype=np.int64), np.zeros(arcs, dtype=np.int64)
     tail = np.empty(arcs, dtype=np.int64)
@@ -145,7 +145,7 @@ def _saturate(
     source: int,
     sink: int,
 ) -> NDArray[np.int64]:
-    """Sends the maximum flow; the levels left in the residual network, -1 for what the source cannot reach."""
+    """Sends a maximum flow; returns the levels of the residual network, -1 for nodes that the source cannot reach."""
     nodes = first.size - 1
     level, queue = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
     path, current = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)

@@ -1,10 +1,10 @@
-"""The best response as a mixed integer program, solved by HiGHS.
+"""The best response by a mixed-integer program, solved by HiGHS.
 
 Strong linearisation: z_c stands for "clause c holds" and lies in [0, 1];
     weight > 0:  z_c <= l for each literal l of c (a value x_i, or 1 - x_i where it is negated);
     weight < 0:  z_c >= sum of the literals - (k - 1).
 It is much tighter than the paper's k z_c <= sum of the literals: with about as many samples as columns its linear
-relaxation is mostly integral already. With integral x every z is integral at an optimum, so only x is declared so.
+relaxation is mostly integral. With integral x every z is integral at an optimum, so that only x is declared integral.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from dpcore.errors import EngineError
 from dpcore.oracles.clauses import SignedClauses
-from dpcore.oracles.coordinate_ascent import NONE, Blocks, blocks_of, settled
+from dpcore.oracles.coordinate_ascent import NONE, Blocks, blocks_of, improved_record
 from dpcore.oracles.protocol import BestResponse
 
-# The objective is an integer; a bound from HiGHS's tolerances may lie this much below the true one.
+# The objective is an integer; because of HiGHS's tolerances its bound may be this much below the true one.
 _SLACK = 1e-4
-_CHECKS_A_NODE = 50
-_ENOUGH_NODES = 1000  # For every program that is worth solving exactly.
+_CHECKS_PER_NODE = 50
+_DEFAULT_NODES = 1000  # Enough for every program that is worth solving exactly.
 _USABLE = (
     highspy.HighsModelStatus.kOptimal,
     highspy.HighsModelStatus.kSolutionLimit,
@@ -37,43 +37,49 @@ _USABLE = (
 @final
 @dataclass(frozen=True)
 class Highs:
-    """Linear relaxation, rounding and coordinate ascent; branch and bound where that leaves a gap.
+    """Linear relaxation, rounding and coordinate ascent, then branch and bound where a gap remains.
 
-    node_limit: Most nodes of branch and bound, 0 for none of it. It counts work, never seconds, so that a response can
-        be repeated; the work before the first branching is limited in proportion. With more samples than columns and
-        no weights that stand out, a node can take seconds.
-    tolerance: Gap that is left alone, as a fraction of the sampled weight. DualQuery needs no exact response: alpha / 4
-        of the average sampled query will do (full paper, Algorithm 2).
+    node_limit: The largest number of nodes of branch and bound; 0 for no branch and bound. It counts work, never
+        seconds, so that responses can be reproduced; the work before the first branching is limited in proportion. With
+        more samples than columns and weights of similar size a node can take seconds.
+    tolerance: The gap at which the search ends, as a fraction of the sum of absolute clause weights. DualQuery needs no
+        exact response: alpha / 4 of the average sampled query suffices (full paper, Algorithm 2).
     """
 
-    node_limit: int = _ENOUGH_NODES
+    node_limit: int = _DEFAULT_NODES
     tolerance: float = 0.0
 
     def respond(self, clauses: SignedClauses, preferences: NDArray[np.float64]) -> BestResponse:
+        """The response; see ``Oracle``."""
         return self.respond_from(clauses, preferences, None)
 
     def respond_from(
         self, clauses: SignedClauses, preferences: NDArray[np.float64], start: NDArray[np.bool_] | None
     ) -> BestResponse:
-        """The response, where a record is known already.
+        """The response, no worse than a known record.
 
-        start: bool [n], its values in ``clauses.columns``; the response is no worse.
+        clauses, preferences: As for ``Oracle.respond``.
+        start: bool [n], the values of the known record in ``clauses.columns``; None for no record.
+
+        Raises EngineError where HiGHS ends without a solution.
         """
         blocks = blocks_of(clauses, preferences)
         if clauses.weights.size == 0:
             chosen = np.full(len(blocks.spare), NONE, dtype=np.int64)
-            used, record = settled(clauses, blocks, chosen, preferences)  # Blocks alone: each takes its largest gain.
+            used, record = improved_record(
+                clauses, blocks, chosen, preferences
+            )  # Blocks alone: each takes its largest gain.
             return BestResponse(record, clauses.value(used), clauses.value(used))
         model = _model(clauses, blocks)
-        relaxed, bound = _solve_relaxation(model, clauses)
-        used, record = settled(clauses, blocks, _rounded(relaxed, blocks), preferences)
+        relaxation, bound = _solve_relaxation(model, clauses)
+        used, record = improved_record(clauses, blocks, _rounded(relaxation, blocks), preferences)
         if start is not None and clauses.value(start) > clauses.value(used):
-            used, record = settled(clauses, blocks, _rounded(start.astype(np.float64), blocks), preferences)
+            used, record = improved_record(clauses, blocks, _rounded(start.astype(np.float64), blocks), preferences)
         gap = bound - clauses.value(used)
         if self.node_limit and gap > self.tolerance * float(np.abs(clauses.weights).sum()):
-            found, proved = _branch_and_bound(model, clauses, used, self.node_limit)
-            bound = min(bound, proved)
-            better = settled(clauses, blocks, _rounded(found, blocks), preferences)
+            solution, proved_bound = _branch_and_bound(model, clauses, used, self.node_limit)
+            bound = min(bound, proved_bound)
+            better = improved_record(clauses, blocks, _rounded(solution, blocks), preferences)
             if clauses.value(better[0]) > clauses.value(used):
                 used, record = better
         return BestResponse(record, clauses.value(used), bound)
@@ -82,7 +88,7 @@ class Highs:
 def _branch_and_bound(
     model: highspy.HighsLp, clauses: SignedClauses, start: NDArray[np.bool_], node_limit: int
 ) -> tuple[NDArray[np.float64], int]:
-    """The best x found, float64 [n], and a bound; ``start`` is where the search begins."""
+    """The best x found, float64 [n], and a bound; the search starts from the record ``start``."""
     columns = len(clauses.columns)
     continuous = [highspy.HighsVarType.kContinuous] * len(clauses.weights)
     model.integrality_ = [highspy.HighsVarType.kInteger] * columns + continuous
@@ -95,52 +101,52 @@ def _branch_and_bound(
     point = highspy.HighsSolution()
     point.col_value = np.concatenate([start, satisfied]).astype(np.float64).tolist()
     solver.setSolution(point)
-    solver.cbMipInterrupt += _stop_after(_CHECKS_A_NODE * node_limit)
+    solver.cbMipInterrupt += _stop_after(_CHECKS_PER_NODE * node_limit)
     _run(solver)
     return _values(solver, columns), math.floor(clauses.constant - solver.getInfo().mip_dual_bound + _SLACK)
 
 
 def _stop_after(checks: int) -> Callable[[highspy.HighsCallbackEvent], None]:
-    """Interrupts at a number of HiGHS's own checks, which one thread makes at the same places in every run.
+    """A callback that interrupts after a number of HiGHS's own checks, which one thread makes at the same points.
 
     Nodes alone do not bound the work: cuts at the root can take seconds.
     """
-    left = iter(range(checks))
+    remaining_checks = iter(range(checks))
 
     def check(event: highspy.HighsCallbackEvent) -> None:
-        if next(left, None) is None:
+        if next(remaining_checks, None) is None:
             event.interrupt()
 
     return check
 
 
 def _model(clauses: SignedClauses, blocks: Blocks) -> highspy.HighsLp:
-    """Minimise -gains . x - weights . z over x (columns) and z (clauses), with the rows of the module docstring."""
+    """Minimises -gains . x - weights . z over x (columns) and z (clauses), with the rows of the module docstring."""
     columns, order = len(clauses.columns), clauses.literals.shape[1]
     signs = np.where(clauses.negated, -1.0, 1.0)
-    wanted, avoided = np.flatnonzero(clauses.weights > 0), np.flatnonzero(clauses.weights < 0)
-    negative = clauses.negated.sum(axis=1)
+    positive, negative_clauses = np.flatnonzero(clauses.weights > 0), np.flatnonzero(clauses.weights < 0)
+    negated_literals = clauses.negated.sum(axis=1)
     groups = np.diff(blocks.bounds) if clauses.view.groups else np.empty(0, dtype=np.int64)
     # Row by row: z - sign x <= [negated]; z - sum of sign x >= negated - (k - 1); sum of a group = 1, or <= 1.
     indices = [
-        np.stack([np.repeat(columns + wanted, order), clauses.literals[wanted].ravel()], axis=1).ravel(),
-        np.concatenate([columns + avoided[:, None], clauses.literals[avoided]], axis=1).ravel(),
+        np.stack([np.repeat(columns + positive, order), clauses.literals[positive].ravel()], axis=1).ravel(),
+        np.concatenate([columns + negative_clauses[:, None], clauses.literals[negative_clauses]], axis=1).ravel(),
         np.arange(columns if len(groups) else 0),
     ]
     values = [
-        np.stack([np.ones(wanted.size * order), -signs[wanted].ravel()], axis=1).ravel(),
-        np.concatenate([np.ones((avoided.size, 1)), -signs[avoided]], axis=1).ravel(),
+        np.stack([np.ones(positive.size * order), -signs[positive].ravel()], axis=1).ravel(),
+        np.concatenate([np.ones((negative_clauses.size, 1)), -signs[negative_clauses]], axis=1).ravel(),
         np.ones(columns if len(groups) else 0),
     ]
-    lengths = np.concatenate([np.full(wanted.size * order, 2), np.full(avoided.size, order + 1), groups])
+    lengths = np.concatenate([np.full(positive.size * order, 2), np.full(negative_clauses.size, order + 1), groups])
     lower = [
-        np.full(wanted.size * order, -highspy.kHighsInf),
-        negative[avoided] - (order - 1.0),
+        np.full(positive.size * order, -highspy.kHighsInf),
+        negated_literals[negative_clauses] - (order - 1.0),
         np.where(blocks.none_allowed, 0.0, 1.0)[: len(groups)],
     ]
     upper = [
-        clauses.negated[wanted].ravel().astype(np.float64),
-        np.full(avoided.size, highspy.kHighsInf),
+        clauses.negated[positive].ravel().astype(np.float64),
+        np.full(negative_clauses.size, highspy.kHighsInf),
         np.ones(len(groups)),
     ]
     model = highspy.HighsLp()
@@ -157,7 +163,7 @@ def _model(clauses: SignedClauses, blocks: Blocks) -> highspy.HighsLp:
 
 
 def _solve_relaxation(model: highspy.HighsLp, clauses: SignedClauses) -> tuple[NDArray[np.float64], int]:
-    """Values of x at an optimum of the relaxation, and the bound that its value proves."""
+    """The values of x at an optimum of the linear relaxation, and the bound that its value proves."""
     solver = _solver()
     solver.passModel(model)
     _run(solver)
@@ -174,10 +180,10 @@ def _solver() -> highspy.Highs:
 
 
 def _run(solver: highspy.Highs) -> None:
-    """Runs the solver and refuses to go on without a solution."""
+    """Runs the solver. Raises EngineError where it ends without a solution."""
     solver.run()
     if solver.getModelStatus() == highspy.HighsModelStatus.kNotset:
-        # HiGHS keeps one scheduler a process: after a run with another number of threads it answers nothing.
+        # HiGHS keeps one scheduler per process: after a run with another number of threads it returns no solution.
         highspy.Highs.resetGlobalScheduler(True)
         solver.run()
     status = solver.getModelStatus()
@@ -190,7 +196,7 @@ def _values(solver: highspy.Highs, columns: int) -> NDArray[np.float64]:
 
 
 def _rounded(values: NDArray[np.float64], blocks: Blocks) -> NDArray[np.int64]:
-    """The largest value of each block, "none" counting as what is missing to 1."""
+    """The choice of largest value in each block; the value of "none" is 1 less the sum of the block's columns."""
     starts = blocks.bounds[:-1]
     block_of = np.repeat(np.arange(len(starts)), np.diff(blocks.bounds))
     order = np.lexsort((-np.arange(len(values)), values, block_of))

@@ -1,4 +1,4 @@
-"""Exact reductions of an objective: choices that no record needs are dropped until nothing more follows.
+"""Exact reduction of an objective by dominance: choices that no optimum needs are dropped, until a fixpoint.
 
 The choice of a block (a one-hot group, or a column outside the groups) is one of its columns that occur, or none of
 them. Given everything else, what choice i adds to the objective is, up to a term that is the same for every choice,
@@ -7,14 +7,14 @@ them. Given everything else, what choice i adds to the objective is, up to a ter
 
 and f(none) = 0, where r is 1 if the other literals of the clause hold and 0 if not; clauses are added because at most
 one column of a block is 1. As r is unknown, f(i) lies between low(i), with min(0, .) of each term, and high(i), with
-max(0, .). **If high(i) <= low(j), changing i to j never lowers the objective**, whatever the rest is: some best record
-does without i. Dropping it decides literals; clauses that cannot hold any more vanish, and literals that always hold
-make clauses shorter. A clause of one literal is a gain, for which low and high are equal. Every step keeps the optimum,
-and the intervals only shrink; so the order of the steps does not matter for validity.
+max(0, .). **If high(i) <= low(j), changing i to j never lowers the objective**, whatever the rest is: some optimum does
+not choose i. Dropping i decides literals; clauses that cannot hold any more are removed, and literals that always hold
+are removed from their clauses. A clause of one literal is a gain, for which low and high are equal. Every step keeps
+the optimum, and the intervals only shrink, so that the order of the steps does not matter for validity.
 
-Outside the groups that is the rule of pure literals (a column that is wanted in one direction only takes it: high <= 0
-or low >= 0) together with gains; inside a group it includes that one of the values that no clause names stands for all
-of them, and that values which are only unwanted lose against it.
+Outside the groups this is the rule of pure literals (a column that occurs with one sign only takes the value of that
+sign: high <= 0 or low >= 0) together with gains. Inside a group it also keeps one of the values that no clause names,
+which dominates all values that occur in negative terms only.
 
 Source: dominance in pseudo-Boolean optimisation (Boros and Hammer 2002, "Pseudo-Boolean optimization", section 4.1) and
 dead-end elimination of values (Desmet, De Maeyer, Hazes and Lasters 1992), for clauses.
@@ -40,9 +40,10 @@ class Reduction:
     """An objective whose optimum is constant + the optimum of ``core``.
 
     chosen: int64 [blocks], a position in ``columns`` or NONE for each block of the objective; OPEN where the core
-        decides. Any optimum of the core makes it an optimum of the objective.
-    open_blocks: int64 [core.blocks], their numbers.
-    constant: What the decided choices are worth.
+        decides. Any optimum of the core completes it to an optimum of the objective.
+    open_blocks: int64 [core.blocks], the numbers of the open blocks.
+    constant: The objective of the decided choices.
+    core: The remaining problem.
     """
 
     chosen: NDArray[np.int64]
@@ -51,17 +52,23 @@ class Reduction:
     core: Core
 
     def completed(self, picks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The choice of every block from the core's picks, int64 [core.blocks] of options."""
+        """The choice of every block of the objective, int64 [blocks].
+
+        picks: int64 [core.blocks], the picked option of each block of the core.
+        """
         chosen = self.chosen.copy()
         chosen[self.open_blocks] = self.core.columns[picks]
         return chosen
 
 
-def reduced(clauses: SignedClauses) -> Reduction:
-    """The fixpoint, in time linear in the literals (in groups times the values of a group)."""
+def reduce_by_dominance(clauses: SignedClauses) -> Reduction:
+    """Drops dominated choices until none is left, in time linear in the literals (times the values of a group).
+
+    clauses: The objective.
+    """
     bounds = clauses.blocks()
     gains = clauses.gains.copy()
-    constant, chosen, dropped, left, implied = _fixpoint(
+    constant, chosen, dropped, remaining, implied = _fixpoint(
         bounds,
         clauses.none_allowed(bounds),
         clauses.literals,
@@ -72,7 +79,7 @@ def reduced(clauses: SignedClauses) -> Reduction:
     )
     constant += clauses.constant
     parts = core_parts(
-        chosen, bounds, dropped, left, implied, clauses.literals, clauses.negated, clauses.weights, gains
+        chosen, bounds, dropped, remaining, implied, clauses.literals, clauses.negated, clauses.weights, gains
     )
     core = Core(*parts)
     return Reduction(chosen, np.flatnonzero(chosen == OPEN), constant, core)
@@ -88,29 +95,35 @@ def _fixpoint(
     gains: NDArray[np.int64],
     grouped: bool,
 ) -> tuple[int, NDArray[np.int64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.bool_]]:
-    """Constant; choices; the choices that were dropped (bool [n + blocks], "none" of a block behind the columns); how
-    many literals are left of each clause, 0 where it is decided; which of them others imply (bool [c, k], or [1, 1]
-    without groups). ``gains`` takes up clauses of one literal."""
+    """Drops dominated choices until none is left; clauses of one literal are added to ``gains`` in place.
+
+    Returns
+        the constant;
+        the choice of each block, int64 [blocks];
+        the dropped choices, bool [n + blocks], with "none" of each block behind the columns;
+        the number of remaining literals of each clause, int32 [c], 0 where the clause is decided;
+        the literals that other literals of their clause imply, bool [c, k], or [1, 1] without groups.
+    """
     clauses, order = literals.shape
     columns, blocks = gains.size, bounds.size - 1
     block_of = np.empty(columns, dtype=np.int32)
     for block in range(blocks):
         block_of[bounds[block] : bounds[block + 1]] = block
-    left = np.full(clauses, order, dtype=np.int32)
+    remaining = np.full(clauses, order, dtype=np.int32)
     implied = np.zeros((clauses, order) if grouped else (1, 1), dtype=np.bool_)
     low, high = gains.copy(), gains.copy()
     constant = 0
     for clause in range(clauses):
         if grouped:
-            _drop_implied(clause, implied, left, literals, negated, block_of)
-        if left[clause] == 0:
+            _drop_implied(clause, implied, remaining, literals, negated, block_of)
+        if remaining[clause] == 0:
             continue
         for literal in range(order):
             if grouped and implied[clause, literal]:
                 continue
             column = literals[clause, literal]
             worth = -weights[clause] if negated[clause, literal] else weights[clause]
-            if left[clause] == 1:
+            if remaining[clause] == 1:
                 low[column] += worth
                 high[column] += worth
                 gains[column] += worth
@@ -118,8 +131,8 @@ def _fixpoint(
             else:
                 low[column] += min(0, worth)
                 high[column] += max(0, worth)
-        if left[clause] == 1:
-            left[clause] = 0
+        if remaining[clause] == 1:
+            remaining[clause] = 0
 
     dropped = np.zeros(columns + blocks, dtype=np.bool_)
     options = np.empty(blocks, dtype=np.int32)
@@ -128,12 +141,12 @@ def _fixpoint(
         options[block] = bounds[block + 1] - bounds[block] + none_allowed[block]
         dropped[columns + block] = not none_allowed[block]
     if not grouped:
-        constant += _sweep(chosen, dropped, left, low, high, gains, literals, negated, weights)
-    offsets, clause_of, wants_zero = _open_incidence(columns, dropped, left, implied, literals, negated)
+        constant += _sweep(chosen, dropped, remaining, low, high, gains, literals, negated, weights)
+    offsets, clause_of, wants_zero = _open_incidence(columns, dropped, remaining, implied, literals, negated)
     waits = chosen == -2
-    waiting = np.zeros(blocks, dtype=np.int64)  # A ring of the blocks to be looked at.
+    waiting = np.zeros(blocks, dtype=np.int64)  # A ring buffer of the blocks to be processed.
     waiting[: waits.sum()] = np.flatnonzero(waits)
-    ends = np.array([0, waits.sum()])  # First of the ring, and how many wait.
+    ends = np.array([0, waits.sum()])  # The first slot of the ring buffer, and the number of waiting blocks.
     while ends[1] > 0:
         block = waiting[ends[0]]
         ends[0] = ends[0] + 1 if ends[0] + 1 < blocks else 0
@@ -158,25 +171,25 @@ def _fixpoint(
                 continue
             options[block] -= 1
             constant += _decide(
-                column, False, dropped, left, low, high, gains, literals, negated, implied, weights, offsets, clause_of,
-                wants_zero, block_of, waiting, waits, ends,
+                column, False, dropped, remaining, low, high, gains, literals, negated, implied, weights, offsets,
+                clause_of, wants_zero, block_of, waiting, waits, ends,
             )  # fmt: skip
         if options[block] == 1:
             chosen[block] = -1 if best == none else best
         if chosen[block] >= 0:
             constant += gains[best]
             constant += _decide(
-                best, True, dropped, left, low, high, gains, literals, negated, implied, weights, offsets, clause_of,
-                wants_zero, block_of, waiting, waits, ends,
+                best, True, dropped, remaining, low, high, gains, literals, negated, implied, weights, offsets,
+                clause_of, wants_zero, block_of, waiting, waits, ends,
             )  # fmt: skip
-    return constant, chosen, dropped, left, implied
+    return constant, chosen, dropped, remaining, implied
 
 
 @compiled
 def _sweep(
     chosen: NDArray[np.int64],
     dropped: NDArray[np.bool_],
-    left: NDArray[np.int32],
+    remaining: NDArray[np.int32],
     low: NDArray[np.int64],
     high: NDArray[np.int64],
     gains: NDArray[np.int64],
@@ -184,37 +197,39 @@ def _sweep(
     negated: NDArray[np.bool_],
     weights: NDArray[np.int64],
 ) -> int:
-    """The same steps outside the groups, for all columns and then all clauses at once, while many follow.
+    """The same steps outside the groups, for all columns and then all clauses at once, while many columns are decided.
 
-    Decisions that hold by the intervals of one moment hold together, because each only shrinks the others' intervals.
-    Reading clauses in a row is several times faster than following a queue. Returns what becomes constant.
+    Decisions from the same intervals are valid together, because each only shrinks the others' intervals. Reading
+    clauses in sequence is several times faster than following a queue.
+
+    Returns what becomes constant.
     """
     columns, order = chosen.size, literals.shape[1]
     decided = np.zeros(columns, dtype=np.int8)  # 1: the column is 1; -1: it is 0.
-    constant, many = 0, columns
-    while many > columns >> 7:
-        many = 0
+    constant, decisions = 0, columns
+    while decisions > columns >> 7:
+        decisions = 0
         for column in range(columns):
             if decided[column] != 0 or not (low[column] >= 0 or high[column] <= 0):
                 continue
-            many += 1
+            decisions += 1
             dropped[column] = True
             if low[column] >= 0 and high[column] > 0:
                 decided[column], chosen[column] = 1, column
                 constant += gains[column]
             else:
                 decided[column], chosen[column] = -1, -1
-        for clause in range(left.size if many > 0 else 0):
-            if left[clause] == 0:
+        for clause in range(remaining.size if decisions > 0 else 0):
+            if remaining[clause] == 0:
                 continue
             still_open, fails = 0, False
             for literal in range(order):
                 sign = decided[literals[clause, literal]]
                 still_open += sign == 0
                 fails = fails or sign == (1 if negated[clause, literal] else -1)
-            if not fails and still_open == left[clause]:
+            if not fails and still_open == remaining[clause]:
                 continue
-            left[clause] = 0 if fails or still_open == 1 else still_open
+            remaining[clause] = 0 if fails or still_open == 1 else still_open
             if not fails and still_open == 0:
                 constant += weights[clause]
             for literal in range(order if fails or still_open == 1 else 0):
@@ -236,23 +251,26 @@ def _sweep(
 def _open_incidence(
     columns: int,
     dropped: NDArray[np.bool_],
-    left: NDArray[np.int32],
+    remaining: NDArray[np.int32],
     implied: NDArray[np.bool_],
     literals: NDArray[np.int32],
     negated: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
-    """The literals that are open, by column: those of column i are offsets[i]:offsets[i + 1] of (clause, wants a 0)."""
+    """The open literals by column: offsets, and for each literal its clause and whether it is negated.
+
+    Those of column i are at offsets[i]:offsets[i + 1].
+    """
     offsets = np.zeros(columns + 2, dtype=np.int64)
-    for clause in range(left.size):
-        for literal in range(literals.shape[1] if left[clause] > 0 else 0):
+    for clause in range(remaining.size):
+        for literal in range(literals.shape[1] if remaining[clause] > 0 else 0):
             if not dropped[literals[clause, literal]] and not (implied.size > 1 and implied[clause, literal]):
                 offsets[literals[clause, literal] + 2] += 1
     for column in range(columns):
         offsets[column + 2] += offsets[column + 1]
     clause_of = np.empty(offsets[columns + 1], dtype=np.int32)
     wants_zero = np.empty(clause_of.size, dtype=np.bool_)
-    for clause in range(left.size):
-        for literal in range(literals.shape[1] if left[clause] > 0 else 0):
+    for clause in range(remaining.size):
+        for literal in range(literals.shape[1] if remaining[clause] > 0 else 0):
             column = literals[clause, literal]
             if dropped[column] or (implied.size > 1 and implied[clause, literal]):
                 continue
@@ -266,7 +284,7 @@ def _decide(
     column: int,
     taken: bool,
     dropped: NDArray[np.bool_],
-    left: NDArray[np.int32],
+    remaining: NDArray[np.int32],
     low: NDArray[np.int64],
     high: NDArray[np.int64],
     gains: NDArray[np.int64],
@@ -282,38 +300,38 @@ def _decide(
     waits: NDArray[np.bool_],
     ends: NDArray[np.int64],
 ) -> int:
-    """Takes or drops a column: its clauses vanish or get shorter, and the blocks of their literals wait again.
+    """Takes or drops a column: its clauses are removed or get shorter, and the blocks of their literals wait again.
 
-    Returns what becomes constant: the weight of a clause of one negated literal, whose column then loses it.
+    Returns what becomes constant: the weight of a clause of one negated literal, which its column's gain then loses.
     """
     dropped[column] = True
     constant = 0
     for entry in range(offsets[column], offsets[column + 1]):
         clause = clause_of[entry]
-        if left[clause] == 0:
+        if remaining[clause] == 0:
             continue
         fails = wants_zero[entry] == taken
-        if not fails and left[clause] > 2:
-            left[clause] -= 1
+        if not fails and remaining[clause] > 2:
+            remaining[clause] -= 1
             continue
-        left[clause] = 0
+        remaining[clause] = 0
         for literal in range(literals.shape[1]):
-            other = literals[clause, literal]
-            if dropped[other] or (implied.size > 1 and implied[clause, literal]):
+            neighbour = literals[clause, literal]
+            if dropped[neighbour] or (implied.size > 1 and implied[clause, literal]):
                 continue
             worth = -weights[clause] if negated[clause, literal] else weights[clause]
-            low[other] -= min(0, worth)
-            high[other] -= max(0, worth)
+            low[neighbour] -= min(0, worth)
+            high[neighbour] -= max(0, worth)
             if not fails:
-                low[other] += worth
-                high[other] += worth
-                gains[other] += worth
+                low[neighbour] += worth
+                high[neighbour] += worth
+                gains[neighbour] += worth
                 constant += weights[clause] if negated[clause, literal] else 0
-            block = block_of[other]
+            block = block_of[neighbour]
             if not waits[block]:
                 waits[block] = True
-                place = ends[0] + ends[1]
-                waiting[place if place < waiting.size else place - waiting.size] = block
+                slot = ends[0] + ends[1]
+                waiting[slot if slot < waiting.size else slot - waiting.size] = block
                 ends[1] += 1
     return constant
 
@@ -322,7 +340,7 @@ def _decide(
 def _drop_implied(
     clause: int,
     implied: NDArray[np.bool_],
-    left: NDArray[np.int32],
+    remaining: NDArray[np.int32],
     literals: NDArray[np.int32],
     negated: NDArray[np.bool_],
     block_of: NDArray[np.int32],
@@ -331,12 +349,12 @@ def _drop_implied(
     for literal in range(literals.shape[1]):
         if negated[clause, literal]:
             continue
-        for other in range(literals.shape[1]):
-            if other == literal or block_of[literals[clause, other]] != block_of[literals[clause, literal]]:
+        for second in range(literals.shape[1]):
+            if second == literal or block_of[literals[clause, second]] != block_of[literals[clause, literal]]:
                 continue
-            if not negated[clause, other]:
-                left[clause] = 0
+            if not negated[clause, second]:
+                remaining[clause] = 0
                 return
-            if not implied[clause, other]:
-                implied[clause, other] = True
-                left[clause] -= 1
+            if not implied[clause, second]:
+                implied[clause, second] = True
+                remaining[clause] -= 1

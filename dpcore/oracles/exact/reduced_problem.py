@@ -1,4 +1,4 @@
-"""What the exact reductions leave open, written as a problem of its own."""
+"""The arrays of the core that the exact reductions leave."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def core_parts(
     chosen: NDArray[np.int64],
     bounds: NDArray[np.int64],
     dropped: NDArray[np.bool_],
-    left: NDArray[np.int32],
+    remaining: NDArray[np.int32],
     implied: NDArray[np.bool_],
     literals: NDArray[np.int32],
     negated: NDArray[np.bool_],
@@ -28,7 +28,16 @@ def core_parts(
     NDArray[np.bool_],
     NDArray[np.int64],
 ]:
-    """The fields of the core: blocks that are open, options that are left, "none" behind the others."""
+    """The fields of ``Core``, in their order: the open blocks, and their remaining options with "none" last.
+
+    chosen: int64 [blocks], -2 where a block is open.
+    bounds: int64 [blocks + 1], the columns of each block.
+    dropped: bool [columns + blocks], the dropped choices, with "none" of each block behind the columns.
+    remaining: int32 [c], the number of remaining literals of each clause; 0 where the clause is decided.
+    implied: bool [c, k], or [1, 1] without groups: literals that others of their clause imply.
+    literals, negated, weights: The clauses of the objective.
+    gains: int64 [columns], what each column adds.
+    """
     columns = gains.size
     blocks, options = 0, 0
     for block in range(chosen.size):
@@ -53,14 +62,14 @@ def core_parts(
         blocks += 1
         core_bounds[blocks] = options
     size, total = 0, 0
-    for clause in range(left.size):
-        size += left[clause] > 0
-        total += left[clause]
+    for clause in range(remaining.size):
+        size += remaining[clause] > 0
+        total += remaining[clause]
     clause_bounds, core_weights = np.zeros(size + 1, dtype=np.int64), np.empty(size, dtype=np.int64)
     core_literals, core_negated = np.empty(total, dtype=np.int32), np.empty(total, dtype=np.bool_)
     size, total = 0, 0
-    for clause in range(left.size):
-        if left[clause] == 0:
+    for clause in range(remaining.size):
+        if remaining[clause] == 0:
             continue
         for literal in range(literals.shape[1]):
             option = option_of[literals[clause, literal]]

@@ -8,7 +8,7 @@ import pytest
 from dpcore.domain import BinaryView, Domain
 from dpcore.oracles import best_response
 from dpcore.oracles.best_response import BestResponseOracle
-from dpcore.oracles.clauses import SignedClauses, assembled, signed_clauses
+from dpcore.oracles.clauses import SignedClauses, merge_clauses, signed_clauses
 from dpcore.oracles.exact.mip import Highs
 from dpcore.oracles.protocol import Status
 from dpcore.queries.generation import random_conjunctions
@@ -80,10 +80,10 @@ def test_positive_pairs_with_gains_are_a_minimum_cut(monkeypatch: pytest.MonkeyP
     first = np.arange(300) % 100
     codes = np.stack([2 * first, 2 * ((first + generator.integers(1, 100, 300)) % 100)], axis=1).astype(np.int32)
     columns, gains = np.arange(100, dtype=np.int32), -generator.integers(1, 30, 100)
-    clauses = assembled(BinaryView(100), codes, generator.integers(1, 9, 300), 0, columns, gains)
+    clauses = merge_clauses(BinaryView(100), codes, generator.integers(1, 9, 300), 0, columns, gains)
     expected = Highs().respond(clauses, neutral(clauses))
-    monkeypatch.setattr(BestResponseOracle, "_searched", refuse)
-    best = BestResponseOracle(picks=1).respond(clauses, neutral(clauses))
+    monkeypatch.setattr(BestResponseOracle, "_search", refuse)
+    best = BestResponseOracle(max_enumerated=1).respond(clauses, neutral(clauses))
     assert 0 < best.value == best.bound == expected.value
 
 
@@ -102,7 +102,8 @@ def test_a_record_over_half_a_million_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"tolerance": -0.1}, {"node_limit": -1}, {"sweeps": 0}, {"picks": 0}, {"tolerance": float("nan")}]
+    "settings",
+    [{"tolerance": -0.1}, {"node_limit": -1}, {"sweeps": 0}, {"max_enumerated": 0}, {"tolerance": float("nan")}],
 )
 def test_impossible_settings_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="want tolerance and node_limit >= 0, the others >= 1"):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.oracles.clauses import assembled, signed_clauses
+from dpcore.oracles.clauses import merge_clauses, signed_clauses
 from dpcore.queries import Conjunctions
 from tests.support.oracle_cases import KINDS, problem, worth
 
@@ -62,7 +62,7 @@ def test_blocks_are_what_occurs_of_each_group(view: BinaryView, bounds: list[int
 def test_parts_are_merged_and_what_cancels_is_dropped() -> None:
     codes = np.array([[2, 5], [5, 2], [0, 2], [0, 2]], dtype=np.int32)
     gains = np.array([3, -3, 4, 1], dtype=np.int64)
-    clauses = assembled(VIEW, codes, np.array([1, 2, 4, -4]), 7, np.array([0, 0, 3, 1], dtype=np.int32), gains)
+    clauses = merge_clauses(VIEW, codes, np.array([1, 2, 4, -4]), 7, np.array([0, 0, 3, 1], dtype=np.int32), gains)
     assert clauses.columns.tolist() == [1, 2, 3]
     assert clauses.literals.tolist() == [[0, 1]]
     assert clauses.negated.tolist() == [[False, True]]
@@ -95,7 +95,7 @@ def test_merging_agrees_with_a_dictionary() -> None:
     for row, weight in zip(codes.tolist(), weights.tolist(), strict=True):
         expected[tuple(row)] = expected.get(tuple(row), 0) + weight
     nothing = np.empty(0, dtype=np.int64)
-    clauses = assembled(BinaryView(12), codes.astype(np.int32), weights, 0, nothing.astype(np.int32), nothing)
+    clauses = merge_clauses(BinaryView(12), codes.astype(np.int32), weights, 0, nothing.astype(np.int32), nothing)
     found = 2 * clauses.columns[clauses.literals] + clauses.negated
     assert {tuple(row): weight for row, weight in zip(found.tolist(), clauses.weights.tolist(), strict=True)} == {
         row: weight for row, weight in expected.items() if weight

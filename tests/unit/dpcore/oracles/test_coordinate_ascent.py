@@ -7,7 +7,7 @@ import pytest
 
 from dpcore.domain import BinaryView
 from dpcore.oracles.clauses import signed_clauses
-from dpcore.oracles.coordinate_ascent import NONE, blocks_of, preferred_record, settled
+from dpcore.oracles.coordinate_ascent import NONE, blocks_of, improved_record, preferred_record
 from dpcore.queries import Conjunctions
 from tests.support.oracle_cases import KINDS, problem, worth
 
@@ -21,7 +21,7 @@ def one_query(view: BinaryView, column: int) -> Conjunctions:
 def test_columns_that_no_clause_names_follow_the_preferences() -> None:
     clauses = signed_clauses(one_query(BinaryView(4), 2), np.array([0]))
     preferences = np.array([0.5, -0.5, -9.0, 0.0])
-    used, record = settled(clauses, blocks_of(clauses, preferences), np.array([NONE]), preferences)
+    used, record = improved_record(clauses, blocks_of(clauses, preferences), np.array([NONE]), preferences)
     assert used.tolist() == [True]
     assert record.tolist() == [True, False, True, False]
 
@@ -38,7 +38,7 @@ def test_columns_that_no_clause_names_follow_the_preferences() -> None:
 def test_a_group_takes_its_preferred_value_among_the_best(sample: int, preferences: list[float], chosen: int) -> None:
     clauses = signed_clauses(one_query(GROUPS, 2), np.array([sample]))
     liked = np.array(preferences, dtype=np.float64)
-    _, record = settled(clauses, blocks_of(clauses, liked), np.array([0]), liked)
+    _, record = improved_record(clauses, blocks_of(clauses, liked), np.array([0]), liked)
     assert np.flatnonzero(record).tolist() == [0, chosen]
 
 
@@ -58,7 +58,7 @@ def test_the_ascent_never_lowers_the_objective(kind: str) -> None:
         start = np.random.default_rng(seed).integers(blocks.bounds[:-1], blocks.bounds[1:])
         used = np.zeros(len(case.clauses.columns), dtype=np.bool_)
         used[start] = True
-        settled_used, record = settled(case.clauses, blocks, start, case.preferences)
+        settled_used, record = improved_record(case.clauses, blocks, start, case.preferences)
         assert case.clauses.value(settled_used) >= case.clauses.value(used)
         assert case.clauses.value(settled_used) == worth(case, record)
         assert np.array_equal(record[case.clauses.columns], settled_used)

@@ -10,7 +10,7 @@ import pytest
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.oracles.clauses import signed_clauses
-from dpcore.oracles.enumerate import LARGEST, Enumeration, record_count
+from dpcore.oracles.enumerate import MAX_RECORDS, Enumeration, record_count
 from dpcore.queries import Conjunctions
 from tests.support.oracle_cases import KINDS, problem, worth
 
@@ -38,7 +38,7 @@ def test_it_looks_beyond_the_first_block_of_records() -> None:
 
 @pytest.mark.parametrize("view", [BinaryView(21), BinaryView.one_hot(Domain.of(dict.fromkeys("abcdefg", 10)))])
 def test_too_many_records_are_refused(view: BinaryView) -> None:
-    assert record_count(view) > LARGEST
+    assert record_count(view) > MAX_RECORDS
     with pytest.raises(ConfigError, match="want oracle 'reductions'"):
         Enumeration().check(view)
     Enumeration().check(BinaryView(20))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Domain
 from dpcore.oracles.clauses import SignedClauses
 from dpcore.oracles.objective import game_of
-from dpcore.oracles.pad_clauses import lengthened
+from dpcore.oracles.pad_clauses import pad_clauses
 from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities
 from dpcore.queries.generation import random_conjunctions
 from dpcore.testing.tiny_statistics import one_hot_matrix
@@ -129,13 +129,13 @@ def test_what_a_group_cannot_hold_is_no_clause() -> None:
 
 
 def test_a_clause_of_a_table_grows_by_what_its_group_excludes() -> None:
-    codes, weights = lengthened(TABLE, np.array([[0], [2 * 5]], dtype=np.int32), np.array([7, 9]), 2)
+    codes, weights = pad_clauses(TABLE, np.array([[0], [2 * 5]], dtype=np.int32), np.array([7, 9]), 2)
     assert sorted(map(tuple, codes[codes[:, 0] == 0].tolist())) == [(0, 2 * 1 + 1)]
     assert sorted(weights.tolist()) == [7, 9, 9]  # Column 5 is alone in its group: that clause is split.
 
 
 def test_a_clause_of_items_is_split_on_another_column() -> None:
-    codes, weights = lengthened(ITEMS, np.array([[0, 3], [7, 8]], dtype=np.int32), np.array([1, -1]), 4)
+    codes, weights = pad_clauses(ITEMS, np.array([[0, 3], [7, 8]], dtype=np.int32), np.array([1, -1]), 4)
     assert codes.shape == (8, 4)
     assert weights.tolist().count(1) == weights.tolist().count(-1) == 4
     assert all(len(set(row >> 1)) == 4 for row in codes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpcore.oracles.exact.components import UNSOLVED, components, enumerated
+from dpcore.oracles.exact.components import UNSOLVED, components, enumerate_components
 from dpcore.oracles.exact.core import Core
 from tests.support.core_cases import best_value, random_core
 
@@ -33,7 +33,7 @@ def test_blocks_that_share_clauses_are_one_component() -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_trying_every_pick_finds_the_optimum(seed: int) -> None:
     core = random_core(seed, blocks=2 + seed % 5, clauses=2 + seed % 9, largest_block=2 + seed % 3)
-    picks = enumerated(core, components(core), 1 << 12)
+    picks = enumerate_components(core, components(core), 1 << 12)
     assert core.value(picks) == best_value(core)
     assert ((picks >= core.bounds[:-1]) & (picks < core.bounds[1:])).all()
 
@@ -41,6 +41,6 @@ def test_trying_every_pick_finds_the_optimum(seed: int) -> None:
 def test_large_components_are_left() -> None:
     core = linked([(0, 1), (2, 3), (3, 4)], 5)
     labels = components(core)
-    assert enumerated(core, labels, 8).tolist() == [0, 2, 4, 6, 8]
-    assert enumerated(core, labels, 7).tolist() == [0, 2, UNSOLVED, UNSOLVED, UNSOLVED]
-    assert enumerated(core, labels, 3).tolist() == [UNSOLVED] * 5
+    assert enumerate_components(core, labels, 8).tolist() == [0, 2, 4, 6, 8]
+    assert enumerate_components(core, labels, 7).tolist() == [0, 2, UNSOLVED, UNSOLVED, UNSOLVED]
+    assert enumerate_components(core, labels, 3).tolist() == [UNSOLVED] * 5

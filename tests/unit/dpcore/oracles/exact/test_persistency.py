@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.oracles.clauses import SignedClauses, assembled, signed_clauses
+from dpcore.oracles.clauses import SignedClauses, merge_clauses, signed_clauses
 from dpcore.oracles.coordinate_ascent import NONE
 from dpcore.oracles.enumerate import Enumeration
-from dpcore.oracles.exact.components import components, enumerated
-from dpcore.oracles.exact.persistency import OPEN, Reduction, reduced
+from dpcore.oracles.exact.components import components, enumerate_components
+from dpcore.oracles.exact.persistency import OPEN, Reduction, reduce_by_dominance
 from dpcore.queries.generation import random_conjunctions
 from tests.support.oracle_cases import ALL_KINDS, problem
 
@@ -30,7 +30,7 @@ def objective(
     assert all(len(literals) == order for _, literals in clauses)
     codes = np.array([[2 * (abs(x) - 1) + (x < 0) for x in literals] for _, literals in clauses], dtype=np.int32)
     named = gains or {}
-    return assembled(
+    return merge_clauses(
         view,
         codes,
         np.array([weight for weight, _ in clauses]),
@@ -49,9 +49,9 @@ def chosen_columns(clauses: SignedClauses, reduction: Reduction) -> list[int]:
 @given(seed=st.integers(0, 100_000), kind=st.sampled_from(sorted(ALL_KINDS)))
 def test_an_optimum_of_the_core_completes_to_an_optimum(seed: int, kind: str) -> None:
     case = problem(kind, seed)
-    reduction = reduced(case.clauses)
+    reduction = reduce_by_dominance(case.clauses)
     core = reduction.core
-    picks = enumerated(core, components(core), 1 << 13)
+    picks = enumerate_components(core, components(core), 1 << 13)
     choices = reduction.completed(picks)
     used = np.zeros(len(case.clauses.columns), dtype=np.bool_)
     used[choices[choices != NONE]] = True
@@ -69,9 +69,9 @@ def test_clauses_that_name_a_group_several_times(seed: int) -> None:
     codes = [generator.choice(TABLE.columns, size=3, replace=False) * 2 + generator.integers(0, 2, 3) for _ in range(7)]
     weights = generator.integers(1, 5, 7) * generator.choice([-1, 1], 7)
     nothing = np.empty(0, dtype=np.int64)
-    clauses = assembled(TABLE, np.array(codes, dtype=np.int32), weights, 0, nothing.astype(np.int32), nothing)
-    reduction = reduced(clauses)
-    picks = enumerated(reduction.core, components(reduction.core), 1 << 13)
+    clauses = merge_clauses(TABLE, np.array(codes, dtype=np.int32), weights, 0, nothing.astype(np.int32), nothing)
+    reduction = reduce_by_dominance(clauses)
+    picks = enumerate_components(reduction.core, components(reduction.core), 1 << 13)
     optimum = Enumeration().respond(clauses, np.zeros(TABLE.columns)).value
     assert reduction.constant + reduction.core.value(picks) == optimum
 
@@ -79,7 +79,7 @@ def test_clauses_that_name_a_group_several_times(seed: int) -> None:
 def test_a_column_that_is_wanted_in_one_direction_takes_it_and_the_next_one_follows() -> None:
     # Column 1 wants a 1; then column 2 is wanted as 0 only, and column 3, in a clause that cannot hold, by nobody.
     clauses = objective(BASKETS, [(3, [1, -2]), (-2, [2, 3]), (1, [1, -3])])
-    reduction = reduced(clauses)
+    reduction = reduce_by_dominance(clauses)
     assert chosen_columns(clauses, reduction) == [0, NONE, NONE]
     assert (reduction.constant, reduction.core.blocks) == (4, 0)
 
@@ -92,7 +92,7 @@ def test_a_gain_outweighs_clauses_only_where_it_is_larger() -> None:
 
 
 def with_reduction(clauses: SignedClauses) -> tuple[SignedClauses, Reduction]:
-    return clauses, reduced(clauses)
+    return clauses, reduce_by_dominance(clauses)
 
 
 def test_in_a_group_unwanted_values_lose_against_one_that_no_clause_names() -> None:
@@ -102,7 +102,7 @@ def test_in_a_group_unwanted_values_lose_against_one_that_no_clause_names() -> N
 
 def test_in_a_group_a_value_with_a_larger_gain_than_another_can_reach_wins() -> None:
     clauses = objective(TABLE, [(2, [1, 4]), (-1, [2, 5]), (-3, [1, 8]), (1, [-4, 8])], {1: 3, 2: 5})
-    reduction = reduced(clauses)
+    reduction = reduce_by_dominance(clauses)
     assert chosen_columns(clauses, reduction)[0] == 2  # 5 against 3, and against at most 2.
     assert reduction.constant + 0 == 6
     assert reduction.core.blocks == 0
@@ -110,7 +110,7 @@ def test_in_a_group_a_value_with_a_larger_gain_than_another_can_reach_wins() -> 
 
 def test_two_wanted_values_of_a_group_stay_open_but_nothing_else_of_it() -> None:
     clauses = objective(TABLE, [(2, [1, 4]), (2, [2, 5]), (1, [1, 5])])
-    reduction = reduced(clauses)
+    reduction = reduce_by_dominance(clauses)
     assert chosen_columns(clauses, reduction) == [OPEN, OPEN]
     assert reduction.core.columns.tolist() == [0, 1, 2, 3]  # "None of them" is gone.
 
@@ -118,7 +118,7 @@ def test_two_wanted_values_of_a_group_stay_open_but_nothing_else_of_it() -> None
 def test_literals_that_others_imply_do_not_keep_a_clause_long() -> None:
     """[a = 0, a != 1] is [a = 0]: a gain, which the pair next to it cannot outweigh."""
     clauses = objective(TABLE, [(4, [1, -2]), (-3, [1, 4]), (1, [-1, 4])])
-    reduction = reduced(clauses)
+    reduction = reduce_by_dominance(clauses)
     assert chosen_columns(clauses, reduction)[0] == 0
     assert reduction.constant == 4
     assert reduction.core.blocks == 0
@@ -129,7 +129,7 @@ def test_with_fewer_samples_than_columns_nearly_nothing_is_left(negate: bool) ->
     generator = np.random.default_rng(0)
     view = BinaryView(20_000)
     queries = random_conjunctions(view, 4_000, 3, generator, negate=negate)
-    reduction = reduced(signed_clauses(queries, generator.integers(0, 8_000, size=3_000)))
+    reduction = reduce_by_dominance(signed_clauses(queries, generator.integers(0, 8_000, size=3_000)))
     assert len(reduction.chosen) > 4_000
     assert reduction.core.blocks < 30
 
@@ -137,8 +137,8 @@ def test_with_fewer_samples_than_columns_nearly_nothing_is_left(negate: bool) ->
 def test_the_gains_of_the_objective_are_left_alone() -> None:
     clauses = objective(BASKETS, [(3, [1, -2]), (-2, [2, 3])], {0: 1, 4: -2})
     before = clauses.gains.copy()
-    reduced(clauses)
+    reduce_by_dominance(clauses)
     assert np.array_equal(clauses.gains, before)
     frozen = replace(clauses, gains=before)
     frozen.gains.setflags(write=False)
-    assert reduced(frozen).constant == reduced(clauses).constant
+    assert reduce_by_dominance(frozen).constant == reduce_by_dominance(clauses).constant

@@ -25,6 +25,8 @@ CLAIM = (
     "bugs must be rejected."
 )
 
+dp.enable_features("contrib")
+
 FAMILY_ERROR = 1e-6
 POWER = 0.99
 LAWS = tuple(Noise)

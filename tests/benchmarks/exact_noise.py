@@ -17,6 +17,8 @@ from tests.benchmarks.case import Case, Inputs, Judgement, Peer, Run, Target
 from tests.support.noise_distributions import distribution
 from tests.support.noise_statistics import STATISTICS, Sample
 
+dp.enable_features("contrib")
+
 DRAWS, PEER_DRAWS, SIGMA = 20_000_000, 300_000, 1000.0
 
 

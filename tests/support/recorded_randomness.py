@@ -7,13 +7,16 @@ the time of one test, with a stream that is a function of the test's name.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.kernel import entropy
+
+
+_OF_THE_SYSTEM = (entropy.words, entropy.below)
 
 
 class RecordedStream:
@@ -37,11 +40,25 @@ class RecordedStream:
 
 
 @contextmanager
-def recorded(name: str) -> Iterator[RecordedStream]:
+def recorded(name: str) -> Iterator[None]:
     """Draws from the stream of a name; afterwards from what was drawn from before."""
-    before, stream = (entropy.words, entropy.below), RecordedStream(name)
-    entropy.words, entropy.below = stream.words, stream.below
+    stream = RecordedStream(name)
+    with _drawing_from(stream.words, stream.below):
+        yield
+
+
+@contextmanager
+def drawn_from_the_system() -> Iterator[None]:
+    """Draws from the operating system, for a test of the entropy itself; afterwards from what was drawn from before."""
+    with _drawing_from(*_OF_THE_SYSTEM):
+        yield
+
+
+@contextmanager
+def _drawing_from(words: Callable[[int], NDArray[np.uint64]], below: Callable[[int], int]) -> Iterator[None]:
+    before = entropy.words, entropy.below
+    entropy.words, entropy.below = words, below
     try:
-        yield stream
+        yield
     finally:
         entropy.words, entropy.below = before

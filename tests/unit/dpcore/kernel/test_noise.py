@@ -20,6 +20,7 @@ from dpcore.measurement import GRID_BITS, Noise
 
 ENDS = np.iinfo(np.int64)
 STEPS = {Noise.LAPLACE: 1, Noise.GAUSSIAN: 1, Noise.ROUNDED_GAUSSIAN: 1 << GRID_BITS}
+from tests.support.recorded_randomness import drawn_from_the_system
 
 
 def zeros(size: int) -> NDArray[np.int64]:
@@ -110,17 +111,19 @@ def _drawn_in_a_child(queue: multiprocessing.Queue[tuple[int, list[int]]]) -> No
 
 def test_forked_processes_never_repeat_each_other() -> None:
     """A generator that lives in the process would give both children, and the parent, the same values."""
-    add_noise(zeros(100), Noise.GAUSSIAN, 1e6)
     context = multiprocessing.get_context("fork")
     queue: multiprocessing.Queue[tuple[int, list[int]]] = context.Queue()
     children = [context.Process(target=_drawn_in_a_child, args=(queue,)) for _ in range(2)]
-    for child in children:
-        child.start()
-    drawn = [queue.get(timeout=120) for _ in children]
-    for child in children:
-        child.join()
+    with drawn_from_the_system():
+        add_noise(zeros(100), Noise.GAUSSIAN, 1e6)
+        for child in children:
+            child.start()
+        drawn = [queue.get(timeout=120) for _ in children]
+        for child in children:
+            child.join()
+        own = add_noise(zeros(100), Noise.GAUSSIAN, 1e6).tolist()
     assert len({pid for pid, _ in drawn}) == 2
-    values = [*(draws for _, draws in drawn), add_noise(zeros(100), Noise.GAUSSIAN, 1e6).tolist()]
+    values = [*(draws for _, draws in drawn), own]
     assert len({tuple(draws) for draws in values}) == 3
 
 

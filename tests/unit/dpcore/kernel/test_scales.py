@@ -17,6 +17,7 @@ from dpcore.measurement import Noise
 
 amounts = st.fractions(min_value=Fraction(1, 10**9), max_value=1000)
 sensitivities = st.integers(1, 10**9)
+dp.enable_features("contrib")
 VECTORS = dp.vector_domain(dp.atom_domain(T="i64"))
 
 

@@ -1,4 +1,4 @@
-"""What noisy errors of a model, asked of all candidates at once, prove about it."""
+"""What noisy errors of a model, measured for all candidates at once, prove about it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dpcore.estimation.graphical.confidence.noise_tails import signed_gaussians,
 from dpcore.measurement import ERROR_STEPS, Noise, NoisyErrors
 from dpcore.queries import Marginals
 
-_HALF_STEP: Final = 0.5 / ERROR_STEPS
+_HALF_STEP: Final = 0.5 / ERROR_STEPS  # In counts: the rounding error of one cell.
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class ErrorRound:
-    """L1 errors of a model, each with fresh noise; public. Stands among the rounds of ``bounds``.
+    """L1 errors of a model's marginals, each with fresh noise; public. Implements ``bounds.Round``.
 
     before: The model.
-    errors: Of its marginals.
+    errors: Noisy L1 errors of its marginals, in counts.
     """
 
     before: GraphicalModel
@@ -30,14 +30,17 @@ class ErrorRound:
 
     @property
     def candidates(self) -> Marginals:
+        """The marginals whose errors were measured."""
         return self.errors.queries
 
     def errors_before(self, tail: float) -> NDArray[np.float64]:
         """Upper bounds on |M_r(D) - M_r(before)|_1 for all candidates, float64 [cliques]: all hold with 1 - tail.
 
-        A noisy error is below the error by more than x with a chance of P(z >= x), each candidate has an equal part of
-        the tail, and rounding the model's cells to 1 / 256 moves an error by at most half a step a cell, as rounding
-        the noise does once.
+        tail: Probability that some bound fails, in (0, 1).
+
+        A noisy error is below the error by more than x with probability P(z >= x), and each candidate has an equal part
+        of the tail. Rounding the model's cells to 1 / 256 moves an error by at most half a step for each cell, and
+        rounding the noise moves it by half a step once.
         """
         cells = np.array(self.candidates.sizes, dtype=np.float64)
         return np.asarray(

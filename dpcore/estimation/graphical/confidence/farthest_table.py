@@ -1,4 +1,4 @@
-"""How far a model's table can be from any table that a confidence set allows."""
+"""The largest distance of a model's table from any table in a confidence set."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-_CUTS: Final = 40
-_CLOSE: Final = 1e-4
-_BOX: Final = [(0.0, 4.0), (-4.0, 4.0), (0.0, None)]
+_MAX_PLANES: Final = 40
+_TOLERANCE: Final = 1e-4  # Relative distance of the bound from the smallest one.
+_BOX: Final = [(0.0, 4.0), (-4.0, 4.0), (0.0, None)]  # Ranges of a, c and the bound.
 _STARTS: Final = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (2.0, -1.0))
 
 
@@ -20,46 +20,53 @@ def largest_distance(
 ) -> float:
     """An upper bound on |model - t|_1 over all t >= 0 with |t - values|_1 <= radius and low <= sum t <= high.
 
-    model, values: float64 [cells]; model >= 0. high may be infinite.
+    model: The model's table in counts, float64 [cells], >= 0.
+    values: Centre of the confidence set, float64 [cells].
+    radius: Its L1 radius, in counts.
+    low: The smallest total that it allows.
+    high: The largest one, possibly infinite.
 
     By weak duality, for all a >= 0 and c >= 1 - a, it is at most
 
         a radius + max(c low, c high) + sum_i max over t_i >= 0 of |model_i - t_i| - a |t_i - values_i| - c t_i,
 
-    where each maximum is at 0, model_i or values_i. a = 1, c = 0 is the triangle inequality with t >= 0; a = 0, c = 1
-    adds up both totals. Any pair is valid; the smallest bound is that of a convex, piecewise linear function, which
-    cutting planes find to a relative 1e-4. With one cell the interval is searched at its ends.
+    where each maximum is at 0, model_i or values_i. The pair a = 1, c = 0 is the triangle inequality with t >= 0, and
+    a = 0, c = 1 adds up both totals. Any pair is valid. The bound is a convex, piecewise linear function of the pair,
+    whose minimum cutting planes find to a relative 1e-4. With one cell the ends of the interval are compared.
+
+    Source: derived above; cutting planes are those of Kelley (1960).
     """
     if model.size == 1:
         ends = max(0.0, float(values[0]) - radius, low), min(float(values[0]) + radius, high)
         return max(abs(float(model[0]) - end) for end in ends)
-    places = np.stack([np.zeros_like(model), model, np.maximum(values, 0.0)])
-    gains, costs = np.abs(model - places), np.abs(places - values)
+    corners = np.stack([np.zeros_like(model), model, np.maximum(values, 0.0)])
+    gains, costs = np.abs(model - corners), np.abs(corners - values)
     cells = np.arange(model.size)
 
-    def cut(along: float, down: float) -> tuple[float, float, float]:
-        """The value of the bound, and its slopes."""
-        rows = high if down > 0 else low
-        best = (gains - along * costs - down * places).argmax(axis=0)
-        slopes = radius - float(costs[best, cells].sum()), rows - float(places[best, cells].sum())
-        return float(gains[best, cells].sum()) + along * slopes[0] + down * slopes[1], *slopes
+    def plane(a: float, c: float) -> tuple[float, float, float]:
+        """The value of the bound at (a, c), and its slopes."""
+        total = high if c > 0 else low
+        best = (gains - a * costs - c * corners).argmax(axis=0)
+        slopes = radius - float(costs[best, cells].sum()), total - float(corners[best, cells].sum())
+        return float(gains[best, cells].sum()) + a * slopes[0] + c * slopes[1], *slopes
 
     if math.isinf(high):
-        return max(0.0, cut(1.0, 0.0)[0])
+        return max(0.0, plane(1.0, 0.0)[0])
     best = math.inf
     planes: list[tuple[list[float], float]] = []
     pairs = list(_STARTS)
-    while len(planes) < _CUTS:
-        along, down = pairs[len(planes)]
-        value, *slopes = cut(along, down)
+    while len(planes) < _MAX_PLANES:
+        a, c = pairs[len(planes)]
+        value, *slopes = plane(a, c)
         best = min(best, value)
-        # On the plane value + slopes . (pair - this pair) <= bound, in the variables along, down and bound.
-        planes.append(([*slopes, -1.0], slopes[0] * along + slopes[1] * down - value))
+        # Constraint value + slopes . (pair - this pair) <= bound, in the variables a, c and bound.
+        planes.append(([*slopes, -1.0], slopes[0] * a + slopes[1] * c - value))
         if len(planes) < len(pairs):
             continue
-        sides = [*planes, ([-1.0, -1.0, 0.0], -1.0)]
-        lowest = linprog([0.0, 0.0, 1.0], [side[0] for side in sides], [side[1] for side in sides], bounds=_BOX)
-        if lowest.x is None or lowest.fun >= best * (1 - _CLOSE):
+        constraints = [*planes, ([-1.0, -1.0, 0.0], -1.0)]
+        matrix, sides = [row for row, _ in constraints], [side for _, side in constraints]
+        lowest = linprog([0.0, 0.0, 1.0], matrix, sides, bounds=_BOX)
+        if lowest.x is None or lowest.fun >= best * (1 - _TOLERANCE):
             break
         pairs.append((float(lowest.x[0]), max(1 - float(lowest.x[0]), float(lowest.x[1]))))
     return max(0.0, best)

@@ -15,10 +15,10 @@ from dpcore.measurement import Measurement
 from dpcore.queries import Marginals
 from dpcore.uncertainty import CONFIDENCE, Answers
 
-# Parts of the tail of a cell. Whether a marginal is supported may depend on noise, so the three are added up.
-_OF_SUPPORTED, _OF_DISTANCE, _OF_SUMS = 0.7, 0.15, 0.15
+# Parts of the tail of a cell. Whether a marginal is supported may depend on noise, so the three parts add up to 1.
+_SUPPORTED_PART, _DISTANCE_PART, _SUMS_PART = 0.7, 0.15, 0.15
 
-_Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+_Ends = tuple[NDArray[np.float64], NDArray[np.float64]]  # Lower and upper ends.
 
 
 def answers_with_intervals(
@@ -33,13 +33,15 @@ def answers_with_intervals(
     batch: tuple[int, int] | None = None,
     values: NDArray[np.float64] | None = None,
 ) -> Answers:
-    """The model's answers, each with an interval that covers the exact answer; arguments as of ``bounds.bounds``.
+    """The model's answers, each with an interval for the exact answer.
 
+    model, measurements, rounds, confidence, horizon, rows, batch: As of ``bounds.bounds``.
+    queries: The marginals to answer.
     values: The model's answers, float64 [queries.size], where they are known already.
 
     Formal guarantee: for each cell named without regard to the release, lower <= exact count <= upper with probability
-    ``confidence``. The interval contains the model's answer too: where the proof leaves it out, the interval is
-    extended to it. No end is below 0. An end is NaN where nothing is known: the upper ones where no marginal was
+    ``confidence``. The interval contains the model's answer too; where the proof excludes the answer, the interval is
+    extended to it. No end is below 0. An end is NaN where nothing is known: the upper ends where no marginal was
     measured.
 
     * Supported marginals: the unbiased estimate -+ the half width of its noise in a cell.
@@ -47,19 +49,21 @@ def answers_with_intervals(
       above the model and (B + model's rows - rows) / 2 below it, since what is above in one cell is below in others.
       No cell exceeds the upper end of a supported marginal's cell that it is part of, nor the rows.
 
-    A standard deviation is not given (NaN): that of an unbiased estimate is not that of the model.
+    Standard deviations are NaN, because that of an unbiased estimate is not that of the model's answer.
     """
-    evidence = Evidence(model, measurements, rounds, _OF_DISTANCE * (1 - confidence), horizon, rows, batch)
+    evidence = Evidence(model, measurements, rounds, _DISTANCE_PART * (1 - confidence), horizon, rows, batch)
     values = model.answer(queries) if values is None else values
     tables = [np.asarray(table, dtype=np.float64) for table in queries.split(values)]
-    others = [place for place, clique in enumerate(queries.cliques) if not evidence.estimates.supports(clique)]
-    found = evidence.bounds([queries.cliques[place] for place in others], [tables[place].ravel() for place in others])
-    distances = {place: bound.l1 for place, bound in zip(others, found, strict=True)}
+    unsupported = [k for k, clique in enumerate(queries.cliques) if not evidence.estimates.supports(clique)]
+    distance_bounds = evidence.bounds(
+        [queries.cliques[k] for k in unsupported], [tables[k].ravel() for k in unsupported]
+    )
+    distances = {k: bound.l1 for k, bound in zip(unsupported, distance_bounds, strict=True)}
     lower, upper = np.empty(values.size), np.empty(values.size)
     end = 0
-    for place, (clique, table) in enumerate(zip(queries.cliques, tables, strict=True)):
+    for k, (clique, table) in enumerate(zip(queries.cliques, tables, strict=True)):
         start, end = end, end + table.size
-        lower[start:end], upper[start:end] = _ends(evidence, clique, table, distances.get(place), 1 - confidence)
+        lower[start:end], upper[start:end] = _ends(evidence, clique, table, distances.get(k), 1 - confidence)
     np.minimum(lower, values, out=lower)
     np.maximum(upper, values, out=upper)
     upper[np.isinf(upper)] = np.nan
@@ -69,17 +73,18 @@ def answers_with_intervals(
 def _ends(evidence: Evidence, clique: Clique, table: NDArray[np.float64], distance: float | None, tail: float) -> _Ends:
     """Lower and upper ends, float64 [cells] each.
 
-    distance: Bound on that of the model; None for a supported marginal, which needs none.
+    distance: Bound on the L1 distance of the model's marginal; None for a supported marginal, which needs none.
+    tail: Probability that the interval of a cell fails.
     """
     if distance is None:
-        estimate = evidence.estimates.sharpest(clique, _OF_SUPPORTED * tail)
+        estimate = evidence.estimates.sharpest(clique, _SUPPORTED_PART * tail)
         assert estimate is not None
-        width = estimate.half_width(_OF_SUPPORTED * tail)
+        width = estimate.half_width(_SUPPORTED_PART * tail)
         return np.maximum(0.0, estimate.values - width), np.maximum(0.0, estimate.values + width)
     total = float(table.sum())
     above, below = (distance + evidence.high - total) / 2, (distance - evidence.low + total) / 2
     upper = np.minimum(table + max(0.0, above), evidence.high)
-    for sums in _upper_ends_of_parts(evidence, clique, _OF_SUMS * tail):
+    for sums in _upper_ends_of_parts(evidence, clique, _SUMS_PART * tail):
         upper = np.minimum(upper, sums)
     return np.maximum(0.0, table - max(0.0, below)).ravel(), upper.ravel()
 
@@ -87,14 +92,14 @@ def _ends(evidence: Evidence, clique: Clique, table: NDArray[np.float64], distan
 def _upper_ends_of_parts(evidence: Evidence, clique: Clique, tail: float) -> Iterator[NDArray[np.float64]]:
     """Upper ends of the supported marginals of parts of a clique, in shapes that broadcast to its table.
 
-    Which parts are supported depends on noise, so each of all parts has an equal share of the tail.
+    Which parts are supported may depend on noise, so all parts get equal shares of the tail.
     """
     parts = [part for size in range(1, len(clique)) for part in combinations(clique, size)]
     for part in parts:
-        own = tail / len(parts)
-        estimate = evidence.estimates.sharpest(part, own)
+        share = tail / len(parts)
+        estimate = evidence.estimates.sharpest(part, share)
         if estimate is not None:
             shape = [
                 size if name in part else 1 for name, size in zip(clique, evidence.domain.shape(clique), strict=True)
             ]
-            yield np.maximum(0.0, estimate.values + estimate.half_width(own)).reshape(shape)
+            yield np.maximum(0.0, estimate.values + estimate.half_width(share)).reshape(shape)

@@ -1,7 +1,7 @@
-"""Tails of sums of noise: what the L1 norm, a signed sum or one sum of noisy cells passes with a small chance only.
+"""Tails of sums of noise: what the L1 norm, a signed sum or one sum of noisy cells exceeds with a small probability.
 
-Chances are by Chernoff's bound, P(X >= x) <= E exp(t X) exp(-t x), minimised over t numerically: any t gives a valid
-bound, so that the search can cost sharpness, never validity.
+Tails are bounded by Chernoff's bound, P(X >= x) <= E exp(t X) exp(-t x), minimised over t numerically. Any t gives a
+valid bound, so that the search can cost sharpness, never validity.
 
 The absolute value of a Gaussian scale mixture. Let y = v^(1/2) g with g standard normal and v >= 0 independent of it:
 a Gaussian, a Laplace (v exponential), and every sum of independent ones. With K(t) = ln E exp(t y),
@@ -10,7 +10,7 @@ a Gaussian, a Laplace (v exponential), and every sum of independent ones. With K
 
 Proof: given v it is the moment of a folded normal. Under the law with density exp(t^2 v / 2 - K(t)), t^2 v / 2 has the
 mean t K'(t) / 2, and erf(x^(1/2)) is concave. It is an equality for a Gaussian, where McKenna (2022), Lemma 1, has 2 in
-place of 1 + erf: a mean of 1.18 standard deviations a cell instead of 0.80.
+place of 1 + erf: a mean of 1.18 standard deviations for each cell instead of 0.80.
 
 From whole numbers to continuous noise. A discrete Laplace or Gaussian z can be drawn together with a continuous one, g,
 of the same scale, so that |z - g| <= 1, with z - g symmetric: take equal quantiles. That needs
@@ -30,20 +30,23 @@ from typing import Final
 
 from scipy.optimize import minimize_scalar
 
-_SMALLEST: Final = 1e-7
-_LARGEST: Final = 1e4
-_USUAL: Final = 8.0
+_MIN_T: Final = 1e-7  # Smallest argument of the moment generating function that the search tries.
+_MAX_T: Final = 1e4  # The largest one, where the moments exist everywhere.
+_LOG_TAIL: Final = 8.0  # Minus the logarithm of the tail for which ``root_of_squares`` is sharpest.
 
 
 @lru_cache(maxsize=1 << 14)
 def l1_of_gaussians(cells: int, tail: float) -> float:
     """x with P(|g_1| + ... + |g_cells| >= x) <= tail for independent standard normals."""
-    return _chernoff(lambda t: t * t / 2 + math.log1p(math.erf(t / math.sqrt(2))), cells, tail, _LARGEST)
+    return _chernoff(lambda t: t * t / 2 + math.log1p(math.erf(t / math.sqrt(2))), cells, tail, _MAX_T)
 
 
 @lru_cache(maxsize=1 << 14)
 def l1_of_laplaces(cells: int, summands: int, tail: float) -> float:
-    """The same for independent sums, each of ``summands`` continuous Laplaces of scale 1.
+    """x with P(|y_1| + ... + |y_cells| >= x) <= tail for independent y, each a sum of continuous Laplaces of scale 1.
+
+    cells: Number of sums.
+    summands: Number of Laplaces in each sum.
 
     The absolute value of one Laplace is exponential: E exp(t |y|) = 1 / (1 - t).
     """
@@ -58,7 +61,10 @@ def l1_of_laplaces(cells: int, summands: int, tail: float) -> float:
 
 
 def l1_of_sub_gaussians(cells: int, tail: float) -> float:
-    """The same for sums of which E exp(t s y) <= exp(cells t^2 / 2) for all signs s: a union over 2^cells signs."""
+    """x with P(|y_1| + ... + |y_cells| >= x) <= tail where E exp(t s y) <= exp(cells t^2 / 2) for all signs s.
+
+    It is a union bound over the 2^cells signs.
+    """
     return math.sqrt(2 * cells * (cells * math.log(2) - math.log(tail)))
 
 
@@ -69,8 +75,10 @@ def signed_gaussians(cells: int, tail: float) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def signed_laplaces(cells: int, scale: float, tail: float) -> float:
-    """The same for discrete Laplaces of scale b, from E exp(t z) = (1 - r)^2 / ((1 - r e^t) (1 - r e^-t)), in
-    counts."""
+    """x with P(s_1 z_1 + ... >= x) <= tail for given signs s and discrete Laplaces z of this scale, in counts.
+
+    With r = exp(-1 / scale), E exp(t z) = (1 - r)^2 / ((1 - r e^t) (1 - r e^-t)).
+    """
 
     def log_moment(t: float) -> float:
         below, above = -math.expm1((t - 1) / scale), -math.expm1(-(t + 1) / scale)
@@ -79,21 +87,27 @@ def signed_laplaces(cells: int, scale: float, tail: float) -> float:
     return scale * _chernoff(log_moment, cells, tail, 1.0)
 
 
-def root_of_squares(cells: int, seen: float, scale: float, tail: float, whole: bool) -> float:
-    """An upper bound on |d|_2 from |d + z|_2^2 = ``seen``: z N(0, scale^2), or discrete where ``whole``.
+def root_of_squares(cells: int, squared_length: float, scale: float, tail: float, discrete: bool) -> float:
+    """An upper bound on |d|_2 that holds with probability 1 - tail, from the squared length of d + z.
+
+    cells: Number of entries of d.
+    squared_length: |d + z|_2^2 as observed.
+    scale: Standard deviation of the Gaussian noise z; the parameter of the discrete Gaussian where ``discrete``.
+    tail: Probability that the bound fails.
+    discrete: Whether z is a discrete Gaussian.
 
     E exp(-t (d + z)^2) = (1 + 2 t sigma^2)^(-1/2) exp(-t d^2 / (1 + 2 t sigma^2)) for a Gaussian; for the discrete one
     at most that times 1 + 2 sum_{k >= 1} exp(-2 pi^2 s^2 k^2) with s^2 = sigma^2 / (1 + 2 t sigma^2): completing the
     square leaves a sum of a Gaussian function over shifted whole numbers, which is largest unshifted. By Markov's
-    inequality, sum_j -ln E exp(-t (d_j + z_j)^2) <= t |d + z|_2^2 + ln(1 / tail) but for a chance of ``tail``. t is
-    fixed by cells and scale, so that the bound is about the smallest for d = 0 and a tail of exp(-8).
+    inequality, sum_j -ln E exp(-t (d_j + z_j)^2) <= t |d + z|_2^2 + ln(1 / tail) up to probability ``tail``. t is fixed
+    by cells and scale, so that the bound is about the smallest for d = 0 and a tail of exp(-8).
     """
     limit = -math.log(tail)
-    twice = 2 * math.sqrt(_USUAL / cells)  # 2 t sigma^2
-    wave = math.exp(-2 * (math.pi * scale) ** 2 / (1 + twice)) if whole else 0.0
+    twice = 2 * math.sqrt(_LOG_TAIL / cells)  # 2 t sigma^2
+    wave = math.exp(-2 * (math.pi * scale) ** 2 / (1 + twice)) if discrete else 0.0
     theta = math.log1p(2 * wave / (1 - wave))
     rest = limit + cells * (theta - math.log1p(twice) / 2)
-    return math.sqrt(max(0.0, (1 + twice) * (seen + 2 * scale**2 / twice * rest)))
+    return math.sqrt(max(0.0, (1 + twice) * (squared_length + 2 * scale**2 / twice * rest)))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -102,13 +116,13 @@ def sum_of_laplaces(summands: int, tail: float) -> float:
     return _chernoff(lambda t: math.log(2) / summands - math.log1p(-t * t), summands, tail, 1.0)
 
 
-def _chernoff(log_moment: Callable[[float], float], cells: int, tail: float, most: float) -> float:
-    """min over 0 < t < most of (cells log_moment(t) + ln(1 / tail)) / t."""
+def _chernoff(log_moment: Callable[[float], float], cells: int, tail: float, max_t: float) -> float:
+    """min over 0 < t < max_t of (cells log_moment(t) + ln(1 / tail)) / t."""
     limit = -math.log(tail)
 
     def bound(logarithm: float) -> float:
         t = math.exp(logarithm)
         return (cells * log_moment(t) + limit) / t
 
-    ends = (math.log(_SMALLEST), math.log(most) - 1e-9)
+    ends = (math.log(_MIN_T), math.log(max_t) - 1e-9)
     return float(minimize_scalar(bound, bounds=ends, method="bounded", options={"xatol": 1e-4}).fun)

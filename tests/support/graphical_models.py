@@ -14,7 +14,7 @@ from tests.support.graphs import GraphShape
 
 
 def random_model(shape: GraphShape, seed: int, *, total: float = 100.0, zeros: float = 0.3) -> GraphicalModel:
-    """Conditionals with about a part ``zeros`` of zero cells; rows of separators that never come are 0."""
+    """Conditionals of which about the share ``zeros`` of cells is 0; rows of separators of probability 0 are 0."""
     generator = np.random.default_rng(seed)
     tree = JunctionTree.of(shape.domain, shape.cliques)
     tables: list[NDArray[np.float64]] = []

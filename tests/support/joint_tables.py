@@ -14,7 +14,7 @@ Conditionals = tuple[NDArray[np.float64], ...]
 
 
 def random_conditionals(tree: JunctionTree, generator: np.random.Generator, *, zeros: float = 0.0) -> Conditionals:
-    """p(residual | separator) of each node. zeros: Share of cells that are 0, at least one cell a row is not."""
+    """p(residual | separator) of each node. zeros: Share of cells that are 0, at least one cell of each row is not."""
     conditionals = []
     for node, separator in zip(tree.nodes, tree.separators, strict=True):
         rows = tree.domain.size(separator)

@@ -71,17 +71,17 @@ def contract_all(table: Table, others: Sequence[Table], keep: int, max_cells: in
 
     Raises: TooLargeError for a larger table.
     """
-    waiting = [(mask_of(other.labels), other) for other in others]
+    waiting = [(mask_of(factor.labels), factor) for factor in others]
     while waiting:
         once, twice = 0, 0  # Labels of at least one, and of at least two, waiting tables.
         for mask, _ in waiting:
             once, twice = once | mask, twice | once & mask
         first = 0
         if 1 < len(waiting) <= _MAX_COMPARED:
-            cells = [_product_cells(table, other, keep | twice | once & ~mask) for mask, other in waiting]
+            cells = [_product_cells(table, factor, keep | twice | once & ~mask) for mask, factor in waiting]
             first = cells.index(min(cells))
-        mask, other = waiting.pop(first)
-        table = contract(table, other, keep | twice | once & ~mask, max_cells)
+        mask, factor = waiting.pop(first)
+        table = contract(table, factor, keep | twice | once & ~mask, max_cells)
     return table
 
 
@@ -165,10 +165,10 @@ def joint_table(
     return Table(tuple(sorted(labels)), np.ascontiguousarray(shaped))
 
 
-def _product_cells(table: Table, other: Table, keep: int) -> int:
+def _product_cells(table: Table, factor: Table, keep: int) -> int:
     """Number of cells of the result of ``contract``."""
     cells = table.values.size
-    for label, size in zip(other.labels, other.values.shape, strict=True):
+    for label, size in zip(factor.labels, factor.values.shape, strict=True):
         if label not in table.labels:
             cells *= size
         elif not keep >> label & 1:

@@ -207,13 +207,13 @@ def _balance_row(
                 for k in range(here.size):
                     here[k] = row[0][k] + row[1][k] + high[above, k]
                 known = True
-            own, other = (1, 0) if sign > 0 else (0, 1)
+            own_slot, partner_slot = (1, 0) if sign > 0 else (0, 1)
             want = 0
             for k in range(here.size):
                 want += sums[here[k] + low[below, k]]
             want *= sign
-            partner, gain = waiting[other], 0
-            if partner >= 0 and want + wants[other] > 0:
+            partner, gain = waiting[partner_slot], 0
+            if partner >= 0 and want + wants[partner_slot] > 0:
                 first, last = divmod(partner, width)
                 for k in range(here.size):
                     margin_cell = here[k] + low[below, k]
@@ -227,6 +227,6 @@ def _balance_row(
                 signs[j], signs[partner] = -sign, sign
                 waiting[:] = -1
                 exchanged += 1
-            elif waiting[own] < 0 or want > wants[own]:
-                waiting[own], wants[own] = j, want
+            elif waiting[own_slot] < 0 or want > wants[own_slot]:
+                waiting[own_slot], wants[own_slot] = j, want
     return exchanged

@@ -44,18 +44,6 @@ class SignedClauses:
         """
         return self.constant + int(self.gains[used].sum()) + _satisfied(used, self.literals, self.negated, self.weights)
 
-    def with_gains(self, gains: NDArray[np.int64]) -> SignedClauses:
-        """The objective with further gains; columns with a gain that occur in no clause are added.
-
-        gains: int64 [view.columns].
-        """
-        columns = np.union1d(self.columns, np.flatnonzero(gains)).astype(np.int32)
-        position = np.searchsorted(columns, self.columns).astype(np.int32)
-        summed = gains[columns].astype(np.int64)
-        summed[position] += self.gains
-        literals = position[self.literals] if self.literals.size else self.literals
-        return SignedClauses(self.view, columns, literals, self.negated, self.weights, self.constant, summed)
-
     def largest(self) -> int:
         """An upper bound on the objective: all positive weights, and the largest gain of each block."""
         bounds = self.blocks()

@@ -19,6 +19,7 @@ from dpcore.domain import Clique
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.evaluation import exact_answers
 from dpcore.queries import Marginals
+from dpcore.strategies.allocation import exact_shares
 from dpcore.strategies.residual_planning.planning import ResidualPlan, least_squared_error
 from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
 from tests.benchmarks.figures import datasets
@@ -67,7 +68,7 @@ def work(table: Table) -> Made:
     plan = least_squared_error(domain, dict.fromkeys(cliques, 1.0))
     planning = time.process_time() - start
     private = private_of(table.statistics, asked, EPSILON, DELTA)
-    shares = dict(zip(plan.residuals, plan.exact_shares, strict=True))
+    shares = dict(zip(plan.residuals, exact_shares(plan.shares), strict=True))
     clique = _asked(table)
     parts = list(chain.from_iterable(combinations(clique, order) for order in range(ORDER + 1)))
     residuals = Residuals([private.measure(residual_queries(domain, part), shares[part]) for part in parts])

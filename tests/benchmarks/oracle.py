@@ -22,6 +22,7 @@ from dpcore.oracles.protocol import Oracle
 from dpcore.queries import CountingQueries, Marginals
 from dpcore.queries.generation import random_conjunctions, random_parities
 from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
+from tests.support.oracle_cases import with_gains
 
 COLUMNS, INSTANCES = (6, 18), 1_000
 ORACLES: dict[str, Oracle] = {
@@ -91,7 +92,7 @@ def instance(name: str, seed: int) -> Instance:
     samples = int(columns * generator.choice([0.5, 1, 2, 4, 8]))
     clauses = game.objective(generator.integers(0, 2 * game.size, size=samples))
     if name in GAINED:
-        clauses = clauses.with_gains(np.rint(generator.laplace(scale=2.0, size=columns)).astype(np.int64))
+        clauses = with_gains(clauses, np.rint(generator.laplace(scale=2.0, size=columns)).astype(np.int64))
     return Instance(clauses, generator.standard_normal(game.view.columns))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,20 @@ def problem(kind: str, seed: int) -> Problem:
     clauses, gains = signed_clauses(queries, samples), np.zeros(view.columns, dtype=np.int64)
     if kind in GAINED:
         gains = generator.integers(-8, 9, size=view.columns)
-    return Problem(queries, samples, clauses.with_gains(gains), preferences, gains)
+    return Problem(queries, samples, with_gains(clauses, gains), preferences, gains)
+
+
+def with_gains(clauses: SignedClauses, gains: NDArray[np.int64]) -> SignedClauses:
+    """The objective with further gains; columns with a gain that occur in no clause are added.
+
+    gains: int64 [view.columns].
+    """
+    columns = np.union1d(clauses.columns, np.flatnonzero(gains)).astype(np.int32)
+    position = np.searchsorted(columns, clauses.columns).astype(np.int32)
+    summed = gains[columns].astype(np.int64)
+    summed[position] += clauses.gains
+    literals = position[clauses.literals] if clauses.literals.size else clauses.literals
+    return replace(clauses, columns=columns, literals=literals, gains=summed)
 
 
 def worth(case: Problem, record: NDArray[np.bool_]) -> int:

@@ -17,9 +17,9 @@ from dpcore.measurement import Noise
 from dpcore.queries.implicit import ImplicitMatrix, Real
 from dpcore.queries.implicit_ranges import Ranges
 
-_SHARES: Final = 100  # Of a node's budget: GreedyH tries every hundredth for its own sum.
-_RANK: Final = 1e-11  # Of the largest eigenvalue of a Gram matrix: below it is 0.
-_WITHIN: Final = 1e-6  # Of a workload's squared queries: the part outside a strategy's range that rounding may leave.
+_STEPS_PER_SHARE: Final = 100  # GreedyH tries every hundredth of a node's budget for its own sum.
+_MIN_RELATIVE_EIGENVALUE: Final = 1e-11  # Eigenvalues of a Gram matrix below this part of the largest count as 0.
+_MAX_UNSPANNED: Final = 1e-6  # Part of the squared queries outside the range that counts as rounding.
 
 
 def squared_error(workload: Real, strategy: ImplicitMatrix, noise: Noise) -> float:
@@ -49,7 +49,7 @@ def inverse_traces(workloads: Sequence[Real], gram: Real) -> list[float]:
         factor = cho_factor(gram, lower=True)
     except LinAlgError:
         return [_pseudo_inverse_trace(workload, gram) for workload in workloads]
-    if factor[0].diagonal().min() ** 2 <= _RANK * gram.diagonal().max():
+    if factor[0].diagonal().min() ** 2 <= _MIN_RELATIVE_EIGENVALUE * gram.diagonal().max():
         return [_pseudo_inverse_trace(workload, gram) for workload in workloads]
     inverse = cho_solve(factor, np.eye(len(gram)), overwrite_b=True)
     return [float(np.einsum("ij,ij->", workload, inverse)) for workload in workloads]
@@ -58,8 +58,8 @@ def inverse_traces(workloads: Sequence[Real], gram: Real) -> list[float]:
 def _pseudo_inverse_trace(workload: Real, gram: Real) -> float:
     values, vectors = np.linalg.eigh(gram)
     along = np.einsum("ij,ij->j", vectors, workload @ vectors)
-    kept = values > _RANK * values[-1]
-    if along[~kept].sum() > _WITHIN * along.sum():
+    kept = values > _MIN_RELATIVE_EIGENVALUE * values[-1]
+    if along[~kept].sum() > _MAX_UNSPANNED * along.sum():
         raise ValueError("the strategy does not determine the workload; want rows that span those of its queries")
     return float((along[kept] / values[kept]).sum())
 
@@ -221,12 +221,12 @@ class _Greedy:
         each, whole = sum(float(one @ one) for one in apart), float(np.sum(np.square(together)))
         error, sums = sum(one.error for one in below), np.concatenate([one.sums for one in below])
         across, decay = float(sums.sum()), self.branches ** (-depth / 2)
-        share = np.arange(_SHARES) / _SHARES
+        share = np.arange(_STEPS_PER_SHARE) / _STEPS_PER_SHARE
         gain = ((whole - each) * decay + each) * share**2 * decay
         errors = (error - gain / ((1 - share) ** 2 + share**2 * decay * across)) / (1 - share) ** 2
         own = int(np.argmin(errors))
-        rest = 1 - own / _SHARES
-        measured = [(low, high, own / _SHARES)]
+        rest = 1 - own / _STEPS_PER_SHARE
+        measured = [(low, high, own / _STEPS_PER_SHARE)]
         measured += [(start, stop, weight * rest) for one in below for start, stop, weight in one.measured]
         return _Subtree(float(errors[own]), sums / (rest**2 + across * (1 - rest) ** 2), measured)
 

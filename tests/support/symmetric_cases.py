@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpcore.domain import Domain
 from dpcore.queries import BlockQueries, SymmetricQueries
 from dpcore.queries.residual_matrices import residual_matrix
+from dpcore.strategies.symmetric.symmetry import SymmetricGram
 
 
 def dense(queries: SymmetricQueries) -> NDArray[np.object_]:
@@ -60,3 +61,11 @@ def _block(classes: list[NDArray[np.int64]], generator: np.random.Generator, lar
     matrix = generator.integers(-largest, largest + 1, (int(generator.integers(1, 4)), combinations))
     matrix[0, 0] = matrix[0, 0] or 1
     return BlockQueries(tuple(choice), matrix)
+
+
+def svd_bound(workload: SymmetricGram) -> float:
+    """(sum of the singular values of W)^2 / cells, a lower bound on the error of every strategy at unit noise."""
+    total = 0.0
+    for block in workload.blocks:
+        total += block.multiplicity * float(np.sqrt(np.maximum(np.linalg.eigvalsh(block.gram), 0)).sum())
+    return total**2 / float(workload.sizes.sum())

@@ -73,7 +73,3 @@ class AttributeAlgebra:
         parts = Decomposition.of(scaled.T @ scaled)
         t, s0 = parts.against(workload)
         return cls(len(workload), scaled, parts.alpha, t, s0)
-
-    def decomposition(self) -> Decomposition:
-        """u, alpha and Y of A, which reconstruct answers: n^2 numbers."""
-        return Decomposition.of(np.eye(self.size) if self.matrix is None else self.matrix.T @ self.matrix)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import chain
 from typing import Final, final
 
@@ -12,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.strategies.allocation import exact_shares
 
 Vector = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -66,11 +64,6 @@ class ResidualPlan:
     def gap(self) -> float:
         """The relative excess error / bound - 1."""
         return self.error / self.bound - 1
-
-    @property
-    def exact_shares(self) -> tuple[Fraction, ...]:
-        """The shares as exact fractions with sum at most 1."""
-        return exact_shares(self.shares)
 
 
 def least_squared_error(domain: Domain, weights: Mapping[Clique, float], replaced: bool = False) -> ResidualPlan:

@@ -103,16 +103,6 @@ class SymmetricGram:
             total[block.orbits] += block.multiplicity * part
         return total / self.sizes
 
-    def svd_bound(self) -> float:
-        """(sum of the singular values of W)^2 / n, a lower bound on the error of every strategy at unit noise.
-
-        Source: thesis of McKenna (2022), Definition 12.
-        """
-        total = 0.0
-        for block in self.blocks:
-            total += block.multiplicity * float(np.sqrt(np.maximum(np.linalg.eigvalsh(block.gram), 0)).sum())
-        return total**2 / float(self.sizes.sum())
-
 
 def exchangeable_classes(grams: list[Integers]) -> Integers:
     """The class of each value, int64 [n], numbered by first value.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dpcore.domain import BinaryView, Domain
 from dpcore.oracles.clauses import merge_clauses, signed_clauses
 from dpcore.queries import Conjunctions
-from tests.support.oracle_cases import KINDS, problem, worth
+from tests.support.oracle_cases import KINDS, problem, with_gains, worth
 
 VIEW = BinaryView(4)
 QUERIES = Conjunctions(VIEW, np.array([[0, 1], [3, 1], [1, 0]]), np.array([[0, 0], [0, 1], [0, 0]], dtype=bool))
@@ -71,7 +71,7 @@ def test_parts_are_merged_and_what_cancels_is_dropped() -> None:
 
 def test_gains_add_up_and_bring_their_columns() -> None:
     clauses = signed_clauses(QUERIES, np.array([0, 0]))
-    gained = clauses.with_gains(np.array([0, -2, 0, 5])).with_gains(np.array([0, 1, 0, 0]))
+    gained = with_gains(with_gains(clauses, np.array([0, -2, 0, 5])), np.array([0, 1, 0, 0]))
     assert gained.columns.tolist() == [0, 1, 3]
     assert gained.gains.tolist() == [0, -1, 5]
     assert gained.value(np.array([True, True, True])) == 2 - 1 + 5
@@ -81,9 +81,9 @@ def test_gains_add_up_and_bring_their_columns() -> None:
 def test_the_largest_value_takes_one_gain_of_each_group() -> None:
     view = BinaryView.one_hot(Domain.of({"a": 2, "b": 3}))
     clauses = signed_clauses(Conjunctions(view, np.array([[0, 2]]), np.zeros((1, 2), dtype=bool)), np.array([0]))
-    assert clauses.with_gains(np.array([-4, -1, 0, 0, 0])).largest() == 1 - 1
-    assert clauses.with_gains(np.array([-4, 0, -7, -2, 0])).largest() == 1  # A value that no clause names is worth 0.
-    assert clauses.with_gains(np.array([2, 3, 5, 1, 0])).largest() == 1 + 3 + 5
+    assert with_gains(clauses, np.array([-4, -1, 0, 0, 0])).largest() == 1 - 1
+    assert with_gains(clauses, np.array([-4, 0, -7, -2, 0])).largest() == 1  # A value that no clause names is worth 0.
+    assert with_gains(clauses, np.array([2, 3, 5, 1, 0])).largest() == 1 + 3 + 5
 
 
 def test_merging_agrees_with_a_dictionary() -> None:

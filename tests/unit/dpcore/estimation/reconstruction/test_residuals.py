@@ -16,6 +16,7 @@ from dpcore.kernel.budget import Budget
 from dpcore.measurement import Measurement, Noise
 from dpcore.queries import Marginals, Product, Products
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
+from dpcore.strategies.allocation import exact_shares
 from dpcore.strategies.residual_planning.bases import joint_queries
 from dpcore.strategies.residual_planning.planning import least_squared_error
 from dpcore.testing.doubles import WatchedStatistics, private_statistics
@@ -184,7 +185,7 @@ def test_plans_say_the_variances_that_come_out() -> None:
     plan = least_squared_error(DOMAIN, weights)
     codes = np.argwhere(TRUTH >= 15)
     private = private_statistics(TinyTable(DOMAIN, codes), Budget.gdp(1))
-    pairs = zip(plan.residuals, plan.exact_shares, strict=True)
+    pairs = zip(plan.residuals, exact_shares(plan.shares), strict=True)
     residuals = Residuals([private.measure(residual_queries(DOMAIN, part), share) for part, share in pairs])
     for clique, variance in zip(plan.marginals, plan.variances.tolist(), strict=True):
         found = residuals.variances(clique)
@@ -203,7 +204,7 @@ def test_no_table_over_more_attributes_than_a_marginal_has() -> None:
     codes = np.random.default_rng(2).integers(0, 10, size=(200, 100))
     watched = WatchedStatistics(TinyTable(domain, codes))
     private = private_statistics(watched, Budget.gdp(10**8))
-    shares = dict(zip(plan.residuals, plan.exact_shares, strict=True))
+    shares = dict(zip(plan.residuals, exact_shares(plan.shares), strict=True))
     needed = dict.fromkeys(part for clique in asked for part in parts(clique))
     residuals = Residuals([private.measure(residual_queries(domain, part), shares[part]) for part in needed])
     answers = residuals.answers(Marginals(domain, tuple(asked)))

@@ -46,9 +46,7 @@ Vector = NDArray[np.float64]
 _RELEARN_GROWTH: Final = 1.2  # A learnt prior is kept until there are this many times as many measured components.
 _ROUGH: Final = 1e-2  # Tolerance of the fits from which a prior is learnt.
 _HELD: Final = 1e9  # Weight of a prior that fixes a component at 0.
-_LARGE: Final = (
-    1 << 18
-)  # Cells of a tree below which a call of its oracle takes too little time for sweeps to gain much.
+_LARGE: Final = 1 << 18  # Cells of a tree from which on its oracle is slow enough for sweeps to pay.
 _FLOOR: Final = 0.1  # In standard deviations: no value of an attribute is excluded because its noisy count is low.
 
 

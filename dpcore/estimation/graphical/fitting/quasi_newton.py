@@ -14,9 +14,8 @@ _MEMORY: Final = 10  # Pairs of steps and changes of the gradient that estimate 
 _SUFFICIENT: Final = 1e-4  # Part of the promised decrease that a step must reach (Armijo's condition).
 _ROUNDING: Final = 1e-13  # Relative rounding error of the function.
 _MIN_STEP: Final = 1e-12  # Of 1, or of the point where that is larger: rounding hides the progress of shorter steps.
-_MAX_GROWTH: Final = (
-    100.0  # Of a step over the last one and over 1: a nearly straight function has no reliable curvature.
-)
+# Of a step over the last one and over 1: a nearly straight function has no reliable curvature.
+_MAX_GROWTH: Final = 100.0
 
 
 class Descent(NamedTuple):

@@ -27,9 +27,8 @@ from dpcore.estimation.graphical.inference.vector_exp import exp_of
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.queries import Marginals
 
-_UNDERFLOW: Final = (
-    1e-100  # A row that sums to less than this, where the largest cell of all rows is 1, gets its own shift.
-)
+# A row that sums to less than this, where the largest cell of all rows is 1, gets a shift of its own.
+_UNDERFLOW: Final = 1e-100
 
 
 class MarginalOracle(Protocol):

@@ -17,7 +17,7 @@ _MIN_MARGIN_MASS = 8.0  # Expected count that may move into or out of a margin c
 
 
 class ConditionalView(NamedTuple):
-    """p(column | row), row_values from a table of any layout: values[rows of i + columns of j] / sums[i].
+    """p(column | row), read from a table of any layout: values[rows of i + columns of j] / sums[i].
 
     values: float64 [cells].
     sums: Sum of each row, float64 [rows]; 1 where a row of values is 0.
@@ -43,15 +43,15 @@ def expected_rows(
     model_counts: The model's expected counts, units * p, float64 [rows, columns]; overwritten by the result.
     totals: Rounded count of each row, int64 [rows].
     means: The model's expected count of each row, of which ``totals`` is a rounding; float64 [rows].
-    conditional: p(column | row): ``model_counts`` is means[i] times it. Each row sums to 1, or to 0 where its total is
-        0.
+    conditional: p(column | row), of which ``model_counts`` is means[i] times row i. Each row sums to 1, or to 0 where
+        its total is 0.
     margin_cells: The margins to keep close. The offsets of ``conditional`` have the same widths.
 
     totals[i] * conditional[i] alone would pass the rounding errors of ``totals`` on to the columns, and from there to
     the next node. So a few sweeps over the margins move the excess of each margin cell away, in proportion to
     ``model_counts`` and within rows. Every step is linear in the errors with public weights, and the errors have mean
     0; hence so does what is moved, and the mean of the result stays ``model_counts``. Only rows and margin cells of
-    some expected counts take share. Where a cell would fall below 0 all the same, it becomes 0 and its row is scaled.
+    large enough counts take part. Where a cell would fall below 0 all the same, it becomes 0 and its row is scaled.
     """
     if len(totals) > 1:  # A root has one row, and nothing is rounded yet.
         _spread(model_counts, totals, conditional)

@@ -52,9 +52,11 @@ class Problem:
     """A dual, written out; strengths differ from row to row."""
 
     def __init__(self, measurements: Sequence[Measurement], components: bool = True) -> None:
-        terms = [term for measurement in measurements for term in linear_measurements(measurement)]
+        measurement_parts = [
+            measurement_part for measurement in measurements for measurement_part in linear_measurements(measurement)
+        ]
         self.rows = MeasurementMatrix(
-            DOMAIN, component_measurements(DOMAIN, terms) if components else terms, merge=False
+            DOMAIN, component_measurements(DOMAIN, measurement_parts) if components else measurement_parts, merge=False
         )
         self.tree = JunctionTree.of(DOMAIN, self.rows.queries.cliques)
         self.oracle = Inference(self.tree, self.rows.queries.cliques)
@@ -120,13 +122,13 @@ def test_only_cliques_whose_components_were_all_measured_are_swept() -> None:
     assert not BlockDescent(whole.tree, whole.rows, TOTAL, whole.kappa).has_blocks
     np.testing.assert_array_equal(whole.sweep(whole.start, 3), whole.start)
     mixed = Problem(measured([("a", "b"), ("d", "e")], 1.0))
-    kept = [term for term in mixed.rows.measurements if term.clique != ("d",)]
+    kept = [measurement_part for measurement_part in mixed.rows.measurements if measurement_part.clique != ("d",)]
     mixed.rows = MeasurementMatrix(DOMAIN, kept, merge=False)
     start = mixed.start[: mixed.rows.values.size]
     mixed.strengths = mixed.strengths[: start.size]
     moved = mixed.sweep(start, 2) != start
-    for term, begin, end in zip(kept, mixed.rows.starts[:-1], mixed.rows.starts[1:], strict=True):
-        assert moved[begin:end].all() == (not set(term.clique) & {"d", "e"})
+    for measurement_part, begin, end in zip(kept, mixed.rows.starts[:-1], mixed.rows.starts[1:], strict=True):
+        assert moved[begin:end].all() == (not set(measurement_part.clique) & {"d", "e"})
 
 
 def test_each_cell_is_solved() -> None:

@@ -40,8 +40,8 @@ def measured(words: tuple[str, ...], seed: int) -> list[Measurement]:
     return found
 
 
-def terms_of(measurements: list[Measurement]) -> list[LinearMeasurement]:
-    return [term for measurement in measurements for term in linear_measurements(measurement)]
+def linear_parts(measurements: list[Measurement]) -> list[LinearMeasurement]:
+    return [component for measurement in measurements for component in linear_measurements(measurement)]
 
 
 def summed(cells: NDArray[np.float64], clique: Clique) -> NDArray[np.float64]:
@@ -51,16 +51,16 @@ def summed(cells: NDArray[np.float64], clique: Clique) -> NDArray[np.float64]:
     return np.asarray(cells.sum(axis=others)).transpose([kept.index(name) for name in clique])
 
 
-def loss(terms: list[LinearMeasurement], cells: NDArray[np.float64]) -> float:
+def loss(linear_parts: list[LinearMeasurement], cells: NDArray[np.float64]) -> float:
     """1/2 sum of squared residuals in units of the noise, every function by its definition."""
     found = 0.0
-    for term in terms:
-        table = summed(cells, term.clique)
-        if term.centred:
+    for component in linear_parts:
+        table = summed(cells, component.clique)
+        if component.centred:
             for axis in range(table.ndim):
                 table = table - table.mean(axis=axis, keepdims=True)
-        residual = term.apply(table.ravel()) - term.values
-        found += term.precision / 2 * float(residual @ residual)
+        residual = component.apply(table.ravel()) - component.values
+        found += component.precision / 2 * float(residual @ residual)
     return found
 
 
@@ -73,7 +73,7 @@ def tables(count: int) -> list[NDArray[np.float64]]:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("case", SETS)
 def test_the_squared_loss_is_that_of_whole_marginals_but_for_a_constant(case: str, seed: int) -> None:
-    whole = terms_of(measured(SETS[case], seed))
+    whole = linear_parts(measured(SETS[case], seed))
     parts = component_measurements(DOMAIN, whole)
     apart = [loss(whole, cells) - loss(parts, cells) for cells in tables(6)]
     np.testing.assert_allclose(apart, apart[0], rtol=1e-9)
@@ -82,12 +82,12 @@ def test_the_squared_loss_is_that_of_whole_marginals_but_for_a_constant(case: st
 
 @pytest.mark.parametrize("case", SETS)
 def test_every_component_but_the_total_is_a_term_once(case: str) -> None:
-    parts = component_measurements(DOMAIN, terms_of(measured(SETS[case], 1)))
-    cliques = [term.clique for term in parts]
+    parts = component_measurements(DOMAIN, linear_parts(measured(SETS[case], 1)))
+    cliques = [component.clique for component in parts]
     below = {tuple(name for name in word if kept & {name}) for word in SETS[case] for kept in subsets(word)}
     assert set(cliques) == below - {()}
     assert len(cliques) == len(set(cliques))
-    assert all(term.centred and term.matrices is None for term in parts)
+    assert all(component.centred and component.matrices is None for component in parts)
 
 
 def subsets(word: str) -> list[set[str]]:
@@ -99,12 +99,12 @@ def test_values_are_the_components_of_the_least_squares(case: str) -> None:
     """Centred along every attribute, and equal to what all measurements together say best."""
     measurements = measured(SETS[case], 2)
     best = LeastSquares(DOMAIN, measurements)
-    for term in component_measurements(DOMAIN, terms_of(measurements)):
-        table = best.marginal(term.clique)
+    for component in component_measurements(DOMAIN, linear_parts(measurements)):
+        table = best.marginal(component.clique)
         for axis in range(table.ndim):
             table = table - table.mean(axis=axis, keepdims=True)
-        np.testing.assert_allclose(term.values, table.ravel(), atol=1e-9)
-        assert 1 / term.precision == pytest.approx(best.largest_variance(term.clique), rel=1e-12)
+        np.testing.assert_allclose(component.values, table.ravel(), atol=1e-9)
+        assert 1 / component.precision == pytest.approx(best.largest_variance(component.clique), rel=1e-12)
 
 
 def residuals(cliques: tuple[Clique, ...], seed: int) -> Measurement:
@@ -121,10 +121,12 @@ def residuals(cliques: tuple[Clique, ...], seed: int) -> Measurement:
 def test_measured_residuals_are_components(beside: tuple[str, ...]) -> None:
     """Of sizes 2 and 4, with Hadamard matrices, and 3, with others; the values that no table has go to the constant."""
     cliques: tuple[Clique, ...] = ((), ("a",), ("b",), ("a", "b"), ("b", "c"), ("a", "b", "c"))
-    given = [*linear_measurements(residuals(cliques, 4)), *terms_of(measured(beside, 4))]
+    given = [*linear_measurements(residuals(cliques, 4)), *linear_parts(measured(beside, 4))]
     parts = component_measurements(DOMAIN, given)
-    assert {term.clique for term in parts} == {*cliques} - {()} | ({("c",), ("a", "c")} if "abc" in beside else set())
-    assert all(term.centred and term.matrices is None for term in parts)
+    assert {component.clique for component in parts} == {*cliques} - {()} | (
+        {("c",), ("a", "c")} if "abc" in beside else set()
+    )
+    assert all(component.centred and component.matrices is None for component in parts)
     apart = [loss(given, cells) - loss(parts, cells) for cells in tables(6)]
     np.testing.assert_allclose(apart, apart[0], rtol=1e-9)
 
@@ -136,17 +138,17 @@ def test_half_of_a_residual_is_no_component() -> None:
 
 
 def test_the_total_is_kept_where_nothing_else_was_measured() -> None:
-    (term,) = component_measurements(DOMAIN, terms_of(measured(("", ""), 1)))
-    assert term.clique == ()
-    assert term.values.size == 1
+    (component,) = component_measurements(DOMAIN, linear_parts(measured(("", ""), 1)))
+    assert component.clique == ()
+    assert component.values.size == 1
 
 
 def test_products_stay_as_they_are() -> None:
     products = random_products(DOMAIN, np.random.default_rng(3))
     others = linear_measurements(Measurement(products, np.ones(products.size), Noise.GAUSSIAN, 2.0))
-    found = component_measurements(DOMAIN, [*others, *terms_of(measured(("ab",), 1))])
+    found = component_measurements(DOMAIN, [*others, *linear_parts(measured(("ab",), 1))])
     assert found[-len(others) :] == others
-    assert {term.clique for term in found[: -len(others)]} == {("a",), ("b",), ("a", "b")}
+    assert {component.clique for component in found[: -len(others)]} == {("a",), ("b",), ("a", "b")}
 
 
 def test_noise_of_a_whole_marginal_is_as_large_in_each_of_its_components() -> None:
@@ -156,9 +158,11 @@ def test_noise_of_a_whole_marginal_is_as_large_in_each_of_its_components() -> No
     precisions: dict[Clique, float] = {}
     for _ in range(runs):
         values = generator.normal(0, stddev, 12)
-        for term in component_measurements(DOMAIN, [LinearMeasurement(("b", "c"), values, stddev**-2)]):
-            squares[term.clique] = squares.get(term.clique, 0.0) + float(term.values @ term.values) / runs
-            precisions[term.clique] = term.precision
+        for component in component_measurements(DOMAIN, [LinearMeasurement(("b", "c"), values, stddev**-2)]):
+            squares[component.clique] = (
+                squares.get(component.clique, 0.0) + float(component.values @ component.values) / runs
+            )
+            precisions[component.clique] = component.precision
     freedoms: dict[Clique, int] = {("b",): 2, ("c",): 3, ("b", "c"): 6}
     for clique, freedom in freedoms.items():
         assert squares[clique] * precisions[clique] == pytest.approx(freedom, rel=6 * (2 / (freedom * runs)) ** 0.5)

@@ -1,4 +1,4 @@
-"""Measurements as linear terms, against dense Kronecker products."""
+"""Measurements as linear functions of marginals, against dense Kronecker products."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.support.product_cases import random_products
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 
 
-def dense(term: LinearMeasurement) -> NDArray[np.float64]:
+def dense(part: LinearMeasurement) -> NDArray[np.float64]:
     """[rows, cells of the clique]."""
-    if term.matrices is None:
-        return np.eye(term.values.size)
-    return np.asarray(reduce(np.kron, term.matrices, np.ones((1, 1))))
+    if part.matrices is None:
+        return np.eye(part.values.size)
+    return np.asarray(reduce(np.kron, part.matrices, np.ones((1, 1))))
 
 
 def measurement(queries: Marginals | Products, seed: int = 1, scale: float = 2.0) -> Measurement:
@@ -38,10 +38,10 @@ def measurement(queries: Marginals | Products, seed: int = 1, scale: float = 2.0
 def test_the_terms_of_marginals_are_their_tables() -> None:
     asked = Marginals(DOMAIN, (("b", "a"), (), ("c",)))
     measured = measurement(asked)
-    terms = linear_measurements(measured)
-    assert [term.clique for term in terms] == [("a", "b"), (), ("c",)]
-    assert np.concatenate([term.values for term in terms]).tolist() == measured.values.tolist()
-    assert all(term.precision == 0.25 and term.matrices is None and term.constant == 0 for term in terms)
+    parts = linear_measurements(measured)
+    assert [part.clique for part in parts] == [("a", "b"), (), ("c",)]
+    assert np.concatenate([part.values for part in parts]).tolist() == measured.values.tolist()
+    assert all(part.precision == 0.25 and part.matrices is None and part.constant == 0 for part in parts)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -49,15 +49,15 @@ def test_the_terms_of_products_are_weight_times_kronecker_product_over_the_denom
     generator = np.random.default_rng(seed)
     products = random_products(DOMAIN, generator)
     measured = measurement(products)
-    terms = linear_measurements(measured)
-    assert np.concatenate([term.values for term in terms]).tolist() == measured.values.tolist()
-    for term, asked in zip(terms, products.terms, strict=True):
+    parts = linear_measurements(measured)
+    assert np.concatenate([part.values for part in parts]).tolist() == measured.values.tolist()
+    for part, asked in zip(parts, products.terms, strict=True):
         wanted = reduce(np.kron, asked.matrices, np.ones((1, 1))) * asked.weight / products.denominator
         table, rows = generator.normal(size=wanted.shape[1]), generator.normal(size=wanted.shape[0])
-        assert term.clique == asked.clique
-        assert term.precision == pytest.approx(measured.stddev**-2)
-        np.testing.assert_allclose(term.apply(table), wanted @ table, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(term.apply_transpose(rows), wanted.T @ rows, rtol=1e-12, atol=1e-12)
+        assert part.clique == asked.clique
+        assert part.precision == pytest.approx(measured.stddev**-2)
+        np.testing.assert_allclose(part.apply(table), wanted @ table, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(part.apply_transpose(rows), wanted.T @ rows, rtol=1e-12, atol=1e-12)
 
 
 def test_what_no_marginal_answers_is_refused() -> None:
@@ -65,9 +65,9 @@ def test_what_no_marginal_answers_is_refused() -> None:
         linear_measurements(Measurement(UnitCount(), np.ones(1), Noise.GAUSSIAN, 1.0))
 
 
-def squared(terms: list[LinearMeasurement], tables: dict[tuple[str, ...], NDArray[np.float64]]) -> float:
-    residuals = [(term.apply(tables[term.clique]) - term.values, term) for term in terms]
-    return sum(term.constant + term.precision / 2 * float(residual @ residual) for residual, term in residuals)
+def squared(parts: list[LinearMeasurement], tables: dict[tuple[str, ...], NDArray[np.float64]]) -> float:
+    residuals = [(part.apply(tables[part.clique]) - part.values, part) for part in parts]
+    return sum(part.constant + part.precision / 2 * float(residual @ residual) for residual, part in residuals)
 
 
 def test_merged_terms_have_the_same_squared_loss() -> None:
@@ -80,13 +80,13 @@ def test_merged_terms_have_the_same_squared_loss() -> None:
     ]
     product = Products(DOMAIN, (Product(("a", "b"), (np.array([[1, 2]]), np.eye(3, dtype=int))),))
     measured = [measurement(queries, seed, 1.0 + seed) for seed, queries in enumerate([*asked, product])]
-    terms = [term for each in measured for term in linear_measurements(each)]
-    found = merged(terms)
-    assert [term.clique for term in found] == [("a", "b"), ("c",), ("a", "b")]
+    parts = [part for each in measured for part in linear_measurements(each)]
+    found = merged(parts)
+    assert [part.clique for part in found] == [("a", "b"), ("c",), ("a", "b")]
     assert found[0].precision == pytest.approx(1 + 1 / 4 + 1 / 9)
     for _ in range(5):
         tables = {("a", "b"): generator.normal(20, 9, 6), ("c",): generator.normal(20, 9, 4)}
-        assert squared(found, tables) == pytest.approx(squared(terms, tables), rel=1e-12)
+        assert squared(found, tables) == pytest.approx(squared(parts, tables), rel=1e-12)
 
 
 def test_maximal_cliques_lie_in_no_other() -> None:
@@ -106,10 +106,10 @@ def test_the_home_of_a_clique_is_the_smallest_that_contains_it() -> None:
 @pytest.mark.parametrize("signed", [True, False])
 def test_no_pair_of_columns_bends_more_than_the_curvature(seed: int, signed: bool) -> None:
     products = random_products(DOMAIN, np.random.default_rng(seed), signed=signed)
-    for term in linear_measurements(measurement(products)):
-        columns = dense(term).T
+    for part in linear_measurements(measurement(products)):
+        columns = dense(part).T
         pairs = columns[:, None] - columns[None]
-        assert term.precision / 4 * (pairs**2).sum(axis=2).max() <= term.curvature * (1 + 1e-12)
+        assert part.precision / 4 * (pairs**2).sum(axis=2).max() <= part.curvature * (1 + 1e-12)
 
 
 def test_the_curvature_of_a_whole_marginal_is_attained() -> None:

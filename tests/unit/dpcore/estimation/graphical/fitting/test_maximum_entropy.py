@@ -23,9 +23,9 @@ TOTAL = 200.0
 ROWS = MeasurementMatrix(
     DOMAIN,
     [
-        term
+        part
         for clique, sigma, seed in zip(CLIQUES, (6.0, 10.0), (1, 2), strict=True)
-        for term in linear_measurements(
+        for part in linear_measurements(
             Measurement(
                 Marginals(DOMAIN, (clique,)),
                 np.random.default_rng(seed).exponential(33, 6) * np.array([1, 1, 0, 1, 1, 1]),

@@ -24,12 +24,12 @@ def summing(clique: Clique) -> NDArray[np.float64]:
     return reduce(np.kron, [np.eye(size) if name in clique else np.ones((1, size)) for name, size in sizes])
 
 
-def dense(term: LinearMeasurement) -> NDArray[np.float64]:
-    inner = np.eye(term.values.size) if term.matrices is None else reduce(np.kron, term.matrices, np.ones((1, 1)))
-    return np.asarray(inner @ summing(term.clique))
+def dense(part: LinearMeasurement) -> NDArray[np.float64]:
+    inner = np.eye(part.values.size) if part.matrices is None else reduce(np.kron, part.matrices, np.ones((1, 1)))
+    return np.asarray(inner @ summing(part.clique))
 
 
-def terms(seed: int) -> list[LinearMeasurement]:
+def parts(seed: int) -> list[LinearMeasurement]:
     """Whole marginals, some twice, some inside others, and in odd seeds products."""
     generator = np.random.default_rng(seed)
     words = ["ab", "bc", "b", "bc", "", "acd"][: 2 + seed % 5]
@@ -46,8 +46,8 @@ def terms(seed: int) -> list[LinearMeasurement]:
 @pytest.mark.parametrize("seed", range(12))
 def test_rows_are_the_dense_matrix(seed: int, merge: bool) -> None:
     generator = np.random.default_rng(seed)
-    rows = MeasurementMatrix(DOMAIN, terms(seed), merge)
-    matrix = np.concatenate([dense(term) for term in rows.measurements])
+    rows = MeasurementMatrix(DOMAIN, parts(seed), merge)
+    matrix = np.concatenate([dense(part) for part in rows.measurements])
     cells = generator.uniform(size=DOMAIN.size())
     marginals = np.concatenate([summing(clique) @ cells for clique in rows.queries.cliques])
     np.testing.assert_allclose(rows.apply(marginals), matrix @ cells, rtol=1e-12, atol=1e-12)
@@ -62,19 +62,19 @@ def centring(clique: Clique) -> NDArray[np.float64]:
 
 
 def with_centred(seed: int) -> list[LinearMeasurement]:
-    """Centred terms among whole marginals and products, attributes in any order."""
+    """Centred parts among whole marginals and products, attributes in any order."""
     generator = np.random.default_rng(seed)
-    found = terms(seed)
+    found = parts(seed)
     for word in ("bca", "ab", "d", "", "cb", "badc")[: 1 + seed % 6]:
         values = generator.normal(size=DOMAIN.size(tuple(word)))
         found.insert(int(generator.integers(len(found) + 1)), LinearMeasurement(tuple(word), values, 0.3, centred=True))
     return found
 
 
-def ordered(term: LinearMeasurement) -> NDArray[np.float64]:
-    """From all cells of the domain to the marginal, cells in the order that the term lists its attributes."""
-    cells = summing(term.clique).reshape(*DOMAIN.shape(DOMAIN.canonical(term.clique)), -1)
-    places = [DOMAIN.canonical(term.clique).index(name) for name in term.clique]
+def ordered(part: LinearMeasurement) -> NDArray[np.float64]:
+    """From all cells of the domain to the marginal, cells in the order that the part lists its attributes."""
+    cells = summing(part.clique).reshape(*DOMAIN.shape(DOMAIN.canonical(part.clique)), -1)
+    places = [DOMAIN.canonical(part.clique).index(name) for name in part.clique]
     return cells.transpose([*places, len(places)]).reshape(-1, DOMAIN.size())
 
 
@@ -82,10 +82,10 @@ def ordered(term: LinearMeasurement) -> NDArray[np.float64]:
 def test_rows_of_centred_terms_are_the_dense_matrix(seed: int) -> None:
     generator = np.random.default_rng(seed)
     rows = MeasurementMatrix(DOMAIN, with_centred(seed), merge=False)
-    plain = [ordered(term) if term.matrices is None else dense(term) for term in rows.measurements]
+    plain = [ordered(part) if part.matrices is None else dense(part) for part in rows.measurements]
     blocks = [
-        centring(term.clique) @ block if term.centred else block
-        for term, block in zip(rows.measurements, plain, strict=True)
+        centring(part.clique) @ block if part.centred else block
+        for part, block in zip(rows.measurements, plain, strict=True)
     ]
     matrix, cells = np.concatenate(blocks), generator.uniform(size=DOMAIN.size())
     marginals = np.concatenate([summing(clique) @ cells for clique in rows.queries.cliques])
@@ -106,28 +106,28 @@ def test_centred_terms_are_merged_among_themselves_alone(centred: bool) -> None:
         assert rows.measurements[0].centred
     else:
         assert rows.values.tolist() == [1, -1, 3, -3]
-        assert [term.centred for term in rows.measurements] == [False, True]
+        assert [part.centred for part in rows.measurements] == [False, True]
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_squared_loss_is_that_of_all_measurements(seed: int) -> None:
     cells = np.random.default_rng(seed).uniform(0, 3, size=DOMAIN.size())
-    alone = sum(term.precision / 2 * float(((dense(term) @ cells - term.values) ** 2).sum()) for term in terms(seed))
-    rows = MeasurementMatrix(DOMAIN, terms(seed))
+    alone = sum(part.precision / 2 * float(((dense(part) @ cells - part.values) ** 2).sum()) for part in parts(seed))
+    rows = MeasurementMatrix(DOMAIN, parts(seed))
     marginals = np.concatenate([summing(clique) @ cells for clique in rows.queries.cliques])
     residual = rows.apply(marginals) - rows.values
     assert rows.constant + float(rows.precisions @ residual**2) / 2 == pytest.approx(alone, rel=1e-12)
 
 
 def test_rows_of_terms_follow_each_other() -> None:
-    rows = MeasurementMatrix(DOMAIN, terms(5), merge=False)
-    for term, begin, end in zip(rows.measurements, rows.starts[:-1], rows.starts[1:], strict=True):
-        assert rows.values[begin:end].tolist() == term.values.tolist()
-        assert set(rows.precisions[begin:end]) == {term.precision}
+    rows = MeasurementMatrix(DOMAIN, parts(5), merge=False)
+    for part, begin, end in zip(rows.measurements, rows.starts[:-1], rows.starts[1:], strict=True):
+        assert rows.values[begin:end].tolist() == part.values.tolist()
+        assert set(rows.precisions[begin:end]) == {part.precision}
 
 
 def test_queries_are_the_maximal_cliques() -> None:
-    assert MeasurementMatrix(DOMAIN, terms(4)).queries.cliques == (("a", "b"), ("b", "c"), ("a", "c", "d"))
+    assert MeasurementMatrix(DOMAIN, parts(4)).queries.cliques == (("a", "b"), ("b", "c"), ("a", "c", "d"))
 
 
 def test_no_terms_are_refused() -> None:
@@ -136,7 +136,7 @@ def test_no_terms_are_refused() -> None:
 
 
 def test_the_vectors_that_are_given_stay_as_they_are() -> None:
-    rows = MeasurementMatrix(DOMAIN, terms(4))
+    rows = MeasurementMatrix(DOMAIN, parts(4))
     marginals, values = np.ones(rows.queries.size), np.ones(rows.values.size)
     rows.apply(marginals)
     rows.apply_transpose(values)[:] = 5

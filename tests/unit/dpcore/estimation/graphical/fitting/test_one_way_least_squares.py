@@ -18,8 +18,8 @@ EXACT = reduce(np.kron, MATRICES) @ TABLE.ravel()
 
 @pytest.mark.parametrize(("name", "axis"), [("a", 0), ("b", 1), ("c", 2)])
 def test_exact_values_give_the_marginal_and_noise_its_precision(name: str, axis: int) -> None:
-    term = LinearMeasurement(("a", "b", "c"), EXACT, 0.25, MATRICES)
-    found = one_way_marginal(term, name)
+    measurement_part = LinearMeasurement(("a", "b", "c"), EXACT, 0.25, MATRICES)
+    found = one_way_marginal(measurement_part, name)
     assert found is not None
     sums = np.zeros((TABLE.shape[axis], TABLE.size))
     sums[np.indices(TABLE.shape)[axis].ravel(), np.arange(TABLE.size)] = 1

@@ -35,8 +35,8 @@ def component(
 
 
 def learnt(*made: tuple[LinearMeasurement, Vector]) -> Vector:
-    terms = [term for term, _ in made]
-    return own_prior_scales(DOMAIN, terms, [term.values for term in terms], [counts for _, counts in made])
+    parts = [part for part, _ in made]
+    return own_prior_scales(DOMAIN, parts, [part.values for part in parts], [counts for _, counts in made])
 
 
 @pytest.mark.parametrize("spread", [4.0, 10.0, 25.0])
@@ -56,26 +56,26 @@ def test_marginals_differ_and_stay_between_the_ends() -> None:
 
 def test_a_marginal_that_tells_little_is_taken_as_the_others_are() -> None:
     strong = [component(clique, 20.0, 10.0, seed) for seed, clique in enumerate([("a", "b"), ("a", "c"), ("b", "c")])]
-    term, counts = component(("d", "e"), 0.0, 1e6, 5)
-    assert learnt((term, counts)) == pytest.approx([5.0], rel=0.2)
-    assert learnt(*strong, (term, counts))[-1] > 12
+    part, counts = component(("d", "e"), 0.0, 1e6, 5)
+    assert learnt((part, counts)) == pytest.approx([5.0], rel=0.2)
+    assert learnt(*strong, (part, counts))[-1] > 12
     assert learnt().size == 0
 
 
 def test_it_is_the_most_probable_of_a_dense_grid() -> None:
     """Against the density written out, for one marginal of unequal counts."""
-    term, _ = component(("a", "b"), 6.0, 30.0, 4)
+    part, _ = component(("a", "b"), 6.0, 30.0, 4)
     counts = np.random.default_rng(0).uniform(5, 90, 120)
 
     def density(spread: float, around: float) -> float:
         variances = spread * counts**1.5 + 900
-        normal = -(11 * 9 / 120 * np.log(variances) + term.values**2 / variances).sum() / 2
+        normal = -(11 * 9 / 120 * np.log(variances) + part.values**2 / variances).sum() / 2
         return float(normal - math.log(spread / around) ** 2 / (2 * 1.5**2))
 
     grid = np.exp(np.linspace(math.log(1 / 16), math.log(200), 20_000))
     around = max(grid, key=lambda spread: density(spread, 5.0))
     wanted = max(grid, key=lambda spread: density(spread, around))
-    assert learnt((term, counts)) == pytest.approx([wanted], rel=2**0.25)
+    assert learnt((part, counts)) == pytest.approx([wanted], rel=2**0.25)
 
 
 def planted(strength: float, seed: int) -> tuple[Vector, list[Measurement]]:

@@ -33,16 +33,16 @@ Planted = tuple[list[LinearMeasurement], list[NDArray[np.float64]], list[NDArray
 def planted(spread: float, stddev: float, seed: int, expected: float = 30.0, repeats: int = 20) -> Planted:
     """PrivacyTerms, how far each lies from a model, and what the base expects: a deviation of the prior, and noise."""
     generator = np.random.default_rng(seed)
-    terms, away, counts = [], [], []
+    parts, away, counts = [], [], []
     for clique in PAIRS * repeats:
         shape = DOMAIN.shape(clique)
         count = np.full(shape, expected)
         signal = generator.normal(size=shape) * np.sqrt(prior_variances(count, spread))
         distance = centred(signal + generator.normal(0, stddev, shape)).ravel()
-        terms.append(LinearMeasurement(clique, np.zeros(distance.size), stddev**-2, centred=True))
+        parts.append(LinearMeasurement(clique, np.zeros(distance.size), stddev**-2, centred=True))
         away.append(distance)
         counts.append(count.ravel())
-    return terms, away, counts
+    return parts, away, counts
 
 
 @pytest.mark.parametrize("spread", [0.3, 1.0, 3.0])
@@ -68,8 +68,8 @@ def test_noise_alone_leaves_little() -> None:
 
 
 def test_distances_below_the_noise_still_give_a_positive_spread() -> None:
-    terms, away, counts = planted(0.0, 10.0, 1, repeats=200)
-    assert 0 < learn_prior_scale(DOMAIN, terms, [0.0 * one for one in away], counts) < 0.05
+    parts, away, counts = planted(0.0, 10.0, 1, repeats=200)
+    assert 0 < learn_prior_scale(DOMAIN, parts, [0.0 * one for one in away], counts) < 0.05
 
 
 def test_without_evidence_it_is_the_largest() -> None:
@@ -84,8 +84,8 @@ def test_little_evidence_counts_little() -> None:
 
 
 def test_it_is_the_ratio_of_moments() -> None:
-    """Two terms by hand."""
-    terms = [
+    """Two parts by hand."""
+    parts = [
         LinearMeasurement(("a", "b"), np.zeros(72), 0.5, centred=True),
         LinearMeasurement(("c",), np.zeros(7), 2.0, centred=True),
     ]
@@ -95,11 +95,11 @@ def test_it_is_the_ratio_of_moments() -> None:
     prior = 0.5 * 56 * 8 + 2 * 6 * (6 * 27 + MIN_EXPECTED**1.5) / 7
     trust = math.sqrt(2 * freedom)
     wanted = (signal + trust * LARGEST_PRIOR_SCALE) / (prior + trust)
-    assert learn_prior_scale(DOMAIN, terms, away, counts) == pytest.approx(min(wanted, LARGEST_PRIOR_SCALE), rel=1e-12)
+    assert learn_prior_scale(DOMAIN, parts, away, counts) == pytest.approx(min(wanted, LARGEST_PRIOR_SCALE), rel=1e-12)
     smaller = [one / 8 for one in away]
     wanted = ((signal + freedom) / 64 - freedom + trust * LARGEST_PRIOR_SCALE) / (prior + trust)
     assert wanted < LARGEST_PRIOR_SCALE
-    assert learn_prior_scale(DOMAIN, terms, smaller, counts) == pytest.approx(wanted, rel=1e-12)
+    assert learn_prior_scale(DOMAIN, parts, smaller, counts) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_prior_variances_lie_between_independent_rows_and_proportions() -> None:

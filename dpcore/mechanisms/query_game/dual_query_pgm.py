@@ -168,9 +168,9 @@ class SumOfLosses:
 
     def __init__(self, domain: Domain, losses: Sequence[Loss]) -> None:
         cliques = [(loss.queries.cliques, loss.queries.sizes) for loss in losses]
-        terms = [LinearMeasurement(c, np.zeros(size), 1.0) for part in cliques for c, size in zip(*part, strict=True)]
+        tables = [LinearMeasurement(c, np.zeros(size), 1.0) for part in cliques for c, size in zip(*part, strict=True)]
         self._losses = tuple(losses)
-        self._tables = MeasurementMatrix(domain, terms, merge=False)
+        self._tables = MeasurementMatrix(domain, tables, merge=False)
         self._ends = np.cumsum([loss.queries.size for loss in losses])[:-1]
         self.queries = self._tables.queries
         self.curvature = sum(loss.curvature for loss in losses)

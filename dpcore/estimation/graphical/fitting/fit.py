@@ -45,7 +45,7 @@ from dpcore.queries import Marginals
 Vector = NDArray[np.float64]
 _RELEARN_GROWTH: Final = 1.2  # A learnt prior is kept until there are this many times as many measured components.
 _ROUGH: Final = 1e-2  # Tolerance of the fits from which a prior is learnt.
-_HELD: Final = 1e9  # Weight of a prior that fixes a component at 0.
+_HELD: Final = 1e9  # Weight of a prior that leaves a component as it is in the base.
 _LARGE: Final = 1 << 18  # Cells of a tree from which on its oracle is slow enough for sweeps to pay.
 _FLOOR: Final = 0.1  # In standard deviations: no value of an attribute is excluded because its noisy count is low.
 
@@ -60,8 +60,8 @@ class FitSettings:
         attributes, for triples from how far they lie from what the pairs tell. Learning is for marginals that nobody
         selected; one that was chosen because it lies far from a model says nothing about the others. The default is the
         largest scale that learning can arrive at, so that the data decide.
-    tolerance: How far from the optimum a fit may stop, in units of 1/2 for each measured value. The default leaves an
-        error far below that of the noise.
+    tolerance: The gap to the optimum at which a fit may stop, in units for each measured value; the noise of a value is
+        worth 1/2 unit. The default leaves an error far below that of the noise.
     iterations: The largest number of calls of the marginal oracle for one order.
     work: The largest number of cells of nodes that all calls together may touch; a sixth of ``iterations`` is made in
         any case. The default has no limit.

@@ -34,6 +34,7 @@ class IndependentModel:
     domain: Domain | None = None
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
+        """Expected counts, float64 [queries.size]; see ``Model``. Raises ValueError for marginals of baskets."""
         if isinstance(queries, Marginals):
             return self.total * np.concatenate([self._joint(queries, clique) for clique in queries.cliques])
         if isinstance(queries, Products):

@@ -56,9 +56,16 @@ class Model(Protocol):
         ...
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
-        """Expected counts, float64 [queries.size]."""
+        """Expected counts, float64 [queries.size].
+
+        Raises ValueError or ConfigError for queries that the model cannot answer.
+        """
         ...
 
     def sample(self, units: int, generator: np.random.Generator) -> SyntheticRows:
-        """Synthetic rows of a number of units, >= 0, drawn with an explicit generator."""
+        """Synthetic rows.
+
+        units: The number of synthetic units, >= 0.
+        generator: The source of randomness, which need not be secret.
+        """
         ...

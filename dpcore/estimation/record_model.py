@@ -54,6 +54,7 @@ class RecordModel:
         return cls(view, np.packbits(rows, axis=1), total)
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
+        """Counts over the records, scaled to ``total``: float64 [queries.size]; see ``Model``."""
         if isinstance(queries, Products):
             return answers_of_products(queries, self.answer)
         counts = self._count_cells(queries) if isinstance(queries, Marginals) else self._count_satisfied(queries)

@@ -126,6 +126,7 @@ class _CoreProblem:
 
     @classmethod
     def of(cls, core: Core, preferences: NDArray[np.float64]) -> _CoreProblem:
+        """The problem of a core; preferences: float64 [options], which decide ties."""
         clauses = core.as_clauses()
         padded = np.append(preferences, np.zeros(clauses.view.columns - len(core.columns)))
         return cls(core, clauses, blocks_of(clauses, padded), padded)

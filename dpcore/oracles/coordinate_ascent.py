@@ -94,7 +94,11 @@ def improved_record(
 
 
 def preferred_record(view: BinaryView, preferences: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """The record that the preferences alone decide: bool [view.columns]."""
+    """The record that the preferences alone decide: bool [view.columns].
+
+    view: The columns of a record.
+    preferences: float64 [view.columns], as for ``Oracle.respond``.
+    """
     if not view.groups:
         return preferences > 0
     record = np.zeros(view.columns, dtype=np.bool_)

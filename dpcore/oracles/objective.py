@@ -28,10 +28,14 @@ class Game(Protocol):
     """
 
     @property
-    def view(self) -> BinaryView: ...
+    def view(self) -> BinaryView:
+        """The columns of a record."""
+        ...
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The number m of queries."""
+        ...
 
     def objective(self, drawn: NDArray[np.int64]) -> SignedClauses:
         """The number of drawn queries and complements that a record satisfies, as an objective.
@@ -50,7 +54,10 @@ class Game(Protocol):
 
 
 def game_of(queries: CountingQueries) -> Game:
-    """The game of a query class."""
+    """The game of a query class.
+
+    queries: Conjunctions, marginals or parities.
+    """
     match queries:
         case Conjunctions():
             return ConjunctionGame.of(queries)
@@ -74,20 +81,25 @@ class ConjunctionGame:
 
     @classmethod
     def of(cls, queries: Conjunctions) -> ConjunctionGame:
+        """The game of these conjunctions."""
         return cls(queries, np.ascontiguousarray((2 * queries.columns + queries.negated).T, dtype=np.int32))
 
     @property
     def view(self) -> BinaryView:
+        """See ``Game``."""
         return self.queries.view
 
     @property
     def size(self) -> int:
+        """See ``Game``."""
         return self.queries.size
 
     def objective(self, drawn: NDArray[np.int64]) -> SignedClauses:
+        """See ``Game``."""
         return signed_clauses(self.queries, drawn)
 
     def add_satisfied(self, hits: NDArray[np.int32], record: NDArray[np.bool_]) -> None:
+        """See ``Game``."""
         _add_satisfied(hits, self.codes, np.stack([record, ~record], axis=1).astype(np.uint8).ravel())
 
 
@@ -113,6 +125,7 @@ class MarginalGame:
 
     @classmethod
     def of(cls, queries: Marginals) -> MarginalGame:
+        """The game of the cells of these marginals."""
         domain, orders = queries.domain, [len(clique) for clique in queries.cliques]
         axes = np.zeros((len(orders), max(1, *orders)), dtype=np.int64)
         strides = np.zeros_like(axes)
@@ -125,6 +138,7 @@ class MarginalGame:
 
     @property
     def size(self) -> int:
+        """See ``Game``."""
         return self.queries.size
 
     def objective(self, drawn: NDArray[np.int64]) -> SignedClauses:
@@ -200,13 +214,16 @@ class ParityGame:
 
     @property
     def view(self) -> BinaryView:
+        """See ``Game``."""
         return self.queries.view
 
     @property
     def size(self) -> int:
+        """See ``Game``."""
         return self.queries.size
 
     def objective(self, drawn: NDArray[np.int64]) -> SignedClauses:
+        """See ``Game``."""
         chosen, weights, constant = _net_weights(drawn, self.size)
         orders, columns = self.queries.orders[chosen], self.queries.columns[chosen]
         longest = int(orders.max(initial=1))
@@ -236,6 +253,7 @@ class ParityGame:
         return codes[kept], weights[kept]
 
     def add_satisfied(self, hits: NDArray[np.int32], record: NDArray[np.bool_]) -> None:
+        """See ``Game``."""
         _add_even(hits, self.queries.columns, record)
 
 

@@ -213,6 +213,7 @@ class _State:
 
     @classmethod
     def of(cls, dependence: NoisyDependence, share_to_noise: ShareToNoise, places: Places, shares: Vector) -> _State:
+        """The state of cliques, by their places among the candidates, with shares of sum 1."""
         inside = [dependence.parts[place] for place in places.tolist()]
         parts = np.concatenate([*inside, np.empty(0, dtype=np.intp)])
         owners = np.repeat(np.arange(len(places)), [len(part) for part in inside])

@@ -55,6 +55,7 @@ class DenseModel:
         return float(self.table.sum())
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
+        """Expected counts, float64 [queries.size]; see ``Model``."""
         if isinstance(queries, Marginals):
             return tables_of(self.table, self.domain, queries)
         if isinstance(queries, Products):

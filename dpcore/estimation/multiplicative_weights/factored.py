@@ -51,6 +51,7 @@ class FactoredModel:
             raise ValueError("groups that are no partition of the domain; want each attribute in one group")
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
+        """Expected counts, float64 [queries.size]; see ``Model``."""
         if isinstance(queries, Marginals):
             self.domain.axes(name for clique in queries.cliques for name in clique)
             return FactoredAnswers(queries).values(self._factors, self.total)
@@ -182,9 +183,11 @@ class _Group:
 
     @property
     def factor(self) -> Factor:
+        """The table with its version."""
         return Factor(self._weights.domain, self._weights.table, self._version)
 
     def follow(self, pairs: list[tuple[Clique, NDArray[np.float64]]], passes: int) -> None:
+        """Updates the table for each measured marginal in turn, ``passes`` times."""
         weights = self._weights
         self._version += 1
         if weights.table.size > _SMALL:

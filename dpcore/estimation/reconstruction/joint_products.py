@@ -240,6 +240,7 @@ class _Axis:
 
     @classmethod
     def of(cls, matrix: Matrix) -> _Axis:
+        """The axis of a matrix of L1 sensitivity 1."""
         size = matrix.shape[1]
         if len(matrix) == size and np.array_equal(matrix, np.eye(size)):
             split = Decomposition(np.full(size, 1 / size), 1 / size, np.eye(size) - 1 / size)
@@ -250,10 +251,12 @@ class _Axis:
 
     @property
     def varies(self) -> bool:
+        """Whether the matrix distinguishes values of the attribute."""
         return bool(self.split.inverse.any())
 
     @property
     def largest_total(self) -> float:
+        """The largest absolute entry of ``totals``."""
         return float(np.abs(self.totals).max())
 
 
@@ -275,6 +278,7 @@ class _Read:
 
     @classmethod
     def of(cls, rows: Matrix, axis: _Axis, name: str) -> _Read:
+        """The norms of a query matrix's rows. Raises ValueError where the measured matrix does not span them."""
         split, sizes = axis.split, (rows**2).sum(axis=1)
         missed = rows - np.outer(rows @ split.u, np.ones(rows.shape[1])) - (rows @ axis.inverse) @ axis.matrix
         if np.abs(missed).max() > _TOLERANCE * np.abs(rows).max():

@@ -47,7 +47,11 @@ def anneal(
 
     chosen: int64 [s, b], the option of each block, for each sample.
     each_gains: int64 [s, m], the gains of each sample.
+    bounds, block_of, literals, offsets, entries: See the module docstring.
+    weights: int64 [c], the weight of each clause.
     temperatures: float64 [sweeps], one per sweep.
+    restarts: The number of runs, of which the best is kept.
+    seed: Of the random numbers, 0 <= seed < 2^63.
     first: The number of the first row among all samples; together with ``seed`` it selects the random numbers.
     """
     state, best_state = np.empty(bounds.size - 1, dtype=np.int64), np.empty(bounds.size - 1, dtype=np.int64)

@@ -14,7 +14,9 @@ UNSOLVED = -1
 def components(core: Core) -> NDArray[np.int64]:
     """The component of each block, int64 [b], numbered from 0 in the order of their first blocks.
 
-    Blocks of different components share no clause, so each component is a maximisation of its own.
+    core: The core.
+
+    Blocks of different components share no clause, so that each component can be maximised by itself.
     """
     return _components(core.block_of_option(), core.clause_bounds, core.literals, core.blocks)
 

@@ -22,7 +22,10 @@ _UNBOUNDED = np.int64(2**61)
 
 
 def min_cut(core: Core) -> NDArray[np.int64] | None:
-    """The optimal option of each block, int64 [b]; None where the core is supermodular for no choice of the 1s."""
+    """The optimal option of each block, int64 [b]; None where the core is supermodular for no choice of the 1s.
+
+    core: The core.
+    """
     if (np.diff(core.bounds) != 2).any():
         return None
     block_of = core.block_of_option()

@@ -85,6 +85,7 @@ class _Search:
         self._remaining_pairs = _MAX_PAIRS
 
     def strategy(self, places: TermIndices) -> KroneckerStrategy:
+        """The strategy of one cluster. Raises ValueError for a term over too many cells."""
         if places not in self._strategies:
             terms = tuple(self._queries.terms[place] for place in places)
             cells = max(map(self._queries.domain.size, (term.clique for term in terms)))

@@ -106,6 +106,7 @@ class _Axis:
 
     @classmethod
     def of(cls, queries: Products, name: str) -> _Axis:
+        """The workload's queries about the attribute ``name``."""
         indices: dict[bytes, int] = {}
         grams: list[Real] = []
         of_term, matrices = [], []
@@ -123,6 +124,7 @@ class _Axis:
 
     @property
     def size(self) -> int:
+        """The number of values of the attribute."""
         return len(self.grams[0])
 
     def errors(self, inverse: Real) -> Real:
@@ -222,6 +224,7 @@ class _Grid:
 
     @property
     def bits(self) -> float:
+        """The bits of the denominator."""
         return math.log2(self.denominator)
 
     @classmethod

@@ -227,9 +227,11 @@ class _Draws:
         return bits.astype(np.float64) * 2.0**-52 + 2.0**-53
 
     def one(self) -> float:
+        """A uniform number in (0, 1)."""
         return float(self.many(1)[0])
 
     def below(self, limit: int) -> int:
+        """A uniform integer in 0 .. limit - 1."""
         return int(self.one() * limit)
 
     def places(self, count: int, limit: int) -> NDArray[np.int64]:

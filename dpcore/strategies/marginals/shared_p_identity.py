@@ -120,7 +120,10 @@ class ErrorInAttribute:
         return cls(slope, fixed[kept], spread[kept], apart[kept], within[kept])
 
     def error(self, alpha: float, t: float, s0: float) -> tuple[float, tuple[float, float, float]]:
-        """The error and its derivatives in alpha, t and s0."""
+        """The error, and its derivatives in alpha, t and s0.
+
+        alpha, t, s0: As in ``AttributeAlgebra``, of the attribute.
+        """
         sums, energies = self.apart + self.within * alpha, self.fixed + self.spread * s0
         error = self.slope * t + float((energies / sums).sum())
         by_alpha = -float((energies * self.within / sums**2).sum())
@@ -132,7 +135,7 @@ def shared_p_identity(start: Matrix, workload: Matrix, partial_error: ErrorInAtt
 
     start: The Theta that the descent starts from, float64 [p, n], non-negative.
     workload: G = W'W, float64 [n, n].
-    surroundings: The error of the whole strategy as a function of this attribute.
+    partial_error: The error of the whole strategy as a function of this attribute.
 
     A = [I; Theta] diag(1 + 1'Theta)^-1 has sensitivity 1. Products without the attribute also measure the total, so
     that the optimum has fewer queries of several codes, and more of single codes, than for the attribute alone.
@@ -150,7 +153,10 @@ def shared_p_identity(start: Matrix, workload: Matrix, partial_error: ErrorInAtt
 
 
 def p_identity_matrix(theta: Matrix) -> Matrix:
-    """A = [I; Theta] diag(1 + 1'Theta)^-1, float64 [n + p, n], whose columns have L1 norm 1."""
+    """A = [I; Theta] diag(1 + 1'Theta)^-1, float64 [n + p, n], whose columns have L1 norm 1.
+
+    theta: Theta, float64 [p, n], non-negative.
+    """
     return np.asarray(np.vstack([np.eye(theta.shape[1]), theta]) / (1 + theta.sum(axis=0)))
 
 

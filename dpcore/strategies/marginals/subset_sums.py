@@ -17,13 +17,18 @@ Vector = NDArray[np.float64]
 def subset_index(places: Iterable[int], attributes: int) -> int:
     """The index of a subset in a vector over subsets.
 
-    places: Positions of the attributes of the subset, out of 0 .. attributes - 1.
+    places: Positions of the attributes of the subset, in 0 .. attributes - 1.
+    attributes: The number d of attributes.
     """
     return sum(1 << (attributes - 1 - place) for place in set(places))
 
 
 def subset_places(index: int, attributes: int) -> tuple[int, ...]:
-    """The positions of the attributes of a subset, ascending: the inverse of ``subset_index``."""
+    """The positions of the attributes of a subset, ascending: the inverse of ``subset_index``.
+
+    index: The index of the subset, in 0 .. 2^attributes - 1.
+    attributes: The number d of attributes.
+    """
     return tuple(place for place in range(attributes) if index >> (attributes - 1 - place) & 1)
 
 

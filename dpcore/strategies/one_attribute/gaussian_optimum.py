@@ -52,9 +52,11 @@ class _MirrorBasis:
 
     @property
     def half(self) -> int:
+        """The number of values that have a mirror image after them."""
         return self.size // 2
 
     def split(self, matrix: Real) -> list[Real]:
+        """The diagonal blocks of a symmetric matrix in this basis."""
         if not self.symmetric:
             return [matrix]
         half, longer = self.half, self.size - self.half

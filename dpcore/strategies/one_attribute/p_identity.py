@@ -56,6 +56,9 @@ def p_identity(workload: NDArray[np.float64], start: NDArray[np.float64]) -> tup
 def starts(p: int, n: int) -> list[NDArray[np.float64]]:
     """Three starting values of Theta, float64 [p, n]: overlapping bumps, the blocks of a tree, and a Weyl sequence.
 
+    p: The number of queries of several values.
+    n: The number of values.
+
     They are the same on every run, because a plan, its run and a replay must find the same strategy.
     """
     centres = (np.arange(p)[:, None] + 0.5) * n / p

@@ -41,6 +41,7 @@ class LowerToeplitz(ImplicitMatrix):
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(n, n)."""
         return self.coefficients.size, self.coefficients.size
 
     def _times(self, columns: Real) -> Real:
@@ -54,11 +55,13 @@ class LowerToeplitz(ImplicitMatrix):
         return np.asarray(once.T @ once)
 
     def dense(self) -> Real:
+        """The matrix as an array, float64 [n, n]. Raises ValueError where it is too large."""
         if self.coefficients.size**2 > LARGEST_SQUARE:
             return super().dense()
         return np.asarray(np.tril(scipy.linalg.toeplitz(self.coefficients)))
 
     def column_norms(self, order: Literal[1, 2]) -> Real:
+        """The L1 or L2 norm of each column, float64 [n]."""
         powers = np.cumsum(np.abs(self.coefficients) ** order)[::-1]
         return powers if order == 1 else np.sqrt(powers)
 
@@ -95,7 +98,10 @@ class PrefixStrategy:
 
     @classmethod
     def of(cls, size: int, bits: int = 16) -> PrefixStrategy:
-        """The strategy for the prefixes of ``size`` values, with coefficients that are multiples of 2^-bits.
+        """The strategy for all prefixes, with rounded coefficients.
+
+        size: The number of values, >= 1.
+        bits: Coefficients are rounded to multiples of 2^-bits; 0 .. 28.
 
         Raises ValueError for size < 1, and for bits outside 0 .. 28.
         """
@@ -144,6 +150,8 @@ class PrefixStrategy:
 def square_root_of_prefixes(size: int) -> Real:
     """The first coefficients of (1 - x)^(-1/2), whose square is the series of prefixes: float64 [size].
 
+    size: The number of coefficients, >= 1.
+
     c_0 = 1, c_k = c_(k-1) (1 - 1 / (2 k)). The strategy for ``size`` prefixes then has the squared error
     S_(n-1) (S_0 + ... + S_(n-1)) at unit noise, with S_i = c_0^2 + ... + c_i^2. Its root mean square is about 6 % above
     the minimum possible, at any size.
@@ -170,6 +178,8 @@ def prefix_svd_bound(size: int, others: int = 0) -> float:
 
 def inverse_series(coefficients: Real) -> Real:
     """The first n coefficients of 1 / (c_0 + c_1 x + ... + c_(n-1) x^(n-1)), float64 [n], by Newton's iteration.
+
+    coefficients: c, float64 [n].
 
     Raises ValueError where c_0 is 0, and where the inverse grows so much that doubles cannot represent it.
     """

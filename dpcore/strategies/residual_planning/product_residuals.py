@@ -205,6 +205,7 @@ class _Integers:
 
     @property
     def error(self) -> float:
+        """The weighted squared error of all answers at unit noise."""
         return self.variance * self.squared_sensitivity
 
 

@@ -29,9 +29,11 @@ class SymmetricMatrix(ImplicitMatrix):
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(number of queries, number of cells)."""
         return self.queries.size, self.queries.domain.size(self.queries.clique)
 
     def column_norms(self, order: Literal[1, 2]) -> Real:
+        """The L1 or L2 norm of each column, float64 [cells]."""
         totals = np.zeros([len(axis.members) for axis in self.queries.axes])
         for block in self.queries.blocks:
             columns = (np.abs(block.matrix).astype(np.float64) ** order).sum(axis=0)

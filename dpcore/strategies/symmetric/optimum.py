@@ -43,6 +43,7 @@ class _Point(DualPoint):
 
     @classmethod
     def at(cls, workload: SymmetricGram, read: NDArray[np.bool_], v: Real) -> _Point:
+        """The point at v, float64 [read orbits]; read: bool [orbits], whether a query reads the orbit."""
         v = np.maximum(v, MIN_RELATIVE_V * v.max())
         v = v / (v @ workload.sizes[read])
         full = _on_all_orbits(v, read)

@@ -122,6 +122,7 @@ class _Basis:
 
     @classmethod
     def of(cls, queries: Products, workload: SymmetricGram, block: Block) -> _Basis:
+        """A basis of the workload's rows in one block."""
         free = [place for place, at in enumerate(block.choice) if at is None]
         roots = reduce(np.multiply.outer, [np.sqrt(workload.members[place]) for place in free], np.ones(())).ravel()
         kept: dict[bytes, Integers] = {}

@@ -145,6 +145,7 @@ class _Axis:
 
     @classmethod
     def of(cls, queries: Products, place: int) -> _Axis:
+        """The queries about the attribute at position ``place`` of the domain."""
         name, size = queries.domain.names[place], queries.domain.sizes[place]
         distinct: dict[bytes, int] = {}
         grams: list[Integers] = []

@@ -48,6 +48,7 @@ class _Rows:
 
     @classmethod
     def of(cls, queries: SymmetricQueries, axis: int, term: Product) -> _Rows:
+        """The distinct rows of one term's queries about one attribute."""
         name, classes, members = queries.clique[axis], queries.classes[axis], queries.axes[axis].members
         named = name in term.clique
         rows = term.matrices[term.clique.index(name)] if named else np.ones((1, len(classes)), dtype=np.int64)

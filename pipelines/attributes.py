@@ -78,21 +78,23 @@ class Attribute:
         types = {type(value) for value in self.values}
         if self.edges or not self.values or len(types) > 1 or not types <= {str, int, bool}:
             raise ConfigError(
-                f"attribute {self.name!r}: values must be a list of strings, of integers or of booleans, and no mixture"
-                " (quote words such as 'no' and 'null')"
+                f"attribute {self.name!r} has no values, values of several types, or edges too; want a list of "
+                "strings, integers or booleans (quote words such as 'no' and 'null')"
             )
         if len(set(self.values)) != len(self.values):
             raise ConfigError(f"attribute {self.name!r} lists a value twice; want distinct values")
         if {OTHER, NULL} & set(self.values):
-            raise ConfigError(f"attribute {self.name!r} lists {OTHER!r} or {NULL!r}; these names are reserved")
+            raise ConfigError(
+                f"attribute {self.name!r} lists {OTHER!r} or {NULL!r}, which are reserved; want other values"
+            )
         if types == {int} and not all(-(2**63) <= int(value) < 2**64 for value in self.values):
             raise ConfigError(f"attribute {self.name!r} lists an integer of more than 64 bits; want int64 or uint64")
 
     def _check_edges(self) -> None:
         if self.values or not all(_is_edge(edge, self.kind) for edge in self.edges):
-            raise ConfigError(f"attribute {self.name!r}: edges must be finite {self.kind} values")
+            raise ConfigError(f"attribute {self.name!r} has edges of another type; want finite {self.kind} values")
         if len(self.edges) < 2 or any(low >= high for low, high in pairwise(self.edges)):
-            raise ConfigError(f"attribute {self.name!r}: edges must be two or more increasing values")
+            raise ConfigError(f"attribute {self.name!r}: edges do not define bins; want two or more increasing values")
 
     def _check_fold(self, setting: str, chosen: bool | Value) -> None:
         if chosen is True and setting == "other" and self.kind is not Kind.CATEGORICAL:
@@ -100,9 +102,13 @@ class Attribute:
         if isinstance(chosen, bool):
             return
         if self.kind is not Kind.CATEGORICAL:
-            raise ConfigError(f"attribute {self.name!r}: {setting} must be true or false for kind {self.kind}")
+            raise ConfigError(
+                f"attribute {self.name!r} has kind {self.kind} and a value for {setting}; want true or false"
+            )
         if type(chosen) is not type(self.values[0]) or chosen not in self.values:
-            raise ConfigError(f"attribute {self.name!r}: {setting} must be true, false or one of its values")
+            raise ConfigError(
+                f"attribute {self.name!r}: {setting} is no value of it; want true, false or a listed value"
+            )
 
     @property
     def known(self) -> int:

@@ -45,7 +45,7 @@ class Source:
 
     def __post_init__(self) -> None:
         if len(self.salt) != SALT_BYTES:
-            raise ConfigError(f"the salt of the row bound must have {SALT_BYTES} bytes")
+            raise ConfigError(f"the salt has {len(self.salt)} bytes; want {SALT_BYTES}")
 
 
 def open_source(path: str, layout: Layout, salt: bytes) -> Source:
@@ -113,10 +113,12 @@ def raise_unreadable(path: str, error: Exception) -> NoReturn:
     if "://" in path and isinstance(error, OSError):
         raise EngineError(f"{path} could not be read from its store ({type(error).__name__}); try again") from error
     if isinstance(error, MemoryError):
-        raise EngineError(f"memory ran out while {path} was read") from error
+        raise EngineError(f"memory ran out while {path} was read; want more memory, or smaller files") from error
     if isinstance(error, NotImplementedError):
-        raise InputError(f"{path} uses a feature of Parquet that this build of pyarrow cannot read") from error
-    raise InputError(f"{path} cannot be read as Parquet; it is damaged or truncated") from error
+        raise InputError(
+            f"{path} uses a feature of Parquet that this build of pyarrow cannot read; want another encoding"
+        ) from error
+    raise InputError(f"{path} cannot be read as Parquet; it is damaged or truncated: want a whole file") from error
 
 
 @functools.lru_cache(maxsize=256)
@@ -211,9 +213,9 @@ def _read_schema(path: str) -> pa.Schema:
             head = file.read_at(4, 0) if size >= 4 else b""
             tail = file.read_at(4, size - 4) if size >= 12 else b""
         if head != _MAGIC:
-            raise InputError(f"{path} is not a Parquet file")
+            raise InputError(f"{path} is not a Parquet file; want one, or a glob that leaves it out")
         if tail != _MAGIC:
-            raise InputError(f"{path} is truncated; its Parquet footer is missing")
+            raise InputError(f"{path} is truncated, as its Parquet footer is missing; want the whole file")
         with open_parquet(path) as parquet:
             return parquet.schema_arrow
 

@@ -89,7 +89,7 @@ class Dataset(Section):
         foreign = of_baskets if table else of_tables
         for key, value in foreign.items():
             if value is not None:
-                raise ValueError(f"{key} does not go with shape: {self.shape}")
+                raise ValueError(f"{key} does not go with shape: {self.shape}; want no {key}, or the other shape")
         wanted = {"schema": self.table_schema} if table else {"item": self.item, "items": self.items}
         for key, value in wanted.items():
             if value is None:
@@ -153,6 +153,7 @@ class MechanismChoice(Section):
 
     @property
     def settings(self) -> dict[str, Any]:
+        """The settings as the config has them, by name."""
         return dict(self.model_extra or {})
 
 
@@ -238,7 +239,7 @@ def parse_config(document: object) -> Config:
     try:
         return Config.model_validate_json(json.dumps(document))
     except TypeError as error:
-        raise ConfigError("the config holds something that is not text, a number, a list or keys") from error
+        raise ConfigError("the config holds a value of another type; want text, numbers, lists and keys") from error
     except ValidationError as error:
         raise ConfigError(_sentence(error)) from error
 

@@ -36,7 +36,9 @@ def move(connection: Connection, name: str, path: str, reason: str, now: datetim
     """
     dataset = locked_dataset(connection, name)
     if dataset.path is None:
-        raise ConfigError(f"dataset {name!r} has no path yet; its first run binds it to the one in its config")
+        raise ConfigError(
+            f"dataset {name!r} has no path yet; want a first run, which binds it to the path in its config"
+        )
     if dataset.path == path:
         return dataset
     _check_free(connection, name, path)

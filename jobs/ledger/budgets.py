@@ -60,7 +60,7 @@ class Creation:
         """Checks the figures without a ledger. Raises ConfigError where they are no budget."""
         if self.delta == 0 and self.accounting is not Accounting.AUTO:
             raise ConfigError(
-                f"accounting {self.accounting.value} needs delta > 0; a delta of 0 is accounted in epsilon"
+                f"accounting {self.accounting.value} needs delta > 0; want accounting: auto with a delta of 0"
             )
         granted_amount(self.epsilon, self.delta, self.currency)
 
@@ -126,7 +126,7 @@ def raise_total(
     if epsilon < dataset.epsilon:
         raise ConfigError(
             f"dataset {name!r} has epsilon {format_exact(dataset.epsilon)}, more than {format_exact(epsilon)}; "
-            "a total is never lowered"
+            "want at least that, because a total is never lowered"
         )
     if epsilon == dataset.epsilon:
         return dataset

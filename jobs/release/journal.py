@@ -197,9 +197,11 @@ class JournalFrom:
     first: int
 
     def recall(self, index: int, request: str) -> NDArray[np.int64] | None:
+        """The stored answer of this part's call ``index``; see ``FileJournal.recall``."""
         return self.journal.recall(self.first + index, request)
 
     def record(self, index: int, request: str, answer: NDArray[np.int64]) -> None:
+        """Stores the answer of this part's call ``index``; see ``FileJournal.record``."""
         self.journal.record(self.first + index, request, answer)
 
 

@@ -314,6 +314,7 @@ class _WholeBudget:
     job: Job
 
     def reserve(self, budget: Budget) -> None:
+        """Reserves the whole budget. Raises IntegrityError when the part exceeds it."""
         if budget.currency is not self.job.budget.currency or budget.amount > self.job.budget.amount:
             raise IntegrityError(
                 "a part of a release reserves more than the release's budget; want parts that add up to it"
@@ -331,9 +332,11 @@ class _ObservedEngine:
 
     @property
     def name(self) -> str:
+        """Name of the engine."""
         return self.engine.name
 
     def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
+        """The merged accumulator of the engine. SENSITIVE."""
         counts = self.engine.reduce(source, aggregator)  # SENSITIVE
         self.on_reduced()
         return counts

@@ -103,7 +103,7 @@ def read_weights(path: Path, layout: Layout) -> NDArray[np.float64]:
     listed = np.ones(len(columns)) if rows.weights is None else rows.weights
     invalid = ~(np.isfinite(listed) & (listed >= 0))
     if invalid.any():
-        raise rows.error(int(invalid.argmax()), "is not a finite number >= 0", "weight")
+        raise rows.error(int(invalid.argmax()), "is not a finite number; want >= 0", "weight")
     if not listed.any():
         raise ConfigError(f"{path}: every weight is 0; want one column or more to choose")
     weights = np.zeros(layout.view.columns)

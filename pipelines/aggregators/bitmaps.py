@@ -38,9 +38,11 @@ class Bitmaps:
         return cls(packing.rows_of(queries.columns), queries.negated, packing, max_records)
 
     def create(self) -> NDArray[np.int64]:
+        """Zeros, the neutral element of ``merge``."""
         return np.zeros(len(self.rows) + SLOTS, dtype=np.int64)
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
+        """Counts a block of whole units; returns the accumulator, changed in place."""
         enter_block(accumulator, block, self.max_records)
         repeated = distinct_records(block, self.packing) if isinstance(block, TableBlock) else None
         if repeated is not None:
@@ -55,9 +57,11 @@ class Bitmaps:
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Adds two accumulators, or the same slice of both; returns ``left``, changed in place."""
         return merge_counts(left, right, len(self.rows) + SLOTS, self.max_records)
 
     def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts of a whole accumulator, checked against its totals."""
         counts, records = extract_counts(accumulator, len(self.rows) + SLOTS, self.max_records)
         if counts.max() > records:
             raise IntegrityError("a conjunction counts more records than there are; want all slices once each")

@@ -51,9 +51,11 @@ class Satisfactions:
         return self.group_sizes.size * self.cells
 
     def create(self) -> NDArray[np.int64]:
+        """Zeros, the neutral element of ``merge``."""
         return np.zeros(self._size + SLOTS, dtype=np.int64)
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
+        """Counts a block of whole units; returns the accumulator, changed in place."""
         enter_block(accumulator, block, 1)
         cells = accumulator[:-SLOTS].reshape(-1, self.cells)
         for here, bits in self.packing.slabs(block):
@@ -62,9 +64,11 @@ class Satisfactions:
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Adds two accumulators, or the same slice of both; returns ``left``, changed in place."""
         return merge_counts(left, right, self._size + SLOTS, 1)
 
     def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts of a whole accumulator, checked against its totals."""
         counts, units = extract_counts(accumulator, self._size + SLOTS, 1)
         if (counts.reshape(-1, self.cells).sum(axis=1) != units).any():
             raise IntegrityError("a group of queries does not bin every unit once; want all slices once each")
@@ -102,9 +106,11 @@ class Clipped:
         return self.groups.size + len(self.weights) + SLOTS
 
     def create(self) -> NDArray[np.int64]:
+        """Zeros, the neutral element of ``merge``."""
         return np.zeros(self._size, dtype=np.int64)
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
+        """Counts a block of whole units; returns the accumulator, changed in place."""
         enter_block(accumulator, block, 1)
         sums, totals = accumulator[: self.groups.size], accumulator[self.groups.size : -SLOTS]
         positive = np.zeros(self.rows.shape, dtype=np.bool_)
@@ -118,9 +124,11 @@ class Clipped:
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Adds two accumulators, or the same slice of both; returns ``left``, changed in place."""
         return merge_counts(left, right, self._size, 1)
 
     def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts of a whole accumulator, checked against its totals."""
         values, units = extract_counts(accumulator, self._size, 1)
         sums, totals = values[: self.groups.size], values[self.groups.size :]
         group_sums, largest = np.zeros_like(totals), np.zeros_like(totals)

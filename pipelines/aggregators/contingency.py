@@ -57,9 +57,11 @@ class Contingency:
         )
 
     def create(self) -> NDArray[np.int64]:
+        """Zeros, the neutral element of ``merge``."""
         return np.zeros(self.size + SLOTS, dtype=np.int64)
 
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
+        """Counts a block of whole units; returns the accumulator, changed in place."""
         if not isinstance(block, TableBlock):
             raise EngineError("contingency tables do not fit baskets; want blocks of a table")
         enter_block(accumulator, block, self.max_rows)
@@ -67,9 +69,11 @@ class Contingency:
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Adds two accumulators, or the same slice of both; returns ``left``, changed in place."""
         return merge_counts(left, right, self.size + SLOTS, self.max_rows)
 
     def extract(self, accumulator: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts of a whole accumulator, checked against its totals."""
         counts, rows = extract_counts(accumulator, self.size + SLOTS, self.max_rows)
         if (np.add.reduceat(counts, self.offsets) != rows).any():
             raise IntegrityError("a contingency table does not hold every row once; want all slices once each")

@@ -125,20 +125,24 @@ class _Sum(beam.CombineFn):
         self._task = task
 
     def create_accumulator(self) -> Counts:
+        """An empty vector, which stands for zeros of any length."""
         return np.zeros(0, dtype=np.int64)
 
     def add_input(self, mutable_accumulator: Counts, element: Counts) -> Counts:
+        """Adds one slice."""
         if not mutable_accumulator.size:
             return element.copy()  # Beam forbids changes of its elements.
         return _work(self._task).aggregator.merge(mutable_accumulator, element)
 
     def merge_accumulators(self, accumulators: Iterable[Counts]) -> Counts:
+        """Adds the sums of several workers."""
         merged = self.create_accumulator()
         for accumulator in accumulators:
             merged = self.add_input(merged, accumulator) if accumulator.size else merged
         return merged
 
     def extract_output(self, accumulator: Counts) -> Counts:
+        """The sum itself."""
         return accumulator
 
 
@@ -208,4 +212,6 @@ def _temporary_folder(parent: str) -> Iterator[str]:
         try:
             FileSystems.delete([folder])
         except BeamIOError:
-            raise EngineError(f"{folder} could not be removed; remove it, it holds exact counts") from None
+            raise EngineError(
+                f"{folder} could not be removed; want it removed by hand, as it holds exact counts"
+            ) from None

@@ -51,6 +51,7 @@ class LocalEngine:
 
     @property
     def name(self) -> str:
+        """Name of the engine, as configs spell it."""
         return "local"
 
     def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:

@@ -99,7 +99,7 @@ MOVE = ("move", "--dataset", "adult")
     ((*GRANT, "--epsilon", "4", "--reason", "fine\n2026"), 2, "--reason holds the control character U+000A"),
     ((*GRANT, "--epsilon", "4", "--reason", "\0"), 2, "--reason holds the control character U+0000"),
     ((*GRANT, "--epsilon", "1", "--consumer", "c", "--reason", "\u2028"), 2, "control character U+2028"),
-    ((*MOVE, "--path", "/new", "--reason", "x"), 2, "its first run binds it"),
+    ((*MOVE, "--path", "/new", "--reason", "x"), 2, "want a first run, which binds it"),
     ((*MOVE, "--path", "/new", "--reason", " "), 2, "--reason is empty"),
     ((*MOVE, "--path", "", "--reason", "x"), 2, "--path is empty"),
     ((*MOVE, "--path", "/a\rb", "--reason", "x"), 2, "--path holds the control character U+000D"),

@@ -181,11 +181,11 @@ def test_a_store_that_fails_can_be_tried_again_and_a_local_file_cannot() -> None
         raise_unreadable("s3://b/x", OSError("timeout while reading 'secret'"))
     with pytest.raises(InputError, match=r"^/x may not be read; want read permission$"):
         raise_unreadable("/x", PermissionError())
-    with pytest.raises(InputError, match=r"^/x cannot be read as Parquet; it is damaged or truncated$"):
+    with pytest.raises(InputError, match=r"^/x .*; it is damaged or truncated: want a whole file$"):
         raise_unreadable("/x", OSError("bad value 'secret'"))
-    with pytest.raises(InputError, match=r"^/x uses a feature of Parquet that this build of pyarrow cannot read$"):
+    with pytest.raises(InputError, match=r"^/x uses a feature of Parquet that this build of pyarrow cannot read; want another encoding$"):
         raise_unreadable("/x", pa.ArrowNotImplementedError("codec 'secret'"))
-    with pytest.raises(EngineError, match=r"^memory ran out while /x was read$"):
+    with pytest.raises(EngineError, match=r"^memory ran out while /x was read; want more memory, or smaller files$"):
         raise_unreadable("/x", pa.ArrowMemoryError("malloc"))
 
 
@@ -212,5 +212,5 @@ def test_a_source_is_picklable_and_hides_its_salt(tmp_path: Path) -> None:
     source = opened(tmp_path, salt=salt)
     assert pickle.loads(pickle.dumps(source)) == source
     assert salt.decode() not in repr(source)
-    with pytest.raises(ConfigError, match="must have 16 bytes"):
+    with pytest.raises(ConfigError, match="want 16"):
         opened(tmp_path, salt=b"short")

@@ -276,7 +276,7 @@ FILES = {
     "a list": ("- 1\n- 2\n", "the config is not a mapping"),
     "a repeated key": ("version: 1\nversion: 1\n", "key 'version' is given twice"),
     "broken": ("version: [1\n", "is not valid YAML"),
-    "a set": (ADULT_YAML.replace("{name: local}", "!!set {a, b}"), "not text, a number, a list or keys"),
+    "a set": (ADULT_YAML.replace("{name: local}", "!!set {a, b}"), "want text, numbers, lists and keys"),
     "not text": ("\xff\xfe", "cannot be read"),
 }
 

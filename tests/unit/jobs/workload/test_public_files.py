@@ -148,7 +148,7 @@ BAD: list[tuple[Reader, str, str | dict[str, Any], str]] = [
     (read_queries, "q.txt", "\n \n", "holds no rows"),
     (read_weights, "w.csv", "item,weight\n1,1\n1,2\n", r"line 3, column 'item': names '1' a second time"),
     (read_weights, "w.csv", "item,weight\n1,1\n!2,2\n", r"line 3, column 'item': '!2' is a negation"),
-    (read_weights, "w.csv", "item,weight\n1,-1\n", r"line 2, column 'weight': is not a finite number >= 0"),
+    (read_weights, "w.csv", "item,weight\n1,-1\n", r"line 2, column 'weight': is not a finite number; want >= 0"),
     (read_weights, "w.csv", "item,weight\n1,0\n", "every weight is 0"),
     (read_weights, "w.csv", "item\n1\n", "has no column 'weight'"),
     (read_weights, "w.parquet", {"value": ["1"], "weight": [1.0]}, "want a column 'item'"),

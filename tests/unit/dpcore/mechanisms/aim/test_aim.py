@@ -19,7 +19,8 @@ from dpcore.evaluation import exact_answers, workload_error
 from dpcore.exact_statistics import Request
 from dpcore.kernel.budget import Budget
 from dpcore.measurement import mean_absolute_noise
-from dpcore.mechanisms.aim.aim import Aim, aim
+from dpcore.mechanisms.aim import aim
+from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.independent import Independent
 from dpcore.queries import Conjunctions
 from dpcore.strategies.allocation import split_by_size

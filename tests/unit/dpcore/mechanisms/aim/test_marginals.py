@@ -11,7 +11,7 @@ from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.graphical.structure.triangulation import Triangulation
-from dpcore.mechanisms.aim.aim import marginals as aim_marginals
+from dpcore.mechanisms.aim import marginals as aim_marginals
 from dpcore.mechanisms.aim.candidates import within
 from dpcore.mechanisms.aim.marginals import MarginalCandidates
 from dpcore.queries import Marginals

@@ -16,8 +16,8 @@ from dpcore.estimation.graphical.fitting.fit import fit_model
 from dpcore.evaluation import exact_answers, normalised_error
 from dpcore.kernel.budget import Budget
 from dpcore.measurement import Measurement, Noise
+from dpcore.mechanisms.aim import marginals as aim_marginals
 from dpcore.mechanisms.aim.aim import Aim
-from dpcore.mechanisms.aim.aim import marginals as aim_marginals
 from dpcore.mechanisms.aim.candidates import candidates_of
 from dpcore.mechanisms.aim.marginals import MarginalCandidates
 from dpcore.mechanisms.aim.products import ProductCandidates

@@ -23,8 +23,8 @@ from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
+from dpcore.mechanisms.aim import rounds as aim_rounds
 from dpcore.mechanisms.aim.aim import Aim
-from dpcore.mechanisms.aim.aim import rounds as aim_rounds
 from dpcore.mechanisms.aim.rounds import _gains
 from dpcore.mechanisms.api import Release
 from dpcore.queries import Marginals

@@ -13,7 +13,8 @@ from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
-from dpcore.mechanisms.hdmm.hdmm import Hdmm, hdmm
+from dpcore.mechanisms.hdmm import hdmm
+from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.queries import Conjunctions, Product, Products, SymmetricQueries
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics

@@ -20,7 +20,8 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import GRID
 from dpcore.kernel.sensitivity import PrivacyUnit
-from dpcore.mechanisms.mwem.mwem import Mwem, mwem
+from dpcore.mechanisms.mwem import mwem
+from dpcore.mechanisms.mwem.mwem import Mwem
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.testing.doubles import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable

@@ -17,7 +17,7 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.measurement import noise_stddev
-from dpcore.mechanisms.mwem.mwem import mwem_queries
+from dpcore.mechanisms.mwem import mwem_queries
 from dpcore.mechanisms.mwem.mwem_queries import MwemQueries
 from dpcore.queries import Conjunctions, Marginals, Product, Products
 from dpcore.queries.ranges import all_ranges, range_marginals

@@ -23,8 +23,9 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.mechanisms.api import Release
+from dpcore.mechanisms.mwem import mwem
 from dpcore.mechanisms.mwem.candidates import Candidates, largest_cells
-from dpcore.mechanisms.mwem.mwem import Mwem, mwem
+from dpcore.mechanisms.mwem.mwem import Mwem
 from dpcore.queries import Marginals
 from dpcore.testing.doubles import ADD_REMOVE, NoStatistics, private_statistics
 from dpcore.testing.memory import MemoryJournal

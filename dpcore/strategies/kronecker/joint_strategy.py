@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 
 from dpcore.domain import Domain
 from dpcore.queries import Product, Products, rounded_rows
+from dpcore.strategies.one_attribute.p_identity import p_identity_matrix
 
 Real = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -88,7 +89,7 @@ def kronecker_strategy(queries: Products, weights: Real | None = None) -> Kronec
     axes = [_Axis.of(queries, name) for name in named]
     optima = [_descended(axes, weighted, start) for start in _starts(axes)]
     best = min(optima, key=lambda optimum: optimum[1])[0]
-    return _rounded(queries.domain, named, axes, weighted, [_p_identity(theta) for theta in best])
+    return _rounded(queries.domain, named, axes, weighted, [p_identity_matrix(theta) for theta in best])
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,10 +160,6 @@ def _weyl(axis: _Axis, start: int) -> Real:
     p = max(1, axis.size // _VALUES_PER_ROW)
     positions = np.arange(1, p * axis.size + 1) * (1 + 0.1 * start)
     return np.asarray(np.modf(positions * _GOLDEN)[0].reshape(p, axis.size))
-
-
-def _p_identity(theta: Real) -> Real:
-    return np.asarray(np.vstack([np.eye(theta.shape[1]), theta]) / (1 + theta.sum(axis=0)))
 
 
 def _descended(axes: Sequence[_Axis], weights: Real, start: list[Real]) -> tuple[list[Real], float]:

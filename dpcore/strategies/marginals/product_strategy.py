@@ -17,9 +17,10 @@ from dpcore.queries import Product, Products, rounded_rows
 from dpcore.queries.ranges import identity
 from dpcore.strategies.allocation import exact_shares
 from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra, Matrix
-from dpcore.strategies.marginals.shared_p_identity import Search, p_identity_matrix, shared_thetas
+from dpcore.strategies.marginals.shared_p_identity import Search, shared_thetas
 from dpcore.strategies.marginals.strategy import EFFORT, MAX_CELLS, marginals_error, marginals_strategy
 from dpcore.strategies.one_attribute.best_strategy import attribute_strategy
+from dpcore.strategies.one_attribute.p_identity import p_identity_matrix
 
 Integers = NDArray[np.int64]
 _MAX_BITS: Final = 10  # Bits of one attribute's entries: rounding then costs less than a thousandth of the error.

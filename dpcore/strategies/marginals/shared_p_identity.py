@@ -16,6 +16,7 @@ from dpcore.measurement import Noise
 from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra, Matrix
 from dpcore.strategies.marginals.strategy import MarginalsStrategy
 from dpcore.strategies.marginals.subset_sums import Vector, subset_index, subset_products, superset_sums
+from dpcore.strategies.one_attribute.p_identity import p_identity_matrix
 
 Search = Callable[[Mapping[str, AttributeAlgebra]], MarginalsStrategy]
 
@@ -150,14 +151,6 @@ def shared_p_identity(start: Matrix, workload: Matrix, partial_error: ErrorInAtt
         bounds=[(0, _MAX_THETA)] * (p * n), options={"maxcor": 20, "maxiter": _STEPS, "ftol": 1e-9},
     )  # fmt: skip
     return optimum.x.reshape(p, n), float(np.exp(optimum.fun))
-
-
-def p_identity_matrix(theta: Matrix) -> Matrix:
-    """A = [I; Theta] diag(1 + 1'Theta)^-1, float64 [n + p, n], whose columns have L1 norm 1.
-
-    theta: Theta, float64 [p, n], non-negative.
-    """
-    return np.asarray(np.vstack([np.eye(theta.shape[1]), theta]) / (1 + theta.sum(axis=0)))
 
 
 def _log_error(

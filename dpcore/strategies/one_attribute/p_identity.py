@@ -50,7 +50,17 @@ def p_identity(workload: NDArray[np.float64], start: NDArray[np.float64]) -> tup
         options={"maxcor": 20, "maxiter": 1000, "ftol": 1e-9},
     )  # fmt: skip
     theta = optimum.x.reshape(p, n)
-    return np.vstack([np.eye(n), theta]) / (1 + theta.sum(axis=0)), float(np.exp(optimum.fun))
+    return p_identity_matrix(theta), float(np.exp(optimum.fun))
+
+
+def p_identity_matrix(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A = [I; Theta] diag(1 + 1'Theta)^-1, float64 [n + p, n], whose columns have L1 norm 1.
+
+    theta: Theta, float64 [p, n], non-negative.
+
+    Source: thesis of McKenna (2022), Definition 14.
+    """
+    return np.asarray(np.vstack([np.eye(theta.shape[1]), theta]) / (1 + theta.sum(axis=0)))
 
 
 def starts(p: int, n: int) -> list[NDArray[np.float64]]:

@@ -71,6 +71,7 @@ def marginal_queries(weights: Vector, sizes: tuple[int, ...]) -> Matrix:
     )
 
 
+@pytest.mark.full
 def test_example_2_one_product_does_badly() -> None:
     """P x T and T x P on 100 x 100: the best single product has an error of 33,385 (Definition 20)."""
     workload, total = gram(prefix(100)), np.ones((100, 100))
@@ -94,6 +95,7 @@ def test_example_2_a_product_for_each_part() -> None:
     assert 0.99 * 14_252 < sum(np.cbrt(alone)) ** 3 < 14_252
 
 
+@pytest.mark.full
 def test_example_2_products_measured_together_are_better() -> None:
     found = product_strategy(PLANE, AXES, {"x": prefix(100), "y": prefix(100)}, effort=1e8)
     assert found.error < 12_110

@@ -105,6 +105,7 @@ def test_weights_that_are_none_are_refused(weights: np.ndarray) -> None:
         kronecker_strategy(union(0), weights)
 
 
+@pytest.mark.full
 def test_the_census_workload_is_answered_as_published() -> None:
     """Thesis, Table 3.4: 7.30 for SF1, the best of 15 trials."""
     found = kronecker_strategy(sf1.sf1())

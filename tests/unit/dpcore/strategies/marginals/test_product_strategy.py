@@ -123,6 +123,7 @@ def test_prefix_marginals_of_cps_beat_the_published_figure() -> None:
     assert root_mean_square(found, 2) < 40.545
 
 
+@pytest.mark.full
 def test_prefix_marginals_of_adult_beat_the_published_figure() -> None:
     """Thesis, Table 3.4: 484.07."""
     sizes = (100, 100, 100, 99, 85, 42, 16, 15, 9, 7, 6, 5, 2, 2)
@@ -131,6 +132,7 @@ def test_prefix_marginals_of_adult_beat_the_published_figure() -> None:
     assert root_mean_square(found, 5) < 373
 
 
+@pytest.mark.full
 def test_small_prefix_marginals_of_loans_beat_the_published_figure() -> None:
     """Thesis, Table 3.4: 288.29."""
     names = [f"x{i}" for i in range(12)]

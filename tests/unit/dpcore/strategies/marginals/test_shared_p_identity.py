@@ -14,12 +14,11 @@ from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra, Matr
 from dpcore.strategies.marginals.shared_p_identity import (
     ErrorInAttribute,
     _log_error,
-    p_identity_matrix,
     shared_p_identity,
     shared_thetas,
 )
 from dpcore.strategies.marginals.strategy import marginals_error, marginals_strategy
-from dpcore.strategies.one_attribute.p_identity import p_identity, starts
+from dpcore.strategies.one_attribute.p_identity import p_identity, p_identity_matrix, starts
 
 DOMAIN = Domain.of({"a": 12, "b": 3, "c": 16, "d": 5})
 ASKED: dict[Clique, float] = {("a", "c"): 1.0, ("a", "b"): 3.0, ("b", "c", "d"): 0.5, ("c",): 2.0, (): 1.0}

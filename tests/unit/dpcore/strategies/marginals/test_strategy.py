@@ -182,6 +182,7 @@ def test_small_marginals_of_loans_beat_the_published_figure() -> None:
     assert root_mean_square(found, rows) < 96.2
 
 
+@pytest.mark.full
 def test_small_prefix_marginals_of_loans_beat_the_published_figure() -> None:
     """Thesis, Table 3.4: 288.29."""
     domain, asked, rows = schema(LOANS, 5000, tuple(range(13)))

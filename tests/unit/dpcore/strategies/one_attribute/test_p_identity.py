@@ -42,6 +42,7 @@ def test_its_columns_have_norm_one_and_its_error_is_the_dense_one(p: int) -> Non
         assert error == pytest.approx(np.sum((workload @ np.linalg.pinv(strategy)) ** 2), rel=1e-6)
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize(("matrix", "published"), [
     (AllRanges(64), 5.55), (Ranges.prefixes(64), 5.32), (Ranges.of_width(64, 32), 5.88),
     (AllRanges(256), 8.07), (Ranges.prefixes(256), 7.35), (Ranges.of_width(256, 32), 6.34),

@@ -108,6 +108,7 @@ def test_the_census_variances_add_up() -> None:
     assert variances.sum() == pytest.approx(found.variance, rel=1e-6)
 
 
+@pytest.mark.full
 def test_the_census_strategy_of_integers_is_optimal() -> None:
     """Thesis, Table 3.5: 9.80 for SF1. Fewer values are measured than the 4,151 answers asked."""
     queries = sf1.sf1()

@@ -122,4 +122,5 @@ class GraphicalModel:
 
     @cached_property
     def _calibrated(self) -> Calibrated:
+        """The calibrated tree, whose cache is kept with the model."""
         return Calibrated(self.tree, self.conditionals)

@@ -62,6 +62,7 @@ def _table_name(node: int) -> str:
 
 
 def _header(model: GraphicalModel) -> dict[str, object]:
+    """The JSON header: format, version, total, attributes and nodes."""
     tree = model.tree
     nodes = zip(tree.nodes, tree.separators, tree.parents, strict=True)
     return {
@@ -77,6 +78,7 @@ def _header(model: GraphicalModel) -> dict[str, object]:
 
 
 def _read_model(archive: zipfile.ZipFile) -> GraphicalModel:
+    """The model of an open archive."""
     header = _read_header(archive.read(_HEADER))
     total = header["total"]
     if not (math.isfinite(total) and total >= 0):

@@ -133,6 +133,7 @@ class _Batch:
 
     @cached_property
     def _least_squares(self) -> LeastSquares:
+        """The least-squares fit of the batch."""
         queries = self.measurements[0].queries
         assert isinstance(queries, Marginals | Products)
         return LeastSquares(queries.domain, self.measurements)
@@ -241,6 +242,7 @@ class Estimates:
         return self._estimates[clique]
 
     def _estimate(self, clique: Clique) -> list[Estimate]:
+        """As ``of``, without the cache."""
         if self._batch is None:
             return self._of_each(clique)
         of_batch = self._batch.of(clique, 1.0 if self._is_batch_alone else 0.25)

@@ -137,6 +137,7 @@ def estimate_total(domain: Domain, measurements: Sequence[Measurement]) -> tuple
 
 
 def _linear_measurements(domain: Domain, measurements: Sequence[Measurement]) -> Iterator[LinearMeasurement]:
+    """The parts of all measurements. Raises: ValueError for a measurement of another domain."""
     for measurement in measurements:
         if getattr(measurement.queries, "domain", domain) != domain:
             raise ValueError("a measurement has another domain; want that of the marginals")
@@ -218,6 +219,7 @@ def orthogonal_components(clique: Clique, table: NDArray[np.float64]) -> list[tu
 
 
 def _component(by_subset: Mapping[Clique, T], subset: Clique, clique: Clique) -> T:
+    """The entry of a subset. Raises: ValueError where no measurement holds it."""
     if subset not in by_subset:
         raise ValueError(f"no measurement holds {subset}, a part of {clique}; want cliques inside measured ones")
     return by_subset[subset]

@@ -127,6 +127,7 @@ class GraphicalFit:
 
     @property
     def _tables(self) -> tuple[NodeTable, ...]:
+        """The joint tables. Raises: RuntimeError for a fit without tables."""
         if self.joints is None:
             raise RuntimeError("a fit without tables answers nothing; want the fit that fit_model returned")
         return self.joints

@@ -144,11 +144,13 @@ def _centre(axes: _Axes, values: NDArray[np.float64]) -> None:
 
 @compiled
 def _sum_parts(plan: StridePlans, marginals: NDArray[np.float64], tables: NDArray[np.float64]) -> None:
+    """Sets ``tables`` to the marginals of all measurements."""
     for part in range(plan.table.size):
         sum_part(plan, part, marginals, tables)
 
 
 @compiled
 def _add_parts(plan: StridePlans, marginals: NDArray[np.float64], tables: NDArray[np.float64]) -> None:
+    """Adds the tables of all measurements to the marginals that hold them."""
     for part in range(plan.table.size):
         add_part(plan, part, marginals, tables)

@@ -109,6 +109,7 @@ class _Plan:
         return holder
 
     def _cells(self, names: frozenset[str]) -> int:
+        """Number of cells of a clique."""
         cells = 1
         for name in names:
             cells *= self._sizes[name]

@@ -112,14 +112,17 @@ def _urns_of(tree: JunctionTree, tables: Iterator[Counts]) -> Iterator[_Urns]:
 
 
 def _filled(table: Counts, plan: _Plan) -> _Urns:
+    """The urns that hold the rows of a table."""
     return _Urns(table, _fill_urns(table), plan)
 
 
 def _plans(tree: JunctionTree) -> Iterator[_Plan]:
+    """The plan of each node, in the order of the tree."""
     return (_plan(tree.domain, *pair) for pair in zip(tree.nodes, tree.separators, strict=True))
 
 
 def _plan(domain: Domain, node: Clique, separator: Clique) -> _Plan:
+    """The plan of one node."""
     residual = node[len(separator) :]
     shape = domain.shape(separator)
     strides = np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], dtype=np.int64)

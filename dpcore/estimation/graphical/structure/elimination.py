@@ -120,6 +120,7 @@ def _initial_state(graph: NDArray[np.bool_], sizes: NDArray[np.float64]) -> _Sta
 
 @compiled
 def _copy(state: _State) -> _State:
+    """An independent copy of a state."""
     return _State(
         state.adjacent.copy(),
         state.neighbours.copy(),

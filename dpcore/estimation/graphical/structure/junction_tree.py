@@ -49,6 +49,7 @@ class JunctionTree:
             raise ValueError("want every attribute of the domain in the residual of exactly one node")
 
     def _check_node(self, number: int, node: Clique, parent: int, separator: Clique) -> None:
+        """Checks one node. Raises: ValueError for a node that breaks the rules of the tree."""
         if not -1 <= parent < number or (parent == -1) != (separator == ()):
             raise ValueError(f"node {number} {node}: want an earlier parent and a separator, or neither")
         if node[: len(separator)] != separator or len(node) == len(separator):
@@ -143,6 +144,7 @@ class JunctionTree:
 
     @cached_property
     def _sets(self) -> tuple[frozenset[str], ...]:
+        """The attributes of each node as a set."""
         return tuple(frozenset(node) for node in self.nodes)
 
     @cached_property

@@ -60,11 +60,11 @@ def table_block(rows: EncodedRows, layout: TableLayout, salt: bytes) -> TableBlo
     over = np.flatnonzero(groups.sizes > bound)
     codes, sizes = rows.rows, groups.sizes
     if over.size:
-        picked, starts = groups.rows_of(over)
+        candidates, starts = groups.rows_of(over)
         kept = np.ones(codes.shape[1], dtype=np.bool_)
-        kept[picked] = _smallest(_hashes(rows, picked, salt), starts, bound)
+        kept[candidates] = _smallest(_hashes(rows, candidates, salt), starts, bound)
         codes = codes[:, kept]
-        sizes[over] = np.add.reduceat(kept[picked], starts[:-1], dtype=np.int64)
+        sizes[over] = np.add.reduceat(kept[candidates], starts[:-1], dtype=np.int64)
     if sizes.size and not 1 <= sizes.min() <= sizes.max() <= bound:
         raise IntegrityError(f"a unit keeps no row, or more than declared; want 1 .. {bound}")
     return TableBlock(codes, groups.starts.size - 1)
@@ -80,10 +80,10 @@ def basket_block(rows: EncodedRows, layout: BasketLayout, salt: bytes) -> Basket
     bound = layout.contribution.bound
     over = np.flatnonzero(groups.sizes > bound) if bound < layout.items else np.empty(0, dtype=np.int64)
     if over.size:
-        picked, starts = groups.rows_of(over)
+        candidates, starts = groups.rows_of(over)
         kept = np.ones(items.size, dtype=np.bool_)
-        kept[picked] = _smallest_distinct(_hashes(rows, picked, salt), starts, bound)
-        if _max_distinct(items[picked], kept[picked], starts, layout.items) > bound:
+        kept[candidates] = _smallest_distinct(_hashes(rows, candidates, salt), starts, bound)
+        if _max_distinct(items[candidates], kept[candidates], starts, layout.items) > bound:
             raise IntegrityError(f"a unit keeps more distinct items than declared; want at most {bound}")
         return _without(items, groups, kept)
     return BasketBlock(groups.starts, items if groups.order is None else items[groups.order])
@@ -125,11 +125,11 @@ def unit_words(units: pa.Array, salt: bytes) -> NDArray[np.uint64]:
     return hash_texts(data, offsets, key_of(salt))
 
 
-def _hashes(rows: EncodedRows, picked: NDArray[np.int64], salt: bytes) -> NDArray[np.uint64]:
-    """Keyed hash of (unit, encoded row) of the picked rows. SENSITIVE."""
-    words = np.empty((len(rows.rows) + 1, picked.size), dtype=np.uint64)
-    words[0] = unit_words(rows.units.take(integers(picked)), salt)
-    words[1:] = rows.rows[:, picked]
+def _hashes(rows: EncodedRows, candidates: NDArray[np.int64], salt: bytes) -> NDArray[np.uint64]:
+    """Keyed hash of (unit, encoded row) of the candidate rows. SENSITIVE."""
+    words = np.empty((len(rows.rows) + 1, candidates.size), dtype=np.uint64)
+    words[0] = unit_words(rows.units.take(integers(candidates)), salt)
+    words[1:] = rows.rows[:, candidates]
     return hash_words(words, key_of(salt))
 
 
@@ -194,8 +194,8 @@ def units_over_bound(rows: EncodedRows, layout: TableLayout | BasketLayout) -> t
     over = np.flatnonzero(groups.sizes > layout.contribution.bound)
     if not over.size or isinstance(layout, TableLayout):
         return groups.starts.size - 1, over.size
-    picked, starts = groups.rows_of(over)
-    return groups.starts.size - 1, _units_with_more(rows.rows[0, picked], starts, layout.contribution.bound)
+    candidates, starts = groups.rows_of(over)
+    return groups.starts.size - 1, _units_with_more(rows.rows[0, candidates], starts, layout.contribution.bound)
 
 
 @compiled
@@ -226,11 +226,11 @@ def _smallest_distinct(hashes: NDArray[np.uint64], starts: NDArray[np.int64], bo
     """Which rows have one of the ``bound`` smallest distinct hashes of their unit."""
     kept = np.zeros(hashes.size, dtype=np.bool_)
     for unit in range(starts.size - 1):
-        here = hashes[starts[unit] : starts[unit + 1]]
-        order = np.argsort(here)
+        unit_hashes = hashes[starts[unit] : starts[unit + 1]]
+        order = np.argsort(unit_hashes)
         distinct = 0
         for rank in range(order.size):
-            distinct += rank == 0 or here[order[rank]] != here[order[rank - 1]]
+            distinct += rank == 0 or unit_hashes[order[rank]] != unit_hashes[order[rank - 1]]
             if distinct > bound:
                 break
             kept[starts[unit] + order[rank]] = True

@@ -76,9 +76,9 @@ def hash_texts(data: NDArray[np.uint8], stops: NDArray[np.int64], key: Key) -> N
         state = sip_start(key)
         word = np.uint64(0)
         length = stops[text + 1] - stops[text]
-        for place in range(length):
-            word |= np.uint64(data[stops[text] + place]) << np.uint64(8 * (place & 7))
-            if place & 7 == 7:
+        for position in range(length):
+            word |= np.uint64(data[stops[text] + position]) << np.uint64(8 * (position & 7))
+            if position & 7 == 7:
                 state = sip_absorb(state, word)
                 word = np.uint64(0)
         hashes[text] = sip_finish(state, word | (np.uint64(length & 255) << np.uint64(56)))
@@ -92,7 +92,7 @@ def hash_words(words: NDArray[np.uint64], key: Key) -> NDArray[np.uint64]:
     last = np.uint64((8 * words.shape[0]) & 255) << np.uint64(56)
     for column in range(words.shape[1]):
         state = sip_start(key)
-        for place in range(words.shape[0]):
-            state = sip_absorb(state, words[place, column])
+        for position in range(words.shape[0]):
+            state = sip_absorb(state, words[position, column])
         hashes[column] = sip_finish(state, last)
     return hashes

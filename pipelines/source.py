@@ -251,9 +251,9 @@ def _check_columns(path: str, schema: pa.Schema, layout: Layout) -> None:
 
 
 def _check_type(path: str, schema: pa.Schema, column: str, fits: Callable[[pa.DataType], bool], wanted: str) -> None:
-    got = schema.field(column).type
-    if not fits(_plain(got)):
-        raise InputError(f"column {column!r} of {path} has type {got}; want {wanted}")
+    column_type = schema.field(column).type
+    if not fits(_plain(column_type)):
+        raise InputError(f"column {column!r} of {path} has type {column_type}; want {wanted}")
 
 
 def _fitting(attribute: Attribute) -> tuple[Callable[[pa.DataType], bool], str]:

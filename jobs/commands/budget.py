@@ -60,11 +60,11 @@ def create(
         marquee budget create --ledger sqlite:///marquee.db --dataset adult --epsilon 1 --delta 0
     """
     _check(dataset, epsilon, delta)
-    known = SqlLedger(ledger)
+    sql_ledger = SqlLedger(ledger)
     if delta > LARGEST_QUIET_DELTA:
         log.warning("--delta is large: want at most 1e-5, and far below 1 / number of units")
     typer.echo(
-        _line(known.create_dataset(dataset, epsilon, delta, accounting=accounting, consumers_only=consumers_only))
+        _line(sql_ledger.create_dataset(dataset, epsilon, delta, accounting=accounting, consumers_only=consumers_only))
     )
 
 
@@ -104,16 +104,16 @@ def grant(
     """
     _check(dataset, epsilon, delta)
     _check_line("--reason", reason)
-    known = SqlLedger(ledger)
+    sql_ledger = SqlLedger(ledger)
     if consumer is not None:
         _check_name("--consumer", consumer)
-        typer.echo(_consumer_line(known.grant_consumer(dataset, consumer, epsilon, delta, window, reason), None))
+        typer.echo(_consumer_line(sql_ledger.grant_consumer(dataset, consumer, epsilon, delta, window, reason), None))
         return
     if window is not Window.NONE:
         raise ConfigError("--window is for consumers; want --consumer, because a dataset's total is for ever")
     if not reason.strip():
         raise ConfigError("--reason is missing; want why the dataset's total is raised")
-    typer.echo(_line(known.raise_total(dataset, epsilon, delta, reason)))
+    typer.echo(_line(sql_ledger.raise_total(dataset, epsilon, delta, reason)))
 
 
 @app.command()
@@ -152,13 +152,13 @@ def show(
 
         marquee budget show --ledger sqlite:///marquee.db --dataset adult
     """
-    known = SqlLedger(ledger)
-    known.check_there()
-    for budget in known.datasets() if dataset is None else [known.verified(dataset)]:
+    sql_ledger = SqlLedger(ledger)
+    sql_ledger.check_there()
+    for budget in sql_ledger.datasets() if dataset is None else [sql_ledger.verified(dataset)]:
         typer.echo(_line(budget))
-        for consumer in known.consumers(budget.name):
+        for consumer in sql_ledger.consumers(budget.name):
             typer.echo(f"  {_consumer_line(consumer, budget.currency)}")
-        for granted in known.grants(budget.name):
+        for granted in sql_ledger.grants(budget.name):
             typer.echo(f"  {granted.granted}  {_grant_line(granted)}")
 
 
@@ -170,9 +170,11 @@ def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
 
         marquee budget history --dataset adult
     """
-    known = SqlLedger(ledger)
-    charges = known.history(dataset)
-    granted = _in_order((grant.granted, f"{grant.granted}  {_grant_line(grant)}") for grant in known.grants(dataset))
+    sql_ledger = SqlLedger(ledger)
+    charges = sql_ledger.history(dataset)
+    granted = _in_order(
+        (grant.granted, f"{grant.granted}  {_grant_line(grant)}") for grant in sql_ledger.grants(dataset)
+    )
     charged = _in_order((charge.charged, f"{charge.charged}  {_charge_line(charge)}") for charge in charges)
     for _, line in merge(granted, charged, key=lambda dated: dated[0]):  # Grants are the first of a second.
         typer.echo(line)

@@ -46,14 +46,14 @@ class Bitmaps:
         enter_block(accumulator, block, self.max_records)
         repeated = distinct_records(block, self.packing) if isinstance(block, TableBlock) else None
         if repeated is not None:
-            for here, bits in self.packing.slabs(repeated.block):
-                planes, reach = planes_of(repeated.times[None, here], bits.shape[1])
+            for span, bits in self.packing.slabs(repeated.block):
+                planes, reach = planes_of(repeated.times[None, span], bits.shape[1])
                 one_group = np.zeros(len(self.rows), dtype=np.int32)
-                every = np.arange(len(self.rows))
-                weigh(accumulator, bits, planes, reach, self.rows, self.negated, one_group, every)
+                all_queries = np.arange(len(self.rows))
+                weigh(accumulator, bits, planes, reach, self.rows, self.negated, one_group, all_queries)
         else:
-            for here, bits in self.packing.slabs(block):
-                _count(accumulator, bits, missing_of(here, bits), self.rows, self.negated)
+            for span, bits in self.packing.slabs(block):
+                _count(accumulator, bits, missing_of(span, bits), self.rows, self.negated)
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -58,9 +58,9 @@ class Satisfactions:
         """Counts a block of whole units; returns the accumulator, changed in place."""
         enter_block(accumulator, block, 1)
         cells = accumulator[:-SLOTS].reshape(-1, self.cells)
-        for here, bits in self.packing.slabs(block):
+        for span, bits in self.packing.slabs(block):
             satisfied, _ = _satisfied(bits, self.rows, self.groups, self.group_sizes)
-            _bin_units(cells, satisfied[:, : here.stop - here.start])
+            _bin_units(cells, satisfied[:, : span.stop - span.start])
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -162,8 +162,8 @@ def _satisfied(
     met = np.empty(len(rows), dtype=np.int64)
     met = met[: _count_up(counters, bits, rows, groups, met)]
     unpacked = np.unpackbits(counters.astype("<u8", copy=False).view(np.uint8), axis=2, bitorder="little")
-    places = 1 << np.arange(counters.shape[1], dtype=np.int64)
-    return np.einsum("p,gpr->gr", places, unpacked), met
+    bit_values = 1 << np.arange(counters.shape[1], dtype=np.int64)
+    return np.einsum("p,gpr->gr", bit_values, unpacked), met
 
 
 @compiled

@@ -93,12 +93,12 @@ def _count(
     rows = codes.shape[1]
     cell = np.empty(min(chunk, rows), dtype=np.int64)
     for first in range(0, rows, chunk):
-        here = min(chunk, rows - first)
+        width = min(chunk, rows - first)
         for clique in range(offsets.size):
-            cell[:here] = offsets[clique]
+            cell[:width] = offsets[clique]
             for axis in range(starts[clique], starts[clique + 1]):
-                code, stride = codes[attributes[axis], first : first + here], strides[axis]
-                for row in range(here):
+                code, stride = codes[attributes[axis], first : first + width], strides[axis]
+                for row in range(width):
                     cell[row] += code[row] * stride
-            for row in range(here):
+            for row in range(width):
                 counts[cell[row]] += 1

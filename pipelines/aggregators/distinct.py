@@ -96,7 +96,7 @@ def _repeats(
 
     Returns: The number of keys; -1 when ``first`` is too short for them, or the comparisons run out.
     """
-    found = 0
+    records = 0
     mask = np.uint64(table.size - 1)
     for row in range(keys.shape[0]):
         mixed = np.uint64(0)
@@ -108,17 +108,17 @@ def _repeats(
             probes -= 1
             if probes < 0:
                 return -1
-            other, same = first[table[slot]], True
+            candidate, same = first[table[slot]], True
             for word in range(keys.shape[1]):
-                same = same and keys[row, word] == keys[other, word]
+                same = same and keys[row, word] == keys[candidate, word]
             if same:
                 break
             slot = (slot + np.uint64(1)) & mask
         if table[slot] < 0:
-            if found == first.size:
+            if records == first.size:
                 return -1
-            table[slot] = found
-            first[found] = row
-            found += 1
+            table[slot] = records
+            first[records] = row
+            records += 1
         times[table[slot]] += 1
-    return found
+    return records

@@ -61,13 +61,13 @@ class Packing:
         words = min(_words(self.used), -(-records // (_WORD * _VECTOR)) * _VECTOR)
         bits = _aligned(self.used, words)
         for first in range(0, records, words * _WORD):
-            here = slice(first, min(first + words * _WORD, records))
+            span = slice(first, min(first + words * _WORD, records))
             bits[:] = 0
             if isinstance(block, BasketBlock):
-                _fill_baskets(bits, block.starts[here.start : here.stop + 1], block.items, self.row_of)
+                _fill_baskets(bits, block.starts[span.start : span.stop + 1], block.items, self.row_of)
             else:
-                _fill_table(bits, block.codes[:, here], self.offsets, self.row_of)
-            yield here, bits
+                _fill_table(bits, block.codes[:, span], self.offsets, self.row_of)
+            yield span, bits
 
 
 def _words(rows: int) -> int:
@@ -82,9 +82,9 @@ def records_of(block: Block) -> int:
     return block.units if isinstance(block, BasketBlock) else int(block.codes.shape[1])
 
 
-def missing_of(here: slice, bits: NDArray[np.uint64]) -> int:
+def missing_of(span: slice, bits: NDArray[np.uint64]) -> int:
     """Number of bits of a slab behind its last record."""
-    return int(_WORD * bits.shape[1] - (here.stop - here.start))
+    return int(_WORD * bits.shape[1] - (span.stop - span.start))
 
 
 # Compiled loops index bitmaps in two dimensions, although a row would read better: numba counts references to every row

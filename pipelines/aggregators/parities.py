@@ -41,8 +41,8 @@ class ParityCounts:
     def add(self, accumulator: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
         """Counts a block of whole units; returns the accumulator, changed in place."""
         enter_block(accumulator, block, self.max_records)
-        for here, bits in self.packing.slabs(block):
-            _count(accumulator, bits, missing_of(here, bits), self.rows)
+        for span, bits in self.packing.slabs(block):
+            _count(accumulator, bits, missing_of(span, bits), self.rows)
         return accumulator
 
     def merge(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:

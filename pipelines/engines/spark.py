@@ -99,8 +99,8 @@ class SparkEngine:
         paths = self._context.parallelize(source.files, len(source.files))
         broken: list[bytes] = []
         if len(source.files) > 1:
-            meeting = paths.flatMap(partial(_split_units, work)).groupByKey(work.value.buckets)
-            broken = meeting.flatMap(_broken_units).collect()  # SENSITIVE
+            units_by_bucket = paths.flatMap(partial(_split_units, work)).groupByKey(work.value.buckets)
+            broken = units_by_bucket.flatMap(_broken_units).collect()  # SENSITIVE
         dropped = self._broadcast(worker_tasks.joined_units(broken), broadcasts)
         return self._summed(paths.flatMap(partial(_count_file, work, dropped)), work)
 
@@ -110,8 +110,8 @@ class SparkEngine:
         buckets = self._partitions or worker_tasks.buckets_for(rows, self._context.defaultParallelism)
         work = self._broadcast(Work(source, aggregator, buckets), broadcasts)
         pieces = self._context.parallelize(parts, max(len(parts), 1)).flatMap(partial(_split_rows, work))
-        whole = pieces.partitionBy(buckets, _identity).mapPartitions(partial(_count_bucket, work))
-        return self._summed(whole, work)
+        slices = pieces.partitionBy(buckets, _identity).mapPartitions(partial(_count_bucket, work))
+        return self._summed(slices, work)
 
     def _summed(self, slices: RDD[Slice], work: Broadcast[Work]) -> Counts:
         summed = slices.reduceByKey(partial(_merged, work), self._context.defaultParallelism).collect()  # SENSITIVE
@@ -119,9 +119,9 @@ class SparkEngine:
 
     def _broadcast(self, value: T, broadcasts: ExitStack) -> Broadcast[T]:
         """Sends a value once to each executor, instead of with each task, until ``broadcasts`` closes."""
-        sent = self._context.broadcast(value)
-        broadcasts.callback(sent.destroy)
-        return sent
+        broadcast = self._context.broadcast(value)
+        broadcasts.callback(broadcast.destroy)
+        return broadcast
 
 
 def _split_units(work: Broadcast[Work], path: str) -> Iterator[tuple[int, bytes]]:

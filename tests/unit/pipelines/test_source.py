@@ -183,7 +183,7 @@ def test_a_store_that_fails_can_be_tried_again_and_a_local_file_cannot() -> None
         raise_unreadable("/x", PermissionError())
     with pytest.raises(InputError, match=r"^/x .*; it is damaged or truncated: want a whole file$"):
         raise_unreadable("/x", OSError("bad value 'secret'"))
-    with pytest.raises(InputError, match=r"^/x uses a feature of Parquet that this build of pyarrow cannot read; want another encoding$"):
+    with pytest.raises(InputError, match=r"^/x uses a feature of Parquet .* cannot read; want another encoding$"):
         raise_unreadable("/x", pa.ArrowNotImplementedError("codec 'secret'"))
     with pytest.raises(EngineError, match=r"^memory ran out while /x was read; want more memory, or smaller files$"):
         raise_unreadable("/x", pa.ArrowMemoryError("malloc"))

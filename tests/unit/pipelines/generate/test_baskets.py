@@ -28,6 +28,7 @@ def _p_value(counts: np.ndarray, chances: np.ndarray, draws: int) -> float:
     return float(stats.chi2.sf(((counts - draws * chances) ** 2 / variance).sum(), len(counts)))
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("activity", [0.5, 2.0, 20.0], ids=["throws", "some toss", "all toss"])
 def test_a_user_holds_each_film_with_the_chance_of_the_law(activity: float) -> None:
     draws, films = 20_000, 12

@@ -13,19 +13,28 @@ CASE ?= answers_10m
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test check lint types imports bench peers mutants audit lock clean
+.PHONY: help demo test test-rest test-full check lint types imports bench peers mutants audit lock clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: $(VENV)/.core ## Generate two small datasets, release them, show the error
 	$(BIN)/marquee demo
 	@test -e $(VENV)/.warm || { echo "compiling the kernels of all other mechanisms, once" && $(BIN)/marquee warm && touch $(VENV)/.warm; }
 
-# Spark takes all cores by itself, and one JVM serves all its tests: they run apart.
-test: $(VENV)/.test $(VENV)/.warm ## Run the whole suite
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not spark"
-	$(BIN)/python -m pytest -m spark
+# Every test is of exactly one tier, `full` or not, and Spark takes all cores by itself: one JVM serves all its tests.
+PYTEST := $(BIN)/python -m pytest
+PARALLEL := -n $(WORKERS) --dist worksteal
+
+test: $(VENV)/.test $(VENV)/.warm ## Run the fast tier (six minutes on two idle cores)
+	$(PYTEST) $(PARALLEL) -m "not spark and not full"
+	$(PYTEST) -m "spark and not full"
+
+test-rest: $(VENV)/.test $(VENV)/.warm ## Run what the fast tier leaves out
+	$(PYTEST) $(PARALLEL) -m "not spark and full"
+	$(PYTEST) -m "spark and full"
+
+test-full: test test-rest ## Run the whole suite
 
 check: lint types imports ## Style, types and import contracts
 

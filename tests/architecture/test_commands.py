@@ -73,8 +73,7 @@ def test_ci_checks_then_tests_and_requires_data_that_exist(tmp_path: Path, exist
     result = _ci(tmp_path, data, 'echo "$1 ${MARQUEE_REQUIRE_DATASETS-} $(cat)"')
     assert result.returncode == 0, result.stderr
     assert [line.strip() for line in result.stdout.splitlines()] == [
-        f"check {required}".strip(),
-        f"test {required}".strip(),
+        f"{target} {required}".strip() for target in ("check", "test", "test-rest")
     ]
 
 

@@ -16,6 +16,7 @@ from tests.audit.accounting import Claims, run
 from tests.audit.section import Size
 
 
+@pytest.mark.smoke
 def test_no_claim_is_below_the_reference() -> None:
     rows = run(Size.FAST)
     assert len(rows) == 14

@@ -34,6 +34,7 @@ ROWS = PEOPLE + SECOND_ROWS
 WHOLE = Case("a whole run", "laplace")
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("case", list(canaries.cases(Size.FAST)), ids=lambda case: f"{case.name}, {case.mechanism}")
 def test_nothing_gets_out(case: Case) -> None:
     row = canaries.searched(case)
@@ -130,6 +131,7 @@ def drawn_on_the_bar(patch: pytest.MonkeyPatch) -> str:
     return f"{PEOPLE:,} in said/stderr"
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("plant", [
     logged_rows, counted_in_an_error, counted_in_a_cause, quoted_unit, exact_in_the_journal, counted_in_the_certificate,
     exact_beside_the_answers, drawn_on_the_bar,

@@ -24,6 +24,7 @@ def test_a_sigma_that_is_a_thousandth_too_small_is_found() -> None:
     assert not any(row.passed for row in finest)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("sigma", "step", "shift", "epsilon"),
     [

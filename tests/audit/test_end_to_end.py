@@ -83,6 +83,7 @@ PLANTED: list[tuple[str, tuple[Any, str, Any], Currency, Callable[[Any], Trial],
 ]  # fmt: skip
 
 
+@pytest.mark.smoke(2)
 @pytest.mark.parametrize(
     ("place", "currency", "make", "runs"), [row[1:] for row in PLANTED], ids=[row[0] for row in PLANTED]
 )

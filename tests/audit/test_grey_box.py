@@ -133,6 +133,7 @@ class RoundsOfTheData:
         return Release(workload, of_measurements([measured]), None, (measured,))
 
 
+@pytest.mark.smoke
 def test_rounds_that_depend_on_exact_data_are_reported() -> None:
     assert any("event" in problem for problem in found(rows_of(RoundsOfTheData())))
 

@@ -20,6 +20,7 @@ from tests.audit.section import Size
 from tests.support.faults import POINTS, point
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("case", list(kill_points.cases(Size.FAST)), ids=lambda case: case.name)
 def test_a_killed_run_goes_on(case: Case) -> None:
     row = kill_points.killed_and_resumed(case)

@@ -39,6 +39,7 @@ def test_a_reserve_that_reads_and_then_writes_is_caught(rows: Sequence[Row]) -> 
 FINE = {"overspent": 0, "lost": 0, "charged twice": 0, "charged though refused": 0, "wrong sums": 0}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", FINE)
 def test_each_wrong_count_fails_its_row(name: str) -> None:
     assert ledger_races.sound(FINE)

@@ -9,11 +9,13 @@ from tests.audit.planted_bugs import BUGS, CHECKS, Bug
 from tests.audit.section import Size
 
 
+@pytest.mark.smoke(4)
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_real_code_passes(check: str) -> None:
     CHECKS[check]()
 
 
+@pytest.mark.smoke(4)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.bug)
 def test_a_planted_bug_is_caught(bug: Bug) -> None:
     assert planted_bugs.is_caught(bug)

@@ -23,6 +23,7 @@ def test_the_section_passes() -> None:
     assert len(rows) == 6 + 2 + 5
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("noise", list(Noise))
 def test_a_wrong_scale_fails_its_rows(noise: Noise, monkeypatch: pytest.MonkeyPatch) -> None:
     right = sampler_laws.kernel

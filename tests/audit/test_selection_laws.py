@@ -27,6 +27,7 @@ def frequencies(case: Case) -> NDArray[np.int64]:
     return case.draw(case.draws)
 
 
+@pytest.mark.smoke(2)
 @every_case
 def test_frequencies_follow_the_exact_law(case: Case) -> None:
     row = row_of(case, frequencies(case), LEVEL, Size.FAST, 1.0)
@@ -58,6 +59,7 @@ def test_an_outcome_that_cannot_be_fails_its_row() -> None:
             assert p_value(wrong, case.law(1.0)) == 0.0
 
 
+@pytest.mark.smoke
 def test_the_integral_of_permute_and_flip_is_the_sum_over_its_orders() -> None:
     wanted = laws.selection_law(Currency.PURE, laws.SCORE_SCALE)
     found = permute_and_flip(laws.GAPS, laws.SCORE_SCALE)

@@ -46,6 +46,7 @@ def answers(engine: Engine, folder: Path, layout: Layout, request: Request) -> l
     return counted.tolist()
 
 
+@pytest.mark.smoke(8)
 @pytest.mark.parametrize("case", CASES)
 def test_equals_the_slow_reference_on_messy_rows(engine: Engine, case: Case, tmp_path: Path) -> None:
     files = engine_cases.write(case.rows, tmp_path, 3)
@@ -55,6 +56,7 @@ def test_equals_the_slow_reference_on_messy_rows(engine: Engine, case: Case, tmp
         assert answers(engine, tmp_path, case.layout, request) == wanted
 
 
+@pytest.mark.smoke(4)
 @pytest.mark.parametrize("case", MAIN_CASES)
 def test_is_the_same_bits_however_the_rows_lie_in_files(engine: Engine, case: Case, tmp_path: Path) -> None:
     found = {}

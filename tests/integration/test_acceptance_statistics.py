@@ -37,12 +37,14 @@ def exact(name: str, place: Path) -> NDArray[np.int64]:
     return answers(write_config(name, place, "local", AS_THEY_ARE))
 
 
+@pytest.mark.smoke(4)
 @pytest.mark.parametrize("arrangement", ALL[1:], ids=str)
 def test_local_gives_the_same_bits(name: str, exact: NDArray[np.int64], place: Path, arrangement: Arrangement) -> None:
     assert exact.sum() > 0
     np.testing.assert_array_equal(answers(write_config(name, place, "local", arrangement)), exact)
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("arrangement", DISTRIBUTED, ids=str)
 def test_spark_gives_the_same_bits(name: str, exact: NDArray[np.int64], place: Path, arrangement: Arrangement) -> None:
@@ -50,6 +52,7 @@ def test_spark_gives_the_same_bits(name: str, exact: NDArray[np.int64], place: P
     np.testing.assert_array_equal(answers(write_config(name, place, "spark", arrangement)), exact)
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.beam
 @pytest.mark.parametrize("arrangement", DISTRIBUTED, ids=str)
 def test_beam_gives_the_same_bits(name: str, exact: NDArray[np.int64], place: Path, arrangement: Arrangement) -> None:

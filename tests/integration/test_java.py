@@ -67,6 +67,7 @@ def test_the_java_of_the_machine_runs_spark(tmp_path: Path) -> None:
     assert java_of_a_tiny_job(environment, tmp_path).resolve() == found.home.resolve()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("why", ["forced", "there is no other"])
 def test_the_packaged_java_runs_spark(tmp_path: Path, why: str) -> None:
     environment = {**plain_environment(), "XDG_CACHE_HOME": str(tmp_path / "cache")}

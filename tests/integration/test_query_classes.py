@@ -72,6 +72,7 @@ CASES = [
 ]
 
 
+@pytest.mark.smoke(6)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize(("baskets", "name"), CASES)
 def test_a_query_class_is_released_and_compared(

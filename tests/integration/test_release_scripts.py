@@ -33,6 +33,7 @@ def test_a_script_does_not_import_its_neighbours(name: str, tmp_path: Path) -> N
     assert (finished.returncode, finished.stderr) == (2, "marquee: absent.yaml does not exist; want a YAML config\n")
 
 
+@pytest.mark.full
 @pytest.mark.beam
 @pytest.mark.slow
 def test_beam_releases_once_with_its_own_options(tmp_path: Path) -> None:

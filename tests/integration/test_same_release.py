@@ -76,6 +76,7 @@ def scene(name: str, case: engine_cases.Case) -> Scene:
     return Scene(MECHANISMS[name], workload, unit, budget_of(2.0, 1e-6, Currency.ZCDP), seed=9)
 
 
+@pytest.mark.smoke(5)
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("make", DISTRIBUTED)
 def test_a_release_is_the_same_on_every_engine(make: Callable[[], Engine], name: str, data: Data) -> None:

@@ -54,6 +54,7 @@ def journal(table: World) -> Path:
     return publish.state_folder(table.job().output, table.job().release_id) / "journal.jsonl"
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("backup", ["before the plan", "reserve, after its commit"])
 def test_a_ledger_restored_from_a_backup_never_runs_uncharged(table: World, backup: str) -> None:
     """The journal knows of answers whose charge the ledger has forgotten."""
@@ -76,6 +77,7 @@ def test_a_second_ledger_never_gets_the_answers_for_nothing(table: World) -> Non
     assert (charges, code) == (1, 0) or (code, draws) == (7, 0), err
 
 
+@pytest.mark.smoke(2)
 @pytest.mark.parametrize("cut", [
     lambda lines: lines[:-1],
     lambda lines: lines[:1],
@@ -230,6 +232,7 @@ def test_a_rename_that_only_seems_to_fail_is_found_done(table: World, monkeypatc
     assert (table.state(), table.charges()) == (State.PUBLISHED, 1)
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("stamp", [0, 4_000_000_000], ids=["past", "future"])
 def test_no_clock_decides_what_is_drawn(table: World, stamp: int) -> None:
     killed(table)

@@ -36,6 +36,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return archive
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("clustered", "archive"), [(True, True), (False, False)], ids=["clustered, --py-files", "shuffled, checkout"]
 )
@@ -60,6 +61,7 @@ def test_both_workers_count_and_the_release_is_published(
     assert min(tasks.values()) >= 1
 
 
+@pytest.mark.full
 def test_real_datasets_give_the_bits_of_the_local_engine(cluster: SparkCluster, tmp_path: Path) -> None:
     arrangements = {
         "adult": Arrangement(3, clustered=False),

@@ -287,6 +287,7 @@ def unit_of(case: Case, neighbours: Neighbours) -> PrivacyUnit:
     return PrivacyUnit(neighbours, Contribution(case.shape, case.bound), 10 if neighbours is REPLACE else None)
 
 
+@pytest.mark.smoke(12)
 @every_case
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_no_neighbour_pair_moves_further_than_is_charged(case: Case, neighbours: Neighbours) -> None:
@@ -329,6 +330,7 @@ PLANTED = [
 ]  # fmt: skip
 
 
+@pytest.mark.smoke(3)
 @pytest.mark.parametrize(
     ("place", "name", "wrong", "caught", "neighbours"), PLANTED, ids=[plant[3] for plant in PLANTED]
 )

@@ -73,6 +73,7 @@ def inside(lower: NDArray[np.float64], exact: NDArray[np.int64], upper: NDArray[
     return float(np.mean((lower <= exact) & (exact <= upper)))
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("name", list(DATA))
 @pytest.mark.parametrize(
     ("currency", "replaced", "count"),

@@ -55,6 +55,7 @@ def largest_error(statistics: Statistics, queries: Conjunctions, budget: Budget,
     return evaluation.errors(queries, release.answers.values, exact, UNITS).max
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("budget", [Budget.zcdp(Fraction(1, 8)), Budget.pure(12)], ids=["zcdp", "pure"])
 @pytest.mark.parametrize("data", [baskets, table])
 def test_the_largest_error_is_far_below_that_of_independence(

@@ -22,6 +22,7 @@ from tests.support.laws import (
 DRAWS = 4000
 
 
+@pytest.mark.smoke(3)
 @pytest.mark.parametrize("currency", list(Currency))
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("rows", [1, 3])
@@ -34,6 +35,7 @@ def test_the_noise_of_marginals(currency: Currency, neighbours: Neighbours, rows
     assert abs(neighbour_z(draws)) < 5  # 6e-7 by chance.
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("currency", list(Currency))
 @pytest.mark.parametrize("rows", [1, 3])
 def test_the_noise_of_conjunctions(currency: Currency, rows: int) -> None:

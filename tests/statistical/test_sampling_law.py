@@ -22,6 +22,7 @@ from tests.support.laws import OFFSETS, REJECT_BELOW, SLOPE, WRONG_BY, p_value, 
 DRAWS = 40_000
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("n0", [10, 30, 50])
 def test_the_law_of_a_draw(n0: int) -> None:
     """30 baskets: a noisy number of units may be smaller (counts are clamped) or larger."""

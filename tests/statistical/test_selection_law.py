@@ -15,6 +15,7 @@ from tests.support.laws import REJECT_BELOW, SCORE_SCALE, WRONG_BY, p_value, sel
 DRAWS = 4000
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("currency", list(Currency))
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("rows", [1, 3])

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from dpcore.kernel import entropy
 
-
 _OF_THE_SYSTEM = (entropy.words, entropy.below)
 
 

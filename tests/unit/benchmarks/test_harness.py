@@ -41,6 +41,7 @@ def result(data: Path) -> dict[str, Any]:
     return run_case("toy", "tests.support.toy_benchmark", data)
 
 
+@pytest.mark.full
 def test_cpu_is_that_of_the_whole_tree_during_the_work(result: dict[str, Any]) -> None:
     for run in result["runs"]:
         assert toy.OWN + toy.CHILD - TICK <= run["cpu_seconds"] < toy.OWN + toy.CHILD + SLACK

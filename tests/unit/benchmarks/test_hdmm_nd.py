@@ -78,6 +78,7 @@ def test_large_figures_agree_to_nine_digits() -> None:
     assert not tables_nd.agrees(7.856, 7.85)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [schemas.CPS_MARGINALS, schemas.CPS_PREFIXES, schemas.LOANS_PREFIXES])
 def test_ours_is_between_its_bound_and_what_is_known(name: str) -> None:
     found = hdmm_nd.ours("gaussian", schemas.WORKLOADS[name]())

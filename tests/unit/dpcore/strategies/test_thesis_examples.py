@@ -97,8 +97,8 @@ def test_example_2_a_product_for_each_part() -> None:
 
 @pytest.mark.full
 def test_example_2_products_measured_together_are_better() -> None:
-    found = product_strategy(PLANE, AXES, {"x": prefix(100), "y": prefix(100)}, effort=1e8)
-    assert found.error < 12_110
+    result = product_strategy(PLANE, AXES, {"x": prefix(100), "y": prefix(100)}, effort=1e8)
+    assert result.error < 12_110
 
 
 def test_example_4_workload_and_identity_as_strategies() -> None:
@@ -119,9 +119,9 @@ def test_example_4_one_product() -> None:
             outside.append(1 / one.alpha)
         return float(subset_products(inside, outside)[[b for b in range(16) if b.bit_count() == 2]].sum())
 
-    found = minimize(error, [0.1, 0.1], bounds=[(0, 0.9)] * 2)
-    assert found.fun == pytest.approx(213_270, abs=1)
-    assert found.x == pytest.approx([0.20, 0.18], abs=1e-2)
+    result = minimize(error, [0.1, 0.1], bounds=[(0, 0.9)] * 2)
+    assert result.fun == pytest.approx(213_270, abs=1)
+    assert result.x == pytest.approx([0.20, 0.18], abs=1e-2)
 
 
 def test_example_4_each_marginal_alone() -> None:
@@ -134,9 +134,9 @@ def test_example_4_each_marginal_alone() -> None:
 
 def test_example_4_marginals_that_tell_the_others() -> None:
     """OPT_M: 62,886 with these weights; under Gaussian noise residuals attain the SVD bound, and marginals do not."""
-    found = marginals_strategy(FOUR, PAIRS, Noise.LAPLACE, effort=1e9)
-    assert found.error == pytest.approx(62_886, abs=0.5)
-    weights = dict(zip(found.cliques, found.weights.tolist(), strict=True))
+    result = marginals_strategy(FOUR, PAIRS, Noise.LAPLACE, effort=1e9)
+    assert result.error == pytest.approx(62_886, abs=0.5)
+    weights = dict(zip(result.cliques, result.weights.tolist(), strict=True))
     assert weights == pytest.approx({("c", "d"): 0.440, ("a", "b", "d"): 0.308, ("a", "b", "c"): 0.252}, abs=5e-4)
     counts = np.zeros(16)
     counts[[subset_index(FOUR.axes(clique), 4) for clique in PAIRS]] = 1.0
@@ -172,13 +172,13 @@ def test_theorem_8_in_the_search_for_marginals() -> None:
         name: AttributeAlgebra.of(np.eye(one.shape[1]), gram(one), Noise.LAPLACE) for name, one in queries.items()
     }
     asked: dict[Clique, float] = {("a", "b"): 1.0, ("b", "d"): 2.0, ("c", "d"): 1.0}
-    found = marginals_strategy(domain, asked, Noise.LAPLACE, attributes, effort=1e7)
+    result = marginals_strategy(domain, asked, Noise.LAPLACE, attributes, effort=1e7)
     theta = np.zeros(16)
-    theta[[subset_index(domain.axes(clique), 4) for clique in found.cliques]] = found.weights
+    theta[[subset_index(domain.axes(clique), 4) for clique in result.cliques]] = result.weights
     grams = [weight * _gram_of(domain, clique, queries) for clique, weight in asked.items()]
     strategy = Dense(marginal_queries(theta, SIZES))
     assert strategy.sensitivity(1) == pytest.approx(1)
-    assert range_strategies.squared_error(np.sum(grams, axis=0), strategy, Noise.LAPLACE) == pytest.approx(found.error)
+    assert range_strategies.squared_error(np.sum(grams, axis=0), strategy, Noise.LAPLACE) == pytest.approx(result.error)
 
 
 def _gram_of(domain: Domain, clique: Clique, queries: dict[str, NDArray[np.int64]]) -> Matrix:

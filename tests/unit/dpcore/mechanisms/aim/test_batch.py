@@ -236,6 +236,7 @@ def test_a_plan_is_what_a_run_with_all_errors_spends() -> None:
     assert plan.rounds >= len(kernel.rounds)
 
 
+@pytest.mark.smoke(1)
 @every_budget
 @pytest.mark.parametrize("min_relative_change", [0.5, 2.0])
 def test_rounds_end_with_the_first_that_teaches_little(budget: Budget, min_relative_change: float) -> None:

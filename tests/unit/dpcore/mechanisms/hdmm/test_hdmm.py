@@ -41,6 +41,7 @@ def released(budget: Budget, workload: Workload = RANGES, mechanism: Hdmm = PART
     return mechanism.run(private_statistics(TABLE, budget, **options), workload, generator=GENERATOR)
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("mechanism", [PARTS, Hdmm()], ids=["parts", "best"])
 @pytest.mark.parametrize(
     ("budget", "replaced"), [(BUDGETS[0], False), (BUDGETS[1], True), (BUDGETS[2], False)], ids=str
@@ -185,6 +186,7 @@ def test_ranges_are_measured_together_where_that_is_better(budget: Budget) -> No
     np.testing.assert_allclose(ranges[5], prefixes, atol=1e-6 * abs(prefixes).max())  # All of six values: they agree.
 
 
+@pytest.mark.smoke(2)
 @every_budget
 @pytest.mark.parametrize("workload", [RANGES, MARGINALS], ids=["ranges", "marginals"])
 def test_answers_without_negative_cells(budget: Budget, workload: Workload) -> None:

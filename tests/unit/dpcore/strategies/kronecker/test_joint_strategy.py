@@ -13,7 +13,7 @@ from dpcore.domain import Domain
 from dpcore.measurement import Noise
 from dpcore.queries import Product, Products
 from dpcore.queries.ranges import prefix
-from dpcore.strategies.kronecker import joint_strategy as kronecker_search
+from dpcore.strategies.kronecker import joint_strategy
 from dpcore.strategies.kronecker.joint_strategy import kronecker_strategy
 from dpcore.strategies.one_attribute.best_strategy import attribute_strategy
 from tests.benchmarks.matrix import sf1
@@ -23,16 +23,16 @@ from tests.unit.dpcore.strategies.small_unions import DOMAIN, dense, union
 @pytest.mark.parametrize("seed", range(5))
 def test_error_and_answers_are_those_of_the_dense_matrices(seed: int) -> None:
     queries = union(seed)
-    found = kronecker_strategy(queries)
-    (term,) = found.queries.terms
+    result = kronecker_strategy(queries)
+    (term,) = result.queries.terms
     assert term.clique == DOMAIN.names
-    strategy = reduce(np.kron, term.matrices) / found.queries.denominator
+    strategy = reduce(np.kron, term.matrices) / result.queries.denominator
     inverse = np.linalg.pinv(strategy)
-    assert found.sensitivity == pytest.approx(np.abs(strategy).sum(axis=0).max())
-    assert found.variance == pytest.approx(sum(float(((each @ inverse) ** 2).sum()) for each in dense(queries)))
-    assert found.error == pytest.approx(found.sensitivity**2 * found.variance)
+    assert result.sensitivity == pytest.approx(np.abs(strategy).sum(axis=0).max())
+    assert result.variance == pytest.approx(sum(float(((each @ inverse) ** 2).sum()) for each in dense(queries)))
+    assert result.error == pytest.approx(result.sensitivity**2 * result.variance)
     for asked, each in zip(queries.terms, dense(queries), strict=True):
-        made = asked.weight * reduce(np.kron, found.reconstruction(asked))
+        made = asked.weight * reduce(np.kron, result.reconstruction(asked))
         assert np.allclose(made, each @ inverse)
         assert np.allclose(made @ strategy, each)
 
@@ -45,11 +45,11 @@ def test_it_is_no_worse_than_the_cells_alone(seed: int) -> None:
 
 def test_the_gradient_is_that_of_the_error() -> None:
     queries, generator = union(3), np.random.default_rng(0)
-    axes = [kronecker_search._Axis.of(queries, name) for name in DOMAIN.names]
+    axes = [joint_strategy._Axis.of(queries, name) for name in DOMAIN.names]
     shapes = [(2, 3), (1, 4), (3, 5)]
     weights = generator.random(len(queries.terms))
     start = generator.random(sum(math.prod(shape) for shape in shapes))
-    of = kronecker_search._log_error
+    of = joint_strategy._log_error
     value, gradient = of(start, axes, weights, shapes)
     assert np.isfinite(value)
     wrong = check_grad(lambda x: of(x, axes, weights, shapes)[0], lambda x: of(x, axes, weights, shapes)[1], start)
@@ -59,18 +59,18 @@ def test_the_gradient_is_that_of_the_error() -> None:
 def test_weights_of_terms_count() -> None:
     terms = (Product(("a", "c"), (prefix(3), prefix(5)), 2), Product(("b",), (np.ones((1, 4), dtype=np.int64),)))
     queries, weights = Products(DOMAIN, terms), np.array([0.25, 30.0])
-    found, other = kronecker_strategy(queries, weights), kronecker_strategy(queries)
+    result, other = kronecker_strategy(queries, weights), kronecker_strategy(queries)
     pairs = list(zip(weights, terms, strict=True))
 
-    def error(strategy: kronecker_search.KroneckerStrategy) -> float:
+    def error(strategy: joint_strategy.KroneckerStrategy) -> float:
         parts = [w * term.weight**2 * _squared(strategy, term) for w, term in pairs]
         return strategy.sensitivity**2 * sum(parts)
 
-    assert found.error == pytest.approx(error(found))
-    assert found.error < error(other)
+    assert result.error == pytest.approx(error(result))
+    assert result.error < error(other)
 
 
-def _squared(strategy: kronecker_search.KroneckerStrategy, term: Product) -> float:
+def _squared(strategy: joint_strategy.KroneckerStrategy, term: Product) -> float:
     return math.prod(float((each**2).sum()) for each in strategy.reconstruction(term))
 
 
@@ -88,8 +88,8 @@ def test_the_same_queries_give_the_same_strategy() -> None:
 def test_entries_of_many_attributes_stay_within_64_bits() -> None:
     domain = Domain.of(dict.fromkeys("abcdef", 6))
     terms = (Product(tuple("abcdef"), (prefix(6),) * 6), Product(("a",), (prefix(6),)))
-    found = kronecker_strategy(Products(domain, terms))
-    assert found.queries.denominator <= 2**27
+    result = kronecker_strategy(Products(domain, terms))
+    assert result.queries.denominator <= 2**27
 
 
 def test_attributes_that_no_query_names_are_left_out() -> None:
@@ -108,5 +108,5 @@ def test_weights_that_are_none_are_refused(weights: np.ndarray) -> None:
 @pytest.mark.full
 def test_the_census_workload_is_answered_as_published() -> None:
     """Thesis, Table 3.4: 7.30 for SF1, the best of 15 trials."""
-    found = kronecker_strategy(sf1.sf1())
-    assert math.sqrt(2 * found.error / sf1.ANSWERS) < sf1.OPT_KRON_LAPLACE + 0.005
+    result = kronecker_strategy(sf1.sf1())
+    assert math.sqrt(2 * result.error / sf1.ANSWERS) < sf1.OPT_KRON_LAPLACE + 0.005

@@ -30,10 +30,10 @@ def dense(domain: Domain, clique: Clique, matrices: Iterable[NDArray[np.generic]
     return np.asarray(reduce(np.kron, factors, np.ones((1, 1))), dtype=np.float64)
 
 
-def dense_error(domain: Domain, asked: dict[Clique, float], matrices: Matrices, found: ProductStrategy) -> float:
+def dense_error(domain: Domain, asked: dict[Clique, float], matrices: Matrices, result: ProductStrategy) -> float:
     """Of the integers that are measured, at the sensitivity that the kernel derives."""
     parts = []
-    for queries, weight in zip(found.queries, found.weights.tolist(), strict=True):
+    for queries, weight in zip(result.queries, result.weights.tolist(), strict=True):
         (term,) = queries.terms
         parts.append(weight / largest_l1(queries) * dense(domain, term.clique, term.matrices))
     strategy = np.vstack(parts)
@@ -51,35 +51,35 @@ def dense_error(domain: Domain, asked: dict[Clique, float], matrices: Matrices, 
 
 
 def test_its_error_is_the_dense_one_of_the_integers() -> None:
-    found = product_strategy(SMALL, ASKED, RANGES, effort=1e7)
-    assert found.error == pytest.approx(dense_error(SMALL, ASKED, RANGES, found))
-    assert found.weights.sum() == pytest.approx(1)
-    assert sum(found.shares) <= 1
-    assert all(isinstance(share, Fraction) for share in found.shares)
+    result = product_strategy(SMALL, ASKED, RANGES, effort=1e7)
+    assert result.error == pytest.approx(dense_error(SMALL, ASKED, RANGES, result))
+    assert result.weights.sum() == pytest.approx(1)
+    assert sum(result.shares) <= 1
+    assert all(isinstance(share, Fraction) for share in result.shares)
     again = product_strategy(SMALL, ASKED, RANGES, effort=1e7)
-    assert [one.digest() for one in again.queries] == [one.digest() for one in found.queries]
-    assert np.array_equal(again.weights, found.weights)
+    assert [one.digest() for one in again.queries] == [one.digest() for one in result.queries]
+    assert np.array_equal(again.weights, result.weights)
 
 
 def test_products_of_many_ranges_have_fewer_bits() -> None:
     domain = Domain.of({f"x{place}": 12 for place in range(4)})
-    found = product_strategy(domain, {domain.names: 1.0}, dict.fromkeys(domain.names, prefix(12)), effort=1e7)
-    (queries,) = found.queries
+    result = product_strategy(domain, {domain.names: 1.0}, dict.fromkeys(domain.names, prefix(12)), effort=1e7)
+    (queries,) = result.queries
     (term,) = queries.terms
     assert largest_l1(queries) < 2**26
     assert queries.denominator == 2**24
     each = [np.sum((prefix(12) @ np.linalg.pinv(matrix.astype(float))) ** 2) for matrix in term.matrices]
-    assert found.error == pytest.approx(math.prod(each) * largest_l1(queries) ** 2)
-    assert found.error < 67.7**4
+    assert result.error == pytest.approx(math.prod(each) * largest_l1(queries) ** 2)
+    assert result.error < 67.7**4
 
 
 def test_queries_that_tell_no_total_and_single_totals() -> None:
     """No total comes out of codes 0 to 2 of 7, so that a clique without the attribute is measured apart."""
     matrices: Matrices = {"a": identity(7)[:3], "b": np.ones((1, 2), dtype=np.int64), "c": prefix(6)}
     asked: dict[Clique, float] = {("a", "b"): 1.0, ("a", "c"): 3.0, ("c",): 1.0}
-    found = product_strategy(SMALL, asked, matrices, effort=1e7)
-    assert any("a" not in queries.terms[0].clique for queries in found.queries)
-    assert found.error == pytest.approx(dense_error(SMALL, asked, matrices, found))
+    result = product_strategy(SMALL, asked, matrices, effort=1e7)
+    assert any("a" not in queries.terms[0].clique for queries in result.queries)
+    assert result.error == pytest.approx(dense_error(SMALL, asked, matrices, result))
 
 
 def test_what_a_workload_asks() -> None:
@@ -118,18 +118,18 @@ def root_mean_square(asked: tuple[Domain, dict[Clique, float], int], numeric: in
 def test_prefix_marginals_of_cps_beat_the_published_figure() -> None:
     """Thesis, Table 3.4: 40.59."""
     cliques = [("x0", "x1", *rest) for k in range(4) for rest in combinations(("x2", "x3", "x4"), k)]
-    found = schema((50, 100, 7, 4, 2), cliques, math.inf)
-    assert found[2] == 600_000
-    assert root_mean_square(found, 2) < 40.545
+    result = schema((50, 100, 7, 4, 2), cliques, math.inf)
+    assert result[2] == 600_000
+    assert root_mean_square(result, 2) < 40.545
 
 
 @pytest.mark.full
 def test_prefix_marginals_of_adult_beat_the_published_figure() -> None:
     """Thesis, Table 3.4: 484.07."""
     sizes = (100, 100, 100, 99, 85, 42, 16, 15, 9, 7, 6, 5, 2, 2)
-    found = schema(sizes, combinations([f"x{i}" for i in range(14)], 2), math.inf)
-    assert found[2] == 148_137
-    assert root_mean_square(found, 5) < 373
+    result = schema(sizes, combinations([f"x{i}" for i in range(14)], 2), math.inf)
+    assert result[2] == 148_137
+    assert root_mean_square(result, 5) < 373
 
 
 @pytest.mark.full
@@ -137,9 +137,9 @@ def test_small_prefix_marginals_of_loans_beat_the_published_figure() -> None:
     """Thesis, Table 3.4: 288.29."""
     names = [f"x{i}" for i in range(12)]
     cliques = [clique for k in range(13) for clique in combinations(names, k)]
-    found = schema((101, 101, 101, 101, 3, 8, 36, 6, 51, 4, 5, 15), cliques, 5000)
-    assert (len(found[1]), found[2]) == (188, 279_751)
-    assert root_mean_square(found, 4) < 222
+    result = schema((101, 101, 101, 101, 3, 8, 36, 6, 51, 4, 5, 15), cliques, 5000)
+    assert (len(result[1]), result[2]) == (188, 279_751)
+    assert root_mean_square(result, 4) < 222
 
 
 @pytest.mark.parametrize(
@@ -148,5 +148,5 @@ def test_small_prefix_marginals_of_loans_beat_the_published_figure() -> None:
 def test_attributes_of_one_value_and_the_number_of_rows(asked: dict[Clique, float]) -> None:
     domain = Domain.of({"one": 1, "a": 9, "b": 3})
     matrices: Matrices = {"one": np.ones((2, 1), dtype=np.int64), "a": prefix(9), "b": all_ranges(3)}
-    found = product_strategy(domain, asked, matrices, effort=1e6)
-    assert found.error == pytest.approx(dense_error(domain, asked, matrices, found))
+    result = product_strategy(domain, asked, matrices, effort=1e6)
+    assert result.error == pytest.approx(dense_error(domain, asked, matrices, result))

@@ -39,10 +39,10 @@ def stacked(domain: Domain, weights: dict[Clique, float], matrices: Matrices) ->
 
 
 def dense_error(
-    domain: Domain, asked: dict[Clique, float], queries: Matrices, found: MarginalsStrategy, noise: Noise
+    domain: Domain, asked: dict[Clique, float], queries: Matrices, result: MarginalsStrategy, noise: Noise
 ) -> float:
-    squares = dict(zip(found.cliques, (found.weights**2).tolist(), strict=True))
-    strategy = stacked(domain, squares, dict(found.matrices))
+    squares = dict(zip(result.cliques, (result.weights**2).tolist(), strict=True))
+    strategy = stacked(domain, squares, dict(result.matrices))
     workload = stacked(domain, asked, queries)
     norms = np.abs(strategy).sum(axis=0) ** 2 if noise is Noise.LAPLACE else (strategy**2).sum(axis=0)
     assert norms.max() == pytest.approx(1)
@@ -71,25 +71,25 @@ def schema(sizes: tuple[int, ...], max_cells: float, ways: tuple[int, ...]) -> t
     return domain, asked, sum(cells[clique] for clique in asked)
 
 
-def root_mean_square(found: MarginalsStrategy, rows: int) -> float:
+def root_mean_square(result: MarginalsStrategy, rows: int) -> float:
     """At epsilon 1, for Laplace noise."""
-    return math.sqrt(2 * found.error / rows)
+    return math.sqrt(2 * result.error / rows)
 
 
 @noises
 def test_its_error_is_the_dense_one(noise: Noise) -> None:
-    found = marginals_strategy(SMALL, ASKED, noise, effort=1e7)
-    assert found.error == pytest.approx(dense_error(SMALL, ASKED, {}, found, noise))
-    assert found.bound <= found.certified * (1 + 1e-12) <= found.error * (1 + 1e-9)
-    assert found.factors(("a", "b")) == (None, None)
+    result = marginals_strategy(SMALL, ASKED, noise, effort=1e7)
+    assert result.error == pytest.approx(dense_error(SMALL, ASKED, {}, result, noise))
+    assert result.bound <= result.certified * (1 + 1e-12) <= result.error * (1 + 1e-9)
+    assert result.factors(("a", "b")) == (None, None)
 
 
 def test_for_codes_the_closed_form_is_the_svd_bound() -> None:
     counts = np.zeros(8)
     for clique, weight in ASKED.items():
         counts[subset_index(SMALL.axes(clique), 3)] = weight
-    found = marginals_strategy(SMALL, ASKED, Noise.GAUSSIAN, effort=1e6)
-    assert found.bound == pytest.approx(svd_bound(counts, SMALL.sizes))
+    result = marginals_strategy(SMALL, ASKED, Noise.GAUSSIAN, effort=1e6)
+    assert result.bound == pytest.approx(svd_bound(counts, SMALL.sizes))
 
 
 @noises
@@ -97,9 +97,9 @@ def test_its_error_is_the_dense_one_for_ranges(noise: Noise) -> None:
     queries = {"a": all_ranges(3), "c": prefix(4)}
     strategies = {"a": np.vstack([np.eye(3), [[1, 1, 0]]]), "c": p_identity(gram_of(prefix(4)), starts(1, 4)[0])[0]}
     attributes = {name: AttributeAlgebra.of(strategies[name], gram_of(queries[name]), noise) for name in queries}
-    found = marginals_strategy(SMALL, ASKED, noise, attributes, effort=1e7)
-    assert found.error == pytest.approx(dense_error(SMALL, ASKED, queries, found, noise))
-    matrix, codes = found.factors(("a", "b"))
+    result = marginals_strategy(SMALL, ASKED, noise, attributes, effort=1e7)
+    assert result.error == pytest.approx(dense_error(SMALL, ASKED, queries, result, noise))
+    matrix, codes = result.factors(("a", "b"))
     assert matrix is not None
     assert codes is None
     assert np.allclose(matrix / matrix[0, 0], strategies["a"])
@@ -113,25 +113,25 @@ def test_queries_that_tell_no_total_are_answered_without_bias(noise: Noise) -> N
         name: AttributeAlgebra.of(matrix.astype(float), gram_of(matrix), noise) for name, matrix in queries.items()
     }
     asked: dict[Clique, float] = {("a", "b"): 1.0, ("a", "c"): 3.0, ("c",): 1.0}
-    found = marginals_strategy(SMALL, asked, noise, attributes, effort=1e7)
-    assert any("a" not in clique for clique in found.cliques)
-    assert found.error == pytest.approx(dense_error(SMALL, asked, queries, found, noise))
+    result = marginals_strategy(SMALL, asked, noise, attributes, effort=1e7)
+    assert any("a" not in clique for clique in result.cliques)
+    assert result.error == pytest.approx(dense_error(SMALL, asked, queries, result, noise))
 
 
 @noises
 def test_attributes_of_one_value_and_single_cliques(noise: Noise) -> None:
     domain = Domain.of({"one": 1, "a": 3, "b": 4})
     for asked in ({("one",): 1.0}, {(): 2.0}, {("one", "a"): 1.0, ("b",): 1.0, ("one", "b"): 1.0}):
-        found = marginals_strategy(domain, asked, noise, effort=1e6)
-        assert found.error == pytest.approx(dense_error(domain, asked, {}, found, noise))
+        result = marginals_strategy(domain, asked, noise, effort=1e6)
+        assert result.error == pytest.approx(dense_error(domain, asked, {}, result, noise))
     assert marginals_strategy(domain, {("a", "b"): 2.0}, noise, effort=1e6).error == pytest.approx(24)
 
 
 @noises
 def test_errors_of_other_weights(noise: Noise) -> None:
-    found = marginals_strategy(SMALL, ASKED, noise, effort=1e7)
-    weights = dict(zip(found.cliques, (3 * found.weights).tolist(), strict=True))
-    assert marginals_error(SMALL, ASKED, noise, weights) == pytest.approx(found.error)
+    result = marginals_strategy(SMALL, ASKED, noise, effort=1e7)
+    weights = dict(zip(result.cliques, (3 * result.weights).tolist(), strict=True))
+    assert marginals_error(SMALL, ASKED, noise, weights) == pytest.approx(result.error)
     whole = {("a", "b", "c"): 1.0}
     identity = MarginalsStrategy((("a", "b", "c"),), np.ones(1), {}, 0.0, 0.0, 0.0)
     assert marginals_error(SMALL, ASKED, noise, whole) == pytest.approx(dense_error(SMALL, ASKED, {}, identity, noise))
@@ -151,10 +151,10 @@ def test_it_depends_on_nothing_but_its_arguments(noise: Noise) -> None:
 def test_example_4_of_the_thesis() -> None:
     """All 2-way marginals of (2, 5, 50, 100) at unit noise: 62,886 for Laplace noise, with these weights."""
     domain, asked, _ = schema((2, 5, 50, 100), math.inf, (2,))
-    found = marginals_strategy(domain, asked, Noise.LAPLACE, effort=1e9)
-    assert found.error == pytest.approx(62_886.05, abs=0.01)
-    assert found.cliques == (("x2", "x3"), ("x0", "x1", "x2"), ("x0", "x1", "x3"))
-    assert found.weights == pytest.approx([0.440, 0.252, 0.308], abs=5e-4)
+    result = marginals_strategy(domain, asked, Noise.LAPLACE, effort=1e9)
+    assert result.error == pytest.approx(62_886.05, abs=0.01)
+    assert result.cliques == (("x2", "x3"), ("x0", "x1", "x2"), ("x0", "x1", "x3"))
+    assert result.weights == pytest.approx([0.440, 0.252, 0.308], abs=5e-4)
     gaussian = marginals_strategy(domain, asked, Noise.GAUSSIAN)
     assert gaussian.error == pytest.approx(16_650.52, abs=0.05)
     assert gaussian.certified == pytest.approx(gaussian.error, rel=2e-6)
@@ -164,8 +164,8 @@ def test_example_4_of_the_thesis() -> None:
 def test_all_marginals_of_cps_attain_the_svd_bound_under_gaussian_noise() -> None:
     """Thesis, Tables 3.4 and 3.5: 4.84 for Laplace noise, of which more starts make 4.764, and 7.85."""
     domain, asked, rows = schema((50, 100, 7, 4, 2), math.inf, tuple(range(6)))
-    found = marginals_strategy(domain, asked, Noise.LAPLACE, effort=1e9)
-    assert root_mean_square(found, rows) == pytest.approx(4.7640, abs=1e-4)
+    result = marginals_strategy(domain, asked, Noise.LAPLACE, effort=1e9)
+    assert root_mean_square(result, rows) == pytest.approx(4.7640, abs=1e-4)
     gaussian = marginals_strategy(domain, asked, Noise.GAUSSIAN)
     assert 4.2246788893268326 * math.sqrt(gaussian.error / rows) == pytest.approx(7.8517, abs=1e-4)
     assert gaussian.error == pytest.approx(gaussian.bound, rel=2e-6)
@@ -178,8 +178,8 @@ def test_small_marginals_of_loans_beat_the_published_figure() -> None:
     """Thesis, Table 3.4: 100.92."""
     domain, asked, rows = schema(LOANS, 5000, tuple(range(13)))
     assert (len(asked), rows) == (188, 279_751)
-    found = marginals_strategy(domain, asked, Noise.LAPLACE, effort=2e9)
-    assert root_mean_square(found, rows) < 96.2
+    result = marginals_strategy(domain, asked, Noise.LAPLACE, effort=2e9)
+    assert root_mean_square(result, rows) < 96.2
 
 
 @pytest.mark.full
@@ -187,8 +187,8 @@ def test_small_prefix_marginals_of_loans_beat_the_published_figure() -> None:
     """Thesis, Table 3.4: 288.29."""
     domain, asked, rows = schema(LOANS, 5000, tuple(range(13)))
     numeric = prefix_algebra(101, 6)
-    found = marginals_strategy(domain, asked, Noise.LAPLACE, dict.fromkeys(domain.names[:4], numeric), effort=2e9)
-    assert root_mean_square(found, rows) < 234
+    result = marginals_strategy(domain, asked, Noise.LAPLACE, dict.fromkeys(domain.names[:4], numeric), effort=2e9)
+    assert root_mean_square(result, rows) < 234
 
 
 def test_prefix_marginals_of_cps_beat_the_published_figure() -> None:
@@ -196,8 +196,8 @@ def test_prefix_marginals_of_cps_beat_the_published_figure() -> None:
     domain, asked, _ = schema((50, 100, 7, 4, 2), math.inf, tuple(range(6)))
     asked = {clique: 1.0 for clique in asked if {"x0", "x1"} <= set(clique)}
     attributes = {"x0": prefix_algebra(50, 3), "x1": prefix_algebra(100, 6)}
-    found = marginals_strategy(domain, asked, Noise.LAPLACE, attributes, effort=1e9)
-    assert root_mean_square(found, 600_000) == pytest.approx(40.54, abs=0.005)
+    result = marginals_strategy(domain, asked, Noise.LAPLACE, attributes, effort=1e9)
+    assert root_mean_square(result, 600_000) == pytest.approx(40.54, abs=0.005)
 
 
 def test_wrong_arguments_are_refused() -> None:

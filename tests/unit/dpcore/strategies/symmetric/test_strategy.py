@@ -26,28 +26,28 @@ def strategy_of(seed: int, bits: int = 24, weights: np.ndarray | None = None) ->
 @pytest.mark.parametrize("bits", [12, 24])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sensitivity_and_error_are_those_of_the_dense_matrix(seed: int, bits: int) -> None:
-    found = strategy_of(seed, bits)
-    matrix = found.matrix.dense()
+    result = strategy_of(seed, bits)
+    matrix = result.matrix.dense()
     assert np.array_equal(matrix, np.rint(matrix))
-    assert np.allclose(found.matrix.column_norms(1), np.abs(matrix).sum(axis=0))
-    assert found.matrix.sensitivity(2) == pytest.approx(np.linalg.norm(matrix, axis=0).max())
+    assert np.allclose(result.matrix.column_norms(1), np.abs(matrix).sum(axis=0))
+    assert result.matrix.sensitivity(2) == pytest.approx(np.linalg.norm(matrix, axis=0).max())
     inverse = np.linalg.pinv(matrix, rcond=1e-9)
     variance = sum(float(((each @ inverse) ** 2).sum()) for each in dense(union(seed)))
-    assert found.variance == pytest.approx(variance, rel=1e-6)
-    assert found.bound <= found.error
+    assert result.variance == pytest.approx(variance, rel=1e-6)
+    assert result.bound <= result.error
     if bits == 24:
-        assert found.gap < 1e-5
+        assert result.gap < 1e-5
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_answer_of_the_workload_is_in_reach(seed: int) -> None:
     """Also after coarse rounding."""
-    found = strategy_of(seed, 8)
-    matrix = found.matrix.dense()
+    result = strategy_of(seed, 8)
+    matrix = result.matrix.dense()
     counts = np.random.default_rng(seed).integers(0, 30, DOMAIN.size())
-    answers = found.queries.of_table(counts, int(counts.sum()))
+    answers = result.queries.of_table(counts, int(counts.sum()))
     assert np.array_equal(answers, matrix.astype(np.int64) @ counts)
-    table = found.estimate(answers.astype(np.float64))
+    table = result.estimate(answers.astype(np.float64))
     assert np.allclose(table, np.linalg.pinv(matrix, rcond=1e-9) @ answers, atol=1e-6)
     for each in dense(union(seed)):
         assert np.allclose(each @ table, each @ counts, atol=1e-6)
@@ -66,17 +66,17 @@ def test_it_is_applied_without_being_written_out(seed: int) -> None:
 
 def test_least_squares_is_the_one_of_the_noise() -> None:
     """Of answers out of reach too, those of the nearest table."""
-    found = strategy_of(1)
-    matrix = found.matrix.dense()
+    result = strategy_of(1)
+    matrix = result.matrix.dense()
     y = np.random.default_rng(0).normal(size=len(matrix)) * 1e6
-    assert np.allclose(found.estimate(y), np.linalg.pinv(matrix, rcond=1e-9) @ y, rtol=1e-6, atol=1e-6)
+    assert np.allclose(result.estimate(y), np.linalg.pinv(matrix, rcond=1e-9) @ y, rtol=1e-6, atol=1e-6)
 
 
 def test_weights_of_terms_count() -> None:
     weights = np.array([0.5, 2.0, 0.0, 3.0, 1.0])
-    found = strategy_of(2, weights=weights)
-    inverse = np.linalg.pinv(found.matrix.dense(), rcond=1e-9)
-    assert found.variance == pytest.approx(np.trace(inverse.T @ dense_gram(union(2), weights) @ inverse), rel=1e-6)
+    result = strategy_of(2, weights=weights)
+    inverse = np.linalg.pinv(result.matrix.dense(), rcond=1e-9)
+    assert result.variance == pytest.approx(np.trace(inverse.T @ dense_gram(union(2), weights) @ inverse), rel=1e-6)
 
 
 def test_too_few_bits_are_refused() -> None:
@@ -93,31 +93,31 @@ def test_too_many_bits_are_refused() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_variances_are_those_of_the_dense_inverse(seed: int, weighted: bool) -> None:
     weights = np.array([0.5, 2.0, 0.0, 3.0, 1.0]) if weighted else None
-    found, queries = strategy_of(seed, weights=weights), union(seed)
+    result, queries = strategy_of(seed, weights=weights), union(seed)
     kept = Products(queries.domain, queries.terms if weights is None else (*queries.terms[:2], *queries.terms[3:]), 2)
-    inverse = np.linalg.pinv(found.matrix.dense(), rcond=1e-9)
-    wanted = np.concatenate([((each @ inverse) ** 2).sum(axis=1) for each in dense(kept)])
-    assert np.allclose(4 * answer_variances(found, kept), wanted, rtol=1e-6)
+    inverse = np.linalg.pinv(result.matrix.dense(), rcond=1e-9)
+    expected = np.concatenate([((each @ inverse) ** 2).sum(axis=1) for each in dense(kept)])
+    assert np.allclose(4 * answer_variances(result, kept), expected, rtol=1e-6)
 
 
 def test_the_census_variances_add_up() -> None:
     queries = sf1.sf1()
-    found = symmetric_strategy(queries, symmetric_optimum(SymmetricGram.of(queries), gap=1e-2))
-    variances = answer_variances(found, queries)
+    result = symmetric_strategy(queries, symmetric_optimum(SymmetricGram.of(queries), gap=1e-2))
+    variances = answer_variances(result, queries)
     assert variances.shape == (sf1.ANSWERS,)
-    assert variances.sum() == pytest.approx(found.variance, rel=1e-6)
+    assert variances.sum() == pytest.approx(result.variance, rel=1e-6)
 
 
 @pytest.mark.full
 def test_the_census_strategy_of_integers_is_optimal() -> None:
     """Thesis, Table 3.5: 9.80 for SF1. Fewer values are measured than the 4,151 answers asked."""
     queries = sf1.sf1()
-    found = symmetric_strategy(queries, symmetric_optimum(SymmetricGram.of(queries), gap=1e-4))
-    assert 8.0444 < SIGMA * math.sqrt(found.error / sf1.ANSWERS) < 8.046
-    assert found.queries.size < sf1.ANSWERS
+    result = symmetric_strategy(queries, symmetric_optimum(SymmetricGram.of(queries), gap=1e-4))
+    assert 8.0444 < SIGMA * math.sqrt(result.error / sf1.ANSWERS) < 8.046
+    assert result.queries.size < sf1.ANSWERS
     counts = np.random.default_rng(0).integers(0, 1000, queries.domain.size())
-    answers = found.queries.of_table(counts, int(counts.sum())).astype(np.float64)
-    table = found.estimate(answers).reshape(queries.domain.sizes)
+    answers = result.queries.of_table(counts, int(counts.sum())).astype(np.float64)
+    table = result.estimate(answers).reshape(queries.domain.sizes)
     exact = counts.reshape(queries.domain.sizes)
     for term in queries.terms:
         axes = tuple(axis for axis, name in enumerate(queries.domain.names) if name not in term.clique)

@@ -58,6 +58,7 @@ def test_counts_are_posterior_medians(counts: Vector, stddev: float) -> None:
     np.testing.assert_allclose(posterior_counts(values, stddev, values.sum()), wanted, atol=0.02 * stddev)
 
 
+@pytest.mark.smoke(2)
 @pytest.mark.parametrize("large", [990.0, 1_900.0])
 @pytest.mark.parametrize("mean", [1.0, 10.0, 40.0])
 def test_a_count_that_neither_noise_nor_prior_explains_is_a_posterior_median(mean: float, large: float) -> None:

@@ -48,6 +48,7 @@ def test_a_margin_has_the_order_of_its_clique() -> None:
     assert margin(table.reshape(6, 4), domain, node, node).tolist() == table.ravel().tolist()
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("name", ["chain of three-way cliques", "disconnected", "cycle"])
 def test_the_mean_of_every_count_is_the_models(name: str) -> None:
     """Of 600 roundings, to 5 standard deviations of what was seen; a cell that hardly varies, to 0.02 counts."""

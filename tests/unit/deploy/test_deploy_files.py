@@ -37,7 +37,7 @@ def manifest(name: str) -> dict[str, Any]:
 
 
 def entry(*arguments: str, folder: Path, **environment: str) -> list[str]:
-    """What the entry point executes: programs are replaced by one that prints its own name and arguments."""
+    """The command that the entry point executes: a program that prints its own name and arguments replaces it."""
     for name in ("java", "marquee", "spark-submit"):
         program = folder / name
         program.write_text('#!/bin/sh\nprintf \'%s\\n\' "$(basename "$0")" "$@"\n')

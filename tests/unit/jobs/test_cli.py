@@ -125,7 +125,7 @@ def test_a_trace_is_for_those_who_ask(
 def test_an_interruption_is_never_taken_for_success(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the parser makes of it: a scheduler must not read 0."""
+    """However the parser treats the arguments, a scheduler must not read exit code 0."""
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""A ledger that was changed past its own code says so."""
+"""A ledger whose rows were changed by other programs is detected."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_changed_rows_are_an_integrity_error(ledger: SqlLedger, ledger_url: str,
 def test_a_reservation_believes_no_sum_that_its_last_charge_denies(
     ledger: SqlLedger, ledger_url: str, statement: str, consumer: str | None, says: str
 ) -> None:
-    """No trigger guards these rows: whoever may charge may write them."""
+    """No trigger guards these rows, because a role that may charge must write them."""
     past_the_ledger(ledger_url, statement)
     for ask in (lambda: reserve(ledger, "c" * 64, consumer=consumer), ledger.datasets):
         with pytest.raises(IntegrityError, match=says):
@@ -62,7 +62,7 @@ def test_a_reservation_believes_no_sum_that_its_last_charge_denies(
 
 
 def test_a_reservation_reads_the_last_charge_alone(ledger: SqlLedger, ledger_url: str) -> None:
-    """However many there are: all of them are for show and history to read."""
+    """A reservation reads only the last charge; ``show`` and ``history`` read all charges."""
     drops = [f"DROP TRIGGER {name}" for name in NO_TRIGGERS[ledger_url.partition(":")[0]]]
     past_the_ledger(ledger_url, *drops, "UPDATE charges SET amount = '9' WHERE consumer IS NOT NULL")
     reserve(ledger, "c" * 64)

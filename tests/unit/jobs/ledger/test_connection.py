@@ -1,4 +1,4 @@
-"""How the ledger's database is reached, and what it refuses to whoever reaches it otherwise."""
+"""The ledger's database: connections and locks, and what the database refuses to other programs."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_locked_row_is_unavailable(postgres: Server) -> None:
 
 
 def test_a_deadlock_is_worth_another_try_and_charges_nothing(postgres: Server) -> None:
-    """The ledger takes its locks in one order; here a stranger takes them in the other."""
+    """The ledger takes its locks in one order; here another program takes them in the opposite order."""
     url = postgres.database()
     ledger = SqlLedger(url)
     ledger.create_dataset("adult", 1.0, 0.0)

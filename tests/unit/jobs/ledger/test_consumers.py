@@ -1,4 +1,4 @@
-"""Consumers share a dataset's total; windows set their pace and never give any of the total back."""
+"""Consumers share a dataset's total; windows limit their rate of spending and never restore budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One currency a dataset: what fixes it, what other releases cost in it, and which have no price."""
+"""One currency per dataset: what fixes it, what other releases cost in it, and which cannot be charged."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_no_theorem_bounds_is_refused(
 
 
 def test_a_refused_gaussian_release_hears_the_price_in_zcdp(ledger: SqlLedger) -> None:
-    """(1, 1e-6) is dearer in zCDP when it comes from Gaussian DP: there it does not fit, as zCDP it just does."""
+    """(1, 1e-6) costs more zCDP when it comes from Gaussian DP: then it does not fit, while in zCDP it just fits."""
     ledger.create_dataset("adult", 1.0, DELTA, accounting=Accounting.ZCDP)
     price = budget_of(1.0, DELTA, Currency.ZCDP)
     gaussian = budget_of(1.0, DELTA, Currency.GDP)
@@ -110,7 +110,7 @@ def test_accounting_needs_a_delta(ledger: SqlLedger) -> None:
 
 
 def test_figures_need_an_amount_in_every_currency_that_is_open(ledger: SqlLedger) -> None:
-    """The first reservation chooses it: none may find that the budget cannot be counted in its own."""
+    """The first reservation chooses the currency, so the budget must have an amount in every possible one."""
     tiny, says = 1e-310, r"--epsilon 1 with --delta 1e-310 cannot be counted in mu\^2"
     with pytest.raises(ConfigError, match=says):
         ledger.create_dataset("adult", 1.0, tiny)

@@ -1,4 +1,4 @@
-"""A dataset whose data went elsewhere keeps its budget, and the ledger keeps what was decided."""
+"""A dataset whose data have moved keeps its budget, and the ledger records the move."""
 
 from __future__ import annotations
 

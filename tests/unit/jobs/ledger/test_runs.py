@@ -70,7 +70,7 @@ def test_every_answer_of_a_release_is_known_to_the_ledger(place: Place) -> None:
 
 
 def test_a_journal_cut_between_whole_lines_is_noticed(place: Place) -> None:
-    """Also while measuring, and for every number of lines: an answer that was used is never drawn again."""
+    """An answer that was used is never drawn again, also while measuring, and for every number of lines."""
     assert place.world.run()[0] == 0
     place.unpublish()
     lines = place.journal.read_bytes().splitlines(keepends=True)
@@ -93,7 +93,7 @@ def test_a_ledger_older_than_the_journal_is_noticed(place: Place) -> None:
 
 
 def test_a_release_of_layout_1_goes_on_from_its_journal(place: Place) -> None:
-    """Its ledger knew the hash of the first answer while measuring, and that of all from then on."""
+    """The ledger of layout 1 knew the hash of the first answer while measuring, and afterwards that of all answers."""
     assert place.world.run()[0] == 0
     heads, whole = place.journal_heads(), place.journal.read_bytes()
     for state, head in (("measuring", heads[0]), ("estimated", heads[-1])):

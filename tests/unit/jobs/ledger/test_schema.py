@@ -1,4 +1,4 @@
-"""The layout of the ledger: an old one is moved as a whole, a newer one is refused."""
+"""The layout of the ledger: an older one is migrated as a whole, and a newer one is refused."""
 
 from __future__ import annotations
 

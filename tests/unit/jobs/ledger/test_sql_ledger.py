@@ -1,4 +1,4 @@
-"""The ledger: one budget a dataset, charged exactly, atomically and once a release; the same on both databases."""
+"""The ledger: one budget per dataset, charged exactly, atomically and once per release, on both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""answers.parquet: queries as text that says exactly what was asked."""
+"""answers.parquet: the text of each query identifies it exactly."""
 
 from __future__ import annotations
 

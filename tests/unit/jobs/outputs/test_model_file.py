@@ -1,4 +1,4 @@
-"""model.npz in a folder: written for graphical models alone, read for the layout it belongs to."""
+"""model.npz: written for graphical models alone, and read only with the layout that it belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines by name: options are checked without starting anything."""
+"""Engines by name: their options are checked without starting anything."""
 
 from __future__ import annotations
 

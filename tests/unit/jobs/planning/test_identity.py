@@ -1,4 +1,4 @@
-"""Release ids: of public facts, all of them and nothing else."""
+"""Release ids: a hash of all public facts, and of nothing else."""
 
 from __future__ import annotations
 

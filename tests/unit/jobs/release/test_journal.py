@@ -1,4 +1,4 @@
-"""The journal: what is returned was on disk, and nothing else is ever taken for it."""
+"""The journal: every answer is on disk before it is used, and changed or foreign answers are refused."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_answer_that_could_not_be_told_is_neither_used_nor_drawn_again(tmp_pa
 
 @pytest.mark.parametrize("known", range(4))
 def test_a_journal_agrees_with_what_is_known_of_it(tmp_path: Path, known: int) -> None:
-    """Of four answers, three or four may be known; each other number is an old copy of one or of the other."""
+    """The ledger may know three or four of four answers; with any other number, ledger or journal is an old copy."""
     path = tmp_path / "journal.jsonl"
     whole = filled(path, [[1], [2], [3], [4]])
     whole.reconcile(4, whole.head)

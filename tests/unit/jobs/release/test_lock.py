@@ -15,7 +15,7 @@ from jobs.release.lock import only_run
 
 
 def synced_folders(patch: pytest.MonkeyPatch) -> list[str]:
-    """The list that the folders come to be in, in the order in which they are synced."""
+    """A list that records the folders in the order in which they are synced."""
     seen: list[str] = []
     sync = os.fsync
 
@@ -36,7 +36,7 @@ def test_a_second_run_waits_for_its_turn(tmp_path: Path) -> None:
 
 
 def test_every_name_on_the_way_to_the_journal_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder that is new, or that a run made which died at once, is lost unless its parent is synced."""
+    """A new folder, or one made by a run that died at once, is lost unless its parent is synced."""
     seen = synced_folders(monkeypatch)
     for _ in range(2):
         seen.clear()

@@ -1,4 +1,4 @@
-"""Publishing: a folder is there whole, or not at all, or can be completed."""
+"""Publication: the folder appears whole or not at all, and an interrupted publication can be completed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads: what a config asks for, by public facts alone."""
+"""Workloads: the queries of a config, from public facts alone."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ RANGED = TableLayout(
     ],
 )
 def test_prefixes_and_ranges_take_the_place_of_codes(asked: dict[str, Any]) -> None:
-    """Only listed values and bins are in an order: other values and nulls are asked for alone."""
+    """Only listed values and bins are ordered; other values and nulls have queries of their own."""
     cells = workload_of(config({"marginals": asked}), RANGED)
     made = workload_of(config({"marginals": asked | {"prefix": ["age"], "ranges": ["grade"]}}), RANGED)
     assert isinstance(cells.queries, Marginals)

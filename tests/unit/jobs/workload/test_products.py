@@ -1,4 +1,4 @@
-"""Workloads of Kronecker products: what a config asks of each attribute, and how the answers are named."""
+"""Workloads of Kronecker products: the query matrix of each attribute, and the names of the answers."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ CENSUS = (
     "mechanism", [Hdmm(), Hdmm(reconstruction="graphical"), Aim(), Gaussian(), Independent()], ids=repr
 )
 def test_mechanisms_answer_such_workloads(mechanism: Mechanism) -> None:
-    """With little noise: nearly exactly, but for the one that knows single attributes alone."""
+    """With little noise, answers are nearly exact, except those of the mechanism that measures single attributes."""
     workload = made(*CENSUS)
     domain = TABLE.schema.domain
     table = TinyTable(domain, np.random.default_rng(3).integers(0, domain.sizes, (400, len(domain.sizes))))

@@ -1,4 +1,4 @@
-"""Query files and weight files: what they mean, and where an error is said to be."""
+"""Query files and weight files: their meaning, and the place that an error names."""
 
 from __future__ import annotations
 

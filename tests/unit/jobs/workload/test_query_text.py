@@ -1,4 +1,4 @@
-"""Queries as text and back, and what a text that is no query is told."""
+"""Queries as text and back, and the errors for texts that are no queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of every aggregator, and what each one refuses."""
+"""The laws of every aggregator, and what each aggregator refuses."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def accumulated(aggregator: Aggregator, layout: TableLayout | BasketLayout, unit
 @pytest.mark.parametrize("row", [0, 2, 3])
 @pytest.mark.parametrize("units", [199, 0, 201])
 def test_a_block_over_its_bound_never_enters(row: int, units: int) -> None:
-    """200 rows of fewer units (more rows than declared), of nobody, or of more units (some of them without a row)."""
+    """200 rows of too few units (more rows than declared), of none, or of more units (some of them without a row)."""
     aggregator = aggregator_for(*REQUESTS[row])
     codes = np.zeros((3, 200), dtype=np.uint8)
     with pytest.raises(IntegrityError, match=r"want 1 \.\. 1 rows each"):

@@ -1,4 +1,4 @@
-"""Rows that repeat are counted once with their number of times, and the counts are the same."""
+"""Repeated rows are counted once with their multiplicity, and the counts are the same."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEMA = Schema(
 
 
 def codes_of(kinds: int, rows: int = 6000) -> NDArray[np.uint16]:
-    """Rows of so many kinds, some much more frequent than others."""
+    """Rows of a given number of distinct records, some much more frequent than others."""
     draw = np.random.default_rng(kinds)
     records = np.array([draw.integers(0, size, size=kinds) for size in SIZES], dtype=np.uint16)
     return records[:, np.minimum(draw.geometric(0.01, size=rows) - 1, kinds - 1)]

@@ -1,4 +1,4 @@
-"""Slabs of bitmaps: what they hold, and how much memory they take."""
+"""Slabs of bitmaps: their content, and their memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed task says to the engine's logs, and what the driver makes of an engine's report."""
+"""Failures: the message of a failed task in the engine's logs, and the exception on the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Java is chosen, and the shim for one that lacks a module which Spark asks for."""
+"""The choice of a Java, and the shim for one that lacks a module which Spark requests."""
 
 from __future__ import annotations
 

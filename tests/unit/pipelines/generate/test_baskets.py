@@ -1,4 +1,4 @@
-"""The generator of baskets: its law against the obvious draw, its files, its refusals."""
+"""The generator of baskets: its law against a direct draw, its files, and its errors."""
 
 from __future__ import annotations
 

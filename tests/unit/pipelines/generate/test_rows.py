@@ -104,7 +104,7 @@ def test_a_model_of_some_attributes_writes_their_columns(tmp_path: Path) -> None
 
 
 def test_the_blocks_of_a_graphical_model_are_one_rounding(tmp_path: Path) -> None:
-    """Its counts are next to their expectation in the whole, which blocks that know nothing of each other miss."""
+    """The counts of all blocks together are next to their expectation, which independent blocks would miss."""
     model = random_model(GraphShape(SCHEMA.domain, (("sex", "age"), ("age", "day"))), 2)
     write_rows(model, 5_000, TABLE, tmp_path, seed=5, block=100)
     tables = Marginals(SCHEMA.domain, (("sex",), ("age",), ("day",)))

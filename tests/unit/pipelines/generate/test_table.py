@@ -1,4 +1,4 @@
-"""The generator of the census-like table: files, types, schema, ties between attributes."""
+"""The generator of the census-like table: files, types, schema, and correlations of attributes."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Problem:
 
 def dense_rows(problem: Problem) -> list[tuple[Table, Table, float]]:
     """(matrix over all cells of the domain, values, standard deviation) of every measurement."""
-    found = []
+    result = []
     for measured in problem.measurements:
         match measured.queries:
             case Marginals() as queries:
@@ -95,8 +95,8 @@ def dense_rows(problem: Problem) -> list[tuple[Table, Table, float]]:
                 matrix = np.concatenate(blocks) / queries.denominator
             case _:
                 raise TypeError
-        found.append((matrix, measured.values, measured.stddev))
-    return found
+        result.append((matrix, measured.values, measured.stddev))
+    return result
 
 
 def summing(domain: Domain, clique: Clique) -> Table:
@@ -225,10 +225,10 @@ def allowed(problem: Problem) -> float:
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_loss_is_that_of_the_best_table(name: str, sort: str, case: str) -> None:
     problem = problem_of(sort, case)
-    found = ESTIMATORS[name](problem)
-    marginals = problem.total * BruteForce(problem.tree, problem.loss.queries.cliques).marginals(found.potentials)
-    assert found.loss == pytest.approx(problem.loss(marginals)[0], rel=1e-6, abs=1e-6)
-    assert problem.smallest_loss * (1 - 1e-6) - 1e-6 <= found.loss <= allowed(problem)
+    result = ESTIMATORS[name](problem)
+    marginals = problem.total * BruteForce(problem.tree, problem.loss.queries.cliques).marginals(result.potentials)
+    assert result.loss == pytest.approx(problem.loss(marginals)[0], rel=1e-6, abs=1e-6)
+    assert problem.smallest_loss * (1 - 1e-6) - 1e-6 <= result.loss <= allowed(problem)
 
 
 @pytest.mark.parametrize(("sort", "case"), CASES)
@@ -242,6 +242,6 @@ def test_the_start_would_not_pass(sort: str, case: str) -> None:
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_what_the_start_excludes_stays_excluded(name: str) -> None:
     problem = problem_of("structural_zeros", "tree")
-    found = ESTIMATORS[name](problem)
-    assert np.isneginf(found.potentials[list(problem.excluded)]).all()
-    assert np.isfinite(np.delete(found.potentials, problem.excluded)).all()
+    result = ESTIMATORS[name](problem)
+    assert np.isneginf(result.potentials[list(problem.excluded)]).all()
+    assert np.isfinite(np.delete(result.potentials, problem.excluded)).all()

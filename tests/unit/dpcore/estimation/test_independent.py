@@ -37,17 +37,17 @@ def test_conjunctions_are_sums_over_all_records(data: st.DataObject, model: Inde
     columns = data.draw(st.permutations(range(model.view.columns)))[:order]
     negated = data.draw(st.lists(st.booleans(), min_size=order, max_size=order))
     bits, chances = records(model)
-    wanted = 40.0 * chances[(bits[:, columns] != negated).all(axis=1)].sum()
+    expected = 40.0 * chances[(bits[:, columns] != negated).all(axis=1)].sum()
     queries = Conjunctions(model.view, np.array([columns], dtype=np.int32), np.array([negated]))
-    assert model.answer(queries) == pytest.approx(wanted, abs=1e-12)
+    assert model.answer(queries) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("clique", [(), ("a",), ("b", "a"), ("a", "b", "c")])
 def test_marginals_are_products(clique: tuple[str, ...]) -> None:
     queries = Marginals(DOMAIN, (clique, ("b",)))
     factors = {"a": TABLE_CHANCES[:2], "b": TABLE_CHANCES[2:5], "c": TABLE_CHANCES[5:]}
-    wanted = [np.prod(cell) for cell in product(*(factors[name] for name in sorted(clique)))]
-    assert np.allclose(TABLE.answer(queries), 40 * np.array([*wanted, *factors["b"]]))
+    expected = [np.prod(cell) for cell in product(*(factors[name] for name in sorted(clique)))]
+    assert np.allclose(TABLE.answer(queries), 40 * np.array([*expected, *factors["b"]]))
 
 
 def test_baskets_have_no_marginals() -> None:
@@ -61,8 +61,8 @@ def test_rows_of_a_table_follow_the_chances() -> None:
     assert isinstance(rows, TableRows)
     for axis, start in enumerate((0, 2, 5)):
         size = DOMAIN.sizes[axis]
-        found = np.bincount(rows.codes[:, axis], minlength=size) / 10_000
-        assert np.abs(found - TABLE_CHANCES[start : start + size]).max() < 0.03
+        result = np.bincount(rows.codes[:, axis], minlength=size) / 10_000
+        assert np.abs(result - TABLE_CHANCES[start : start + size]).max() < 0.03
 
 
 def test_baskets_follow_the_chances_and_hold_an_item_once() -> None:

@@ -67,11 +67,11 @@ def test_without_factors_they_are_the_measured_values(noise: Noise) -> None:
     marginals = Marginals(DOMAIN, (("a",), ("b",)))
     one = Measurement(marginals.only([("a",)]), np.arange(3.0), noise, 2.5)
     other = Measurement(marginals.only([("b",)]), np.arange(4.0), noise, 0.3)
-    found, wanted = local_least_squares([(one, ()), (other, ())]), of_measurements([one, other])
+    result, expected = local_least_squares([(one, ()), (other, ())]), of_measurements([one, other])
     unit = local_least_squares([(one, [np.eye(3)]), (other, [np.eye(4)])])
     for name in ("values", "stddev", "lower", "upper"):
-        assert np.array_equal(getattr(found, name), getattr(wanted, name))
-        assert np.allclose(getattr(unit, name), getattr(wanted, name))
+        assert np.array_equal(getattr(result, name), getattr(expected, name))
+        assert np.allclose(getattr(unit, name), getattr(expected, name))
 
 
 @pytest.mark.parametrize("scale", [0.15, 0.3, 0.5, 1.0, 2.0])
@@ -116,10 +116,10 @@ def test_expected_absolute_errors() -> None:
     """Exact for values as they stand and for Gaussian noise; for a sum of Laplaces between the two laws."""
     mixed = [np.vstack([np.eye(3), np.ones((1, 3))]), np.array([[2.0, 0.0]])]
     one, steps = mean_absolute_noise(Noise.LAPLACE, 40.0), 16
-    found = mean_absolute_error(Noise.LAPLACE, 40.0, steps, mixed)
+    result = mean_absolute_error(Noise.LAPLACE, 40.0, steps, mixed)
     norms = np.array([2, 2, 2, 2 * math.sqrt(3)])
     normal = noise_stddev(Noise.LAPLACE, 40.0) * math.sqrt(2 / math.pi)
-    assert found == pytest.approx((norms[:3].sum() * one + norms[3] * normal) / 4 / steps)
+    assert result == pytest.approx((norms[:3].sum() * one + norms[3] * normal) / 4 / steps)
     law = reduce(np.convolve, [laplace_law(4.0)] * 3)
     exact = float((law * np.abs(np.arange(law.size) - law.size // 2)).sum())
     assert exact <= mean_absolute_error(Noise.LAPLACE, 4.0, 1, [np.ones((1, 3))]) <= 1.13 * exact
@@ -138,8 +138,8 @@ def test_the_row_total_is_the_most_precise_mean() -> None:
     assert total_factors(blind.queries) is None  # type: ignore[arg-type]
     row = np.ones(4) @ np.linalg.pinv(strategy * 5 / 4)
     totals, variances = np.array([11.0, row @ told.values]), np.array([3 * 4.0, (row @ row) * 1.5**2])
-    wanted = (totals / variances).sum() / (1 / variances).sum()
-    assert row_total([marginal, blind, told]) == pytest.approx(wanted)
+    expected = (totals / variances).sum() / (1 / variances).sum()
+    assert row_total([marginal, blind, told]) == pytest.approx(expected)
     with pytest.raises(ValueError, match="no measurement determines the number of rows; want"):
         row_total([blind])
 
@@ -148,8 +148,8 @@ def test_the_row_total_of_a_product_over_several_attributes() -> None:
     measurement, strategy = product_measurement(Noise.GAUSSIAN)
     factors = total_factors(measurement.queries)  # type: ignore[arg-type]
     assert factors is not None
-    wanted = np.ones(12) @ np.linalg.pinv(kron(strategy) / 8)  # type: ignore[arg-type]
-    assert np.allclose(kron(list(factors)), wanted)
-    assert row_total([measurement]) == pytest.approx(float(wanted @ measurement.values))
+    expected = np.ones(12) @ np.linalg.pinv(kron(strategy) / 8)  # type: ignore[arg-type]
+    assert np.allclose(kron(list(factors)), expected)
+    assert row_total([measurement]) == pytest.approx(float(expected @ measurement.values))
     alone = Measurement(Products(DOMAIN, (Product((), (), 3),), 2), np.array([6.0]), Noise.GAUSSIAN, 1.0)
     assert row_total([alone]) == pytest.approx(4.0)

@@ -31,10 +31,10 @@ def test_answers_are_the_dense_matrix_times_the_cells(seed: int) -> None:
         asked.append(marginals)
         return marginals_of(table, marginals)
 
-    found = answers_of_products(queries, answer)
-    wanted = dense(queries).astype(float) @ table.ravel() / queries.denominator
-    assert found.dtype == np.float64
-    assert np.allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    result = answers_of_products(queries, answer)
+    expected = dense(queries).astype(float) @ table.ravel() / queries.denominator
+    assert result.dtype == np.float64
+    assert np.allclose(result, expected, rtol=1e-12, atol=1e-12)
     assert asked == [queries.marginals]
 
 

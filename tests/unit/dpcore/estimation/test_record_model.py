@@ -66,10 +66,10 @@ def test_rows_are_the_records_as_often_as_can_be() -> None:
     assert isinstance(rows, TableRows)
     assert rows.domain == DOMAIN
     cells = np.ravel_multi_index(tuple(rows.codes.T), DOMAIN.sizes)
-    wanted = np.bincount(np.ravel_multi_index(tuple(codes.T), DOMAIN.sizes), minlength=24)
-    extra = np.bincount(cells, minlength=24) - 5 * wanted
+    expected = np.bincount(np.ravel_multi_index(tuple(codes.T), DOMAIN.sizes), minlength=24)
+    extra = np.bincount(cells, minlength=24) - 5 * expected
     assert extra.sum() == 2
-    assert ((extra >= 0) & (extra <= wanted)).all()
+    assert ((extra >= 0) & (extra <= expected)).all()
 
 
 def test_baskets_come_as_pairs_and_may_be_empty() -> None:

@@ -96,7 +96,7 @@ def test_merging_agrees_with_a_dictionary() -> None:
         expected[tuple(row)] = expected.get(tuple(row), 0) + weight
     nothing = np.empty(0, dtype=np.int64)
     clauses = merge_clauses(BinaryView(12), codes.astype(np.int32), weights, 0, nothing.astype(np.int32), nothing)
-    found = 2 * clauses.columns[clauses.literals] + clauses.negated
-    assert {tuple(row): weight for row, weight in zip(found.tolist(), clauses.weights.tolist(), strict=True)} == {
+    result = 2 * clauses.columns[clauses.literals] + clauses.negated
+    assert {tuple(row): weight for row, weight in zip(result.tolist(), clauses.weights.tolist(), strict=True)} == {
         row: weight for row, weight in expected.items() if weight
     }

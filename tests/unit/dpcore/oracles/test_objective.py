@@ -58,8 +58,8 @@ def holds(queries: CountingQueries, records: NDArray[np.bool_]) -> NDArray[np.bo
     cells = []
     for clique in queries.cliques:
         for cell in product(*(range(size) for size in DOMAIN.shape(clique))):
-            wanted = [starts[name] + code for name, code in zip(clique, cell, strict=True)]
-            cells.append(records[:, wanted].all(axis=1))
+            expected = [starts[name] + code for name, code in zip(clique, cell, strict=True)]
+            cells.append(records[:, expected].all(axis=1))
     return np.stack(cells, axis=1)
 
 
@@ -75,10 +75,10 @@ def test_the_objective_counts_what_every_record_satisfies(name: str, seed: int, 
     game = game_of(queries)
     drawn = np.random.default_rng(seed).integers(0, 2 * game.size, samples)
     satisfied = holds(queries, records)
-    wanted = np.concatenate([satisfied, ~satisfied], axis=1)[:, drawn].sum(axis=1)
+    expected = np.concatenate([satisfied, ~satisfied], axis=1)[:, drawn].sum(axis=1)
     clauses = game.objective(drawn)
-    assert values(clauses, records) == wanted.tolist()
-    assert clauses.largest() >= wanted.max()
+    assert values(clauses, records) == expected.tolist()
+    assert clauses.largest() >= expected.max()
     assert (clauses.weights != 0).all()
     assert set(clauses.columns) == {*clauses.columns[clauses.literals].ravel(), *clauses.columns[clauses.gains != 0]}
 
@@ -121,9 +121,9 @@ def test_no_bound_claims_more_than_the_samples() -> None:
 def test_what_a_group_cannot_hold_is_no_clause() -> None:
     """Two columns of one attribute are never 1 together."""
     clauses = game_of(Parities.of_sets(TABLE, [[0, 1], [0, 1, 4]])).objective(np.array([0, 1]))
-    wanted = clauses.columns[clauses.literals].tolist()
+    expected = clauses.columns[clauses.literals].tolist()
     positive = [
-        {c for c, sign in zip(*row, strict=True) if not sign} for row in zip(wanted, clauses.negated, strict=True)
+        {c for c, sign in zip(*row, strict=True) if not sign} for row in zip(expected, clauses.negated, strict=True)
     ]
     assert sorted(map(sorted, positive)) == [[0], [1], [4]]
 

@@ -44,8 +44,8 @@ def test_noise_has_its_law_and_its_scale(perturb, law) -> None:
 def test_exponential_noise_alone_gives_the_chances_exactly() -> None:
     for view, chances in ((TABLE, CHANCES), (ITEMS, np.array([0.0, 0.02, 0.5, 0.97, 1.0]))):
         drawn = exponential(exponential_offsets(view, chances), 2.5, DRAWS, np.random.default_rng(2))
-        found = winners(view, drawn)
-        assert np.abs(found - chances).max() < 5 * np.sqrt(0.25 / DRAWS) + 2 / GRID
+        result = winners(view, drawn)
+        assert np.abs(result - chances).max() < 5 * np.sqrt(0.25 / DRAWS) + 2 / GRID
     ties = np.array([0.25, 0.25, 0.25, 0.25, 0.5, 0.5])
     assert np.allclose(exponential_offsets(TABLE, ties), 0)
     assert exponential_offsets(ITEMS, np.zeros(5)).tolist() == [0.0] * 5

@@ -57,9 +57,9 @@ def known(
     )
 
 
-def chosen(found: NoisyDependence, of: ShareToNoise, cells: float = 1e9) -> dict[Clique, float]:
+def chosen(result: NoisyDependence, of: ShareToNoise, cells: float = 1e9) -> dict[Clique, float]:
     structure = Triangulation.of(DOMAIN, [])
-    return {found.candidates[one.place]: float(one.share) for one in choose_cliques(found, of, structure, cells)}
+    return {result.candidates[one.place]: float(one.share) for one in choose_cliques(result, of, structure, cells)}
 
 
 @pytest.mark.parametrize(("power", "exponent"), [(0.5, 2 / 3), (1.0, 1 / 2)])
@@ -67,11 +67,11 @@ def test_the_split_is_the_closed_form(power: float, exponent: float) -> None:
     """Each target is a clique that is measured: shares are proportional to (w n)^(2/3), or (w n)^(1/2)."""
     domain_sizes = {("a", "b"): 1.0, ("c", "d"): 8.0, ("a", "e"): 27.0}
     errors = dict.fromkeys(domain_sizes, 1e6)
-    found = chosen(known(errors, tuple(domain_sizes), weights=domain_sizes), purse(1.0, PAIRS, power))
-    wanted = np.array([weight**exponent for weight in domain_sizes.values()])
-    shares = np.array([found[clique] for clique in domain_sizes])
-    assert set(found) == set(domain_sizes)
-    assert np.allclose(shares, wanted / wanted.sum(), rtol=1e-6)
+    result = chosen(known(errors, tuple(domain_sizes), weights=domain_sizes), purse(1.0, PAIRS, power))
+    expected = np.array([weight**exponent for weight in domain_sizes.values()])
+    shares = np.array([result[clique] for clique in domain_sizes])
+    assert set(result) == set(domain_sizes)
+    assert np.allclose(shares, expected / expected.sum(), rtol=1e-6)
     assert 1 - 1e-9 < shares.sum() <= 1
 
 
@@ -89,8 +89,8 @@ def test_no_other_set_of_pairs_does_much_better(seed: int) -> None:
     random = np.random.default_rng(seed)
     errors = dict(zip(PAIRS, random.exponential(400.0, len(PAIRS)).tolist(), strict=True))
     unit = 5.0
-    found = chosen(known(errors, TRIPLES), purse(unit, PAIRS))
-    reached = total_error(errors, found, unit)
+    result = chosen(known(errors, TRIPLES), purse(unit, PAIRS))
+    reached = total_error(errors, result, unit)
     others = [
         total_error(errors, dict.fromkeys(some, 1 / count), unit)
         for count in range(1, len(PAIRS) + 1)
@@ -98,8 +98,8 @@ def test_no_other_set_of_pairs_does_much_better(seed: int) -> None:
     ]
     assert reached < 1.01 * min(others)
     for _ in range(50):
-        moved = np.array(list(found.values())) * np.exp(random.normal(0, 0.2, len(found)))
-        assert reached < (1 + 1e-6) * total_error(errors, dict(zip(found, moved / moved.sum(), strict=True)), unit)
+        moved = np.array(list(result.values())) * np.exp(random.normal(0, 0.2, len(result)))
+        assert reached < (1 + 1e-6) * total_error(errors, dict(zip(result, moved / moved.sum(), strict=True)), unit)
 
 
 def test_noise_alone_is_not_taken_for_dependence() -> None:
@@ -111,8 +111,8 @@ def test_noise_alone_is_not_taken_for_dependence() -> None:
 
 def test_energies_are_what_a_clique_adds_to_its_parts() -> None:
     errors = {("a", "b"): 3.0, ("b", "c"): 4.0, ("a", "c"): 0.0, ("a", "b", "c"): 13.0, ("a", "b", "d"): 2.0}
-    found = known(errors, TRIPLES, PAIRS + TRIPLES)
-    energies = dict(zip(found.candidates, found.energies.tolist(), strict=True))
+    result = known(errors, TRIPLES, PAIRS + TRIPLES)
+    energies = dict(zip(result.candidates, result.energies.tolist(), strict=True))
     assert energies["a", "b"] == pytest.approx(9.0)
     assert energies["a", "b", "c"] == pytest.approx(169.0 - 25.0)
     assert energies["a", "b", "d"] == 0.0  # Less than its parts alone.
@@ -121,8 +121,8 @@ def test_energies_are_what_a_clique_adds_to_its_parts() -> None:
 def test_a_triple_covers_its_pairs() -> None:
     pairs = {("a", "b"): 300.0, ("b", "c"): 300.0, ("a", "c"): 300.0}
     errors = pairs | {("a", "b", "c"): 4000.0}
-    found = chosen(known(errors, TRIPLES, PAIRS + TRIPLES), purse(1.0, PAIRS + TRIPLES))
-    assert ("a", "b", "c") in found
+    result = chosen(known(errors, TRIPLES, PAIRS + TRIPLES), purse(1.0, PAIRS + TRIPLES))
+    assert ("a", "b", "c") in result
     alone = chosen(
         known(pairs | {("a", "b", "c"): math.sqrt(3) * 300.0}, TRIPLES, PAIRS + TRIPLES), purse(1.0, PAIRS + TRIPLES)
     )
@@ -131,9 +131,9 @@ def test_a_triple_covers_its_pairs() -> None:
 
 def test_the_structure_stays_within_its_cells() -> None:
     errors = dict.fromkeys(PAIRS, 1000.0)
-    found = chosen(known(errors, TRIPLES), purse(1.0, PAIRS), cells=4 * 16)
-    assert 0 < Triangulation.of(DOMAIN, found).cells <= 4 * 16
-    assert len(found) == 4  # A tree.
+    result = chosen(known(errors, TRIPLES), purse(1.0, PAIRS), cells=4 * 16)
+    assert 0 < Triangulation.of(DOMAIN, result).cells <= 4 * 16
+    assert len(result) == 4  # A tree.
     assert len(chosen(known(errors, TRIPLES), purse(1.0, PAIRS))) == len(PAIRS)
 
 
@@ -141,9 +141,9 @@ def test_what_was_measured_before_is_measured_less() -> None:
     """Single attributes with little to gain get little, those with much to gain most."""
     ones = tuple((name,) for name in DOMAIN.names)
     errors = {("a", "b"): 5000.0} | dict.fromkeys(ones, ABSOLUTE * 4 * 0.1)
-    found = chosen(known(errors, TRIPLES, ones + PAIRS), purse(1.0, ones + PAIRS, before=100.0))
-    assert ("a", "b") in found
-    assert sum(found.values()) - found["a", "b"] < 0.5
+    result = chosen(known(errors, TRIPLES, ones + PAIRS), purse(1.0, ones + PAIRS, before=100.0))
+    assert ("a", "b") in result
+    assert sum(result.values()) - result["a", "b"] < 0.5
     wide = {("a", "b"): 5000.0} | dict.fromkeys(ones, ABSOLUTE * 4 * 40.0)
     more = chosen(known(wide, TRIPLES, ones + PAIRS), purse(1.0, ones + PAIRS, before=40.0**-2))
     assert {name for clique in more for name in clique} == set(DOMAIN.names)

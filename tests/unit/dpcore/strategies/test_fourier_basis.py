@@ -21,9 +21,9 @@ def test_they_are_signed_counts_of_all_sets_within_a_clique() -> None:
     queries = parities_below(DOMAIN, [("a", "b"), ("c", "b")], total=True)
     sets = [(), ("a",), ("b",), ("c",), ("a", "b"), ("b", "c")]
     assert [term.clique for term in queries.terms] == sets
-    wanted = [((-1) ** CODES[:, list(DOMAIN.axes(names))].sum(axis=1)).sum() for names in sets]
-    assert exact_answers(TABLE, queries).tolist() == wanted
-    assert wanted[0] == 50
+    expected = [((-1) ** CODES[:, list(DOMAIN.axes(names))].sum(axis=1)).sum() for names in sets]
+    assert exact_answers(TABLE, queries).tolist() == expected
+    assert expected[0] == 50
 
 
 def test_a_row_moves_each_by_one() -> None:

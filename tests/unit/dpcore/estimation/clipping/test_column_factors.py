@@ -25,27 +25,27 @@ def rms(values: NDArray[np.float64]) -> float:
 def test_a_mixture_is_learnt_from_noisy_answers_where_the_product_is_wrong() -> None:
     noise = 0.003
     values = mixture(FITTED) + DRAW.normal(0, noise, len(FITTED))
-    found = cross_predicted(FITTED, values, noise, FREQUENCIES, OTHERS, np.random.default_rng(0))
+    result = cross_predicted(FITTED, values, noise, FREQUENCIES, OTHERS, np.random.default_rng(0))
     product = FREQUENCIES[OTHERS].prod(axis=1)
     assert rms(product - mixture(OTHERS)) > 4 * noise  # Or the test would show nothing.
-    assert found.rank >= 2
-    assert rms(found.values - mixture(FITTED)) < 0.6 * noise
-    assert rms(found.others - mixture(OTHERS)) < 0.6 * noise
+    assert result.rank >= 2
+    assert rms(result.values - mixture(FITTED)) < 0.6 * noise
+    assert rms(result.others - mixture(OTHERS)) < 0.6 * noise
 
 
 def test_a_product_needs_one_rank() -> None:
     noise = 0.01
     values = FREQUENCIES[FITTED].prod(axis=1) + DRAW.normal(0, noise, len(FITTED))
-    found = cross_predicted(FITTED, values, noise, FREQUENCIES, OTHERS, np.random.default_rng(0))
-    assert rms(found.others - FREQUENCIES[OTHERS].prod(axis=1)) < 0.5 * noise
+    result = cross_predicted(FITTED, values, noise, FREQUENCIES, OTHERS, np.random.default_rng(0))
+    assert rms(result.others - FREQUENCIES[OTHERS].prod(axis=1)) < 0.5 * noise
 
 
 def test_a_prediction_never_sees_its_own_noise() -> None:
     """Pure noise: what is predicted for an answer is unrelated to its value. In sample it would be related."""
     values = DRAW.normal(0, 1.0, len(FITTED))
-    found = cross_predicted(FITTED, values, 1.0, FREQUENCIES, OTHERS, np.random.default_rng(0))
-    if found.values.std() > 0:
-        assert abs(float(np.corrcoef(values, found.values)[0, 1])) < 5 / np.sqrt(len(FITTED))
+    result = cross_predicted(FITTED, values, 1.0, FREQUENCIES, OTHERS, np.random.default_rng(0))
+    if result.values.std() > 0:
+        assert abs(float(np.corrcoef(values, result.values)[0, 1])) < 5 / np.sqrt(len(FITTED))
 
 
 def test_one_generator_state_gives_one_prediction() -> None:
@@ -59,6 +59,6 @@ def test_one_generator_state_gives_one_prediction() -> None:
 
 
 def test_two_answers_are_enough_to_end() -> None:
-    found = cross_predicted(FITTED[:2], np.array([0.1, 0.2]), 0.1, FREQUENCIES, OTHERS[:0], np.random.default_rng(0))
-    assert np.isfinite(found.values).all()
-    assert found.others.shape == (0,)
+    result = cross_predicted(FITTED[:2], np.array([0.1, 0.2]), 0.1, FREQUENCIES, OTHERS[:0], np.random.default_rng(0))
+    assert np.isfinite(result.values).all()
+    assert result.others.shape == (0,)

@@ -18,17 +18,17 @@ def test_the_losses_sum_to_what_the_units_lose() -> None:
     """Each of u units that satisfies k queries loses a part of k answers."""
     answers = np.random.default_rng(0).pareto(1.5, 400) * 50
     satisfied, units, lost = np.array([3.0, 40.0, 200.0]), np.array([100.0, 20.0, 5.0]), np.array([0.0, 0.25, 0.5])
-    found = expected_loss(answers, satisfied, units, lost)
-    assert found.sum() == pytest.approx(units @ (satisfied * lost), rel=0.02)
-    assert (found >= 0).all()
+    result = expected_loss(answers, satisfied, units, lost)
+    assert result.sum() == pytest.approx(units @ (satisfied * lost), rel=0.02)
+    assert (result >= 0).all()
 
 
 def test_no_query_loses_more_than_all_units_together() -> None:
     """However popular it is: a factor for all answers would pass that by far."""
     answers = np.concatenate([[1e6], np.ones(99)])
-    found = expected_loss(answers, np.array([50.0]), np.array([10.0]), np.array([0.5]))
-    assert found[0] == pytest.approx(5.0)
-    assert found[1:] == pytest.approx(np.full(99, 5.0 * 49 / 99), rel=0.01)
+    result = expected_loss(answers, np.array([50.0]), np.array([10.0]), np.array([0.5]))
+    assert result[0] == pytest.approx(5.0)
+    assert result[1:] == pytest.approx(np.full(99, 5.0 * 49 / 99), rel=0.01)
 
 
 def test_units_that_satisfy_every_query_lose_the_same_of_each() -> None:

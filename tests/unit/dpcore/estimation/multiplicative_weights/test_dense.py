@@ -42,8 +42,8 @@ def marginal(cells: NDArray[np.float64], clique: tuple[str, ...], domain: Domain
 @given(st.lists(st.sampled_from(ALL_CLIQUES), min_size=1, max_size=8), st.integers(0, 99))
 def test_marginals_of_a_table_are_sums_of_its_cells(cliques: list[tuple[str, ...]], seed: int) -> None:
     cells = table(seed)
-    found = tables_of(cells, DOMAIN, Marginals(DOMAIN, tuple(cliques)))
-    assert np.allclose(found, np.concatenate([marginal(cells, clique) for clique in cliques]), rtol=1e-12)
+    result = tables_of(cells, DOMAIN, Marginals(DOMAIN, tuple(cliques)))
+    assert np.allclose(result, np.concatenate([marginal(cells, clique) for clique in cliques]), rtol=1e-12)
 
 
 def follow_by_hand(
@@ -138,10 +138,10 @@ def test_rows_follow_the_table_and_never_an_empty_cell() -> None:
     rows = DenseModel(DOMAIN, cells).sample(20_000, np.random.default_rng(8))
     assert rows.domain == DOMAIN
     assert rows.codes.dtype == np.int32
-    found = np.bincount(np.ravel_multi_index(tuple(rows.codes.T), DOMAIN.sizes), minlength=48)
-    assert not found[cells == 0].any()
-    wanted = 20_000 * cells[cells > 0] / cells.sum()
-    assert ((found[cells > 0] - wanted) ** 2 / wanted).sum() < 80
+    result = np.bincount(np.ravel_multi_index(tuple(rows.codes.T), DOMAIN.sizes), minlength=48)
+    assert not result[cells == 0].any()
+    expected = 20_000 * cells[cells > 0] / cells.sum()
+    assert ((result[cells > 0] - expected) ** 2 / expected).sum() < 80
 
 
 def test_a_domain_too_large_names_its_size_and_what_would_do() -> None:

@@ -71,8 +71,8 @@ def test_answers_follow_the_groups_as_they_join(asked: list[Clique], paired: boo
     for pair in noisy(asked, seed):
         product.follow([pair], 2)
         dense.follow([pair], 2)
-        found = answers.values(product.factors, TOTAL)
-        assert np.abs(found - tables_of(dense.table, DOMAIN, EVERY)).max() <= 1e-12 * TOTAL
+        result = answers.values(product.factors, TOTAL)
+        assert np.abs(result - tables_of(dense.table, DOMAIN, EVERY)).max() <= 1e-12 * TOTAL
         cells = answers.joined_cells(product.factors)
         assert cells.tolist() == [product.joined_cells(clique) for clique in EVERY.cliques]
 
@@ -195,9 +195,9 @@ def test_rows_follow_the_product_of_the_groups() -> None:
     rows = product.sample(20_000, np.random.default_rng(9))
     assert rows.domain == DOMAIN
     assert rows.codes.dtype == np.int32
-    found = np.bincount(np.ravel_multi_index(tuple(rows.codes.T), DOMAIN.sizes), minlength=144)
-    wanted = 20_000 * dense.table / dense.total
-    assert ((found - wanted) ** 2 / wanted).sum() < 260
+    result = np.bincount(np.ravel_multi_index(tuple(rows.codes.T), DOMAIN.sizes), minlength=144)
+    expected = 20_000 * dense.table / dense.total
+    assert ((result - expected) ** 2 / expected).sum() < 260
 
 
 def test_a_small_product_is_given_as_one_table(monkeypatch: pytest.MonkeyPatch) -> None:

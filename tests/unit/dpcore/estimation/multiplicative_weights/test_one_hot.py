@@ -36,17 +36,17 @@ def test_conjunctions_are_sums_over_all_cells(data: st.DataObject, order: int) -
     ]
     columns, negated = (np.array(part) for part in zip(*rows, strict=True))
     bits = one_hot_matrix(DOMAIN, CODES)
-    wanted = [CELLS[(bits[:, c] != n).all(axis=1)].sum() for c, n in zip(columns, negated, strict=True)]
-    found = answers_of_tables(Conjunctions(VIEW, columns.astype(np.int32), negated), DOMAIN, answer)
-    assert np.allclose(found, wanted)
+    expected = [CELLS[(bits[:, c] != n).all(axis=1)].sum() for c, n in zip(columns, negated, strict=True)]
+    result = answers_of_tables(Conjunctions(VIEW, columns.astype(np.int32), negated), DOMAIN, answer)
+    assert np.allclose(result, expected)
 
 
 def test_parities_are_sums_over_all_cells() -> None:
     """Of columns of one attribute or of several, one of them alone in its group."""
     sets = [row for order in (1, 2, 3) for row in combinations(range(8), order)]
     bits = one_hot_matrix(DOMAIN, CODES)
-    wanted = [CELLS[bits[:, row].sum(axis=1) % 2 == 0].sum() for row in sets]
-    assert np.allclose(answers_of_tables(Parities.of_sets(VIEW, sets), DOMAIN, answer), wanted)
+    expected = [CELLS[bits[:, row].sum(axis=1) % 2 == 0].sum() for row in sets]
+    assert np.allclose(answers_of_tables(Parities.of_sets(VIEW, sets), DOMAIN, answer), expected)
 
 
 @pytest.mark.parametrize("view", [BinaryView(8), BinaryView(8, ((0, 3), (3, 8)))])

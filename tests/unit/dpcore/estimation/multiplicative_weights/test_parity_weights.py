@@ -29,19 +29,19 @@ def test_a_length_that_is_no_power_of_two_is_refused(size: int) -> None:
 
 
 def test_it_ends_where_the_parities_are_the_measured_ones() -> None:
-    found = follow_parities(UNIFORM, places_of(DOMAIN, CLIQUES), MATRIX @ TRUTH, within=1e-9, iterations=5000)
-    assert np.allclose(MATRIX @ found, MATRIX @ TRUTH, atol=1e-8)
-    assert found.sum() == pytest.approx(1)
+    result = follow_parities(UNIFORM, places_of(DOMAIN, CLIQUES), MATRIX @ TRUTH, within=1e-9, iterations=5000)
+    assert np.allclose(MATRIX @ result, MATRIX @ TRUTH, atol=1e-8)
+    assert result.sum() == pytest.approx(1)
     # Of largest entropy among them: its logarithm is a sum of the measured parities.
-    weights = np.linalg.lstsq(np.vstack([np.ones(16), MATRIX]).T, np.log(found), rcond=None)[0]
-    assert np.allclose(np.vstack([np.ones(16), MATRIX]).T @ weights, np.log(found), atol=1e-9)
+    weights = np.linalg.lstsq(np.vstack([np.ones(16), MATRIX]).T, np.log(result), rcond=None)[0]
+    assert np.allclose(np.vstack([np.ones(16), MATRIX]).T @ weights, np.log(result), atol=1e-9)
 
 
 def test_the_first_step_is_that_of_multiplicative_weights() -> None:
     values = 0.1 * (MATRIX @ TRUTH)
-    found = follow_parities(UNIFORM, places_of(DOMAIN, CLIQUES), values, within=0, iterations=1)
-    wanted = UNIFORM * np.exp(MATRIX.T @ (values - MATRIX @ UNIFORM) / len(CLIQUES))
-    assert np.allclose(found, wanted / wanted.sum())
+    result = follow_parities(UNIFORM, places_of(DOMAIN, CLIQUES), values, within=0, iterations=1)
+    expected = UNIFORM * np.exp(MATRIX.T @ (values - MATRIX @ UNIFORM) / len(CLIQUES))
+    assert np.allclose(result, expected / expected.sum())
 
 
 def test_it_stops_as_soon_as_it_is_near_enough() -> None:
@@ -54,7 +54,7 @@ def test_it_stops_as_soon_as_it_is_near_enough() -> None:
 
 def test_values_of_no_distribution_end_in_a_positive_one() -> None:
     values = 40 * (MATRIX @ TRUTH) + 3
-    found = follow_parities(UNIFORM, places_of(DOMAIN, CLIQUES), values, within=0, iterations=200)
-    assert np.isfinite(found).all()
-    assert found.min() >= 0
-    assert found.sum() == pytest.approx(1)
+    result = follow_parities(UNIFORM, places_of(DOMAIN, CLIQUES), values, within=0, iterations=200)
+    assert np.isfinite(result).all()
+    assert result.min() >= 0
+    assert result.sum() == pytest.approx(1)

@@ -34,11 +34,11 @@ def test_it_follows_as_fig_1(step: float) -> None:
     weights = QueryWeights(DOMAIN, START, 50.0, step)
     measured = {"range": 20.0, "parity": -70.0}
     weights.follow([(weights.query(TERMS[name]), value, 0.0) for name, value in measured.items()], 3)
-    wanted = START * 50 / START.sum()
+    expected = START * 50 / START.sum()
     for name, value in 3 * list(measured.items()):
-        wanted = wanted * np.exp(step * DENSE[name] * (value - DENSE[name] @ wanted) / 50)
-        wanted *= 50 / wanted.sum()
-    assert np.allclose(weights.table, wanted)
+        expected = expected * np.exp(step * DENSE[name] * (value - DENSE[name] @ expected) / 50)
+        expected *= 50 / expected.sum()
+    assert np.allclose(weights.table, expected)
 
 
 def test_passes_end_at_the_measured_values_and_never_overshoot() -> None:

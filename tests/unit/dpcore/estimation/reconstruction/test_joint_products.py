@@ -62,12 +62,12 @@ def products(matrices: dict[str, Integers], measured: dict[Clique, tuple[int, in
 def noisy(queries: list[Products], noise: Noise = Noise.LAPLACE, size: float = 1.0) -> list[Measurement]:
     """Each with noise of a size of its own."""
     generator = np.random.default_rng(8)
-    found = []
+    result = []
     for place, one in enumerate(queries):
         exact = one.of_tables([table(term.clique) for term in one.terms], int(TRUTH.sum())) / one.denominator
         scale = size * (0.5 + place)
-        found.append(Measurement(one, exact + scale * generator.normal(size=exact.size), noise, max(scale, 1e-6)))
-    return found
+        result.append(Measurement(one, exact + scale * generator.normal(size=exact.size), noise, max(scale, 1e-6)))
+    return result
 
 
 def dense_inverse(measurements: list[Measurement]) -> tuple[Matrix, Matrix]:
@@ -85,12 +85,12 @@ def dense_inverse(measurements: list[Measurement]) -> tuple[Matrix, Matrix]:
 def check(measurements: list[Measurement], queries: Products) -> None:
     cells, root = dense_inverse(measurements)
     rows = np.concatenate([dense(term) for term in queries.terms]) / queries.denominator
-    found = JointProducts(measurements)
-    answers = found.answers(queries)
+    result = JointProducts(measurements)
+    answers = result.answers(queries)
     assert np.allclose(answers.values, rows @ cells, rtol=1e-7, atol=1e-7)
     assert np.allclose(answers.stddev**2, ((rows @ root) ** 2).sum(axis=1), rtol=1e-7, atol=1e-12)
-    assert np.array_equal(found.stddev(queries), answers.stddev)
-    assert np.array_equal(found.answers(queries).values, answers.values)
+    assert np.array_equal(result.stddev(queries), answers.stddev)
+    assert np.array_equal(result.answers(queries).values, answers.values)
     assert ((answers.lower < answers.values) & (answers.values < answers.upper)).all()
 
 
@@ -131,9 +131,9 @@ def test_strategies_that_tell_a_part_answer_that_part() -> None:
 
 
 def test_what_other_cliques_hold_is_refused() -> None:
-    found = JointProducts(noisy(products(FULL, {("a", "b"): (1, 1), ("d",): (1, 1)})))
+    result = JointProducts(noisy(products(FULL, {("a", "b"): (1, 1), ("d",): (1, 1)})))
     with pytest.raises(ValueError, match="do not determine the answers about"):
-        found.answers(Marginals(DOMAIN, (("a", "d"),)))
+        result.answers(Marginals(DOMAIN, (("a", "d"),)))
     other = JointProducts(noisy(products(FULL, {("a", "b"): (1, 1)})))
     with pytest.raises(ValueError, match="measured queries do not determine those about 'd'"):
         other.answers(Marginals(DOMAIN, (("d",),)))
@@ -152,10 +152,10 @@ def test_for_codes_it_is_what_noisy_marginals_tell() -> None:
         for clique, one in zip(cliques, measurements, strict=True)
     ]
     queries = Marginals(DOMAIN, tuple(part for clique in cliques for part in parts(clique)))
-    found, wanted = JointProducts(measurements).answers(queries), Residuals.of_marginals(plain).answers(queries)
-    assert np.allclose(found.values, wanted.values)
-    assert np.allclose(found.stddev, wanted.stddev)
-    assert np.allclose(found.upper, wanted.upper)
+    result, expected = JointProducts(measurements).answers(queries), Residuals.of_marginals(plain).answers(queries)
+    assert np.allclose(result.values, expected.values)
+    assert np.allclose(result.stddev, expected.stddev)
+    assert np.allclose(result.upper, expected.upper)
 
 
 def test_without_noise_the_answers_are_exact() -> None:

@@ -65,12 +65,12 @@ workloads = pytest.mark.parametrize("queries", [PAIRS, MIXED, PAIRS.only([("b",)
 def test_tables_are_non_negative_and_agree(queries: Marginals, rows: int, total: float | None) -> None:
     stddevs = np.repeat(np.linspace(2, 9, len(queries.cliques)), queries.sizes)
     _, values = noisy(queries, rows, 0.5, 8.0)
-    found = nonnegative_consistent(queries, values, stddevs, total)
-    assert found.shape == (queries.size,)
-    assert (found >= 0).all()
-    assert disagreement(queries, found) < 1e-6
+    result = nonnegative_consistent(queries, values, stddevs, total)
+    assert result.shape == (queries.size,)
+    assert (result >= 0).all()
+    assert disagreement(queries, result) < 1e-6
     if total is not None:
-        assert [one.sum() for one in queries.split(found)] == pytest.approx([total] * len(queries.cliques))
+        assert [one.sum() for one in queries.split(result)] == pytest.approx([total] * len(queries.cliques))
 
 
 @workloads
@@ -88,7 +88,7 @@ def test_it_is_the_optimum_of_the_quadratic_program() -> None:
     queries = Marginals(domain, (("a", "b"), ("b", "c"), ("a", "c")))
     stddevs = np.repeat([1.0, 3.0, 2.0], queries.sizes)
     _, values = noisy(queries, 10, 0.4, 4.0, seed=3)
-    found = nonnegative_consistent(queries, values, stddevs, 10.0, tolerance=1e-6)
+    result = nonnegative_consistent(queries, values, stddevs, 10.0, tolerance=1e-6)
     rows = []
     for left, right in combinations(range(3), 2):
         for name in set(queries.cliques[left]) & set(queries.cliques[right]):
@@ -99,9 +99,9 @@ def test_it_is_the_optimum_of_the_quadratic_program() -> None:
                 rows.append(np.concatenate([one.ravel() for one in row]))
     totals = [np.repeat([float(place == which) for place in range(3)], queries.sizes) for which in range(3)]
     heavy = 1e4 * np.array([*rows, *totals])
-    wanted = np.concatenate([values / stddevs, np.zeros(len(rows)), np.full(3, 1e5)])
-    solved, _ = nnls(np.vstack([np.diag(1 / stddevs), heavy]), wanted)
-    assert np.allclose(found, solved, atol=1e-3)
+    expected = np.concatenate([values / stddevs, np.zeros(len(rows)), np.full(3, 1e5)])
+    solved, _ = nnls(np.vstack([np.diag(1 / stddevs), heavy]), expected)
+    assert np.allclose(result, solved, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_sparse_tables_gain_much(sizes: tuple[int, ...], rows: int, skew: float,
         truth, values = noisy(queries, rows, skew, 10.0, seed)
         # Far from 0 no sign matters: what is left is least squares.
         lifted = nonnegative_consistent(queries, values + 1e5 / _sizes(queries), stddevs) - 1e5 / _sizes(queries)
-        found = nonnegative_consistent(queries, values, stddevs)
-        errors[seed] = ((lifted - truth) ** 2).mean(), ((found - truth) ** 2).mean()
+        result = nonnegative_consistent(queries, values, stddevs)
+        errors[seed] = ((lifted - truth) ** 2).mean(), ((result - truth) ** 2).mean()
     assert errors[:, 0].mean() < 100  # Of the noise itself.
     assert errors[:, 1].mean() < part * errors[:, 0].mean()
 
@@ -133,8 +133,8 @@ def _sizes(queries: Marginals) -> Real:
 def test_the_error_is_never_larger_than_that_of_the_values(seed: int, rows: int, skew: float) -> None:
     """The truth is among the tables that are projected on, where the total is known: no distance to it can grow."""
     truth, values = noisy(MIXED, rows, skew, 6.0, seed)
-    found = nonnegative_consistent(MIXED, values, np.full(MIXED.size, 6.0), float(rows))
-    assert ((found - truth) ** 2).sum() <= ((values - truth) ** 2).sum() * 1.001
+    result = nonnegative_consistent(MIXED, values, np.full(MIXED.size, 6.0), float(rows))
+    assert ((result - truth) ** 2).sum() <= ((values - truth) ** 2).sum() * 1.001
     free = nonnegative_consistent(MIXED, values, np.full(MIXED.size, 6.0))
     assert ((free - truth) ** 2).sum() <= ((values - truth) ** 2).sum() * 1.1
 
@@ -159,14 +159,14 @@ def test_answers_of_products_are_those_of_tables() -> None:
     queries, truth = products({"d": prefix(6, 5), "a": all_ranges(4)}, CLIQUES)
     stddevs = np.random.default_rng(1).uniform(2, 6, truth.size)
     values = truth + stddevs * np.random.default_rng(2).normal(size=truth.size)
-    found = nonnegative_products(queries, values, stddevs)
-    parts = np.split(found, np.cumsum([term.size for term in queries.terms])[:-1])
+    result = nonnegative_products(queries, values, stddevs)
+    parts = np.split(result, np.cumsum([term.size for term in queries.terms])[:-1])
     assert np.allclose(parts[0], parts[2], atol=1e-9)
     table = np.linalg.pinv(all_ranges(4)) @ parts[0].reshape(10, 6) @ np.linalg.inv(prefix(6, 5)).T
     assert table.min() > -1e-9
     assert np.allclose(product_of_table(queries.terms[0], table), parts[0])
     assert parts[3].sum() == pytest.approx(table.sum())
-    assert ((found - truth) ** 2).sum() < ((values - truth) ** 2).sum()
+    assert ((result - truth) ** 2).sum() < ((values - truth) ** 2).sum()
     assert np.allclose(nonnegative_products(queries, truth, stddevs), truth, atol=1e-6)
 
 
@@ -174,9 +174,9 @@ def test_prefixes_become_the_isotonic_regression() -> None:
     domain = Domain(("x",), (12,))
     queries = range_marginals(domain, [("x",)], {"x": prefix(12)})
     values = np.cumsum(np.random.default_rng(4).normal(1, 6, 12)) + 40
-    found = nonnegative_products(queries, values, np.full(12, 2.0), 50.0, tolerance=1e-6)
+    result = nonnegative_products(queries, values, np.full(12, 2.0), 50.0, tolerance=1e-6)
     monotone = np.asarray(isotonic_regression(values[:-1]).x)
-    assert np.allclose(found, [*np.clip(monotone, 0, 50), 50], atol=1e-3)
+    assert np.allclose(result, [*np.clip(monotone, 0, 50), 50], atol=1e-3)
 
 
 def test_the_fitted_table_is_that_of_non_negative_least_squares() -> None:
@@ -187,8 +187,8 @@ def test_the_fitted_table_is_that_of_non_negative_least_squares() -> None:
     matrix = np.vstack([all_ranges(7)] * 2) / stddevs[:, None]
     heavy = 1e5 * np.ones((1, 7))
     table, _ = nnls(np.vstack([matrix, heavy]), np.append(values / stddevs, 1e5 * 9))
-    found = nonnegative_products(queries, values, stddevs, 9.0, tolerance=1e-6)
-    assert np.allclose(found[:28], all_ranges(7) @ table, atol=1e-3)
+    result = nonnegative_products(queries, values, stddevs, 9.0, tolerance=1e-6)
+    assert np.allclose(result[:28], all_ranges(7) @ table, atol=1e-3)
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -95,18 +95,18 @@ def test_marginals_and_variances_of_factors_in_any_order() -> None:
     residuals, cells = ProductResiduals(measurement), inverse @ measurement.values
     for clique in [(), ("a",), ("a", "b"), ("b", "d"), ("a", "b", "c"), ("c",)]:
         codes = dense(clique, tuple(np.eye(size) for size in DOMAIN.shape(clique)))
-        found = residuals.marginal(clique)
-        assert found.shape == DOMAIN.shape(clique)
-        assert np.allclose(found.ravel(), codes @ cells)
-        assert np.allclose(residuals.marginal(clique[::-1]), found)
+        result = residuals.marginal(clique)
+        assert result.shape == DOMAIN.shape(clique)
+        assert np.allclose(result.ravel(), codes @ cells)
+        assert np.allclose(residuals.marginal(clique[::-1]), result)
         assert np.allclose(residuals.variances(clique).ravel(), SCALE**2 * ((codes @ inverse) ** 2).sum(axis=1))
     factors = [np.random.default_rng(5).normal(size=(2, 3)), prefix(4).astype(np.float64)]
-    found = residuals.variances(("b", "a"), factors)
-    wanted = SCALE**2 * ((dense(("a", "b"), tuple(factors[::-1])) @ inverse) ** 2).sum(axis=1)
-    assert np.allclose(found, wanted.reshape(4, 2).T)
+    result = residuals.variances(("b", "a"), factors)
+    expected = SCALE**2 * ((dense(("a", "b"), tuple(factors[::-1])) @ inverse) ** 2).sum(axis=1)
+    assert np.allclose(result, expected.reshape(4, 2).T)
     plain = residuals.answers(Marginals(DOMAIN, (("b", "a"), ("c",), ())))
-    wanted = np.concatenate([residuals.marginal(("a", "b")).ravel(), residuals.marginal(("c",)), [cells.sum()]])
-    assert np.allclose(plain.values, wanted)
+    expected = np.concatenate([residuals.marginal(("a", "b")).ravel(), residuals.marginal(("c",)), [cells.sum()]])
+    assert np.allclose(plain.values, expected)
 
 
 def test_without_noise_the_tables_are_exact_and_tables_agree() -> None:

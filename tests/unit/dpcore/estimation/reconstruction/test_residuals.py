@@ -38,10 +38,10 @@ def table(clique: Clique) -> NDArray[np.int64]:
 
 
 def counts(domain: Domain, codes: NDArray[np.int64], clique: Clique) -> NDArray[np.int64]:
-    found = np.zeros(domain.shape(clique), dtype=np.int64)
+    result = np.zeros(domain.shape(clique), dtype=np.int64)
     for row in codes[:, list(domain.axes(clique))]:
-        found[tuple(row)] += 1
-    return found
+        result[tuple(row)] += 1
+    return result
 
 
 def dense(clique: Clique, matrices: tuple[NDArray[np.generic], ...]) -> Matrix:
@@ -83,13 +83,13 @@ of_each_kind = pytest.mark.parametrize("kind", KINDS)
 def measured(queries: list[Products], noise: bool = True) -> list[Measurement]:
     """Each with noise of a size of its own."""
     generator = np.random.default_rng(8)
-    found = []
+    result = []
     for place, one in enumerate(queries):
         exact = one.of_tables([table(term.clique) for term in one.terms], int(TRUTH.sum())) / one.denominator
         scale = 0.5 + place
         drawn = scale * generator.normal(size=exact.size) if noise else 0.0
-        found.append(Measurement(one, exact + drawn, Noise.GAUSSIAN, scale))
-    return found
+        result.append(Measurement(one, exact + drawn, Noise.GAUSSIAN, scale))
+    return result
 
 
 def dense_inverse(measurements: list[Measurement]) -> tuple[Matrix, Matrix]:
@@ -109,10 +109,10 @@ def test_marginals_are_those_of_least_squares_from_all_values(kind: str) -> None
     measurements = measured(queries_of_each_kind(kind))
     residuals, (cells, _) = Residuals(measurements), dense_inverse(measurements)
     for clique in parts(DOMAIN.names):
-        wanted = dense(clique, values_of(clique)) @ cells
-        found = residuals.marginal(clique)
-        assert found.shape == DOMAIN.shape(clique)
-        assert np.allclose(found.ravel(), wanted)
+        expected = dense(clique, values_of(clique)) @ cells
+        result = residuals.marginal(clique)
+        assert result.shape == DOMAIN.shape(clique)
+        assert np.allclose(result.ravel(), expected)
 
 
 @of_each_kind
@@ -120,15 +120,15 @@ def test_variances_are_those_of_the_dense_covariance(kind: str) -> None:
     measurements = measured(queries_of_each_kind(kind))
     residuals, (_, root) = Residuals(measurements), dense_inverse(measurements)
     for clique in parts(DOMAIN.names):
-        wanted = ((dense(clique, values_of(clique)) @ root) ** 2).sum(axis=1)
-        assert np.allclose(residuals.variances(clique).ravel(), wanted)
+        expected = ((dense(clique, values_of(clique)) @ root) ** 2).sum(axis=1)
+        assert np.allclose(residuals.variances(clique).ravel(), expected)
     # One factor each, in the order that is asked for.
     factors = [np.random.default_rng(5).normal(size=(2, 5)), np.ones((1, 1)), prefix(3).astype(float)]
-    found = residuals.variances(("d", "c", "a"), factors)
-    assert found.shape == (2, 1, 3)
+    result = residuals.variances(("d", "c", "a"), factors)
+    assert result.shape == (2, 1, 3)
     asked = dense(("a", "c", "d"), tuple(factors[::-1]))
-    wanted = ((asked @ root) ** 2).sum(axis=1).reshape(3, 1, 2).T
-    assert np.allclose(found, wanted)
+    expected = ((asked @ root) ** 2).sum(axis=1).reshape(3, 1, 2).T
+    assert np.allclose(result, expected)
     sums = residuals.variances(("a", "d"), [None, np.ones((1, 5))])
     assert np.allclose(sums[:, 0], residuals.variances(("a",)))
 
@@ -149,8 +149,8 @@ def test_answers_of_products_and_their_error_bars(kind: str) -> None:
     assert (widths > 0).all()
     assert answers.measured
     plain = residuals.answers(Marginals(DOMAIN, (("d", "a"), ("c",), ())))
-    wanted = [residuals.marginal(clique).ravel() for clique in (("a", "d"), ("c",), ())]
-    assert np.allclose(plain.values, np.concatenate(wanted))
+    expected = [residuals.marginal(clique).ravel() for clique in (("a", "d"), ("c",), ())]
+    assert np.allclose(plain.values, np.concatenate(expected))
     variances = [residuals.variances(clique).ravel() for clique in (("a", "d"), ("c",), ())]
     assert np.allclose(plain.stddev**2, np.concatenate(variances))
 
@@ -188,8 +188,8 @@ def test_plans_say_the_variances_that_come_out() -> None:
     pairs = zip(plan.residuals, exact_shares(plan.shares), strict=True)
     residuals = Residuals([private.measure(residual_queries(DOMAIN, part), share) for part, share in pairs])
     for clique, variance in zip(plan.marginals, plan.variances.tolist(), strict=True):
-        found = residuals.variances(clique)
-        assert found == pytest.approx(np.full(found.shape, variance), rel=1e-5)
+        result = residuals.variances(clique)
+        assert result == pytest.approx(np.full(result.shape, variance), rel=1e-5)
         errors = residuals.marginal(clique) - counts(DOMAIN, codes, clique)
         assert np.abs(errors).max() < 7 * math.sqrt(variance)
 
@@ -211,9 +211,9 @@ def test_no_table_over_more_attributes_than_a_marginal_has() -> None:
     variances = dict(zip(plan.marginals, plan.variances.tolist(), strict=True))
     marginals = Marginals(domain, tuple(asked))
     pieces = zip(asked, marginals.split(answers.values), marginals.split(answers.stddev), strict=True)
-    for clique, values, found in pieces:
+    for clique, values, result in pieces:
         stddev = math.sqrt(variances[clique] / 10**8)
-        assert found == pytest.approx(np.full(found.shape, stddev), rel=1e-3)
+        assert result == pytest.approx(np.full(result.shape, stddev), rel=1e-3)
         assert np.abs(values - counts(domain, codes, clique)).max() < 7 * stddev
     requested = {clique for request in watched.requests for clique in request.queries.cliques}  # type: ignore[union-attr]
     assert requested <= set(needed)
@@ -222,8 +222,8 @@ def test_no_table_over_more_attributes_than_a_marginal_has() -> None:
 
 def test_what_cannot_be_answered() -> None:
     one, other = residual_queries(DOMAIN, ()), residual_queries(DOMAIN, ("a",))
-    found = measured([one, other])
-    residuals = Residuals(found)
+    result = measured([one, other])
+    residuals = Residuals(result)
     for ask in (residuals.marginal, residuals.variances):
         with pytest.raises(ValueError, match=r"the residual of \('b',\) was not measured; want that of every part of"):
             ask(("a", "b"))

@@ -37,10 +37,10 @@ def all_records(view: BinaryView) -> NDArray[np.bool_]:
 
 def values(clauses: SignedClauses, perturbation: NDArray[np.int64], records: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Objective of each record, clause by clause."""
-    found = records @ perturbation + records[:, clauses.columns] @ clauses.gains + clauses.constant
+    result = records @ perturbation + records[:, clauses.columns] @ clauses.gains + clauses.constant
     for literals, negated, weight in zip(clauses.literals, clauses.negated, clauses.weights, strict=True):
-        found = found + weight * (records[:, clauses.columns[literals]] != negated).all(axis=1)
-    return found
+        result = result + weight * (records[:, clauses.columns[literals]] != negated).all(axis=1)
+    return result
 
 
 def instance(view: BinaryView, negate: bool, seed: int) -> SignedClauses:
@@ -93,8 +93,8 @@ def test_records_are_legal_and_free_columns_follow_the_perturbation() -> None:
     assert all(code in (0, 1 + row[6:9].argmax()) for code, row in zip(taken, perturbations, strict=True))
     items = BinaryView(4)
     pair = Conjunctions(items, np.array([[0, 1]], dtype=np.int32), np.zeros((1, 2), dtype=np.bool_))
-    found = Annealing(5).respond_many(signed_clauses(pair, np.array([0])), np.array([[0, 0, 1, -1]]), 0)
-    assert found.tolist() == [[True, True, True, False]]
+    result = Annealing(5).respond_many(signed_clauses(pair, np.array([0])), np.array([[0, 0, 1, -1]]), 0)
+    assert result.tolist() == [[True, True, True, False]]
 
 
 def test_a_clause_that_no_single_change_reaches_is_satisfied() -> None:
@@ -102,8 +102,8 @@ def test_a_clause_that_no_single_change_reaches_is_satisfied() -> None:
     view = BinaryView(3)
     triple = Conjunctions(view, np.array([[0, 1, 2]], dtype=np.int32), np.zeros((1, 3), dtype=np.bool_))
     clauses = dataclasses.replace(signed_clauses(triple, np.array([0])), weights=np.array([10]))
-    found = Annealing(1).respond_many(clauses, np.full((20, 3), -3), 0)
-    assert found.all()
+    result = Annealing(1).respond_many(clauses, np.full((20, 3), -3), 0)
+    assert result.all()
 
 
 def test_nothing_to_satisfy() -> None:
@@ -139,12 +139,12 @@ def test_restarts_keep_the_best() -> None:
     for seed in range(20):
         clauses = instance(VIEWS["baskets"], False, seed)
         perturbation = np.random.default_rng(seed).integers(-3 * STEP, STEP, size=(1, 10))
-        found = [
+        result = [
             values(clauses, perturbation[0], Annealing(1, restarts).respond_many(clauses, perturbation, 0))[0]
             for restarts in (1, 8)
         ]
-        assert found[0] <= found[1]
-        improved += found[0] < found[1]
+        assert result[0] <= result[1]
+        improved += result[0] < result[1]
     assert improved
     with pytest.raises(ValueError, match="want both >= 1"):
         Annealing(0)

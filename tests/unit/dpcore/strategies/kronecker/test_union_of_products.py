@@ -44,8 +44,8 @@ def test_one_product_is_optimal_under_the_gaussians() -> None:
     assert isinstance(part.queries, Products)
     strategy = kron(part.queries.terms[0].matrices) / part.queries.denominator
     bounds = [attribute_strategy(matrix, Noise.GAUSSIAN, 12).bound for matrix in QUERIES.terms[0].matrices]
-    found = part.error * (strategy**2).sum(axis=0).max()
-    assert np.prod(bounds) * (1 - 1e-6) <= found <= np.prod(bounds) * 1.01
+    result = part.error * (strategy**2).sum(axis=0).max()
+    assert np.prod(bounds) * (1 - 1e-6) <= result <= np.prod(bounds) * 1.01
 
 
 def test_many_attributes_share_the_bits() -> None:

@@ -63,13 +63,13 @@ def test_a_total_out_of_reach_has_alpha_zero() -> None:
 @pytest.mark.parametrize("noise", [Noise.LAPLACE, Noise.GAUSSIAN])
 @every
 def test_its_parts_add_up_to_the_error_alone(matrix: NDArray[np.int64], noise: Noise) -> None:
-    found = AttributeAlgebra.of(3.0 * matrix, gram_of(matrix), noise)
-    assert found.matrix is not None
-    norms = np.abs(found.matrix).sum(axis=0) if noise is Noise.LAPLACE else np.sqrt((found.matrix**2).sum(axis=0))
+    result = AttributeAlgebra.of(3.0 * matrix, gram_of(matrix), noise)
+    assert result.matrix is not None
+    norms = np.abs(result.matrix).sum(axis=0) if noise is Noise.LAPLACE else np.sqrt((result.matrix**2).sum(axis=0))
     assert norms.max() == pytest.approx(1)
-    error = found.t + (found.s0 / found.alpha if found.s0 else 0)
-    assert error == pytest.approx(np.sum((matrix @ np.linalg.pinv(found.matrix)) ** 2))
-    assert 0 <= found.alpha <= 1 + 1e-12
+    error = result.t + (result.s0 / result.alpha if result.s0 else 0)
+    assert error == pytest.approx(np.sum((matrix @ np.linalg.pinv(result.matrix)) ** 2))
+    assert 0 <= result.alpha <= 1 + 1e-12
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])
@@ -83,11 +83,11 @@ def test_codes_are_the_identity_matrix(size: int) -> None:
 def test_another_workload_on_the_same_strategy() -> None:
     matrix, _ = p_identity(gram_of(prefix(9)), starts(2, 9)[0])
     inverse = np.linalg.inv(matrix.T @ matrix)
-    found = AttributeAlgebra.of(matrix, gram_of(prefix(9)), Noise.LAPLACE)
+    result = AttributeAlgebra.of(matrix, gram_of(prefix(9)), Noise.LAPLACE)
     parts = Decomposition.of(matrix.T @ matrix)
     for asked in (identity(9), all_ranges(9), np.ones((1, 9), dtype=np.int64)):
         t, s0 = parts.against(gram_of(asked))
-        assert t + s0 / found.alpha == pytest.approx(np.sum(gram_of(asked) * inverse))
+        assert t + s0 / result.alpha == pytest.approx(np.sum(gram_of(asked) * inverse))
     t, s0 = parts.against(np.ones((9, 9)))
     assert (t, s0) == (0, pytest.approx(1))
 

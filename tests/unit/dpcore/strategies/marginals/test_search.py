@@ -64,26 +64,26 @@ def test_too_few_subsets_have_infinite_error(noise: Noise) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_nothing_near_is_better(noise: Noise, seed: int) -> None:
     given = problem(noise, seed)
-    found, bound = best_shares(given, 1e7)
-    assert found.shares.sum() == pytest.approx(1)
-    assert found.shares.min() > 0
-    assert bound <= found.error * (1 + 1e-12)
+    result, bound = best_shares(given, 1e7)
+    assert result.shares.sum() == pytest.approx(1)
+    assert result.shares.min() > 0
+    assert bound <= result.error * (1 + 1e-12)
     generator = np.random.default_rng(seed)
     whole = np.zeros(16)
-    whole[found.subsets] = found.shares
+    whole[result.subsets] = result.shares
     for size in (1e-1, 1e-3):
         for _ in range(200):
             other = np.maximum(whole * np.exp(size * generator.normal(size=16)), 0)
             other[generator.integers(16)] += size * generator.random()
             error, _ = given.evaluated(np.arange(16), other / other.sum(), None)
-            assert error > found.error * (1 - 2e-6)
+            assert error > result.error * (1 - 2e-6)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_under_the_gaussians_it_is_the_optimum(seed: int) -> None:
     given = problem(Noise.GAUSSIAN, seed)
-    found, bound = best_shares(given, 1e9)
-    assert found.error <= bound * (1 + 3e-6)
+    result, bound = best_shares(given, 1e9)
+    assert result.error <= bound * (1 + 3e-6)
     assert bound >= given.closed_form()[0] * (1 - 1e-12)
 
 
@@ -101,9 +101,9 @@ def test_a_descent_never_climbs(seed: int) -> None:
 def test_large_marginals_are_left_out_unless_asked_for(noise: Noise) -> None:
     for seed in range(4):
         given = problem(noise, seed, max_cells=10)
-        found, _ = best_shares(given, 1e6)
-        assert np.isfinite(found.error)
-        assert all(given.cells[b] <= 10 or b in given.workload for b in found.subsets)
+        result, _ = best_shares(given, 1e6)
+        assert np.isfinite(result.error)
+        assert all(given.cells[b] <= 10 or b in given.workload for b in result.subsets)
 
 
 def test_the_same_seed_makes_the_same_choice() -> None:

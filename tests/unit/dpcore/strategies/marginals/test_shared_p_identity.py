@@ -32,8 +32,8 @@ def theta(name: str) -> Matrix:
     return np.asarray(matrix[size:] / np.diag(matrix))
 
 
-def algebra(name: str, found: Matrix) -> AttributeAlgebra:
-    return AttributeAlgebra.of(p_identity_matrix(found), GRAMS[name], Noise.LAPLACE)
+def algebra(name: str, result: Matrix) -> AttributeAlgebra:
+    return AttributeAlgebra.of(p_identity_matrix(result), GRAMS[name], Noise.LAPLACE)
 
 
 def around(name: str) -> ErrorInAttribute:
@@ -45,36 +45,36 @@ def sizes() -> list[tuple[str, int]]:
     return list(zip(DOMAIN.names, DOMAIN.sizes, strict=True))
 
 
-def whole(name: str, found: Matrix) -> float:
+def whole(name: str, result: Matrix) -> float:
     """The error with another Theta of one attribute."""
-    algebras = {one: algebra(one, found if one == name else theta(one)) for one in GRAMS}
+    algebras = {one: algebra(one, result if one == name else theta(one)) for one in GRAMS}
     return marginals_error(DOMAIN, ASKED, Noise.LAPLACE, MEASURED, algebras)
 
 
 @pytest.mark.parametrize("name", ["a", "c"])
 def test_it_tells_the_error_of_the_whole(name: str) -> None:
-    for found in (theta(name), theta(name) * 0.3, theta(name) + 0.1):
-        one = algebra(name, found)
-        assert around(name).error(one.alpha, one.t, one.s0)[0] == pytest.approx(whole(name, found))
-        assert np.exp(_log_error(found.ravel(), 1, GRAMS[name], around(name))[0]) == pytest.approx(whole(name, found))
+    for result in (theta(name), theta(name) * 0.3, theta(name) + 0.1):
+        one = algebra(name, result)
+        assert around(name).error(one.alpha, one.t, one.s0)[0] == pytest.approx(whole(name, result))
+        assert np.exp(_log_error(result.ravel(), 1, GRAMS[name], around(name))[0]) == pytest.approx(whole(name, result))
 
 
 @pytest.mark.parametrize("name", ["a", "c"])
 def test_the_gradient_is_that_of_finite_differences(name: str) -> None:
-    found, surroundings = theta(name) + 0.05, around(name)
-    _, gradient = _log_error(found.ravel(), 1, GRAMS[name], surroundings)
-    for place in range(found.size):
-        step = np.zeros(found.size)
+    result, surroundings = theta(name) + 0.05, around(name)
+    _, gradient = _log_error(result.ravel(), 1, GRAMS[name], surroundings)
+    for place in range(result.size):
+        step = np.zeros(result.size)
         step[place] = 1e-5
-        ends = [_log_error(found.ravel() + sign * step, 1, GRAMS[name], surroundings)[0] for sign in (1, -1)]
+        ends = [_log_error(result.ravel() + sign * step, 1, GRAMS[name], surroundings)[0] for sign in (1, -1)]
         assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(gradient[place], rel=1e-5, abs=1e-6 * np.abs(gradient).max())
 
 
 @pytest.mark.parametrize("name", ["a", "c"])
 def test_a_descent_lowers_the_whole_error(name: str) -> None:
-    found, error = shared_p_identity(theta(name), GRAMS[name], around(name))
-    assert found.min() >= 0
-    assert error == pytest.approx(whole(name, found))
+    result, error = shared_p_identity(theta(name), GRAMS[name], around(name))
+    assert result.min() >= 0
+    assert error == pytest.approx(whole(name, result))
     assert error < 0.995 * whole(name, theta(name))
 
 

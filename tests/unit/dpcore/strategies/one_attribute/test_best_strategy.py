@@ -42,22 +42,22 @@ def test_answers_come_out_of_it_without_bias_and_with_the_error_it_states(
     workload: NDArray[np.int64], noise: Noise, bits: int
 ) -> None:
     """However coarse the grid: integers that lose a query are never chosen."""
-    found = attribute_strategy(workload, noise, bits)
-    real = found.matrix / found.denominator
-    assert found.matrix.dtype == np.int64
-    assert found.matrix.any(axis=1).all()
-    assert np.allclose(found.reconstruction @ real, workload, atol=1e-9)
+    result = attribute_strategy(workload, noise, bits)
+    real = result.matrix / result.denominator
+    assert result.matrix.dtype == np.int64
+    assert result.matrix.any(axis=1).all()
+    assert np.allclose(result.reconstruction @ real, workload, atol=1e-9)
     inverse = np.linalg.pinv(real)
-    assert np.allclose(found.reconstruction, workload @ inverse, atol=1e-9)
-    assert found.error == pytest.approx(squared_norm(found, noise) * np.sum((workload @ inverse) ** 2))
-    assert found.error >= found.bound * (1 - 1e-6)
+    assert np.allclose(result.reconstruction, workload @ inverse, atol=1e-9)
+    assert result.error == pytest.approx(squared_norm(result, noise) * np.sum((workload @ inverse) ** 2))
+    assert result.error >= result.bound * (1 - 1e-6)
 
 
 @every
 def test_under_the_gaussians_it_is_the_optimum_up_to_the_grid(workload: NDArray[np.int64]) -> None:
     for noise in (Noise.GAUSSIAN, Noise.ROUNDED_GAUSSIAN):
-        found = attribute_strategy(workload, noise, 12)
-        assert found.error <= found.bound * 1.002
+        result = attribute_strategy(workload, noise, 12)
+        assert result.error <= result.bound * 1.002
 
 
 @every
@@ -65,27 +65,27 @@ def test_under_the_gaussians_it_is_the_optimum_up_to_the_grid(workload: NDArray[
 def test_it_is_never_worse_than_the_values_one_by_one_or_the_workload(
     workload: NDArray[np.int64], noise: Noise
 ) -> None:
-    found = attribute_strategy(workload, noise, 6)
+    result = attribute_strategy(workload, noise, 6)
     rank = np.linalg.matrix_rank(workload)
     norms = workload.sum(axis=0).max() ** 2 if noise is Noise.LAPLACE else (workload**2).sum(axis=0).max()
-    assert found.error <= min(float((workload**2).sum()), float(norms * rank)) * (1 + 1e-6)
+    assert result.error <= min(float((workload**2).sum()), float(norms * rank)) * (1 + 1e-6)
 
 
 def test_what_is_best_as_it_stands_stays_as_it_is() -> None:
     for noise in (Noise.LAPLACE, Noise.GAUSSIAN):
         for plain in ("identity", "total", "one value"):
-            found = attribute_strategy(WORKLOADS[plain], noise, 12)
-            assert np.array_equal(found.matrix, WORKLOADS[plain])
-            assert found.denominator == 1
-            assert found.error == pytest.approx(found.bound)
+            result = attribute_strategy(WORKLOADS[plain], noise, 12)
+            assert np.array_equal(result.matrix, WORKLOADS[plain])
+            assert result.denominator == 1
+            assert result.error == pytest.approx(result.bound)
     values = attribute_strategy(prefix(8), Noise.LAPLACE, 12)
     assert np.array_equal(values.matrix, identity(8))
     assert np.array_equal(values.reconstruction, prefix(8))
 
 
 def test_a_large_attribute_is_no_work_where_its_values_are_asked_one_by_one() -> None:
-    found = attribute_strategy(identity(LARGEST_SIZE + 1), Noise.GAUSSIAN, 12)
-    assert found.error == LARGEST_SIZE + 1
+    result = attribute_strategy(identity(LARGEST_SIZE + 1), Noise.GAUSSIAN, 12)
+    assert result.error == LARGEST_SIZE + 1
     with pytest.raises(ValueError, match=r"queries of several values of an attribute of 1,025 values; want at most"):
         attribute_strategy(np.ones((1, LARGEST_SIZE + 1), dtype=np.int64), Noise.GAUSSIAN, 12)
 
@@ -94,12 +94,12 @@ def test_a_large_attribute_is_no_work_where_its_values_are_asked_one_by_one() ->
 def test_many_prefixes_have_the_square_root_strategy(others: int) -> None:
     size = LARGEST_SIZE + 50
     workload = prefix(size, size - others)
-    found = attribute_strategy(workload, Noise.GAUSSIAN, 12)
-    real = found.matrix / found.denominator
-    assert found.matrix.dtype == np.int64
-    assert np.allclose(found.reconstruction @ real, workload, atol=1e-9)
-    assert found.error == pytest.approx(squared_norm(found, Noise.GAUSSIAN) * (found.reconstruction**2).sum())
-    assert found.bound < found.error < 1.15 * found.bound
+    result = attribute_strategy(workload, Noise.GAUSSIAN, 12)
+    real = result.matrix / result.denominator
+    assert result.matrix.dtype == np.int64
+    assert np.allclose(result.reconstruction @ real, workload, atol=1e-9)
+    assert result.error == pytest.approx(squared_norm(result, Noise.GAUSSIAN) * (result.reconstruction**2).sum())
+    assert result.bound < result.error < 1.15 * result.bound
 
 
 def test_many_prefixes_are_recognised_by_every_entry() -> None:

@@ -27,27 +27,27 @@ def error_of(gram: NDArray[np.float64], strategy: NDArray[np.float64]) -> float:
 @pytest.mark.parametrize(("workload", "published"), [(prefix(64), 8.87), (all_ranges(64), 9.73), (prefix(256), 10.66)])
 def test_it_is_the_published_optimum(workload: NDArray[np.int64], published: float) -> None:
     """Thesis, Table 3.3."""
-    found = gaussian_optimum(gram_of(workload))
-    assert SIGMA * math.sqrt(found.error / len(workload)) == pytest.approx(published, abs=0.006)
+    result = gaussian_optimum(gram_of(workload))
+    assert SIGMA * math.sqrt(result.error / len(workload)) == pytest.approx(published, abs=0.006)
 
 
 def test_queries_of_less_than_full_rank_beat_the_published_figure() -> None:
     """Thesis, Table 3.3: 8.74, where its optimiser stops short."""
-    found = gaussian_optimum(gram_of(WIDTH_32))
-    assert 8.6962 < SIGMA * math.sqrt(found.bound / 33) <= SIGMA * math.sqrt(found.error / 33) < 8.697
+    result = gaussian_optimum(gram_of(WIDTH_32))
+    assert 8.6962 < SIGMA * math.sqrt(result.bound / 33) <= SIGMA * math.sqrt(result.error / 33) < 8.697
 
 
 @pytest.mark.parametrize("workload", [prefix(64), all_ranges(20), WIDTH_32, prefix(7, 5)])
 def test_the_certificate_holds(workload: NDArray[np.int64]) -> None:
     """The gap is tiny, the error is that of the matrix, and the bound is never below the SVD bound."""
     gram = gram_of(workload)
-    found = gaussian_optimum(gram)
-    assert 0 <= found.gap <= 1e-6
-    assert found.gram.diagonal().max() == pytest.approx(1.0, abs=1e-9)
-    assert np.linalg.eigvalsh(found.gram)[0] >= -1e-9
-    assert error_of(gram, found.gram) == pytest.approx(found.error, rel=1e-5)
+    result = gaussian_optimum(gram)
+    assert 0 <= result.gap <= 1e-6
+    assert result.gram.diagonal().max() == pytest.approx(1.0, abs=1e-9)
+    assert np.linalg.eigvalsh(result.gram)[0] >= -1e-9
+    assert error_of(gram, result.gram) == pytest.approx(result.error, rel=1e-5)
     singular = np.linalg.svd(workload, compute_uv=False)
-    assert found.bound >= singular.sum() ** 2 / gram.shape[0] * (1 - 1e-9)
+    assert result.bound >= singular.sum() ** 2 / gram.shape[0] * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -66,9 +66,9 @@ def test_a_general_optimiser_finds_nothing_better(seed: int) -> None:
     options = {"maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-9, "fatol": 1e-9}
     start = np.eye(4)[np.triu_indices(4)] + 0.1 * generator.random(10)
     other = minimize(error, start, method="Nelder-Mead", options=options).fun
-    found = gaussian_optimum(gram)
-    assert other >= found.bound * (1 - 1e-6)
-    assert found.error <= other * (1 + 1e-6)
+    result = gaussian_optimum(gram)
+    assert other >= result.bound * (1 - 1e-6)
+    assert result.error <= other * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("size", [2, 5, 6, 17, 40])
@@ -95,15 +95,15 @@ def test_it_takes_few_decompositions(workload: NDArray[np.int64], steps: int) ->
 
 def test_values_that_no_query_reads_get_nothing() -> None:
     workload = np.array([[1, 0, 1, 0], [0, 0, 1, 0]])
-    found = gaussian_optimum(gram_of(workload))
-    assert not found.gram[:, [1, 3]].any()
-    assert found.error == pytest.approx(gaussian_optimum(gram_of(workload[:, [0, 2]])).error)
+    result = gaussian_optimum(gram_of(workload))
+    assert not result.gram[:, [1, 3]].any()
+    assert result.error == pytest.approx(gaussian_optimum(gram_of(workload[:, [0, 2]])).error)
 
 
 def test_one_query_is_measured_as_it_stands() -> None:
-    found = gaussian_optimum(np.ones((5, 5)))
-    assert np.allclose(found.gram, 1.0)
-    assert found.error == pytest.approx(1.0)
+    result = gaussian_optimum(np.ones((5, 5)))
+    assert np.allclose(result.gram, 1.0)
+    assert result.error == pytest.approx(1.0)
 
 
 def test_a_workload_of_zeros_is_refused() -> None:

@@ -81,25 +81,25 @@ def test_it_is_solved(size: int) -> None:
 @pytest.mark.parametrize("bits", [3, 6, 12, 16])
 @pytest.mark.parametrize("size", [1, 5, 60])
 def test_integers_answer_prefixes_without_bias_and_with_the_variance_they_state(size: int, bits: int) -> None:
-    found = PrefixStrategy.of(size, bits)
-    measured = found.strategy.dense()
-    assert found.integers.dtype == np.int64
-    assert np.array_equal(found.matrix(), np.rint(measured * found.denominator))
-    assert np.array_equal(found.matrix()[:, 0], found.integers)
-    answered = found.reconstruction.dense()
+    result = PrefixStrategy.of(size, bits)
+    measured = result.strategy.dense()
+    assert result.integers.dtype == np.int64
+    assert np.array_equal(result.matrix(), np.rint(measured * result.denominator))
+    assert np.array_equal(result.matrix()[:, 0], result.integers)
+    answered = result.reconstruction.dense()
     assert np.allclose(answered @ measured, prefix(size), atol=1e-10)
-    wanted = prefix(size) @ np.linalg.inv(measured)
-    assert np.allclose(found.variances, (wanted**2).sum(axis=1))
+    expected = prefix(size) @ np.linalg.inv(measured)
+    assert np.allclose(result.variances, (expected**2).sum(axis=1))
     norm = (measured**2).sum(axis=0).max()
-    assert found.squared_sensitivity == pytest.approx(norm)
-    assert found.error == pytest.approx(norm * (wanted**2).sum())
-    assert found.error >= prefix_svd_bound(size) * (1 - 1e-9)
+    assert result.squared_sensitivity == pytest.approx(norm)
+    assert result.error == pytest.approx(norm * (expected**2).sum())
+    assert result.error >= prefix_svd_bound(size) * (1 - 1e-9)
 
 
 def test_noise_comes_out_with_the_variances_it_states() -> None:
-    found, generator = PrefixStrategy.of(128), np.random.default_rng(3)
-    prefixes = found.reconstruction.matmat(generator.normal(size=(128, 40_000)))
-    assert np.allclose(prefixes.var(axis=1), found.variances, rtol=0.04)
+    result, generator = PrefixStrategy.of(128), np.random.default_rng(3)
+    prefixes = result.reconstruction.matmat(generator.normal(size=(128, 40_000)))
+    assert np.allclose(prefixes.var(axis=1), result.variances, rtol=0.04)
 
 
 def test_rounding_costs_a_part_of_second_order() -> None:

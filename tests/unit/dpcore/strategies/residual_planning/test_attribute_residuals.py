@@ -33,8 +33,8 @@ def test_a_split_is_the_optimum_of_the_queries_and_the_total(name: str, gamma: f
     attribute = AttributeResidual(workload)
     split = attribute.split(gamma)
     best = gaussian_optimum(attribute.gram + gamma)
-    found = (math.sqrt(split.mean + gamma) + math.sqrt(split.rest)) ** 2
-    assert best.bound * (1 - 1e-9) <= found <= best.error * (1 + 1e-3)
+    result = (math.sqrt(split.mean + gamma) + math.sqrt(split.rest)) ** 2
+    assert best.bound * (1 - 1e-9) <= result <= best.error * (1 + 1e-3)
     assert (split.factor**2).sum(axis=0).max() <= 1 + 1e-9
     assert attribute.split(gamma) is split
 

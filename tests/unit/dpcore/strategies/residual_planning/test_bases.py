@@ -18,6 +18,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.product_sensitivity import largest_squared_exchange, largest_squared_l2
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.queries.residual_matrices import residual_matrix, residual_scale
+from dpcore.strategies.allocation import exact_shares
 from dpcore.strategies.residual_planning.bases import joint_queries
 from dpcore.strategies.residual_planning.planning import ResidualPlan, least_largest_variance, least_squared_error
 from dpcore.testing.doubles import ADD_REMOVE
@@ -55,8 +56,8 @@ def test_the_cost_is_that_of_the_residual_exactly(clique: Clique) -> None:
     """In the kernel: p_a of all squared scales together, for adding a row."""
     queries = residual_queries(DOMAIN, clique[::-1])
     sizes = DOMAIN.shape(clique)
-    wanted = math.prod(Fraction(round(residual_scale(size) ** 2) * (size - 1), size) for size in sizes)
-    assert largest_squared_l2(queries) == wanted
+    expected = math.prod(Fraction(round(residual_scale(size) ** 2) * (size - 1), size) for size in sizes)
+    assert largest_squared_l2(queries) == expected
     assert queries.denominator == math.prod(size for size in sizes if size in (3, 5))
     assert queries.terms[0].clique == clique
 
@@ -76,7 +77,7 @@ def test_shares_buy_the_noise_of_the_plan() -> None:
     """The kernel's noise, at mu = 1, in the scale of the residual: s_a."""
     terms = PrivacyTerms(PrivacyUnit(ADD_REMOVE, Contribution(Shape.TABLE, 1), None), Budget.gdp(1))
     plan = PLANS[0]
-    for clique, share, noise in zip(plan.residuals, plan.exact_shares, plan.noise.tolist(), strict=True):
+    for clique, share, noise in zip(plan.residuals, exact_shares(plan.shares), plan.noise.tolist(), strict=True):
         scale = terms.measure_scale(residual_queries(DOMAIN, clique), share)
         one = math.prod(residual_scale(size) for size in DOMAIN.shape(clique))
         assert (scale / one) ** 2 == pytest.approx(noise, rel=1e-6)
@@ -97,9 +98,9 @@ def test_one_stack_measures_the_plan(plan: ResidualPlan) -> None:
     for clique, variance in zip(plan.marginals, plan.variances.tolist(), strict=True):
         asked = over_all(DOMAIN, clique, tuple(np.eye(size, dtype=np.int64) for size in DOMAIN.shape(clique)))
         assert np.allclose(asked @ inverse @ matrix, asked)
-        found = norms.max() * ((asked @ inverse) ** 2).sum(axis=1)
-        assert found == pytest.approx(np.full(len(asked), variance), rel=2**-6)
-        squares += WEIGHTS[clique] * found.sum()
+        result = norms.max() * ((asked @ inverse) ** 2).sum(axis=1)
+        assert result == pytest.approx(np.full(len(asked), variance), rel=2**-6)
+        squares += WEIGHTS[clique] * result.sum()
     if plan is PLANS[0]:
         assert plan.error * (1 - 1e-12) <= squares <= plan.error * (1 + 1e-4)
 

@@ -23,8 +23,8 @@ def made(residual: list[bool]) -> CliqueParts:
 @pytest.mark.parametrize("residual", [[True] * 4, [True, True, False, True], [False] * 4])
 def test_energies_are_sums_over_the_cliques_above(residual: list[bool]) -> None:
     parts = made(residual)
-    wanted = {part for clique in CLIQUES for order in range(4) for part in combinations(clique, order)}
-    assert set(parts.parts) == {part for part in wanted if all(residual[place] for place in part)}
+    expected = {part for clique in CLIQUES for order in range(4) for part in combinations(clique, order)}
+    assert set(parts.parts) == {part for part in expected if all(residual[place] for place in part)}
     assert parts.parts == sorted(parts.parts, key=lambda part: (len(part), part))
     for part, energy in zip(parts.parts, parts.energies(MEANS), strict=True):
         above = [

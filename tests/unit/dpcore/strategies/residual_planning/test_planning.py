@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dpcore.domain import Clique, Domain
+from dpcore.strategies.allocation import exact_shares
 from dpcore.strategies.one_attribute.gaussian_optimum import gaussian_optimum
 from dpcore.strategies.residual_planning.planning import (
     ResidualPlan,
@@ -76,14 +77,14 @@ GOLDEN = {
 @pytest.mark.parametrize("case", GOLDEN)
 def test_known_optima(case: str) -> None:
     """Thesis, Table 3.5, has 7.85, 46.44 and 34.91 in the first three rows."""
-    sizes, low, high, largest, count, cells, sigma, wanted = GOLDEN[case]
+    sizes, low, high, largest, count, cells, sigma, expected = GOLDEN[case]
     one = domain(*sizes)
     parts = subsets(one.names, low, high)
     cliques = parts if largest == 10**9 else [clique for clique in parts if one.size(clique) <= largest]
     plan = least_squared_error(one, dict.fromkeys(cliques, 1.0))
     assert len(plan.marginals) == count
     assert sum(one.size(clique) for clique in plan.marginals) == cells
-    assert rmse(plan, sigma) == pytest.approx(wanted, abs=5.1e-5)
+    assert rmse(plan, sigma) == pytest.approx(expected, abs=5.1e-5)
     assert plan.bound == plan.error
 
 
@@ -116,10 +117,10 @@ def test_variances_shares_and_noise_fit_together(seed: int, find: Callable[..., 
     assert (plan.shares > 0).all()
     assert plan.costs == pytest.approx([math.prod(1 - 1 / size for size in one.shape(a)) for a in plan.residuals])
     assert plan.noise * plan.shares == pytest.approx(plan.costs)
-    assert sum(plan.exact_shares) <= 1
-    assert [float(share) for share in plan.exact_shares] == pytest.approx(plan.shares, rel=1e-6)
-    wanted = {part for clique in weights for part in subsets(clique) if min(one.shape(part), default=2) > 1}
-    assert set(plan.residuals) == wanted
+    assert sum(exact_shares(plan.shares)) <= 1
+    assert [float(share) for share in exact_shares(plan.shares)] == pytest.approx(plan.shares, rel=1e-6)
+    expected = {part for clique in weights for part in subsets(clique) if min(one.shape(part), default=2) > 1}
+    assert set(plan.residuals) == expected
     assert list(map(len, plan.residuals)) == sorted(map(len, plan.residuals))
     together = np.array([weights[clique] for clique in plan.marginals]) * plan.variances
     cells = np.array([one.size(clique) for clique in plan.marginals])
@@ -147,8 +148,8 @@ def test_the_least_absolute_error_is_that_of_a_general_solver(seed: int) -> None
         shares = np.exp(logarithms - logarithms.max())
         return float(cells @ np.sqrt(table @ (shares.sum() / shares))) / plan.error
 
-    found = minimize(error, np.zeros(len(plan.residuals)), options={"gtol": 1e-9})
-    assert found.fun == pytest.approx(1, abs=1e-6)
+    result = minimize(error, np.zeros(len(plan.residuals)), options={"gtol": 1e-9})
+    assert result.fun == pytest.approx(1, abs=1e-6)
     assert plan.gap <= 1e-8
     assert error(np.log(squared.shares)) >= 1
 
@@ -173,7 +174,7 @@ def test_the_least_largest_variance_is_that_of_a_general_solver(seed: int) -> No
             table[row, place] = weights[clique] * by_the_formula(one, {part: plan.costs[place]}, clique)
     # Variables: the logarithms of the shares, and the largest variance as a part of the plan's.
     start = np.append(np.zeros(len(plan.residuals)) - np.log(len(plan.residuals)), 10.0)
-    found = minimize(
+    result = minimize(
         lambda x: x[-1],
         start,
         method="SLSQP",
@@ -183,8 +184,8 @@ def test_the_least_largest_variance_is_that_of_a_general_solver(seed: int) -> No
         ],
         options={"maxiter": 1000, "ftol": 1e-12},
     )
-    assert found.success
-    assert found.x[-1] == pytest.approx(1, rel=1e-5)
+    assert result.success
+    assert result.x[-1] == pytest.approx(1, rel=1e-5)
 
 
 def test_the_largest_variance_falls_below_that_of_least_squares() -> None:
@@ -212,19 +213,19 @@ def test_repeated_cliques() -> None:
     one = domain(3, 4, 5)
     repeated = {("a0", "a1"): 1.0, ("a1", "a0"): 2.0, ("a2",): 1.0}
     for find, weight in ((least_squared_error, 3.0), (least_largest_variance, 2.0)):
-        plan, wanted = find(one, repeated), find(one, {("a0", "a1"): weight, ("a2",): 1.0})
-        assert plan.marginals == wanted.marginals == (("a2",), ("a0", "a1"))
-        assert plan.error == pytest.approx(wanted.error)
-        assert plan.shares == pytest.approx(wanted.shares)
+        plan, expected = find(one, repeated), find(one, {("a0", "a1"): weight, ("a2",): 1.0})
+        assert plan.marginals == expected.marginals == (("a2",), ("a0", "a1"))
+        assert plan.error == pytest.approx(expected.error)
+        assert plan.shares == pytest.approx(expected.shares)
 
 
 def test_attributes_of_one_value_change_nothing() -> None:
     one, other = domain(3, 1, 4), domain(3, 9, 4)
     plan = least_squared_error(one, {("a0", "a1", "a2"): 2.0, ("a1",): 1.0})
-    wanted = least_squared_error(other, {("a0", "a2"): 2.0, (): 1.0})
-    assert plan.residuals == wanted.residuals
-    assert plan.shares == pytest.approx(wanted.shares)
-    assert plan.error == pytest.approx(wanted.error)
+    expected = least_squared_error(other, {("a0", "a2"): 2.0, (): 1.0})
+    assert plan.residuals == expected.residuals
+    assert plan.shares == pytest.approx(expected.shares)
+    assert plan.error == pytest.approx(expected.error)
 
 
 def test_large_cliques_of_a_wide_domain() -> None:
@@ -232,10 +233,10 @@ def test_large_cliques_of_a_wide_domain() -> None:
     wide, names = domain(*[3] * 100), tuple(f"a{place}" for place in range(8, 100, 8))
     narrow = Domain(names, (3,) * 12)
     weights = {names: 1.0, names[2:7]: 4.0, names[::-2]: 2.0}
-    plan, wanted = least_squared_error(wide, weights), least_squared_error(narrow, weights)
-    assert plan.residuals == wanted.residuals
-    assert np.allclose(plan.shares, wanted.shares)
-    assert plan.error == pytest.approx(wanted.error)
+    plan, expected = least_squared_error(wide, weights), least_squared_error(narrow, weights)
+    assert plan.residuals == expected.residuals
+    assert np.allclose(plan.shares, expected.shares)
+    assert plan.error == pytest.approx(expected.error)
 
 
 def test_what_cannot_be_planned() -> None:

@@ -177,19 +177,19 @@ def test_weights_move_the_noise() -> None:
 
 def test_a_repeated_term_counts_twice() -> None:
     once, twice = asked((7, 4), 1, [(0, 1), (0,)]), asked((7, 4), 1, [(0, 1), (0,), (0,)])
-    found = [product_residuals(once, np.array([1.0, 2.0])), product_residuals(twice, np.ones(3))]
-    assert found[0].error == pytest.approx(found[1].error)
-    assert [term.weight for term in found[0].queries.terms] == [term.weight for term in found[1].queries.terms]
+    result = [product_residuals(once, np.array([1.0, 2.0])), product_residuals(twice, np.ones(3))]
+    assert result[0].error == pytest.approx(result[1].error)
+    assert [term.weight for term in result[0].queries.terms] == [term.weight for term in result[1].queries.terms]
 
 
 def test_every_part_is_measured_through_one_matrix_an_attribute_and_answers_fit() -> None:
     queries = asked((9, 30, 4, 5), 2, [(0, 1, 2), (1, 3)])
     plan = product_residuals(queries, np.array([1.0, 1e-30]))
     domain = queries.domain
-    wanted: set[Clique] = {
+    expected: set[Clique] = {
         part for term in queries.terms for order in range(4) for part in combinations(term.clique, order)
     }
-    assert {term.clique for term in plan.queries.terms} == wanted
+    assert {term.clique for term in plan.queries.terms} == expected
     held: dict[str, NDArray[np.int64]] = {}
     for term in plan.queries.terms:
         for name, matrix in zip(term.clique, term.matrices, strict=True):

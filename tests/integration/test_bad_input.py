@@ -1,4 +1,4 @@
-"""Whatever is wrong with a run's input: a code, one sentence that names it, nothing written, nothing charged."""
+"""Every wrong input of a run gives an exit code and one sentence that names it; nothing is written or charged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.releases import World, baskets_world, table_world
 
 @dataclass(frozen=True)
 class Case:
-    """A thing that is wrong, the exit code, and what the sentence must name."""
+    """One wrong input, its exit code, and what the sentence must name."""
 
     name: str
     code: int
@@ -157,14 +157,14 @@ def test_bad_input(
 
 
 def without_a_proof(world: World) -> None:
-    """Draws of DualQuery have no bound where a unit holds several rows."""
+    """No proof bounds the draws of DualQuery where a unit has several rows."""
     world.set("dataset.max_rows_per_unit", 2)
     world.config["workload"] = {"conjunctions": {"count": 5, "order": 2}}
     world.set("mechanism", {"name": "dual_query"})
 
 
 def replaced_in_private(world: World) -> None:
-    """Neighbours that share a secret number of units are no neighbours of ours."""
+    """Replacing a unit needs a public number of units; a private number is refused."""
     world.set("privacy.neighbours", "replace_one_unit")
 
 

@@ -1,4 +1,4 @@
-"""What is particular to the Beam engine: its temporary folder, its failures and its worker processes."""
+"""The Beam engine's own behaviour: its temporary folder, its failures and its worker processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def task(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Source, Aggreg
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A new folder for --temp_location, which starts empty and must end so."""
+    """A new folder for --temp_location, which is empty before and must be empty afterwards."""
     (tmp_path / "temporary").mkdir()
     return tmp_path / "temporary"
 

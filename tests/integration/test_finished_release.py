@@ -1,4 +1,4 @@
-"""What a finished release needs to be found again: its ledger and its folder, whole, and no input."""
+"""A finished release is recognised by its ledger and its whole folder alone; its input may be gone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_people(table: World) -> None:
 
 
 def test_other_input_for_a_lost_output_is_an_integrity_error(table: World) -> None:
-    """A release that has to be made again is compared with the input that it was made from."""
+    """The input of a release that must be made again is compared with the input that it was made from."""
     (table.folder / "out" / "people").rename(table.folder / "gone")
     add_people(table)
     before = table.files()

@@ -1,4 +1,4 @@
-"""Generated data by command, and the demo from nothing to its figures."""
+"""The commands that generate data, and the whole demo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A release with a graphical model keeps it, and more rows are drawn from it without the data."""
+"""A release stores its graphical model, from which more rows are drawn without the data."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_release_without_a_graphical_model_says_so(
 def test_a_product_of_tables_has_rows_and_no_model_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As a dense table: rows of all attributes, as often as the answers say, and no model to draw more from."""
+    """Like a dense table, a product of tables gives rows of all attributes but has no model to draw more from."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(factored, "LARGEST_WHOLE", 1)
     released: list[Release] = []

@@ -1,4 +1,4 @@
-"""Every query class from a config to a published release that can be compared with the truth."""
+"""Every query class, from a config to a published release that is compared with the exact answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever would let a retry draw what was drawn before: old copies, two ledgers, locks that do not lock."""
+"""Everything that could make a retry draw noise a second time: old copies, two ledgers, locks without effect."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def killed(table: World, name: str = KNOWN) -> None:
 
 
 def resumed(table: World) -> tuple[int, int, str]:
-    """Exit code, number of draws, and what was said."""
+    """Exit code, number of draws, and the messages of a run."""
     with noted_draws(table.folder / "draws"):
         before = len(drawn(table.folder / "draws"))
         code, _, err = table.run()
@@ -57,7 +57,7 @@ def journal(table: World) -> Path:
 @pytest.mark.smoke(1)
 @pytest.mark.parametrize("backup", ["before the plan", "reserve, after its commit"])
 def test_a_ledger_restored_from_a_backup_never_runs_uncharged(table: World, backup: str) -> None:
-    """The journal knows of answers whose charge the ledger has forgotten."""
+    """The journal holds answers whose charge the ledger has lost."""
     if backup != "before the plan":
         killed(table, backup)
     shutil.copy(table.folder / "marquee.db", table.folder / "backup.db")
@@ -85,7 +85,7 @@ def test_a_second_ledger_never_gets_the_answers_for_nothing(table: World) -> Non
     lambda lines: [*lines[:-1], lines[-1][:40]],
 ], ids=["one answer less", "an old copy", "a newline less", "half a line"])  # fmt: skip
 def test_answers_that_the_ledger_knows_are_missed(table: World, cut: Callable[[list[bytes]], list[bytes]]) -> None:
-    """They were used: a restored copy of the journal, or an editor, must not lead to a second draw."""
+    """The answers were used, so a restored copy of the journal, or an editor, must not lead to a second draw."""
     killed(table)
     lines = journal(table).read_bytes().splitlines(keepends=True)
     journal(table).write_bytes(b"".join(cut(lines)))
@@ -101,7 +101,7 @@ def test_answers_that_the_ledger_knows_are_missed(table: World, cut: Callable[[l
 def test_a_ledger_that_goes_away_while_it_is_told_costs_no_answer(
     table: World, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
-    """Whether it was told is unknown to the run, which stops: the next one finds the answer in the journal."""
+    """The run cannot know whether the ledger recorded the answer, and stops; the next run finds it in the journal."""
     tell = SqlLedger.record_answer
 
     def lost(self: SqlLedger, release_id: str, number: int, *given: Any) -> None:
@@ -170,7 +170,7 @@ def lock_removed(table: World, patch: pytest.MonkeyPatch) -> None:
 def test_without_its_lock_a_release_is_still_one_draw(
     table: World, monkeypatch: pytest.MonkeyPatch, unlock: Callable[[World, pytest.MonkeyPatch], None]
 ) -> None:
-    """Two runs in one folder at once: the ledger knows which answers are those of the release."""
+    """Two runs in one folder at once: the ledger decides which answers are those of the release."""
     record, outcomes = FileJournal.record, []
 
     def joined(journal: FileJournal, index: int, *given: Any) -> None:
@@ -216,7 +216,7 @@ def test_processes_that_start_at_once_draw_once(table: World) -> None:
 
 
 def test_a_rename_that_only_seems_to_fail_is_found_done(table: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A network file system may answer a repeated request with an error although the first one was done."""
+    """A network file system may answer a repeated request with an error although the first one took effect."""
     rename = os.rename
 
     def seems_to_fail(source: Path, target: Path) -> None:

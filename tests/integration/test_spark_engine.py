@@ -1,4 +1,4 @@
-"""What is particular to the Spark engine: its partitions, its failures, its session."""
+"""The Spark engine's own behaviour: its partitions, its failures and its session."""
 
 from __future__ import annotations
 

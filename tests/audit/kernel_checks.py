@@ -57,7 +57,7 @@ Check = Callable[[], None]
 def noise_is_right(currency: Currency, neighbours: Neighbours, rows: int, cliques: int) -> None:
     draws, scale = laws.marginal_noise(currency, neighbours, rows, cliques, 2000)
     assert laws.noise_p_value(draws, currency, scale) > REJECT_BELOW
-    assert abs(laws.neighbour_z(draws)) < 5
+    assert abs(laws.neighbour_z(draws)) < 5.5
 
 
 def conjunctions_are_right(currency: Currency) -> None:
@@ -121,7 +121,7 @@ def bits_are_right(n0: int) -> None:
     accepted = np.bincount(drawn, weights=kept, minlength=8).astype(np.int64)
     counts = np.stack([accepted, 5000 - accepted], axis=1)
     assert chances_p_value(counts, np.stack([chances, 1 - chances], axis=1)) > REJECT_BELOW
-    assert abs(laws.neighbour_z(kept - chances[drawn])) < 5
+    assert abs(laws.neighbour_z(kept - chances[drawn])) < 5.5
 
 
 def draws_cost_enough() -> None:

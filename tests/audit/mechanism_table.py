@@ -36,6 +36,7 @@ from tests.audit.score_cases import Choice, Choosing, Erring
 from tests.audit.verb_calls import VerbCalls
 from tests.audit.worst_cases import Clipping, Copies, Measuring, Retaining, Sampling, Selecting, Trial
 from tests.audit.worst_pairs import Claim
+from tests.support.aim_runs import aim_with
 
 PURE = (Currency.PURE,)
 GAUSSIAN = tuple(currency for currency in Currency if currency is not Currency.PURE)
@@ -217,8 +218,8 @@ TABLES = (
         "aim", EVERY, _runs(lambda claim: worst_cases.one_marginal(Aim(rounds_per_attribute=2), claim), 1_000),
         {Kind.MARGINALS: (
             Aim(rounds_per_attribute=3),
-            Aim(rounds_per_attribute=2, growth=4.0, patience=1.0, penalty="noise"),
-            Aim(rounds_per_attribute=2, max_model_mb=1e-4, select_share=0.5, workload_error=10.0),
+            aim_with(rounds_per_attribute=2, growth=4.0, patience=1.0, penalty="noise"),
+            aim_with(rounds_per_attribute=2, max_model_mb=1e-4, select_share=0.5, workload_error=10.0),
         )},
         {Kind.MARGINALS: {"rounds_per_attribute": 3}},
     ),

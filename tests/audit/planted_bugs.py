@@ -62,7 +62,7 @@ from tests.audit.wrong_draws import (
 TITLE = "Planted bugs"
 CLAIM = (
     "Each bug replaces one function of the code that ships; the check in the last column fails then, and passes on the "
-    "real code. Checks are exact, or tests at level 10^-6 whose power against these bugs is above 1 - 10^-6."
+    "real code. Checks are exact, or tests at level 10^-7 whose power against these bugs is above 1 - 10^-7."
 )
 CHECKS: dict[str, Check] = kernel_checks.CHECKS | pipeline_checks.CHECKS | clipped_checks.CHECKS | score_checks.CHECKS
 CAUGHT = (AssertionError, pytest.fail.Exception, IntegrityError)

@@ -10,6 +10,8 @@ import pytest
 from tests.audit.convolution import ERROR, RoundedGaussian, delta_of, run
 from tests.audit.section import Size
 
+pytestmark = pytest.mark.false_alarm(0)  # Of tests that no draw decides; the others say theirs.
+
 
 def test_the_noise_that_ships_needs_no_more_delta_than_is_claimed() -> None:
     rows = run(Size.FAST)

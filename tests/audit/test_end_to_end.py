@@ -24,9 +24,12 @@ from tests.audit.mechanism_table import EVERY, TABLES, VERBS, Audited
 from tests.audit.section import Size
 from tests.audit.worst_cases import Copies, Retaining, Sampling, Selecting, Trial, one_marginal
 
-ERROR = 1e-5
+pytestmark = pytest.mark.false_alarm(0)  # Of tests that no draw decides; the others say theirs.
+
+ERROR = 1e-6
 
 
+@pytest.mark.false_alarm(FAMILY_ERROR[Size.FAST])
 def test_every_line_of_the_fast_audit_passes() -> None:
     rows = run(Size.FAST)
     assert [row.cells for row in rows if not row.passed] == []
@@ -83,6 +86,7 @@ PLANTED: list[tuple[str, tuple[Any, str, Any], Currency, Callable[[Any], Trial],
 ]  # fmt: skip
 
 
+@pytest.mark.false_alarm(ERROR + 1e-9)
 @pytest.mark.smoke(2)
 @pytest.mark.parametrize(
     ("place", "currency", "make", "runs"), [row[1:] for row in PLANTED], ids=[row[0] for row in PLANTED]
@@ -131,4 +135,5 @@ def test_a_bound_of_known_laws_is_below_the_truth_and_near_it(loss: Loss, true: 
 def test_claims_are_those_of_epsilon_and_delta() -> None:
     assert claim_of(Currency.PURE, 0.1, ADD_REMOVE).delta == 0
     assert claim_of(Currency.GDP, 4.0, ADD_REMOVE).delta == DELTA
-    assert FAMILY_ERROR <= 1e-3
+    assert FAMILY_ERROR[Size.FAST] <= 1e-5
+    assert FAMILY_ERROR[Size.FULL] <= 1e-3

@@ -19,6 +19,8 @@ from tests.audit.kill_points import REFUSALS, Case, Refusal
 from tests.audit.section import Size
 from tests.support.faults import POINTS, point
 
+pytestmark = pytest.mark.false_alarm(0)  # Of tests that no draw decides; the others say theirs.
+
 
 @pytest.mark.smoke(1)
 @pytest.mark.parametrize("case", list(kill_points.cases(Size.FAST)), ids=lambda case: case.name)

@@ -287,7 +287,7 @@ def unit_of(case: Case, neighbours: Neighbours) -> PrivacyUnit:
     return PrivacyUnit(neighbours, Contribution(case.shape, case.bound), 10 if neighbours is REPLACE else None)
 
 
-@pytest.mark.smoke(12)
+@pytest.mark.smoke(19)
 @every_case
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_no_neighbour_pair_moves_further_than_is_charged(case: Case, neighbours: Neighbours) -> None:

@@ -1,7 +1,7 @@
 """Noise of ``measure`` against its exact law, for each currency, neighbour relation and number of rows a unit.
 
-Each case draws 4,000 values and fails by chance once in 10^6. A scale 30 % off gives a noncentrality above 200 at no
-more than 20 degrees of freedom, where the limit for 10^-6 is 66: it slips through once in 10^12.
+Each case draws 4,000 values and fails by chance once in 10^7. A scale 30 % off gives a noncentrality above 200 at no
+more than 20 degrees of freedom, where the limit for 10^-7 is 72: it slips through once in 10^10.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests.support.laws import (
 DRAWS = 4000
 
 
+@pytest.mark.false_alarm(2e-7)
 @pytest.mark.smoke(3)
 @pytest.mark.parametrize("currency", list(Currency))
 @pytest.mark.parametrize("neighbours", list(Neighbours))
@@ -32,9 +33,10 @@ def test_the_noise_of_marginals(currency: Currency, neighbours: Neighbours, rows
     assert noise_p_value(draws, currency, scale) > REJECT_BELOW
     assert noise_p_value(draws, currency, scale * (1 - WRONG_BY)) < REJECT_BELOW
     assert noise_p_value(draws, currency, scale * (1 + WRONG_BY)) < REJECT_BELOW
-    assert abs(neighbour_z(draws)) < 5  # 6e-7 by chance.
+    assert abs(neighbour_z(draws)) < 5.5  # 4e-8 by chance.
 
 
+@pytest.mark.false_alarm(1.1e-7)
 @pytest.mark.smoke(1)
 @pytest.mark.parametrize("currency", list(Currency))
 @pytest.mark.parametrize("rows", [1, 3])
@@ -45,6 +47,7 @@ def test_the_noise_of_conjunctions(currency: Currency, rows: int) -> None:
     assert noise_p_value(draws, currency, scale * (1 + WRONG_BY)) < REJECT_BELOW
 
 
+@pytest.mark.false_alarm(1e-9)
 def test_each_law_is_told_from_the_other() -> None:
     """A Laplace and a Gaussian of one standard deviation differ in shape."""
     draws, scale = marginal_noise(Currency.PURE, Neighbours.ADD_REMOVE_UNIT, 3, 1, DRAWS)

@@ -1,7 +1,7 @@
 """``select`` against its exact law over five candidates.
 
-Each case makes 4,000 selections and fails by chance once in 10^6. A scale 30 % off gives a noncentrality above 120 at
-4 degrees of freedom, where the limit for 10^-6 is 33: it slips through once in 10^7.
+Each case makes 4,000 selections and fails by chance once in 10^7. A scale 30 % off gives a noncentrality above 120 at
+4 degrees of freedom, where the limit for 10^-7 is 38: each of the two slips through with chance 4e-7.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tests.support.laws import REJECT_BELOW, SCORE_SCALE, WRONG_BY, p_value, sel
 DRAWS = 4000
 
 
+@pytest.mark.false_alarm(9e-7)
 @pytest.mark.smoke(1)
 @pytest.mark.parametrize("currency", list(Currency))
 @pytest.mark.parametrize("neighbours", list(Neighbours))

@@ -26,7 +26,7 @@ from dpcore.queries import Conjunctions, Marginals
 from dpcore.testing.doubles import REPLACE, private_statistics
 from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 
-REJECT_BELOW = 1e-6  # Chance that a right kernel fails one check.
+REJECT_BELOW = 1e-7  # Chance that a right kernel fails one check.
 WRONG_BY = 0.3  # A scale this far off must be rejected.
 BINS = 24  # More bins would spread the power of the test too thin.
 

@@ -84,5 +84,6 @@ def test_intervals_hold_the_exact_answers(name: str, currency: Currency, replace
     assert covered(name, currency, replaced, count)[0] >= WANTED
 
 
+@pytest.mark.full
 def test_without_the_bound_on_the_loss_they_would_not() -> None:
     assert covered("twelve hold everything", Currency.GDP, True, 60)[1] < WANTED

@@ -23,6 +23,8 @@ demo: $(VENV)/.core ## Generate two small datasets, release them, show the error
 	@test -e $(VENV)/.warm || { echo "compiling the kernels of all other mechanisms, once" && $(BIN)/marquee warm && touch $(VENV)/.warm; }
 
 # Every test is of exactly one tier, `full` or not, and Spark takes all cores by itself: one JVM serves all its tests.
+# Tests whose assertions are rewritten are cached as bytecode: without, each process spends ten seconds on them.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist worksteal
 

@@ -26,8 +26,8 @@ CLAIM = (
     f"event chosen on other runs; family-wise error {FAMILY_ERROR[Size.FULL]:g}), and no bound lies above its claim. "
     "Where the worst case can be drawn often enough, the bound comes near: at least 0.8 of epsilon, 0.9 of mu. "
     'Runs are on each of two neighbours. "mechanism.run over copies" is one run over many copies of a query '
-    'with as many times the budget, of which each answer alone makes the claim; "noisy_argmax" is what select draws with, without its ledger '
-    f"and journal. Claims in rho and mu are those of (epsilon, {DELTA:g})."
+    'with as many times the budget, of which each answer alone makes the claim; "noisy_argmax" is what select draws '
+    f"with, without its ledger and journal. Claims in rho and mu are those of (epsilon, {DELTA:g})."
 )
 
 

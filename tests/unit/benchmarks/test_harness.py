@@ -50,6 +50,7 @@ def test_cpu_is_that_of_the_whole_tree_during_the_work(result: dict[str, Any]) -
     assert result["cpu_seconds"] == pytest.approx(sum(run["cpu_seconds"] for run in result["runs"]) / 2)
 
 
+@pytest.mark.full
 def test_compilation_is_in_the_cold_seconds_alone(result: dict[str, Any]) -> None:
     assert result["cold_cpu_seconds"] >= toy.OWN + toy.CHILD + toy.COMPILING - TICK
 

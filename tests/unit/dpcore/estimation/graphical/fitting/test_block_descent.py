@@ -98,7 +98,7 @@ def test_sweeps_go_on_as_if_they_were_one_call(cliques: tuple[Clique, ...]) -> N
     np.testing.assert_allclose(problem.sweep(problem.start, 2), twice, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.smoke(2)
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("cliques", SHAPES.values(), ids=SHAPES)
 def test_sweeps_end_at_the_optimum(cliques: tuple[Clique, ...]) -> None:
     problem = Problem(measured(cliques, 10.0))

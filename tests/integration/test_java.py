@@ -58,6 +58,7 @@ def plain_environment() -> dict[str, str]:
     }
 
 
+@pytest.mark.full
 def test_the_java_of_the_machine_runs_spark(tmp_path: Path) -> None:
     environment = plain_environment()
     found = find_java(environment)

@@ -120,11 +120,13 @@ def test_a_peer_that_is_missing_is_named_and_ours_runs(data: Path, monkeypatch: 
     assert "peer absent       peer not installed: run make peers" in re.sub(" +(?=peer not)", "       ", table(found))
 
 
+@pytest.mark.full
 def test_memory_is_that_of_the_whole_tree(result: dict[str, Any]) -> None:
     assert toy.MEGABYTES < result["peak_rss_mb"] < toy.MEGABYTES + 150
     assert result["peer"]["peak_rss_mb"] < toy.MEGABYTES
 
 
+@pytest.mark.full
 def test_the_result_has_every_field_and_stored_targets(result: dict[str, Any]) -> None:
     assert set(result) == FIELDS
     assert [run["seed"] for run in result["runs"]] == [1, 3]
@@ -141,6 +143,7 @@ def test_the_result_has_every_field_and_stored_targets(result: dict[str, Any]) -
     ]
 
 
+@pytest.mark.full
 def test_the_file_holds_the_result_and_names_no_path(result: dict[str, Any], data: Path, tmp_path: Path) -> None:
     path = store(result, tmp_path / "results")
     assert path.name == "toy.json"
@@ -149,6 +152,7 @@ def test_the_file_holds_the_result_and_names_no_path(result: dict[str, Any], dat
     assert str(Path.home()) + "/" not in path.read_text()
 
 
+@pytest.mark.full
 def test_the_table_shows_figures_and_verdicts(result: dict[str, Any]) -> None:
     text = table(result)
     assert "target: largest error: wanted <= 40, got 40: met" in text

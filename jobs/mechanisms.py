@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from dpcore.errors import ConfigError
 from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.registry import MECHANISMS
+from jobs import log
 from jobs.config import MechanismChoice, error_text
 from jobs.config.section import check_key
 
@@ -22,9 +24,10 @@ def mechanism_of(choice: MechanismChoice) -> Mechanism:
         check_key(choice.name, list(MECHANISMS), "mechanism")
         kind = MECHANISMS[choice.name]
         types = _settings_of(kind)
-        for key in choice.settings:
+        given = _current(choice, kind)
+        for key in given:
             check_key(key, list(types), f"setting of mechanism {choice.name}")
-        settings = {key: _checked(key, types[key], value) for key, value in choice.settings.items()}
+        settings = {key: _checked(key, types[key], value) for key, value in given.items()}
         return kind(**settings)
     except ValueError as error:
         raise ConfigError(f"mechanism: {error}") from error
@@ -33,6 +36,23 @@ def mechanism_of(choice: MechanismChoice) -> Mechanism:
 def settings_of(mechanism: Mechanism) -> dict[str, object]:
     """Every setting with its value."""
     return {name: getattr(mechanism, name) for name in _settings_of(type(mechanism))}
+
+
+def _current(choice: MechanismChoice, kind: type[Mechanism]) -> dict[str, Any]:
+    """The settings of a config by their present names; an old name is taken with a warning, a retired one is refused."""
+    renamed: Mapping[str, str] = getattr(kind, "renamed", {})
+    retired: Mapping[str, str] = getattr(kind, "retired", {})
+    settings: dict[str, Any] = {}
+    for key, value in choice.settings.items():
+        name = renamed.get(key, key)
+        if key in retired:
+            raise ValueError(f"{key} is no longer a setting of mechanism {choice.name}: {retired[key]}")
+        if name in settings or (name != key and name in choice.settings):
+            raise ValueError(f"{name} is given twice, once by its old name {key}; want {name} alone")
+        if name != key:
+            log.warning(f"config key 'mechanism.{key}' is deprecated; want 'mechanism.{name}'")
+        settings[name] = value
+    return settings
 
 
 def _settings_of(kind: type) -> dict[str, Any]:

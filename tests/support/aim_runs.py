@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Measurement, NoisyErrors
 from dpcore.mechanisms.aim.aim import Aim
+from dpcore.mechanisms.aim.profile import PROFILES
 from dpcore.mechanisms.api import Release
 from dpcore.queries import Marginals, Products, Queries, UnitCount
 from dpcore.testing.doubles import private_statistics
@@ -43,6 +44,20 @@ WORKLOAD = all_k_way(DOMAIN, 3, "abcde")
 BUDGETS = (Budget.pure(3), Budget.zcdp(Fraction(1, 4)), Budget.gdp(Fraction(1, 4)))
 NO_NOISE = Budget.zcdp(10**10)
 every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.currency.name)
+
+
+def aim_with(
+    like: Aim | None = None,
+    *,
+    max_model_mb: float | None = None,
+    rounds_per_attribute: int | None = None,
+    **constants: Any,
+) -> Aim:
+    """AIM, or a mechanism ``like`` it, with some constants of its profile changed: the changed profile has a name."""
+    like = like or Aim()
+    name = f"{like.profile} with {constants}" if constants else like.profile
+    PROFILES[name] = replace(PROFILES[like.profile], **constants)
+    return Aim(max_model_mb or like.max_model_mb, cast(Any, name), rounds_per_attribute or like.rounds_per_attribute)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,6 +37,7 @@ from dpcore.testing.tiny_data import (
     PURE,
     ZCDP,
 )
+from tests.support.aim_runs import aim_with
 
 __all__ = ["DATA", "ROWS"]
 
@@ -134,7 +135,7 @@ ROWS: Final = [
         Aim(), MARGINALS + PRODUCTS, BUDGETS, spends_all=True, rounds_follow_draws=True, scales_follow_answers=True
     ),
     MechanismContract(
-        Aim(max_model_mb=1e-4, growth=4.0, patience=1.0, penalty="noise", workload_error=1e-9),
+        aim_with(max_model_mb=1e-4, growth=4.0, patience=1.0, penalty="noise", workload_error=1e-9),
         MARGINALS + PRODUCTS,
         BUDGETS,
         spends_all=True,

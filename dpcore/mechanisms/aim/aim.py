@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal, final
+from typing import ClassVar, Final, Literal, final
 
 import numpy as np
 from numpy.random import Generator
@@ -25,6 +25,7 @@ from dpcore.measurement import Measurement, mean_absolute_part
 from dpcore.mechanisms.aim.batch import Batch, design_of, select_and_measure
 from dpcore.mechanisms.aim.budget import Annealing
 from dpcore.mechanisms.aim.candidates import Candidates, candidates_of, within
+from dpcore.mechanisms.aim.profile import PROFILES, AimProfile, ExpectedRemainder
 from dpcore.mechanisms.aim.rounds import KEPT_CELLS, Rounds
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
@@ -36,46 +37,34 @@ from dpcore.workload import Workload, added_weights
 _BYTES: Final = 8
 _AFTER_BATCH: Final = Fraction(3, 4)  # Of the largest junction tree.
 _TICKS: Final = 1000
-_CRUMB: Final = Fraction(1, 1 << 30)  # What is left of a budget that rounded shares have spent.
-_Penalty = Literal["expected", "noise"]
+_ROUNDING: Final = Fraction(1, 1 << 30)  # The share that rounding leaves of a budget that is spent.
 _Vector = NDArray[np.float64]
 
 
 @final
 @dataclass(frozen=True)
 class Aim:
-    """Measures the marginals that noisy errors call for, then, round by round, those that promise most.
+    """Measures, round by round, the marginals whose measurement promises most, after a batch chosen by noisy errors.
 
-    Of a workload of marginals a batch comes first: noisy errors of all pairs and triples, asked once, choose marginals
-    that are measured together (``one_shot``). Rounds as printed follow: each selects the marginal whose measurement
-    promises most, measures it and fits the model anew. They go on as long as they teach; what they leave measures the
-    batch once more.
+    The mechanism to try first for synthetic rows and for marginals of many attributes. One-way marginals come first. Of
+    a
+    workload of marginals a batch follows: noisy errors of all pairs and triples, asked once, choose marginals that are
+    measured together (``dpcore.mechanisms.aim.batch``). Then each round selects the marginal whose measurement promises
+    most, measures it and fits the model anew, as long as measurements change the model; the remaining budget measures
+    the batch once more. Where the budget is rich enough, the whole workload is measured at once in place of a batch.
 
-    max_model_mb: MAX-SIZE, the largest junction tree in MiB. The batch may use ``batch_share`` of it, and rounds after
-        it three quarters: answers and rows take room as well. Rounds without a batch may use the part that their share
-        of the budget, and what was spent before, allow.
-    batch_share: Part of what one-way marginals leave that goes into the batch at first; without one all is spent in
-        rounds, as printed. A round then gets the share that a marginal of the batch got, or more where rounds are few.
-    errors_share: Share of the budget for the noisy errors, at most half of the batch's.
-    min_relative_change: After a batch, rounds stop with the first whose measurement changed the marginal by no more
-        than this many times its expected remaining error. Without noisy errors there are no rounds.
-    rounds_per_attribute: Rounds without a batch are planned as if there were so many for each attribute (T = 16 d);
-        annealing makes them fewer. There are never more.
-    select_share: Part of a round that selects, 1 - alpha.
-    growth: Without a batch, factor of a round's share when its measurement moved the model by less than ``patience``
-        times the error that it was expected to leave,
-    patience: which is 1, with a growth of 4, as printed.
-    start_share: Share of the budget for the first measurement of all one-way marginals.
-    start_error: They are measured once more where their expected absolute error is above this fraction of the rows,
-    most_start_share: for at most this share in all. Where they are not,
-    workload_error: and all marginals of the workload, measured at once, have expected noise below this fraction of the
-        rows, they are measured before the rounds, in place of a batch,
-    workload_share: for this share, one-way marginals included; under Gaussian noise by their residuals.
-    penalty: What a measurement is expected to leave of a marginal's error: "expected", by the fit, or all the "noise",
-        as printed.
+    max_model_mb: Largest size of the junction tree in MiB, MAX-SIZE in the thesis, whose default this is. The batch may
+        use the ``batch_share`` of it, and rounds after the batch three quarters: answers and rows take room as well.
+        Rounds without a batch may use the part that they and what came before have spent of the budget.
+    profile: "default", or "published" for the algorithms as printed: rounds alone, with the printed penalty and annealing.
+    rounds_per_attribute: The number of rounds, at least 1, that the plan allows for each attribute (T = 16 d in the
+        thesis). There are fewer when the rounds' share grows, or when measurements no longer change the model.
 
-    Answers of marginals have intervals at 95 %, measured or not, from what selections and measurements prove
-    (``aim_rounds``); ``Release`` says how to ask for more.
+    Every answer of a marginal has an interval at 95 %, measured or not, from what selections and measurements prove;
+    ``Release`` says how to get others. What the profiles leave to choose, and why, is in
+    ``dpcore.mechanisms.aim.profile``.
+
+    Guarantee: the budget's, by adaptive composition of the kernel's selections and measurements.
 
     Source: McKenna (2022), Algorithms 6 to 8. ``dpcore/decisions/aim.md`` has the measurements of what differs: the
     penalised fits, the penalty, the batch, and one-way marginals, which share their budget by size and get more of it
@@ -83,45 +72,42 @@ class Aim:
     """
 
     max_model_mb: float = 80.0
-    batch_share: float = 0.6
-    errors_share: float = 0.1
-    min_relative_change: float = 1.0
+    profile: Literal["default", "published"] = "default"
     rounds_per_attribute: int = 16
-    select_share: float = 0.2
-    growth: float = 2.0
-    patience: float = 0.25
-    start_share: float = 0.06
-    start_error: float = 0.03
-    most_start_share: float = 0.4
-    workload_error: float = 0.1
-    workload_share: float = 0.5
-    penalty: _Penalty = "expected"
+
+    retired: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (
+            *("batch_share", "errors_share", "min_relative_change", "least_move", "select_share", "growth", "patience"),
+            *("start_share", "start_error", "most_start_share", "workload_error", "workload_share", "penalty"),
+        ),
+        "it is a constant of a profile; leave it out, or write mechanism.profile: published",
+    )
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         self._check()
         candidates = candidates_of(workload, terms)
         single = candidates.one_way()
-        starts = _split(single, Fraction(self.start_share))
+        starts = _split(single, Fraction(self._profile.start_share))
         noise = [_only(single, place).value_stddev(terms, part) or 0.0 for place, part in enumerate(starts)]
-        steps = [Step("measure one-way marginals", self.start_share, len(starts), max(noise))]
-        left, rounds = 1 - Fraction(self.start_share), self._rounds(candidates)
+        steps = [Step("measure one-way marginals", self._profile.start_share, len(starts), max(noise))]
+        remaining, rounds = 1 - Fraction(self._profile.start_share), self._rounds(candidates)
         if self._has_batch(workload):
-            batch = left * Fraction(self.batch_share)
+            batch = remaining * Fraction(self._profile.batch_share)
             errors = self._for_errors(batch)
             orders = [group for group in design_of(workload).by_order if group]
             steps.append(Step("measure errors of pairs and triples", float(errors), len(orders)))
-            steps.append(Step("measure the marginals that they call for", float(batch - errors), 1))
-            left -= batch
-        annealing = self._planned(candidates, left)
+            steps.append(Step("measure the marginals that they choose", float(batch - errors), 1))
+            remaining -= batch
+        annealing = self._planned(candidates, remaining)
         known = not self._has_batch(workload)  # Else a round's share follows from what the batch measured.
         measured = candidates.value_stddev(terms, annealing.measure) if known else None
         steps.append(Step("select", float(annealing.select * rounds), rounds))
         steps.append(Step("measure", float(annealing.measure * rounds), rounds, measured))
         models = int(4 * _BYTES * self.max_model_mb * CELLS_IN_MB) + 2 * _BYTES * KEPT_CELLS
         memory = models + 5 * _BYTES * (candidates.cells + workload.queries.size)
-        notes = ("fewer rounds than planned: a round's budget grows whenever measurements teach little",)
+        notes = ("A round's share grows when its measurement changes the model little: there may be fewer rounds.",)
         if self._has_batch(workload):
-            notes = ("fewer rounds than planned: once they teach little, the rest measures the chosen marginals again",)
+            notes = ("When rounds stop improving the model, the remaining budget re-measures the chosen marginals.",)
         return Plan(tuple(steps), rounds, memory, None, notes)
 
     def run(
@@ -134,66 +120,68 @@ class Aim:
         measured, fit, annealing = list(start.measured), start.fit, start.annealing
         structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
         batch = start.batch
-        told = batch.told if batch else ()
-        rounds = Rounds(private.terms, candidates, start.together, told, self._rounds(candidates) + 1)
+        noisy_errors = batch.told if batch else ()
+        rounds = Rounds(private.terms, candidates, start.together, noisy_errors, self._rounds(candidates) + 1)
         del start  # A fit holds a model: one at a time.
-        is_informative = batch is None or bool(told)
-        while is_informative and private.remaining_share > _CRUMB and not rounds.are_over:
+        is_informative = batch is None or bool(noisy_errors)
+        while is_informative and private.remaining_share > _ROUNDING and not rounds.are_over:
             annealing = annealing.limited(private.remaining_share)
             spent = 1 - private.remaining_share + annealing.round
             allowed = self._allowed(candidates, structure, _AFTER_BATCH if batch else spent)
             estimate = allowed.answers(fit)
-            left = self._penalties(private.terms, allowed, estimate, annealing)
-            score = allowed.score(estimate, left)
+            remainders = self._penalties(private.terms, allowed, estimate, annealing)
+            score = allowed.score(estimate, remainders)
             del estimate  # Vectors over all candidates are long: the score has its own.
             chosen = private.select(allowed.queries, score, annealing.select)  # SELECT
             measured.append(private.measure(allowed.strategy(chosen), annealing.measure))  # MEASURE
             rounds.add(allowed, score, annealing.select, chosen, measured[-1], fit)
             before, fit = _part(allowed, score.estimate, chosen), fit.without_tables()
             del score
-            fit = self._fitted(private.terms, candidates, measured, fit)  # ESTIMATE
+            fit = self._fit(private.terms, candidates, measured, fit)  # ESTIMATE
             structure = structure.with_clique(allowed.cliques[chosen])
-            moved = np.abs(_only(allowed, chosen).answers(fit) - before).sum()
+            change = np.abs(_only(allowed, chosen).answers(fit) - before).sum()
             if batch:
-                is_informative = moved > self.min_relative_change * left[chosen]
-            elif moved <= self.patience * left[chosen]:
+                is_informative = change > self._profile.min_relative_change * remainders[chosen]
+            elif change <= self._profile.patience * remainders[chosen]:
                 annealing = annealing.grown()
             progress(round((_TICKS - 1) * (1 - private.remaining_share)), _TICKS)
-        if batch and private.remaining_share > _CRUMB:
+        if batch and private.remaining_share > _ROUNDING:
             measured += batch.remeasure(private)  # MEASURE
         fit = fit.without_tables()
-        model = self._fitted(private.terms, candidates, measured, fit, polish=True).model
+        model = self._fit(private.terms, candidates, measured, fit, polish=True).model
         progress(_TICKS, _TICKS)
         return rounds.release(workload, model, measured)
 
     def _start(self, private: PrivateStatistics, workload: Workload, candidates: Candidates) -> _Start:
-        """One-way marginals (Algorithm 7), once more where rows are few; then the whole workload where its cells are
-        few, or else a batch of marginals.
+        """Measures the one-way marginals (Algorithm 7), and again where rows are few; then the whole workload where its
+        cells are few, or else a batch of marginals.
         """
-        first, most, whole = map(Fraction, (self.start_share, self.most_start_share, self.workload_share))
+        first, most, whole = map(
+            Fraction, (self._profile.start_share, self._profile.max_start_share, self._profile.workload_share)
+        )
         single, asked = candidates.one_way(), candidates.only(candidates.asked)
         measured = _measure_each(private, single, first)
-        fit = self._fitted(private.terms, candidates, measured)
+        fit = self._fit(private.terms, candidates, measured)
         error = _mean_error(private.terms, single, fit, first, "expected")
-        more = min(most, first * Fraction(error / self.start_error) ** 2) - first
+        more = min(most, first * Fraction(error / self._profile.start_error) ** 2) - first
         annealing = self._planned(candidates, 1 - first)
-        if more > _CRUMB:
+        if more > _ROUNDING:
             measured += _measure_each(private, single, more)
-            fit = self._fitted(private.terms, candidates, measured)
+            fit = self._fit(private.terms, candidates, measured)
         elif whole > first and self._is_cheap(private.terms, asked, fit, whole - first):
             measured += self._whole(private, workload, asked, whole - first)
-            learnt = self._fitted(private.terms, candidates, measured, learns=True)
+            learnt = self._fit(private.terms, candidates, measured, learns=True)
             return _Start(measured, learnt, annealing, (len(single.cliques), len(measured)))
         if not self._has_batch(workload):
             return _Start(measured, fit, annealing, (len(measured) - len(single.cliques), len(measured)))
-        budget = private.remaining_share * Fraction(self.batch_share)
-        errors, capacity = self._for_errors(budget), float(self.batch_share) * self.max_model_mb
+        budget = private.remaining_share * Fraction(self._profile.batch_share)
+        errors, capacity = self._for_errors(budget), float(self._profile.batch_share) * self.max_model_mb
         batch = select_and_measure(private, workload, measured, fit, budget, errors, capacity)
         together = (len(measured), len(measured) + len(batch.measured))
         measured += batch.measured
         typical = max(batch.typical, private.remaining_share / self._rounds(candidates))
-        annealing = Annealing.planned(typical, 1, Fraction(self.select_share), Fraction(self.growth))
-        return _Start(measured, self._fitted(private.terms, candidates, measured), annealing, together, batch)
+        annealing = Annealing.planned(typical, 1, Fraction(self._profile.select_share), Fraction(self._profile.growth))
+        return _Start(measured, self._fit(private.terms, candidates, measured), annealing, together, batch)
 
     def _is_cheap(self, terms: PrivacyTerms, asked: Candidates, fit: GraphicalFit, share: Fraction) -> bool:
         """Whether the whole workload fits a model and can be measured at once with little noise for its rows."""
@@ -201,7 +189,7 @@ class Aim:
             return False
         if JunctionTree.of(asked.domain, asked.cliques).cells > self.max_model_mb * CELLS_IN_MB:
             return False
-        return _mean_error(terms, asked, fit, share, "noise") <= self.workload_error
+        return _mean_error(terms, asked, fit, share, "noise") <= self._profile.workload_error
 
     def _whole(
         self, private: PrivateStatistics, workload: Workload, asked: Candidates, share: Fraction
@@ -216,15 +204,15 @@ class Aim:
         return _measure_each(private, asked, share)
 
     def _has_batch(self, workload: Workload) -> bool:
-        return self.batch_share > 0 and isinstance(workload.queries, Marginals)
+        return self._profile.batch_share > 0 and isinstance(workload.queries, Marginals)
 
     def _for_errors(self, batch: Fraction) -> Fraction:
         """Share of the noisy errors, out of that of the batch."""
-        return min(Fraction(self.errors_share), batch / 2)
+        return min(Fraction(self._profile.errors_share), batch / 2)
 
     def _planned(self, candidates: Candidates, share: Fraction) -> Annealing:
         rounds = self._rounds(candidates)
-        return Annealing.planned(share, rounds, Fraction(self.select_share), Fraction(self.growth))
+        return Annealing.planned(share, rounds, Fraction(self._profile.select_share), Fraction(self._profile.growth))
 
     def _rounds(self, candidates: Candidates) -> int:
         return self.rounds_per_attribute * len(candidates.domain.names)
@@ -240,10 +228,10 @@ class Aim:
         cuts = np.cumsum(allowed.sizes)[:-1]
         stddevs = np.broadcast_to(allowed.stddevs(terms, annealing.measure), estimate.shape)
         pairs = zip(np.split(estimate, cuts), np.split(stddevs, cuts), strict=True)
-        errors = [_left(terms, answers, noise, self.penalty).sum() for answers, noise in pairs]
+        errors = [_expected_remainder(terms, answers, noise, self._profile.penalty).sum() for answers, noise in pairs]
         return np.minimum(errors, LARGEST_PENALTY)
 
-    def _fitted(
+    def _fit(
         self,
         terms: PrivacyTerms,
         candidates: Candidates,
@@ -252,9 +240,12 @@ class Aim:
         polish: bool = False,
         learns: bool = False,
     ) -> GraphicalFit:
-        """A fit; where the whole workload was measured at once, no matter how it looks, the prior is learnt from it.
-        The last one (``polish``) has single attributes' counts as they probably are and priors of their own for pairs,
-        but where the prior was learnt.
+        """Fits a model to what was measured.
+
+        polish: The last fit is closer, replaces one-way counts by their posterior medians, and gives each pair of
+            attributes its own prior scale, unless the scale was learnt.
+        learns: Learns the scale of the prior from the measurements, as is sound where the whole workload was measured
+            at once, whatever it looks like; fits from ``warm`` keep the learnt scale.
         """
         total = rows_of(terms, candidates.full, measured)
         prior_scale = None if learns or (warm is not None and warm.learns_prior) else LARGEST_PRIOR_SCALE
@@ -264,35 +255,29 @@ class Aim:
         )
         return fit_model(candidates.domain, measured, total, last if polish else rough, warm)
 
+    @property
+    def _profile(self) -> AimProfile:
+        return PROFILES[self.profile]
+
     def _check(self) -> None:
+        if self.profile not in PROFILES:
+            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
         if not (0 < self.max_model_mb < float("inf") and self.rounds_per_attribute >= 1):
-            asked = f"mechanism.max_model_mb {self.max_model_mb}"
-            raise ConfigError(f"{asked}, rounds_per_attribute {self.rounds_per_attribute}; want all above 0 and finite")
-        if not (1 < self.growth < float("inf") and self.patience > 0):
+            given = f"mechanism.max_model_mb {self.max_model_mb}"
             raise ConfigError(
-                f"mechanism.growth {self.growth}, patience {self.patience}; want growth > 1 and finite, patience > 0"
+                f"{given}, rounds_per_attribute {self.rounds_per_attribute}; want both above 0 and finite"
             )
-        if not self.workload_error >= 0:
-            raise ConfigError(f"mechanism.workload_error is {self.workload_error}; want >= 0")
-        if not (0 < self.errors_share < 1 and self.min_relative_change > 0):
-            asked = f"mechanism.errors_share {self.errors_share}, min_relative_change {self.min_relative_change}"
-            raise ConfigError(f"{asked}; want 0 < errors_share < 1, min_relative_change > 0")
-        if not (0 < self.select_share < 1 and 0 <= self.batch_share < 1):
-            asked = f"mechanism.select_share {self.select_share}, batch_share {self.batch_share}"
-            raise ConfigError(f"{asked}; want 0 < select_share < 1, 0 <= batch_share < 1")
-        if not self.start_share <= self.workload_share < 1:
-            asked = f"mechanism.start_share {self.start_share}, workload_share {self.workload_share}"
-            raise ConfigError(f"{asked}; want start_share <= workload_share < 1")
-        if not (0 < self.start_share <= self.most_start_share < 1 and self.start_error > 0):
-            asked = f"mechanism.start_share {self.start_share}, most_start_share {self.most_start_share}"
-            raise ConfigError(f"{asked}, start_error {self.start_error}; want 0 < start <= most < 1 and an error > 0")
 
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """What there is before the first round.
+    """What is measured before the first round.
 
-    annealing: Of the first round. together: As of ``Rounds``. batch: None where rounds are to spend all.
+    measured: All measurements so far.
+    fit: The model fitted to them.
+    annealing: Budget of the first round.
+    together: First and last of the measurements that were chosen at once, as ``Rounds`` takes them.
+    batch: The batch, or None where rounds spend all that remains.
     """
 
     measured: Sequence[Measurement]
@@ -322,8 +307,8 @@ def _measure_each(private: PrivateStatistics, wanted: Candidates, share: Fractio
     return [private.measure(wanted.strategy(place), part) for place, part in enumerate(_split(wanted, share))]
 
 
-def _left(
-    terms: PrivacyTerms, answers: NDArray[np.float64], stddevs: NDArray[np.float64], penalty: _Penalty
+def _expected_remainder(
+    terms: PrivacyTerms, answers: NDArray[np.float64], stddevs: NDArray[np.float64], penalty: ExpectedRemainder
 ) -> _Vector:
     """Absolute error that measuring answers with this noise leaves: by the fit, or all the noise."""
     if penalty == "noise":
@@ -332,16 +317,16 @@ def _left(
 
 
 def _mean_error(
-    terms: PrivacyTerms, wanted: Candidates, fit: GraphicalFit, share: Fraction, penalty: _Penalty
+    terms: PrivacyTerms, wanted: Candidates, fit: GraphicalFit, share: Fraction, penalty: ExpectedRemainder
 ) -> float:
     """Mean L1 error of the candidates, each measured once with the others for a share, as a part of its answers."""
-    found = []
+    errors = []
     for place, part in enumerate(_split(wanted, share)):
-        one = _only(wanted, place)
-        answers = one.answers(fit)
-        left = _left(terms, answers, one.stddevs(terms, part), penalty).sum()
-        found.append(float(left / max(fit.total, answers.sum())))
-    return float(np.mean(found))
+        candidate = _only(wanted, place)
+        answers = candidate.answers(fit)
+        remainder = _expected_remainder(terms, answers, candidate.stddevs(terms, part), penalty).sum()
+        errors.append(float(remainder / max(fit.total, answers.sum())))
+    return float(np.mean(errors))
 
 
 def _part(candidates: Candidates, values: _Vector, place: int) -> _Vector:

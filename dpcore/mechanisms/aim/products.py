@@ -71,7 +71,8 @@ class ProductCandidates:
     def of(cls, workload: Workload, terms: PrivacyTerms) -> ProductCandidates:
         """The largest candidates are left out where all of them would not fit in memory.
 
-        Raises ConfigError where an attribute is too large to optimise for, or no measurement determines the number of rows.
+        Raises ConfigError where an attribute is too large to optimise for, or no measurement determines the number of
+        rows.
         """
         queries = workload.queries
         assert isinstance(queries, Products)

@@ -36,7 +36,7 @@ DATASET: Final = "adult"
 EPSILON: Final = 10.0
 CONFIDENCE: Final = 0.95
 RUNS: Final = 50
-SETTINGS: Final = {"max_model_mb": 1.0, "growth": 4.0, "patience": 1.0, "rounds_per_attribute": 4}
+SETTINGS: Final = {"max_model_mb": 1.0, "rounds_per_attribute": 4}
 STORED: Final = FOLDER / "results" / "bounds" / f"{DATASET}.json"
 
 

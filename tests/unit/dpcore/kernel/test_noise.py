@@ -17,10 +17,10 @@ from dpcore.kernel.envelope import LARGEST_SCALE, SMALLEST_SCALE
 from dpcore.kernel.noise import add_noise, representable_scale
 from dpcore.kernel.noisy_maximum import noisy_argmax
 from dpcore.measurement import GRID_BITS, Noise
+from tests.support.recorded_randomness import drawn_from_the_system
 
 ENDS = np.iinfo(np.int64)
 STEPS = {Noise.LAPLACE: 1, Noise.GAUSSIAN: 1, Noise.ROUNDED_GAUSSIAN: 1 << GRID_BITS}
-from tests.support.recorded_randomness import drawn_from_the_system
 
 
 def zeros(size: int) -> NDArray[np.int64]:

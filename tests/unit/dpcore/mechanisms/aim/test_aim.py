@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from dpcore.kernel.budget import Budget
 from dpcore.measurement import mean_absolute_noise
 from dpcore.mechanisms.aim import aim
 from dpcore.mechanisms.aim.aim import Aim
+from dpcore.mechanisms.aim.profile import PROFILES, AimProfile
 from dpcore.mechanisms.independent import Independent
 from dpcore.queries import Conjunctions
 from dpcore.strategies.allocation import split_by_size
@@ -35,6 +37,7 @@ from tests.support.aim_runs import (
     TABLE,
     UNITS,
     WORKLOAD,
+    aim_with,
     chained,
     every_budget,
     model_of,
@@ -48,7 +51,7 @@ from tests.support.aim_runs import (
 def test_all_of_the_budget_is_spent_and_never_more(
     budget: Budget, batch_share: float, rounds_per_attribute: int
 ) -> None:
-    kernel, release = run(Aim(batch_share=batch_share, rounds_per_attribute=rounds_per_attribute), budget)
+    kernel, release = run(aim_with(batch_share=batch_share, rounds_per_attribute=rounds_per_attribute), budget)
     assert 0 <= kernel.remaining_share < Fraction(1, 2**60)
     assert sum(charge.amount for charge in kernel.charges) <= budget.amount
     assert abs(sum(kernel.shares) - 1) < Fraction(1, 2**60)  # A call is charged a little less than its share.
@@ -61,7 +64,7 @@ def test_all_of_the_budget_is_spent_and_never_more(
 def test_the_start_is_split_by_the_sizes_of_single_attributes_alone(budget: Budget) -> None:
     """Whatever the workload weighs: products of them are the base of all else."""
     workload = explicit(DOMAIN, {("a", "b"): 3.0, ("c", "d", "e"): 1.0})
-    kernel, _ = run(Aim(batch_share=0, start_error=1e9, workload_error=1e-9), budget, workload=workload)
+    kernel, _ = run(aim_with(batch_share=0, start_error=1e9, workload_error=1e-9), budget, workload=workload)
     assert [clique for clique, _ in kernel.start] == [("a",), ("b",), ("c",), ("d",), ("e",)]
     wanted = split_by_size(np.array([3, 4, 2, 3, 2]), np.ones(5), Fraction(0.06))
     assert [float(share) for _, share in kernel.start] == pytest.approx([float(part) for part in wanted])
@@ -69,30 +72,33 @@ def test_the_start_is_split_by_the_sizes_of_single_attributes_alone(budget: Budg
 
 def test_single_attributes_are_measured_once_more_where_rows_are_few() -> None:
     small = Budget.zcdp(Fraction(1, 1000))
-    once, _ = run(Aim(batch_share=0, start_error=1e9, workload_error=1e-9), small)
-    twice, _ = run(Aim(batch_share=0, start_error=0.15, most_start_share=0.4, workload_error=1e-9), small)
+    once, _ = run(aim_with(batch_share=0, start_error=1e9, workload_error=1e-9), small)
+    twice, _ = run(aim_with(batch_share=0, start_error=0.15, max_start_share=0.4, workload_error=1e-9), small)
     assert len(once.start) == 5
     assert [clique for clique, _ in twice.start] == 2 * [clique for clique, _ in once.start]
     assert 0.06 < float(sum(share for _, share in twice.start)) < 0.4 + 1e-9
-    most, _ = run(Aim(batch_share=0, start_error=1e-6, most_start_share=0.4), small)
+    most, _ = run(aim_with(batch_share=0, start_error=1e-6, max_start_share=0.4), small)
     assert float(sum(share for _, share in most.start)) == pytest.approx(0.4)
-    rich, _ = run(Aim(batch_share=0, start_error=0.2, workload_error=1e-9), Budget.zcdp(1000))
+    rich, _ = run(aim_with(batch_share=0, start_error=0.2, workload_error=1e-9), Budget.zcdp(1000))
     assert len(rich.start) == 5
 
 
 def test_a_cheap_workload_is_measured_at_once() -> None:
     workload = explicit(DOMAIN, {("a", "b"): 1.0, ("b", "c"): 1.0})
-    cheap, release = run(Aim(batch_share=0, workload_error=0.1), Budget.zcdp(1000), workload=workload)
+    cheap, release = run(aim_with(batch_share=0, workload_error=0.1), Budget.zcdp(1000), workload=workload)
     ((residuals, _),) = cheap.whole
     assert {term.clique for term in residuals.terms} == {(), ("a",), ("b",), ("c",), ("a", "b"), ("b", "c")}
     assert len(cheap.start) == 3
     assert release.batch == (3, 4)
     assert float(sum(share for _, share in [*cheap.start, *cheap.whole])) == pytest.approx(0.5)
-    pure, release = run(Aim(batch_share=0, workload_error=0.1), Budget.pure(1000), workload=workload)
+    pure, release = run(aim_with(batch_share=0, workload_error=0.1), Budget.pure(1000), workload=workload)
     assert [clique for clique, _ in pure.start[3:]] == [("a", "b"), ("b", "c")]
     assert release.batch == (3, 5)
     assert float(sum(share for _, share in pure.start)) == pytest.approx(0.5)
-    for mechanism in (Aim(batch_share=0, workload_error=1e-9), Aim(batch_share=0, max_model_mb=8 * 19 / 2**20)):
+    for mechanism in (
+        aim_with(batch_share=0, workload_error=1e-9),
+        aim_with(batch_share=0, max_model_mb=8 * 19 / 2**20),
+    ):
         kernel, _ = run(mechanism, Budget.zcdp(1000), workload=workload)
         assert len(kernel.start) == 3, "too much noise, or a junction tree of 12 + 8 cells above 19"
 
@@ -106,13 +112,17 @@ def test_a_cheap_workload_takes_one_pass_over_the_data(budget: Budget, monkeypat
         return aggregate(table, request)
 
     monkeypatch.setattr(TinyTable, "aggregate", watched)
-    run(Aim(batch_share=0, workload_error=0.1), budget, workload=explicit(DOMAIN, {("a", "b"): 1.0, ("b", "c"): 1.0}))
+    run(
+        aim_with(batch_share=0, workload_error=0.1),
+        budget,
+        workload=explicit(DOMAIN, {("a", "b"): 1.0, ("b", "c"): 1.0}),
+    )
     assert len(asked) == 1
 
 
 @pytest.mark.parametrize("budget", [Budget.zcdp(1000), Budget.zcdp(Fraction(1, 1000))], ids=["rich", "poor"])
 def test_a_start_that_may_take_no_more_takes_no_more(budget: Budget) -> None:
-    kernel, _ = run(Aim(batch_share=0, start_share=0.1, most_start_share=0.1, workload_share=0.1), budget)
+    kernel, _ = run(aim_with(batch_share=0, start_share=0.1, max_start_share=0.1, workload_share=0.1), budget)
     assert len(kernel.start) == 5
     assert kernel.remaining_share < Fraction(1, 2**60)
 
@@ -121,7 +131,7 @@ def test_a_start_that_may_take_no_more_takes_no_more(budget: Budget) -> None:
 @pytest.mark.parametrize(("growth", "moves"), [(2.0, False), (4.0, False), (4.0, True)])
 def test_rounds_grow_where_little_moved_and_the_last_takes_the_rest(budget: Budget, growth: float, moves: bool) -> None:
     """Algorithm 8, from equal rounds out of what the start left as planned."""
-    mechanism = Aim(
+    mechanism = aim_with(
         batch_share=0, growth=growth, patience=1e-300 if moves else 1e300, rounds_per_attribute=3, start_error=1e9,
         workload_error=1e-9, select_share=0.25,
     )  # fmt: skip
@@ -141,7 +151,7 @@ def test_rounds_grow_where_little_moved_and_the_last_takes_the_rest(budget: Budg
 @pytest.mark.parametrize("patience", [0.25, 1.0])
 def test_little_is_less_than_patience_times_what_was_expected_to_be_left(patience: float) -> None:
     """How far a measured marginal moved follows from what the model answers in the next round."""
-    mechanism = Aim(batch_share=0, patience=patience, growth=1.25, start_error=1e9, workload_error=1e-9)
+    mechanism = aim_with(batch_share=0, patience=patience, growth=1.25, start_error=1e9, workload_error=1e-9)
     grown = followed = 0
     for _ in range(8):
         kernel, _ = run(mechanism, BUDGETS[1])
@@ -154,7 +164,7 @@ def test_little_is_less_than_patience_times_what_was_expected_to_be_left(patienc
 
 
 def test_a_model_that_moves_keeps_its_rounds_and_one_that_does_not_runs_fewer() -> None:
-    few = [len(run(Aim(batch_share=0, patience=patience), BUDGETS[1])[0].rounds) for patience in (1e-9, 1e9)]
+    few = [len(run(aim_with(batch_share=0, patience=patience), BUDGETS[1])[0].rounds) for patience in (1e-9, 1e9)]
     assert few[1] < 10 < 30 < few[0]
 
 
@@ -162,7 +172,7 @@ def test_a_model_that_moves_keeps_its_rounds_and_one_that_does_not_runs_fewer() 
 @pytest.mark.parametrize("penalty", ["expected", "noise"])
 def test_scores_are_the_errors_of_the_model_less_what_a_measurement_leaves(budget: Budget, penalty: Any) -> None:
     """The first round against a model that knows single attributes alone."""
-    quiet = Aim(batch_share=0, penalty=penalty, start_share=0.4, start_error=1e9, workload_error=1e-9)
+    quiet = aim_with(batch_share=0, penalty=penalty, start_share=0.4, start_error=1e9, workload_error=1e-9)
     kernel, release = run(quiet, budget)
     first, singles = kernel.rounds[0], {}
     for (clique, _), measured in zip(kernel.start, release.measurements, strict=False):
@@ -188,7 +198,7 @@ def test_scores_are_the_errors_of_the_model_less_what_a_measurement_leaves(budge
 
 def test_the_candidate_of_the_largest_score_is_measured_and_learnt() -> None:
     """Without noise: each round the worst candidate, weighted, whose error is then next to nothing."""
-    mechanism = Aim(batch_share=0, patience=1e-9, rounds_per_attribute=2, start_error=1e9, workload_error=1e-30)
+    mechanism = aim_with(batch_share=0, patience=1e-9, rounds_per_attribute=2, start_error=1e9, workload_error=1e-30)
     kernel, release = run(mechanism, NO_NOISE)
     for number, one in enumerate(kernel.rounds):
         exact = one.candidates.split(exact_answers(TABLE, one.candidates))
@@ -220,7 +230,7 @@ def test_the_junction_tree_keeps_to_its_limit_in_every_round(cells: int) -> None
 
 def test_the_first_round_may_not_use_what_only_a_later_one_may() -> None:
     kernel, _ = run(
-        Aim(batch_share=0, max_model_mb=8 * 150 / 2**20, workload_error=1e-30, start_error=1e9), Budget.zcdp(1000)
+        aim_with(batch_share=0, max_model_mb=8 * 150 / 2**20, workload_error=1e-30, start_error=1e9), Budget.zcdp(1000)
     )
     first = kernel.rounds[0].candidates.cliques
     assert [clique for clique in first if len(clique) > 1] == [("c", "e")], "2 x 2 cells are no more than 2 + 2"
@@ -279,7 +289,7 @@ def test_units_of_several_rows_need_a_measured_total() -> None:
 @pytest.mark.parametrize("penalty", ["expected", "noise"])
 @pytest.mark.parametrize("rows", [0, 1])
 def test_noise_far_above_the_data_gives_finite_answers(budget: Budget, penalty: Any, rows: int) -> None:
-    mechanism = Aim(penalty=penalty, rounds_per_attribute=1)
+    mechanism = aim_with(penalty=penalty, rounds_per_attribute=1)
     release = run(mechanism, budget, TinyTable(DOMAIN, chained()[:rows]))[1]
     assert np.isfinite(release.answers.values).all()
     assert (release.answers.values >= 0).all()
@@ -296,7 +306,7 @@ def test_only_ratios_of_weights_matter(scale: float) -> None:
 
 @every_budget
 def test_the_plan_tells_the_start_and_the_most_rounds(budget: Budget) -> None:
-    mechanism = Aim(batch_share=0, rounds_per_attribute=7, start_error=1e9, workload_error=1e-9)
+    mechanism = aim_with(batch_share=0, rounds_per_attribute=7, start_error=1e9, workload_error=1e-9)
     plan = mechanism.plan(private_statistics(TABLE, budget).terms, WORKLOAD)
     kernel, release = run(mechanism, budget)
     assert plan.rounds == 35 >= len(kernel.rounds)
@@ -307,26 +317,11 @@ def test_the_plan_tells_the_start_and_the_most_rounds(budget: Budget) -> None:
 
 
 BAD: Sequence[tuple[dict[str, Any], str]] = [
-    ({"max_model_mb": 0.0}, "mechanism.max_model_mb 0.0, .* want all above 0"),
+    ({"max_model_mb": 0.0}, "mechanism.max_model_mb 0.0, .* want both above 0"),
     ({"max_model_mb": np.inf}, "mechanism.max_model_mb inf"),
-    ({"growth": np.inf}, "mechanism.growth inf"),
+    ({"max_model_mb": np.nan}, "mechanism.max_model_mb nan"),
     ({"rounds_per_attribute": 0}, "rounds_per_attribute 0; want"),
-    ({"growth": 1.0}, "mechanism.growth 1.0, .* want growth > 1"),
-    ({"patience": 0.0}, "patience 0.0; want"),
-    ({"select_share": 0.0}, "mechanism.select_share 0.0, .* want 0 < select_share < 1"),
-    ({"select_share": 1.0}, "mechanism.select_share 1.0"),
-    ({"select_share": np.nan}, "mechanism.select_share nan"),
-    ({"batch_share": -0.1}, "batch_share -0.1; want .* 0 <= batch_share < 1"),
-    ({"batch_share": 1.0}, "batch_share 1.0; want"),
-    ({"batch_share": np.nan}, "batch_share nan; want"),
-    ({"start_share": 0.0}, "mechanism.start_share 0.0"),
-    ({"start_share": 0.45}, "want 0 < start <= most < 1"),
-    ({"start_share": 0.6}, "want start_share <= workload_share < 1"),
-    ({"workload_share": 1.0}, "workload_share 1.0; want"),
-    ({"workload_share": np.nan}, "workload_share nan; want"),
-    ({"most_start_share": 1.0}, "most_start_share 1.0"),
-    ({"start_error": 0.0}, "start_error 0.0"),
-    ({"workload_error": -1.0}, "mechanism.workload_error is -1.0; want >= 0"),
+    ({"profile": "printed"}, "mechanism.profile is 'printed'; want default or published"),
 ]
 
 
@@ -336,6 +331,37 @@ def test_bad_settings_are_refused_before_anything_is_measured(settings: dict[str
     with pytest.raises(ConfigError, match=message):
         Aim(**settings).run(private, WORKLOAD, generator=GENERATOR)
     assert private.charges == ()
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_the_constants_of_a_profile_leave_something_for_every_part(profile: AimProfile) -> None:
+    assert 0 <= profile.batch_share < 1
+    assert 0 < profile.errors_share < 1
+    assert 0 < profile.select_share < 1
+    assert 0 < profile.start_share <= profile.max_start_share < 1
+    assert profile.start_share <= profile.workload_share < 1
+    assert profile.growth > 1
+    assert profile.patience > 0
+    assert profile.min_relative_change > 0
+    assert profile.start_error > 0
+    assert profile.workload_error >= 0
+
+
+@every_budget
+def test_the_published_profile_spends_all_in_rounds_as_printed(budget: Budget) -> None:
+    """One-way marginals once, for alpha / 16 of the budget; then rounds, each a tenth for its selection."""
+    mechanism = Aim(profile="published")
+    plan = mechanism.plan(private_statistics(TABLE, budget).terms, WORKLOAD)
+    assert [step.label for step in plan.steps] == ["measure one-way marginals", "select", "measure"]
+    assert plan.rounds == 16 * 5
+    kernel, _ = run(mechanism, budget)
+    assert float(sum(share for _, share in kernel.start)) == pytest.approx(0.9 / 16)
+    assert not kernel.whole
+    assert not kernel.again
+    first = kernel.rounds[0]
+    assert float(first.select / (first.select + first.measure)) == pytest.approx(0.1)
+    shares = [asked.select + asked.measure for asked in kernel.rounds[:-1]]
+    assert all(later == earlier or later >= 4 * earlier * Fraction(99, 100) for earlier, later in pairwise(shares))
 
 
 def test_other_queries_are_refused() -> None:

@@ -16,10 +16,10 @@ from dpcore.mechanisms.aim.aim import Aim
 from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.testing.doubles import private_statistics
 from dpcore.workload import all_k_way, explicit, linear
-from tests.support.aim_runs import DOMAIN, GENERATOR, TABLE, UNITS, WORKLOAD, Recorder, every_budget, run
+from tests.support.aim_runs import DOMAIN, GENERATOR, TABLE, UNITS, WORKLOAD, Recorder, aim_with, every_budget, run
 
 POOR, MIDDLE, RICH = Budget.zcdp(Fraction(1, 5000)), Budget.zcdp(Fraction(1, 80)), Budget.zcdp(5)
-BATCH = Aim(start_error=1e9, workload_error=0.0)  # One-way marginals once, then always a batch.
+BATCH = aim_with(start_error=1e9, workload_error=0.0)  # One-way marginals once, then always a batch.
 
 
 def shares(kernel: Recorder, release_batch: tuple[int, int] | None) -> tuple[float, float, float]:
@@ -65,8 +65,8 @@ def test_a_batch_spends_its_share_whether_errors_are_asked_or_not(
 
     Half of the budget tells how many rows there are, which the limits are parts of.
     """
-    mechanism = Aim(
-        start_share=0.5, most_start_share=0.5, start_error=1e9, workload_error=0.0, batch_share=batch_share,
+    mechanism = aim_with(
+        start_share=0.5, max_start_share=0.5, start_error=1e9, workload_error=0.0, batch_share=batch_share,
         errors_share=errors_share,
     )  # fmt: skip
     kernel, release = run(mechanism, budget)
@@ -93,7 +93,7 @@ def test_errors_with_more_noise_than_can_be_drawn_are_not_asked() -> None:
 
 @every_budget
 def test_without_a_batch_no_errors_are_asked(budget: Budget) -> None:
-    kernel, release = run(Aim(batch_share=0, start_error=1e9, workload_error=0.0), budget)
+    kernel, release = run(aim_with(batch_share=0, start_error=1e9, workload_error=0.0), budget)
     assert kernel.errors == []
     assert not any("errors" in charge.label for charge in kernel.charges)
     assert len(kernel.start) == 5
@@ -105,7 +105,7 @@ def test_without_a_batch_no_errors_are_asked(budget: Budget) -> None:
 @pytest.mark.parametrize("start_error", [1e9, 0.01], ids=["once", "twice"])
 def test_the_places_of_the_batch_are_those_of_its_measurements(budget: Budget, start_error: float) -> None:
     """Also where one-way marginals were measured twice: those may look at noise in between."""
-    kernel, release = run(Aim(start_error=start_error, workload_error=0.0), budget)
+    kernel, release = run(aim_with(start_error=start_error, workload_error=0.0), budget)
     before = 5 if start_error > 1 else 10
     assert {one.after for one in kernel.errors} == {before}
     assert release.batch == (before, len(kernel.start))
@@ -135,7 +135,7 @@ def test_errors_are_recorded_with_the_model_that_they_are_of() -> None:
 
 @every_budget
 def test_a_round_after_the_batch_gets_what_a_marginal_of_it_got(budget: Budget) -> None:
-    kernel, _ = run(Aim(start_error=1e9, workload_error=0.0, min_relative_change=1e-300), budget)
+    kernel, _ = run(aim_with(start_error=1e9, workload_error=0.0, min_relative_change=1e-300), budget)
     assert kernel.errors
     batch = [share for _, share in kernel.start[5:]]
     left = 0.94 * 0.4
@@ -149,7 +149,7 @@ def test_a_round_after_the_batch_gets_what_a_marginal_of_it_got(budget: Budget) 
 
 def test_few_rounds_are_as_large_as_the_budget_wants_them() -> None:
     """Three of them and many marginals in the batch: a share of one of those each would leave some of the budget."""
-    mechanism = Aim(
+    mechanism = aim_with(
         start_error=1e9, workload_error=0.0, batch_share=0.3, rounds_per_attribute=1, min_relative_change=1e-300
     )
     kernel, _ = run(mechanism, RICH)
@@ -161,7 +161,7 @@ def test_few_rounds_are_as_large_as_the_budget_wants_them() -> None:
 
 @pytest.mark.parametrize("cells", [1, 20, 60, 150])
 def test_the_batch_keeps_to_its_part_of_the_largest_model(cells: int) -> None:
-    mechanism = Aim(start_error=1e9, workload_error=0.0, batch_share=0.5, max_model_mb=8 * cells / 2**20)
+    mechanism = aim_with(start_error=1e9, workload_error=0.0, batch_share=0.5, max_model_mb=8 * cells / 2**20)
     kernel, _ = run(mechanism, RICH)
     domain, domain_cells = DOMAIN.project("abcde"), 14
     chosen = [clique for clique, _ in kernel.start[5:]]
@@ -185,7 +185,7 @@ def test_single_attributes_have_a_batch_without_errors() -> None:
 
 def test_a_cheap_workload_is_measured_in_place_of_a_batch() -> None:
     workload = explicit(DOMAIN, {("a", "b"): 1.0, ("b", "c"): 1.0})
-    kernel, release = run(Aim(workload_error=0.1), Budget.zcdp(1000), workload=workload)
+    kernel, release = run(aim_with(workload_error=0.1), Budget.zcdp(1000), workload=workload)
     assert kernel.errors == []
     assert len(kernel.start) == 3
     assert len(kernel.whole) == 1
@@ -200,7 +200,7 @@ def test_workloads_of_products_have_no_batch() -> None:
     kinds = [charge.label.split()[0] for charge in private.charges]
     assert kinds[:3] == ["measure"] * 3
     assert kinds[3:] == ["select", "measure"] * (len(kinds[3:]) // 2)
-    for found in (BATCH, Aim(batch_share=0)):
+    for found in (BATCH, aim_with(batch_share=0)):
         steps = found.plan(private.terms, ranges).steps
         assert len(steps) == 3
         assert sum(step.share for step in steps) == pytest.approx(1)
@@ -210,7 +210,7 @@ def test_workloads_of_products_have_no_batch() -> None:
 @pytest.mark.parametrize("batch_share", [0.0, 0.3, 0.6])
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_the_steps_of_a_plan_sum_to_the_budget(budget: Budget, batch_share: float, order: int) -> None:
-    mechanism = Aim(batch_share=batch_share, select_share=0.25, errors_share=0.15)
+    mechanism = aim_with(batch_share=batch_share, select_share=0.25, errors_share=0.15)
     plan = mechanism.plan(private_statistics(TABLE, budget).terms, all_k_way(DOMAIN, order, "abcde"))
     assert sum(step.share for step in plan.steps) == pytest.approx(1)
     assert all(step.share > 0 for step in plan.steps)
@@ -244,7 +244,7 @@ def test_rounds_end_with_the_first_that_teaches_little(budget: Budget, min_relat
 
     A run may use up its budget first, two of five at worst: one of six has to end so, out of as many as make that sure.
     """
-    mechanism = Aim(start_error=1e9, workload_error=0.0, min_relative_change=min_relative_change)
+    mechanism = aim_with(start_error=1e9, workload_error=0.0, min_relative_change=min_relative_change)
     ended = followed = 0
     for _ in range(18):
         kernel, _ = run(mechanism, Budget(budget.currency, 20 * budget.amount))
@@ -260,7 +260,7 @@ def test_rounds_end_with_the_first_that_teaches_little(budget: Budget, min_relat
 
 @every_budget
 def test_what_rounds_leave_measures_the_batch_again_in_its_proportions(budget: Budget) -> None:
-    kernel, release = run(Aim(start_error=1e9, workload_error=0.0, min_relative_change=1e300), budget)
+    kernel, release = run(aim_with(start_error=1e9, workload_error=0.0, min_relative_change=1e300), budget)
     assert len(kernel.rounds) == (1 if kernel.errors else 0)
     batch, again = kernel.start[5:], kernel.again
     assert [clique for clique, _ in again] == [clique for clique, _ in batch]
@@ -273,7 +273,7 @@ def test_what_rounds_leave_measures_the_batch_again_in_its_proportions(budget: B
 
 
 def test_where_errors_would_be_noise_there_are_no_rounds() -> None:
-    kernel, _ = run(Aim(start_error=1e9, workload_error=0.0), POOR)
+    kernel, _ = run(aim_with(start_error=1e9, workload_error=0.0), POOR)
     assert kernel.errors == kernel.rounds == []
     assert [clique for clique, _ in kernel.again] == [clique for clique, _ in kernel.start[5:]]
     assert kernel.remaining_share < Fraction(1, 2**60)
@@ -283,7 +283,7 @@ def test_the_batch_is_chosen_for_all_that_it_may_get() -> None:
     """The same cliques, whatever part of it is kept for rounds; the model of noisy errors is hardly noisy here."""
     chosen = []
     for batch_share in (0.5, 0.95):
-        mechanism = Aim(start_error=1e9, workload_error=0.0, batch_share=batch_share, max_model_mb=1e3)
+        mechanism = aim_with(start_error=1e9, workload_error=0.0, batch_share=batch_share, max_model_mb=1e3)
         kernel, _ = run(mechanism, Budget.zcdp(10**6))
         chosen.append(sorted(clique for clique, _ in kernel.start[5:]))
     assert chosen[0] == chosen[1]

@@ -25,6 +25,7 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.aim import rounds as aim_rounds
 from dpcore.mechanisms.aim.aim import Aim
+from dpcore.mechanisms.aim.profile import PROFILES
 from dpcore.mechanisms.aim.rounds import _gains
 from dpcore.mechanisms.api import Release
 from dpcore.queries import Marginals
@@ -33,6 +34,7 @@ from dpcore.testing.doubles import private_statistics
 from dpcore.testing.memory import MemoryJournal
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import all_k_way, linear
+from tests.support.aim_runs import aim_with
 
 DOMAIN = Domain.of({"a": 3, "b": 4, "c": 2, "d": 3})
 GENERATOR = np.random.default_rng(7)
@@ -44,8 +46,8 @@ WORKLOAD = all_k_way(DOMAIN, 2)
 QUERIES = WORKLOAD.queries
 assert isinstance(QUERIES, Marginals)
 ALL = Marginals(DOMAIN, (*QUERIES.cliques, ("a",), ("a", "b", "d"), ()))
-AIM = Aim(batch_share=0, rounds_per_attribute=2, workload_error=0.0, max_model_mb=2e-4)
-BATCH = replace(AIM, batch_share=0.6, start_error=0.1, max_model_mb=4e-4)
+AIM = aim_with(batch_share=0, rounds_per_attribute=2, workload_error=0.0, max_model_mb=2e-4)
+BATCH = aim_with(AIM, batch_share=0.6, start_error=0.1, max_model_mb=4e-4)
 BUDGETS = (Budget.pure(2), Budget.zcdp(Fraction(1, 10)), Budget.gdp(Fraction(1, 5)))
 every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.currency.name)
 
@@ -116,7 +118,7 @@ def test_intervals_and_bounds_hold_as_often_as_they_say(budget: Budget, mechanis
     assert bounded.mean() > 0.93
     assert min(by_marginal(wrong)) < 0.85
     assert supported == {False, True}
-    assert len(told) == (runs if mechanism.batch_share else 0)
+    assert len(told) == (0 if mechanism is AIM else runs)
     assert np.mean([True, *told]) > 0.87
 
 
@@ -125,7 +127,9 @@ def test_intervals_and_bounds_hold_as_often_as_they_say(budget: Budget, mechanis
 def test_a_round_says_what_its_selection_was_asked(budget: Budget, mechanism: Aim) -> None:
     """The scale is that of the charge; the chosen candidate's true score is near the largest, by the model before."""
     deficits, behind = [], []
-    many = replace(mechanism, max_model_mb=1.0, batch_share=mechanism.batch_share / 4, min_relative_change=1e-9)
+    many = aim_with(
+        mechanism, max_model_mb=1.0, batch_share=PROFILES[mechanism.profile].batch_share / 4, min_relative_change=1e-9
+    )
     for _ in range(6):
         private = private_statistics(TABLE, budget)
         release = made(private, many)
@@ -133,7 +137,7 @@ def test_a_round_says_what_its_selection_was_asked(budget: Budget, mechanism: Ai
         asked = [charge.scale for charge in private.charges if charge.label.startswith("measure errors")]
         told, rounds = release.rounds[: len(asked)], selections(release)
         assert [one.errors.scale for one in told if isinstance(one, ErrorRound)] == asked
-        assert bool(asked) == bool(mechanism.batch_share)
+        assert bool(asked) == (mechanism is not AIM)
         assert release.rounds == (*told, *rounds)
         assert len(rounds) == len(selected) <= (release.horizon or 0) - len(asked)
         later_models = [one.before for one in rounds[1:]] + [model_of(release)]
@@ -150,7 +154,7 @@ def test_a_round_says_what_its_selection_was_asked(budget: Budget, mechanism: Ai
 
 
 @pytest.mark.smoke(1)
-@pytest.mark.parametrize("mechanism", [AIM, replace(BATCH, batch_share=0.2)], ids=["rounds", "batch"])
+@pytest.mark.parametrize("mechanism", [AIM, aim_with(BATCH, batch_share=0.2)], ids=["rounds", "batch"])
 def test_few_rounds_that_fit_in_memory_still_prove_intervals(mechanism: Aim, monkeypatch: pytest.MonkeyPatch) -> None:
     """What noisy errors prove stays: their model has single attributes alone."""
     budget = Budget.zcdp(1)
@@ -162,7 +166,7 @@ def test_few_rounds_that_fit_in_memory_still_prove_intervals(mechanism: Aim, mon
         release = made(private_statistics(TABLE, budget), mechanism)
         assert 0 < len(selections(release)) < len(selections(every))
         assert sum(one.before.tree.cells for one in selections(release)) <= cells // 3
-        assert len(release.rounds) - len(selections(release)) == bool(mechanism.batch_share)
+        assert len(release.rounds) - len(selections(release)) == (mechanism is not AIM)
         assert release.horizon == every.horizon
         held += later(release, ALL) / runs
     assert min(by_marginal(held)) > 0.9
@@ -212,14 +216,14 @@ def test_a_public_number_of_rows_is_used() -> None:
 
 
 def test_first_measurements_that_were_settled_together_are_a_batch() -> None:
-    release = made(private_statistics(TABLE, Budget.zcdp(1)), replace(AIM, start_error=10.0))
+    release = made(private_statistics(TABLE, Budget.zcdp(1)), aim_with(AIM, start_error=10.0))
     assert release.batch == (0, 4)
-    again = made(private_statistics(TABLE, Budget.zcdp(1)), replace(AIM, start_error=1e-3))
+    again = made(private_statistics(TABLE, Budget.zcdp(1)), aim_with(AIM, start_error=1e-3))
     assert again.batch == (4, 8)
-    cheap = replace(AIM, start_error=10.0, workload_error=9.0, max_model_mb=1)
+    cheap = aim_with(AIM, start_error=10.0, workload_error=9.0, max_model_mb=1)
     whole = made(private_statistics(TABLE, Budget.zcdp(9)), cheap)
     assert whole.batch == (4, 5)
-    once = replace(
+    once = aim_with(
         BATCH, start_error=1e-3, min_relative_change=1e300, batch_share=0.3
     )  # A round, which cannot take all.
     many = made(private_statistics(TABLE, Budget.zcdp(1)), once)
@@ -256,6 +260,6 @@ def test_a_release_keeps_no_tables_beside_those_of_its_models(mechanism: Aim) ->
     """What models make to answer may take more memory than they do: it goes with the copies that answered."""
     release = made(private_statistics(TABLE, Budget.zcdp(1)), mechanism)
     assert selections(release)
-    assert len(release.rounds) - len(selections(release)) == bool(mechanism.batch_share)
+    assert len(release.rounds) - len(selections(release)) == (mechanism is not AIM)
     for model in (model_of(release), *(one.before for one in release.rounds)):
         assert "_calibrated" not in vars(model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.random import Generator
@@ -15,7 +15,7 @@ from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import ANY_QUERIES, Plan, Progress, Release, Step, Traits, silent
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 from dpcore.strategies.allocation import weighted_shares
 from dpcore.uncertainty import of_measurements
@@ -35,6 +35,16 @@ class Laplace:
 
     Source: Dwork, McSherry, Nissim and Smith (2006); discrete noise of Canonne, Kamath and Steinke (2020).
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="laplace",
+        answers=ANY_QUERIES,
+        shapes=("table", "baskets"),
+        currencies=(Currency.PURE,),
+        rows=False,
+        mostly_gaussian=False,
+        recommended_for="a few queries under pure differential privacy, each with its own error bar",
+    )
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         if terms.budget.currency is not Currency.PURE:
@@ -60,6 +70,16 @@ class Gaussian:
 
     Source: Canonne, Kamath and Steinke (2020), Theorem 4; Dong, Roth and Su (2022), Theorem 1.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="gaussian",
+        answers=ANY_QUERIES,
+        shapes=("table", "baskets"),
+        currencies=(Currency.ZCDP, Currency.GDP),
+        rows=False,
+        mostly_gaussian=True,
+        recommended_for="a few queries, each with its own error bar",
+    )
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         if terms.budget.currency is Currency.PURE:

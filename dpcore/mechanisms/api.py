@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Final, Literal, Protocol
 
 from numpy.random import Generator
 
 from dpcore.estimation.graphical.confidence.bounds import Round
 from dpcore.estimation.model import Model
+from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
@@ -86,6 +87,45 @@ class Release:
     batch: tuple[int, int] | None = None
 
 
+QueryKind = Literal["marginals", "products", "conjunctions", "positive conjunctions", "parities"]
+DataShape = Literal["table", "baskets"]
+ANY_QUERIES: Final[tuple[QueryKind, ...]] = ("marginals", "products", "conjunctions", "parities")
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a mechanism is, for configs, plans and documents: an attribute of its class, and the one place for it.
+
+    name: What a config calls it.
+    answers: Kinds of queries that it accepts; "positive conjunctions" are those without negated literals.
+    shapes: Shapes of data that it accepts.
+    currencies: Privacy definitions for which it has a proof, under every privacy unit.
+    rows: Whether a release has a model, and so synthetic rows.
+    no_rows_where: A setting and its value with which a release has no model although ``rows`` is true.
+    mostly_gaussian: Whether its budget pays for Gaussian noise above all, so that Gaussian DP gives less noise than
+        zCDP.
+    several_rows: Whether a privacy unit may have several rows of a table.
+    recommended_for: What to choose it for, as a part of a sentence.
+    """
+
+    name: str
+    answers: tuple[QueryKind, ...]
+    shapes: tuple[DataShape, ...]
+    rows: bool
+    mostly_gaussian: bool
+    recommended_for: str
+    currencies: tuple[Currency, ...] = tuple(Currency)
+    no_rows_where: tuple[str, object] | None = None
+    several_rows: bool = True
+
+    def gives_rows(self, mechanism: Mechanism) -> bool:
+        """Whether a release of the mechanism, with its settings, has synthetic rows."""
+        if self.no_rows_where is None:
+            return self.rows
+        setting, value = self.no_rows_where
+        return self.rows and getattr(mechanism, setting) != value
+
+
 class Mechanism(Protocol):
     """A private algorithm as a frozen dataclass of its settings, all of them public and of plain types.
 
@@ -94,7 +134,11 @@ class Mechanism(Protocol):
           for which there is no proof or no memory;
         * ``run`` asks the kernel only, never spends more than its budget and answers in the workload's shape;
         * with one journal and one generator state two runs release the same values.
+
+    traits: What it is.
     """
+
+    traits: ClassVar[Traits]
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan: ...
 

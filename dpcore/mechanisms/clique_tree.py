@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal, final
+from typing import ClassVar, Final, Literal, final
 
 import numpy as np
 from numpy.random import Generator
@@ -15,7 +15,7 @@ from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, f
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.shared.marginal_selection import Design, expected, noisy_errors, select_marginals
 from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
@@ -55,6 +55,15 @@ class CliqueTree:
     Source: this project; the outline, noisy errors of all candidates and a closed-form split of the budget, is that of
     SWIFT in dpsynth. ``choose_cliques`` has the choice and the split.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="clique_tree",
+        answers=("marginals", "products"),
+        shapes=("table",),
+        rows=True,
+        mostly_gaussian=True,
+        recommended_for="thousands of marginals, or when run time matters",
+    )
 
     max_model_mb: float = 8.0
     order: Literal[2, 3] = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from numpy.random import Generator
@@ -16,7 +16,7 @@ from dpcore.estimation.multiplicative_weights.parity_weights import follow_parit
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import noise_stddev
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.shared.pgm_common import modelled, table_marginals
 from dpcore.mechanisms.shared.totals import public_total
 from dpcore.queries import Products
@@ -47,6 +47,15 @@ class Fourier:
     Source: Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar (2007), with multiplicative weights in place of their
     linear program as in Hardt, Ligett and McSherry (2012), section 3.2.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="fourier",
+        answers=("marginals", "products"),
+        shapes=("table",),
+        rows=True,
+        mostly_gaussian=True,
+        recommended_for="a baseline for binary attributes",
+    )
 
     within: float = 1.0
     iterations: int = 300

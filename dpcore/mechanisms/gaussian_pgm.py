@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +17,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, mean_absolute_noise
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
 from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
@@ -60,6 +60,15 @@ class GaussianPgm:
     Source: thesis of McKenna (2022), Table 5.1; Xiao, He, Zhang and Kifer (2023) for residuals. Marginals measured one
     by one split the budget so that the weighted squared error of the measured values is least.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="gaussian_pgm",
+        answers=("marginals", "products"),
+        shapes=("table",),
+        rows=True,
+        mostly_gaussian=True,
+        recommended_for="a whole workload of marginals with few cells, measured at once",
+    )
 
     max_model_mb: float = 80.0
     tolerance: float = 1e-3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.random import Generator
@@ -16,7 +16,7 @@ from dpcore.estimation.independent import IndependentModel, to_simplex
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, noise_stddev
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import ANY_QUERIES, Plan, Progress, Release, Step, Traits, silent
 from dpcore.queries import Conjunctions, Marginals, Parities, UnitCount
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
@@ -29,6 +29,15 @@ class Independent:
 
     total_share: Share of the budget for the number of units of baskets, where that number is private.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="independent",
+        answers=ANY_QUERIES,
+        shapes=("table", "baskets"),
+        rows=True,
+        mostly_gaussian=True,
+        recommended_for="a baseline to beat, or workloads too large for any other mechanism",
+    )
 
     total_share: float = 0.05
 

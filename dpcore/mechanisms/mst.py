@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from numpy.random import Generator
@@ -18,7 +18,7 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Measurement
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
     COPIES,
@@ -54,6 +54,15 @@ class Mst:
     Source: McKenna, Miklau and Sheldon, "Winning the NIST Contest" (2021), section 4, with thirds of the budget as
     there. Rare values are not merged: the fit, which leans towards independent attributes, takes the place of that.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="mst",
+        answers=("marginals", "products"),
+        shapes=("table",),
+        rows=True,
+        mostly_gaussian=True,
+        recommended_for="synthetic rows from pairs of attributes, quickly",
+    )
 
     one_way_share: float = 1 / 3
     select_share: float = 1 / 3

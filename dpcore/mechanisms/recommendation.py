@@ -23,7 +23,6 @@ _LARGEST_CLOSURE: Final = 5_000  # Cliques that AIM weighs in every round; beyon
 _SMALL: Final = 64  # Mean cells of marginals that are no sparse tables, whatever the number of rows.
 _MOST_NOISE: Final = {True: 0.5, False: 0.1}  # Of the rows in a marginal, by whether marginals are small.
 _FEW_QUERIES: Final = 500  # Below, plain noise had the lower mean error on Adult at epsilon 1.
-_WITHOUT_ROWS: Final = ("laplace", "gaussian", "hdmm", "clipped_gaussian")
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,13 @@ def recommended(terms: PrivacyTerms, workload: Workload, *, rows: bool = False) 
     at. Raises ConfigError where no mechanism accepts.
     """
     for option in _options(terms, workload):
-        if not (rows and option.name in _WITHOUT_ROWS) and _accepts(option.name, terms, workload):
+        if (not rows or _gives_rows(option.name)) and _accepts(option.name, terms, workload):
             return option
     raise ConfigError("no mechanism accepts this workload under these terms; want a smaller workload")
+
+
+def _gives_rows(name: str) -> bool:
+    return MECHANISMS[name].traits.gives_rows(MECHANISMS[name]())
 
 
 def _accepts(name: str, terms: PrivacyTerms, workload: Workload) -> bool:

@@ -1,4 +1,4 @@
-"""One row a mechanism: its name in a config and its settings."""
+"""Every mechanism that a config can name. What each one is, its ``traits`` say."""
 
 from __future__ import annotations
 
@@ -25,24 +25,27 @@ from dpcore.mechanisms.query_game.fem import Fem
 from dpcore.mechanisms.query_game.sep_fem import SepFem
 
 MECHANISMS: Final[dict[str, type[Mechanism]]] = {
-    "laplace": Laplace,
-    "gaussian": Gaussian,
-    "independent": Independent,
-    "mwem": Mwem,
-    "mwem_queries": MwemQueries,
-    "fourier": Fourier,
-    "aim": Aim,
-    "dual_query": DualQuery,
-    "dqrs": Dqrs,
-    "fem": Fem,
-    "sep_fem": SepFem,
-    "clipped_gaussian": ClippedGaussian,
-    "hdmm": Hdmm,
-    "mst": Mst,
-    "priv_bayes": PrivBayes,
-    "priv_bayes_pgm": PrivBayesPgm,
-    "gaussian_pgm": GaussianPgm,
-    "mwem_pgm": MwemPgm,
-    "dual_query_pgm": DualQueryPgm,
-    "clique_tree": CliqueTree,
+    kind.traits.name: kind
+    for kind in (
+        Laplace,
+        Gaussian,
+        Independent,
+        Mwem,
+        MwemQueries,
+        Fourier,
+        Aim,
+        DualQuery,
+        Dqrs,
+        Fem,
+        SepFem,
+        ClippedGaussian,
+        Hdmm,
+        Mst,
+        PrivBayes,
+        PrivBayesPgm,
+        GaussianPgm,
+        MwemPgm,
+        DualQueryPgm,
+        CliqueTree,
+    )
 }

@@ -11,17 +11,7 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.mechanisms.additive_noise import Gaussian, Laplace
-from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.api import Mechanism, Plan
-from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
-from dpcore.mechanisms.clique_tree import CliqueTree
-from dpcore.mechanisms.fourier import Fourier
-from dpcore.mechanisms.gaussian_pgm import GaussianPgm
-from dpcore.mechanisms.hdmm.hdmm import Hdmm
-from dpcore.mechanisms.independent import Independent
-from dpcore.mechanisms.mst import Mst
-from dpcore.mechanisms.mwem.mwem_pgm import MwemPgm
 from dpcore.workload import Workload
 from jobs.config import Config, Dataset, Privacy, load_config
 from jobs.mechanisms import mechanism_of
@@ -31,9 +21,6 @@ from jobs.workload.building import workload_of
 from jobs.workload.public_files import PublicFiles, read_public_files
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema, load_schema
-
-_MOSTLY_GAUSSIANS = (Aim, CliqueTree, ClippedGaussian, Fourier, Gaussian, GaussianPgm, Hdmm, Independent, Mst, MwemPgm)
-"""Mechanisms whose budget pays for Gaussian noise above all, so that Gaussian DP gives them less noise than zCDP."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +117,8 @@ def currency_of(privacy: Privacy, mechanism: Mechanism) -> Currency:
     mechanism: The mechanism, which decides where the config says auto.
     """
     if privacy.accounting == "auto":
-        mostly_gaussians = isinstance(mechanism, _MOSTLY_GAUSSIANS)
-        return Currency.PURE if privacy.delta == 0 else Currency.GDP if mostly_gaussians else Currency.ZCDP
+        gaussian = Currency.GDP if mechanism.traits.mostly_gaussian else Currency.ZCDP
+        return Currency.PURE if privacy.delta == 0 else gaussian
     return {"pure": Currency.PURE, "zcdp": Currency.ZCDP, "gdp": Currency.GDP}[privacy.accounting]
 
 
@@ -163,10 +150,7 @@ def _plan(mechanism: Mechanism, terms: PrivacyTerms, workload: Workload) -> Plan
 
 def _check_synthetic(config: Config, mechanism: Mechanism) -> None:
     rows = config.output.synthetic_rows
-    without_model = isinstance(mechanism, Laplace | Gaussian | ClippedGaussian) or (
-        isinstance(mechanism, Hdmm) and mechanism.reconstruction == "least_squares"
-    )
-    if isinstance(rows, int) and rows > 0 and without_model:
+    if isinstance(rows, int) and rows > 0 and not mechanism.traits.gives_rows(mechanism):
         raise ConfigError(
             f"output.synthetic_rows is {rows}, but mechanism {config.mechanism.name} gives answers without a model; "
             "want auto or 0, or another mechanism"

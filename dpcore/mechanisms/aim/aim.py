@@ -27,7 +27,7 @@ from dpcore.mechanisms.aim.budget import Annealing
 from dpcore.mechanisms.aim.candidates import Candidates, candidates_of, within
 from dpcore.mechanisms.aim.profile import PROFILES, AimProfile, ExpectedRemainder
 from dpcore.mechanisms.aim.rounds import KEPT_CELLS, Rounds
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, LARGEST_PENALTY, LAST_WORK, ROUND_WORK, rows_of
 from dpcore.queries import Marginals, Products
@@ -56,7 +56,7 @@ class Aim:
     max_model_mb: Largest size of the junction tree in MiB, MAX-SIZE in the thesis, whose default this is. The batch may
         use the ``batch_share`` of it, and rounds after the batch three quarters: answers and rows take room as well.
         Rounds without a batch may use the part that they and what came before have spent of the budget.
-    profile: "default", or "published" for the algorithms as printed: rounds alone, with the printed penalty and annealing.
+    profile: "default", or "published" for the algorithms as printed: rounds alone, with the printed annealing.
     rounds_per_attribute: The number of rounds, at least 1, that the plan allows for each attribute (T = 16 d in the
         thesis). There are fewer when the rounds' share grows, or when measurements no longer change the model.
 
@@ -70,6 +70,15 @@ class Aim:
     penalised fits, the penalty, the batch, and one-way marginals, which share their budget by size and get more of it
     where rows are few.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="aim",
+        answers=("marginals", "products"),
+        shapes=("table",),
+        rows=True,
+        mostly_gaussian=True,
+        recommended_for="marginals and ranges of many attributes, and synthetic rows of tables",
+    )
 
     max_model_mb: float = 80.0
     profile: Literal["default", "published"] = "default"

@@ -23,7 +23,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import MutualInformation, RScore
 from dpcore.measurement import Measurement, mean_absolute_noise
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.bayes.structure import Family, Limits, candidates
 from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
@@ -164,6 +164,15 @@ class PrivBayes(_PrivBayes):
     Attributes of many values keep them: there is no encoding in bits and no taxonomy.
     """
 
+    traits: ClassVar[Traits] = Traits(
+        name="priv_bayes",
+        answers=("marginals", "products"),
+        shapes=("table",),
+        rows=True,
+        mostly_gaussian=False,
+        recommended_for="comparison with the published mechanism",
+    )
+
     name: ClassVar[str] = "priv_bayes"
 
     def _model(
@@ -184,6 +193,15 @@ class PrivBayesPgm(_PrivBayes):
 
     Source: thesis of McKenna (2022), section 4.5.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="priv_bayes_pgm",
+        answers=("marginals", "products"),
+        shapes=("table",),
+        rows=True,
+        mostly_gaussian=False,
+        recommended_for="comparison with the published mechanism",
+    )
 
     name: ClassVar[str] = "priv_bayes_pgm"
 

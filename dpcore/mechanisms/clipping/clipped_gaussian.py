@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.random import Generator
@@ -21,7 +21,7 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
 from dpcore.kernel.sensitivity import answer_sensitivity
 from dpcore.measurement import Measurement, mean_absolute_noise
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.clipping.clip_choice import (
     Choice,
     choose_clip,
@@ -86,6 +86,16 @@ class ClippedGaussian:
     shrink_from: Queries from which on answers are drawn towards predictions; below, or with single literals, there is
         too little to learn from, and the first step is left out.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="clipped_gaussian",
+        answers=("positive conjunctions",),
+        shapes=("table", "baskets"),
+        rows=False,
+        mostly_gaussian=True,
+        several_rows=False,
+        recommended_for="millions of positive conjunctions of sparse baskets",
+    )
 
     marginals_share: float = 0.04
     histogram_share: float = 0.03

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Final, Literal, final
+from typing import ClassVar, Final, Literal, final
 
 import numpy as np
 from numpy.random import Generator
@@ -19,7 +19,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.hdmm.joint_strategy import Loss, Strategy, Together, measured_together
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, COPIES
 from dpcore.mechanisms.shared.totals import public_total
@@ -65,6 +65,16 @@ class Hdmm:
     Source: thesis of McKenna (2022), chapter 3: OPT_+ (Definition 21) with OPT_0 for each attribute, reconstruction as
     in section 3.9, case 3, or as in section 4.5; Xiao, He, Zhang and Kifer (2023) for residuals.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="hdmm",
+        answers=("marginals", "products"),
+        shapes=("table",),
+        rows=True,
+        no_rows_where=("reconstruction", "least_squares"),
+        mostly_gaussian=True,
+        recommended_for="unbiased answers of marginals and ranges with a known error",
+    )
 
     reconstruction: Literal["least_squares", "graphical"] = "least_squares"
     strategy: Strategy = "best"

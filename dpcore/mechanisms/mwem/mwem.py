@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +17,7 @@ from dpcore.estimation.multiplicative_weights.factored import FactoredModel, Fac
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.mwem.candidates import Candidates, first_candidates, largest_cells
 from dpcore.mechanisms.mwem.shares import Shares, check_split, start_chances
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB
@@ -61,6 +61,15 @@ class Mwem:
     section 2.3.2 and the factored distribution of section 4. Under zCDP the noise is the discrete Gaussian and the
     selection costs range^2 / 8; Gaussian DP has better measurements for dearer selections.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="mwem",
+        answers=("marginals",),
+        shapes=("table",),
+        rows=True,
+        mostly_gaussian=False,
+        recommended_for="comparison with the published mechanism",
+    )
 
     rounds: int | None = None
     distribution: Literal["final", "average"] = "final"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 from numpy.random import Generator
@@ -21,7 +21,7 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
     COPIES,
@@ -66,6 +66,15 @@ class MwemPgm:
     Source: McKenna (2022), section 4.5 and Algorithm 5. The number of rows, which Algorithm 5 takes as known, is public
     or bought first. Products are answered from the marginals that they are read off.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="mwem_pgm",
+        answers=("marginals", "products"),
+        shapes=("table",),
+        rows=True,
+        mostly_gaussian=True,
+        recommended_for="comparison with the published mechanism",
+    )
 
     rounds: int | None = None
     start: Literal["uniform", "one_way"] = "one_way"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Final, Literal, final
+from typing import ClassVar, Final, Literal, final
 
 import numpy as np
 from numpy.random import Generator
@@ -20,7 +20,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import LinearL1Error
 from dpcore.measurement import noise_stddev
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.mwem.shares import Shares, check_split, start_chances
 from dpcore.mechanisms.shared.pgm_common import modelled, table_marginals
 from dpcore.mechanisms.shared.totals import row_total
@@ -59,6 +59,15 @@ class MwemQueries:
     Source: Hardt, Ligett and McSherry (2012), Fig. 1, with the three variations of section 2.3.2. Under pure DP the
     selection is permute-and-flip, which is at least as good as the exponential mechanism.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="mwem_queries",
+        answers=("marginals", "products"),
+        shapes=("table",),
+        rows=True,
+        mostly_gaussian=False,
+        recommended_for="comparison with the published mechanism on prefixes and ranges",
+    )
 
     queries: Literal["answers", "parities"] = "answers"
     rounds: int = 10

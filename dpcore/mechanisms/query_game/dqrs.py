@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.random import Generator
@@ -13,7 +13,7 @@ from numpy.random import Generator
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.query_game.dual_loop import (
     FOR_PLAN,
     TYPICAL_UNITS,
@@ -77,6 +77,16 @@ class Dqrs:
     Source: Vietri, Tian, Bun, Steinke and Wu (2020), "New Oracle-Efficient Algorithms for Private Synthetic Data
     Release", Algorithm 4.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="dqrs",
+        answers=("marginals", "conjunctions", "parities"),
+        shapes=("table", "baskets"),
+        rows=True,
+        mostly_gaussian=False,
+        several_rows=False,
+        recommended_for="many conjunctions with negations, dense tables, and synthetic rows of baskets",
+    )
 
     eta: float | None = None
     samples: int | None = None

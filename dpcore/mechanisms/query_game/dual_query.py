@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.random import Generator
@@ -18,7 +18,7 @@ from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.renyi import Event
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.query_game.dual_loop import (
     FOR_PLAN,
     TOLERANCE,
@@ -88,6 +88,16 @@ class DualQuery:
     Source: Gaboardi, Gallego Arias, Hsu, Roth and Wu, "Dual Query: Practical Private Query Release for High Dimensional
     Data" (full version), Algorithm 2.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="dual_query",
+        answers=("marginals", "conjunctions", "parities"),
+        shapes=("table", "baskets"),
+        rows=True,
+        mostly_gaussian=False,
+        several_rows=False,
+        recommended_for="comparison with the published mechanism",
+    )
 
     eta: float | None = None
     samples: int | None = None

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final, Literal, final
+from typing import ClassVar, Final, Literal, final
 
 import numpy as np
 from numpy.random import Generator
@@ -26,7 +26,7 @@ from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
-from dpcore.mechanisms.api import Plan, Progress, Release, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
 from dpcore.mechanisms.query_game.dual_loop import InitialEstimates, OracleName, log_weights
 from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, COPIES, check_model_size, uniform_note
@@ -53,6 +53,16 @@ class DualQueryPgm:
     likelihood where they are bought, and where very many queries are satisfied only the last rounds, which tell most: a
     draw of round t tells about counts by the square of its slope, eta (t - 1).
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="dual_query_pgm",
+        answers=("marginals",),
+        shapes=("table",),
+        rows=True,
+        mostly_gaussian=False,
+        several_rows=False,
+        recommended_for="comparison with the published mechanism",
+    )
 
     eta: float | None = None
     samples: int | None = None

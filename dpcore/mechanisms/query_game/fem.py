@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 from numpy.random import Generator
 
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.mechanisms.api import Plan, Progress, Release, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
 from dpcore.mechanisms.query_game.primal_loop import Against, DataPlayer, PrimalLoop, Start
 from dpcore.oracles import perturbation
 from dpcore.workload import Workload
@@ -46,6 +46,16 @@ class Fem:
     Source: Vietri, Tian, Bun, Steinke and Wu, "New Oracle-Efficient Algorithms for Private Synthetic Data Release"
     (ICML 2020), Algorithms 1 and 2; the sum starts at i = 0, as in its text.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="fem",
+        answers=("marginals", "conjunctions", "parities"),
+        shapes=("table", "baskets"),
+        rows=True,
+        mostly_gaussian=False,
+        several_rows=False,
+        recommended_for="some dozens of marginals at a small epsilon",
+    )
 
     rounds: int | None = None
     records: int | None = None

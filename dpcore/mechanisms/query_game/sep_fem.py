@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 from numpy.random import Generator
 
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.mechanisms.api import Plan, Progress, Release, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
 from dpcore.mechanisms.query_game.primal_loop import Against, DataPlayer, PrimalLoop, Start
 from dpcore.oracles import perturbation
 from dpcore.workload import Workload
@@ -33,6 +33,16 @@ class SepFem:
 
     Source: Vietri, Tian, Bun, Steinke and Wu (ICML 2020), Algorithms 1 and 3, Definition 4.1.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        name="sep_fem",
+        answers=("marginals", "conjunctions", "parities"),
+        shapes=("table", "baskets"),
+        rows=True,
+        mostly_gaussian=False,
+        several_rows=False,
+        recommended_for="comparison with the published mechanism",
+    )
 
     rounds: int | None = None
     records: int | None = None

@@ -39,7 +39,7 @@ def settings_of(mechanism: Mechanism) -> dict[str, object]:
 
 
 def _current(choice: MechanismChoice, kind: type[Mechanism]) -> dict[str, Any]:
-    """The settings of a config by their present names; an old name is taken with a warning, a retired one is refused."""
+    """The settings by their present names; an old name is taken with a warning, a retired one is refused."""
     renamed: Mapping[str, str] = getattr(kind, "renamed", {})
     retired: Mapping[str, str] = getattr(kind, "retired", {})
     settings: dict[str, Any] = {}

@@ -46,12 +46,12 @@ _Vector = NDArray[np.float64]
 class Aim:
     """Measures, round by round, the marginals whose measurement promises most, after a batch chosen by noisy errors.
 
-    The mechanism to try first for synthetic rows and for marginals of many attributes. One-way marginals come first. Of
-    a
-    workload of marginals a batch follows: noisy errors of all pairs and triples, asked once, choose marginals that are
-    measured together (``dpcore.mechanisms.aim.batch``). Then each round selects the marginal whose measurement promises
-    most, measures it and fits the model anew, as long as measurements change the model; the remaining budget measures
-    the batch once more. Where the budget is rich enough, the whole workload is measured at once in place of a batch.
+    The mechanism to try first for synthetic rows and for marginals of many attributes. One-way marginals are measured
+    first. For a workload of marginals a batch follows: noisy errors of all pairs and triples, asked once, choose
+    marginals that are measured together (``dpcore.mechanisms.aim.batch``). Then each round selects the marginal whose
+    measurement promises most, measures it and fits the model anew, as long as measurements change the model; the
+    remaining budget measures the batch once more. Where the budget is rich enough, the whole workload is measured at
+    once in place of a batch.
 
     max_model_mb: Largest size of the junction tree in MiB, MAX-SIZE in the thesis, whose default this is. The batch may
         use the ``batch_share`` of it, and rounds after the batch three quarters: answers and rows take room as well.
@@ -97,7 +97,7 @@ class Aim:
         candidates = candidates_of(workload, terms)
         single = candidates.one_way()
         starts = _split(single, Fraction(self._profile.start_share))
-        noise = [_only(single, place).value_stddev(terms, part) or 0.0 for place, part in enumerate(starts)]
+        noise = [_only(single, index).value_stddev(terms, part) or 0.0 for index, part in enumerate(starts)]
         steps = [Step("measure one-way marginals", self._profile.start_share, len(starts), max(noise))]
         remaining, rounds = 1 - Fraction(self._profile.start_share), self._rounds(candidates)
         if self._has_batch(workload):
@@ -129,10 +129,10 @@ class Aim:
         measured, fit, annealing = list(start.measured), start.fit, start.annealing
         structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
         batch = start.batch
-        noisy_errors = batch.told if batch else ()
-        rounds = Rounds(private.terms, candidates, start.together, noisy_errors, self._rounds(candidates) + 1)
+        error_rounds = batch.error_rounds if batch else ()
+        rounds = Rounds(private.terms, candidates, start.together, error_rounds, self._rounds(candidates) + 1)
         del start  # A fit holds a model: one at a time.
-        is_informative = batch is None or bool(noisy_errors)
+        is_informative = batch is None or bool(error_rounds)
         while is_informative and private.remaining_share > _ROUNDING and not rounds.are_over:
             annealing = annealing.limited(private.remaining_share)
             spent = 1 - private.remaining_share + annealing.round
@@ -188,7 +188,7 @@ class Aim:
         batch = select_and_measure(private, workload, measured, fit, budget, errors, capacity)
         together = (len(measured), len(measured) + len(batch.measured))
         measured += batch.measured
-        typical = max(batch.typical, private.remaining_share / self._rounds(candidates))
+        typical = max(batch.mean_share, private.remaining_share / self._rounds(candidates))
         annealing = Annealing.planned(typical, 1, Fraction(self._profile.select_share), Fraction(self._profile.growth))
         return _Start(measured, self._fit(private.terms, candidates, measured), annealing, together, batch)
 
@@ -307,13 +307,13 @@ def _announced(candidates: Candidates) -> Marginals | Products:
     return Marginals(queries.domain, ((), *queries.cliques)) if isinstance(queries, Marginals) else queries
 
 
-def _only(candidates: Candidates, place: int) -> Candidates:
-    return candidates.only(np.arange(len(candidates.cliques)) == place)
+def _only(candidates: Candidates, index: int) -> Candidates:
+    return candidates.only(np.arange(len(candidates.cliques)) == index)
 
 
 def _measure_each(private: PrivateStatistics, wanted: Candidates, share: Fraction) -> list[Measurement]:
     """Each of the candidates measured once."""
-    return [private.measure(wanted.strategy(place), part) for place, part in enumerate(_split(wanted, share))]
+    return [private.measure(wanted.strategy(index), part) for index, part in enumerate(_split(wanted, share))]
 
 
 def _expected_remainder(
@@ -330,15 +330,15 @@ def _mean_error(
 ) -> float:
     """Mean L1 error of the candidates, each measured once with the others for a share, as a part of its answers."""
     errors = []
-    for place, part in enumerate(_split(wanted, share)):
-        candidate = _only(wanted, place)
+    for index, part in enumerate(_split(wanted, share)):
+        candidate = _only(wanted, index)
         answers = candidate.answers(fit)
         remainder = _expected_remainder(terms, answers, candidate.stddevs(terms, part), penalty).sum()
         errors.append(float(remainder / max(fit.total, answers.sum())))
     return float(np.mean(errors))
 
 
-def _part(candidates: Candidates, values: _Vector, place: int) -> _Vector:
+def _part(candidates: Candidates, values: _Vector, index: int) -> _Vector:
     """A copy of the values of one candidate's answers."""
-    begin = int(candidates.sizes[:place].sum())
-    return values[begin : begin + int(candidates.sizes[place])].copy()
+    begin = int(candidates.sizes[:index].sum())
+    return values[begin : begin + int(candidates.sizes[index])].copy()

@@ -1,11 +1,11 @@
-"""The first marginals of AIM, chosen and measured together."""
+"""The batch: the first marginals of AIM beyond single attributes, chosen by noisy errors and measured together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import Final, final
 
 from dpcore.estimation.graphical.confidence.error_round import ErrorRound
 from dpcore.estimation.graphical.fitting.fit import GraphicalFit
@@ -16,31 +16,31 @@ from dpcore.mechanisms.shared.pgm_common import table_marginals
 from dpcore.queries import Marginals
 from dpcore.workload import Workload
 
-_ORDER = 3
+_ORDER: Final = 3  # Noisy errors are asked of pairs and triples: those of larger marginals are mostly noise.
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What was measured together.
+    """Marginals that were chosen and measured together.
 
-    told: What the noisy errors prove about the model before; empty where they were not asked, being noise.
-    chosen: Marginals with their shares of the budget.
-    measured: Of these, in their order.
+    error_rounds: What the noisy errors prove about the model before; empty where they were not asked, being noise.
+    chosen: The marginals with their shares of the budget.
+    measured: Their measurements, in the same order.
     """
 
-    told: tuple[ErrorRound, ...]
+    error_rounds: tuple[ErrorRound, ...]
     chosen: tuple[tuple[Marginals, Fraction], ...]
     measured: tuple[Measurement, ...]
 
     @property
-    def typical(self) -> Fraction:
-        """Share of the budget that one marginal got, on average."""
+    def mean_share(self) -> Fraction:
+        """Mean share of the budget that a marginal got."""
         return sum((share for _, share in self.chosen), Fraction(0)) / len(self.chosen)
 
     def remeasure(self, private: PrivateStatistics) -> list[Measurement]:
-        """All that is left of the budget for the same marginals, in the same proportions: as if it had been theirs."""
-        factor = private.remaining_share / (self.typical * len(self.chosen))
+        """Measures the same marginals again with all that remains of the budget, in the same proportions."""
+        factor = private.remaining_share / (self.mean_share * len(self.chosen))
         return [private.measure(queries, share * factor) for queries, share in self.chosen]
 
 
@@ -58,16 +58,23 @@ def select_and_measure(
     errors_budget: Fraction,
     max_model_mb: float,
 ) -> Batch:
-    """For a share of the budget: noisy errors of pairs and triples for at most another, then what they call for for the
-    rest. It is chosen as if there were all that is left of the whole budget: ``again`` may come to that.
+    """Asks for noisy errors of pairs and triples, chooses marginals by them, and measures those together.
 
-    measured, fit: One-way marginals, and the model of them.
-    max_model_mb: Largest junction tree of what is measured, in MiB.
+    The selection assumes the whole remaining budget, because ``remeasure`` may later spend all of it on these
+    marginals.
+
+    private: The kernel.
+    workload: The workload of marginals.
+    measured: Measurements of the one-way marginals.
+    fit: The model fitted to them.
+    budget: Share of the whole budget for errors and measurements together.
+    errors_budget: Part of ``budget``, at most, for the noisy errors.
+    max_model_mb: Largest size of the junction tree of the chosen marginals, in MiB.
     """
-    design, left = design_of(workload), private.remaining_share - budget
+    design, kept_share = design_of(workload), private.remaining_share - budget
     errors = noisy_errors(private, design, fit, errors_budget)
     whole = private.remaining_share
-    wanted = select_marginals(private.terms, design, measured, fit, errors, whole, max_model_mb)  # SELECT
-    chosen = tuple((queries, share * (whole - left) / whole) for queries, share in wanted)
-    told = tuple(ErrorRound(fit.model, one) for one in errors)
-    return Batch(told, chosen, tuple(private.measure(queries, share) for queries, share in chosen))  # MEASURE
+    selected = select_marginals(private.terms, design, measured, fit, errors, whole, max_model_mb)  # SELECT
+    chosen = tuple((queries, share * (whole - kept_share) / whole) for queries, share in selected)
+    error_rounds = tuple(ErrorRound(fit.model, noisy) for noisy in errors)
+    return Batch(error_rounds, chosen, tuple(private.measure(queries, share) for queries, share in chosen))  # MEASURE

@@ -21,16 +21,17 @@ from dpcore.workload import Workload
 
 
 class Candidates(Protocol):
-    """Parts of marginals or products, each a candidate.
+    """The marginals, or linear queries of marginals, that a round may select.
 
-    full: The domain of the workload. domain: The attributes that it names.
+    full: The domain of the workload.
+    domain: The attributes that the workload names.
     cliques: The marginal that each candidate is about.
-    sizes: Answers of each, int64 [candidates].
-    weights: How much an error of each matters to the workload, float64 [candidates]; only ratios matter.
-    asked: Which the workload asks itself, bool [candidates].
-    noisiness: Sum of the standard deviations of each one's answers where it is measured for a common share, float64
-        [candidates]; only ratios matter.
-    cells: Of all vectors over candidates that a round holds.
+    sizes: Number of answers of each candidate, int64 [candidates].
+    weights: How much an error of each candidate matters to the workload, float64 [candidates]; only ratios matter.
+    asked: Which candidates the workload itself asks for, bool [candidates].
+    noisiness: Sum of the standard deviations of each candidate's answers where all are measured for the same share,
+        float64 [candidates]; only ratios matter.
+    cells: Number of answers of all candidates together, the length of the vectors that a round holds.
     """
 
     @property
@@ -55,34 +56,37 @@ class Candidates(Protocol):
         """All candidates, for the kernel to select from."""
         ...
 
-    def only(self, kept: NDArray[np.bool_]) -> Candidates: ...
+    def only(self, kept: NDArray[np.bool_]) -> Candidates:
+        """The candidates where ``kept`` is true, bool [candidates]."""
+        ...
+
     def one_way(self) -> Candidates:
-        """Those about one attribute, with what the first measurement of each is worth as weights."""
+        """The candidates about one attribute; their weights say what the first measurement of each is worth."""
         ...
 
     def answers(self, fit: GraphicalFit) -> NDArray[np.float64]:
-        """What the model answers, float64 [queries.size], in counts."""
+        """The answers of the fitted model, float64 [queries.size], in counts."""
         ...
 
     def score(self, estimate: NDArray[np.float64], penalties: NDArray[np.float64]) -> L1Error | LinearL1Error:
-        """weight * (L1 distance of exact answers to ``estimate`` - penalty)."""
+        """Scores weight * (L1 distance of the exact answers to ``estimate`` - penalty), for the kernel to select by."""
         ...
 
-    def strategy(self, place: int) -> Marginals | Products:
-        """What is measured for a candidate."""
+    def strategy(self, index: int) -> Marginals | Products:
+        """The queries that are measured for one candidate."""
         ...
 
     def stddevs(self, terms: PrivacyTerms, share: Fraction) -> NDArray[np.float64]:
-        """Of each answer, read off its measured strategy, each candidate for this share: [queries.size], or one."""
+        """Standard deviation of each answer where its candidate is measured for this share: [queries.size], or one."""
         ...
 
     def value_stddev(self, terms: PrivacyTerms, share: Fraction) -> float | None:
-        """Of each measured value, any candidate for this share; None where it depends on the candidate."""
+        """Standard deviation of a measured value for this share; None where it depends on the candidate."""
         ...
 
 
 def candidates_of(workload: Workload, terms: PrivacyTerms) -> Candidates:
-    """Raises ConfigError for queries other than marginals and products."""
+    """The candidates of a workload. Raises ConfigError for queries other than marginals and products."""
     if isinstance(workload.queries, Marginals):
         return MarginalCandidates.of(workload)
     if isinstance(workload.queries, Products):
@@ -94,6 +98,6 @@ def candidates_of(workload: Workload, terms: PrivacyTerms) -> Candidates:
 
 
 def within(candidates: Candidates, structure: Triangulation, cells: float) -> Candidates:
-    """Those that, added to the structure, leave its junction tree at so many cells, or do not make it larger."""
-    most = max(cells, structure.cells)
-    return candidates.only(np.array([structure.cells_with(clique) <= most for clique in candidates.cliques]))
+    """The candidates that leave the junction tree at no more than ``cells`` cells, or no larger than it is."""
+    max_cells = max(cells, structure.cells)
+    return candidates.only(np.array([structure.cells_with(clique) <= max_cells for clique in candidates.cliques]))

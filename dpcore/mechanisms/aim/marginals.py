@@ -88,8 +88,8 @@ class MarginalCandidates:
     def score(self, estimate: NDArray[np.float64], penalties: NDArray[np.float64]) -> L1Error:
         return L1Error(estimate, self.weights, penalties)
 
-    def strategy(self, place: int) -> Marginals:
-        return Marginals(self.full, (self.cliques[place],))
+    def strategy(self, index: int) -> Marginals:
+        return Marginals(self.full, (self.cliques[index],))
 
     def stddevs(self, terms: PrivacyTerms, share: Fraction) -> NDArray[np.float64]:
         return np.array(self.value_stddev(terms, share))

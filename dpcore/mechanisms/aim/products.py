@@ -134,8 +134,8 @@ class ProductCandidates:
     def score(self, estimate: NDArray[np.float64], penalties: NDArray[np.float64]) -> LinearL1Error:
         return LinearL1Error(estimate, self.weights, penalties)
 
-    def strategy(self, place: int) -> Marginals | Products:
-        return self.parts[place].strategy
+    def strategy(self, index: int) -> Marginals | Products:
+        return self.parts[index].strategy
 
     def stddevs(self, terms: PrivacyTerms, share: Fraction) -> NDArray[np.float64]:
         one = Marginals(self.full, self.cliques[:1])  # Noise of other queries follows the share as that of a marginal.

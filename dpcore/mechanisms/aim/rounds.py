@@ -1,4 +1,4 @@
-"""What the rounds of AIM tell about its errors: their public record, and answers with the intervals that it proves."""
+"""The public record of AIM's rounds, and the intervals of its answers that this record proves."""
 
 from __future__ import annotations
 
@@ -27,19 +27,24 @@ from dpcore.uncertainty import CONFIDENCE, of_model
 from dpcore.workload import Workload
 
 KEPT_CELLS: Final = 1 << 21  # Of the models of all kept rounds: 16 MiB.
-_MOST_TOLD: Final = 2  # Before the first round: the errors of pairs, and of triples.
+_MAX_ERROR_ROUNDS: Final = 2  # Noisy errors of pairs, and of triples, before the first round.
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """A round with its bounds on the errors of the model before it, float64 [candidates of the run]."""
+    """A round that is kept.
+
+    round: The round.
+    errors: Its bounds on the errors of the model before it, float64 [candidates of the run], in counts.
+    """
 
     round: SelectionRound
     errors: NDArray[np.float64]
 
     @property
     def cells(self) -> int:
+        """Cells of the model before the round."""
         return self.round.before.tree.cells
 
 
@@ -47,14 +52,15 @@ class _Kept:
 class Rounds:
     """The rounds of one run on a workload of marginals, for ``dpcore.estimation.graphical.confidence.bounds``.
 
-    Each round holds the model before it. Where those take more than KEPT_CELLS, the rounds go that tell least beside
-    the others: bounds then rest on fewer rounds, and hold all the same, since every round has its part of the tail
-    whether it is kept or not. Of products nothing is recorded.
+    Each round holds the model before it. Where the models take more than KEPT_CELLS, the rounds that improve the bounds
+    least are dropped. Bounds then rest on fewer rounds and still hold, because every round has its part of the tail
+    probability whether it is kept or not. Rounds on products are not recorded.
 
-    candidates: Of the whole run.
-    together: Places of measurements before the first round that were settled together: (first, after the last).
-    told: What noisy errors before the first round prove.
-    horizon: Most rounds that the run may make, settled before it.
+    terms: The public terms of the run.
+    candidates: All candidates of the run.
+    together: Measurements before the first round that were fixed at once, as (first, one after the last) index.
+    error_rounds: What noisy errors before the first round prove.
+    horizon: Largest number of rounds that the run may make, fixed before it starts.
     """
 
     def __init__(
@@ -62,21 +68,22 @@ class Rounds:
         terms: PrivacyTerms,
         candidates: Candidates,
         together: tuple[int, int],
-        told: Sequence[ErrorRound],
+        error_rounds: Sequence[ErrorRound],
         horizon: int,
     ) -> None:
         self._terms = terms
-        self._places = {clique: place for place, clique in enumerate(candidates.cliques)}
-        self._most = horizon
-        self._told = tuple(told)
-        self._horizon = horizon + _MOST_TOLD
+        self._indices = {clique: index for index, clique in enumerate(candidates.cliques)}
+        self._max_rounds = horizon
+        self._error_rounds = tuple(error_rounds)
+        self._horizon = horizon + _MAX_ERROR_ROUNDS
         self._done = 0
         self._kept: list[_Kept] = []
         self._batch = together
 
     @property
     def are_over(self) -> bool:
-        return self._done >= self._most
+        """Whether the run has made as many rounds as it may."""
+        return self._done >= self._max_rounds
 
     def add(
         self,
@@ -87,49 +94,62 @@ class Rounds:
         measurement: Measurement,
         before: GraphicalFit,
     ) -> None:
-        """One round: ``score`` chose among ``allowed`` for ``share`` of the budget, then came the measurement."""
+        """Records one round.
+
+        allowed: The candidates of its selection.
+        score: Their scores.
+        share: Share of the budget that the selection spent.
+        chosen: Index of the selected candidate.
+        measurement: Its measurement.
+        before: The model before the round.
+        """
         self._done += 1
         queries = allowed.queries
         if not (isinstance(queries, Marginals) and isinstance(score, L1Error)) or before.tree.cells > KEPT_CELLS:
             return
         scale = self._terms.select_scale(queries, score, share) * score.step(queries)
         weights = score.public_parts()[1] * (score.weights.max() / GRID)
-        one = SelectionRound(queries, chosen, weights, score.penalties, before.model, scale, measurement)
-        self._kept.append(_Kept(_bare(one), self._errors(one, before.total)))
+        selection = SelectionRound(queries, chosen, weights, score.penalties, before.model, scale, measurement)
+        self._kept.append(_Kept(_bare(selection), self._errors(selection, before.total)))
         while sum(kept.cells for kept in self._kept) > KEPT_CELLS:
             del self._kept[int(np.argmin(_gains([kept.errors for kept in self._kept], 2 * before.total)))]
 
     def release(self, workload: Workload, model: GraphicalModel, measured: Sequence[Measurement]) -> Release:
+        """The release: the model's answers, with intervals where the workload asks for marginals."""
         queries = workload.queries
         if not isinstance(queries, Marginals):
             return Release(workload, of_model(model.answer(queries)), model, tuple(measured))
-        rounds: tuple[Round, ...] = (*self._told, *(kept.round for kept in self._kept))
+        rounds: tuple[Round, ...] = (*self._error_rounds, *(kept.round for kept in self._kept))
         rows = public_total(self._terms)
         exact = None if rows is None else round(rows)
-        values = replace(model).answer(queries)  # What a model keeps for answers goes with the copy that gave them.
+        values = replace(model).answer(queries)  # The tables that a model keeps for answers are freed with this copy.
         answers = answers_with_intervals(
             model, measured, rounds, queries, CONFIDENCE,
             horizon=self._horizon, rows=exact, batch=self._batch, values=values,
         )  # fmt: skip
-        rounds = (*self._told, *(_bare(kept.round) for kept in self._kept))
+        rounds = (*self._error_rounds, *(_bare(kept.round) for kept in self._kept))
         return Release(workload, answers, model, tuple(measured), rounds, self._horizon, self._batch)
 
-    def _errors(self, one: SelectionRound, rows: float) -> NDArray[np.float64]:
-        """Those that the intervals will use, about; twice the rows where nothing is known."""
-        errors = np.full(len(self._places), 2 * rows)
-        places = [self._places[clique] for clique in one.candidates.cliques]
-        errors[places] = np.minimum(errors[places], one.errors_before((1 - CONFIDENCE) / (2 * self._horizon)))
+    def _errors(self, selection: SelectionRound, rows: float) -> NDArray[np.float64]:
+        """About the error bounds that the intervals will use; twice the rows where nothing is known."""
+        errors = np.full(len(self._indices), 2 * rows)
+        indices = [self._indices[clique] for clique in selection.candidates.cliques]
+        errors[indices] = np.minimum(errors[indices], selection.errors_before((1 - CONFIDENCE) / (2 * self._horizon)))
         return errors
 
 
-def _bare(one: SelectionRound) -> SelectionRound:
-    """The same without what its model keeps for answers."""
-    return replace(one, before=replace(one.before))
+def _bare(selection: SelectionRound) -> SelectionRound:
+    """The same round, without the tables that its model keeps for answers."""
+    return replace(selection, before=replace(selection.before))
 
 
-def _gains(errors: Sequence[NDArray[np.float64]], most: float) -> NDArray[np.float64]:
-    """By how much bounds would grow, all together, without each round; ``most`` where no other one is left."""
-    known = np.stack(errors)
-    beside = np.full((2, known.shape[1]), most)
-    least, second = np.sort(np.concatenate([known, beside]), axis=0)[:2]
-    return np.asarray(np.where(known == least, second - least, 0.0).sum(axis=1))
+def _gains(errors: Sequence[NDArray[np.float64]], max_error: float) -> NDArray[np.float64]:
+    """By how much all bounds together would grow without each round, float64 [rounds], in counts.
+
+    errors: The bounds of each round, float64 [candidates].
+    max_error: The bound where no other round gives one.
+    """
+    bounds = np.stack(errors)
+    trivial = np.full((2, bounds.shape[1]), max_error)
+    smallest, second = np.sort(np.concatenate([bounds, trivial]), axis=0)[:2]
+    return np.asarray(np.where(bounds == smallest, second - smallest, 0.0).sum(axis=1))

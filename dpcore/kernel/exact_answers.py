@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 from dpcore.errors import IntegrityError
 from dpcore.exact_statistics import QueryAnswers, Request, Shape, Statistics
+from dpcore.kernel.clipped_sensitivity import largest_clipped
 from dpcore.kernel.integers import exact_sum
-from dpcore.kernel.sensitivity import largest_clipped
 from dpcore.kernel.weighted_sampler import UnitCounts
 from dpcore.queries import (
     ClippedSums,

@@ -81,7 +81,7 @@ def _flip(gaps: NDArray[np.uint64], scale: float) -> NDArray[np.bool_]:
     coins = _decide(gaps, scale, words, EXP_TABLE, MARGIN)
     for coin in np.flatnonzero(coins == _UNDECIDED):
         coins[coin] = decide_exactly(Fraction(int(gaps[coin])) / Fraction(scale), int(words[coin]))
-    return coins == _HEADS
+    return np.asarray(coins == _HEADS)
 
 
 @compiled

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel import symmetric_sensitivity
+from dpcore.kernel.clipped_sensitivity import largest_clipped
 from dpcore.kernel.product_sensitivity import largest_l1, largest_squared_exchange, largest_squared_l2
 from dpcore.queries import (
     ClippedSums,
@@ -68,8 +68,7 @@ def l1_sensitivity(queries: Measurable, unit: PrivacyUnit) -> int:
         * products and symmetric queries: v is a sum of at most b columns of the integer matrix, so |v|_1 <= b C_1, with
           C_1 their largest norm;
         * a satisfaction histogram of G groups: a unit is in one cell of each group, so |v|_1 = G;
-        * clipped sums: a unit that satisfies k queries of group g adds w = weights[g, k] to those k answers and nothing
-          to the others of g, so |v|_1 <= sum over g of max over k of k w.
+        * clipped sums: |v|_1 <= sum over groups of max over k of k w, proved in ``clipped_sensitivity``.
     Replacing a unit moves by v' - v with both of that kind: at most 2 |v|_1 (whatever the signs), except that both add
     0 to r to the answer of a conjunction or a parity, which so moves by at most r: m r still holds.
 
@@ -105,8 +104,8 @@ def squared_l2_sensitivity(queries: Measurable, unit: PrivacyUnit) -> int:
     rows of both units up to b with rows that add nothing; v' - v is then a sum of b differences, each of two columns or
     of a column and nothing, so |v' - v|_2 <= b max(|a(x) - a(y)|_2, |a(x)|_2).
 
-    A histogram of G groups: |v|_2^2 = G. Clipped sums: v holds k times the number w in each group, so |v|_2^2 <= sum
-    over g of max over k of k w^2. Both v are non-negative.
+    A histogram of G groups: |v|_2^2 = G. Clipped sums: |v|_2^2 <= sum over groups of max over k of k w^2, proved in
+    ``clipped_sensitivity``. Both v are non-negative.
     """
     match queries:
         case UnitCount():
@@ -159,19 +158,6 @@ def _of_one_record(queries: SatisfactionHistogram | ClippedSums, unit: PrivacyUn
     if isinstance(queries, SatisfactionHistogram):
         return queries.group_sizes.size
     return sum(largest_clipped(queries, power))
-
-
-def largest_clipped(queries: ClippedSums, power: int) -> list[int]:
-    """For each group the largest sum over its queries of (what one unit adds)^power: max over k of k w^power."""
-    rows = zip(queries.weights, queries.group_sizes.tolist(), strict=True)
-    return [_largest(weights[1 : size + 1], power) for weights, size in rows]
-
-
-def _largest(weights: NDArray[np.int64], power: int) -> int:
-    """max over k of k weights[k - 1]^power, exactly: with Python's integers where 64 bits might not do."""
-    fits = int(weights.max()) ** power * weights.size < 1 << 62
-    values = weights if fits else weights.astype(object)
-    return int((np.arange(1, weights.size + 1) * values**power).max())
 
 
 def _rows_of_unit(unit: PrivacyUnit) -> int:

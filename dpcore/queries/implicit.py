@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, reduce
+from collections.abc import Callable
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from dpcore.frozen import frozen
 
 Real = NDArray[np.float64]
 LARGEST_SQUARE: Final = 1 << 26  # Entries of a matrix that is written out: 512 MiB.
 
 
 class ImplicitMatrix(ABC):
-    """A real matrix A, m x n, by what it does.
+    """A real matrix A, m x n, by what it does to vectors; its gram matrix and norms come from its structure.
 
     ``scipy.sparse.linalg.aslinearoperator`` takes it as it stands.
-
-    shape: (m, n).
     """
 
     dtype = np.dtype(np.float64)
 
     @property
     @abstractmethod
-    def shape(self) -> tuple[int, int]: ...
+    def shape(self) -> tuple[int, int]:
+        """(m, n)."""
 
     @abstractmethod
     def _times(self, columns: Real) -> Real:
@@ -41,7 +35,8 @@ class ImplicitMatrix(ABC):
         """A'Y for Y float64 [m, k]."""
 
     @abstractmethod
-    def _gram(self) -> Real: ...
+    def _gram(self) -> Real:
+        """A'A, float64 [n, n]."""
 
     @abstractmethod
     def column_norms(self, order: Literal[1, 2]) -> Real:
@@ -75,226 +70,16 @@ class ImplicitMatrix(ABC):
         _writable(self.shape[1], self.shape[1])
         return self._gram()
 
-    def gram_operator(self) -> ImplicitMatrix:
-        """A'A without writing it out."""
-        return _Normal(self)
-
     def dense(self) -> Real:
         """A, float64 [m, n]. Raises ValueError for more entries than LARGEST_SQUARE."""
         _writable(*self.shape)
         return self._times(np.eye(self.shape[1]))
-
-    def pseudo_inverse(self) -> ImplicitMatrix:
-        """A^+: of the parts where the structure allows it. Raises ValueError where A must be written out and cannot."""
-        return Dense(np.asarray(np.linalg.pinv(self.dense()), dtype=np.float64))
 
     @staticmethod
     def _vector(apply: Callable[[Real], Real], x: ArrayLike, size: int) -> Real:
         given = np.asarray(x, dtype=np.float64)
         answer = apply(_real(given[:, None] if given.ndim == 1 else given, size, 1))
         return answer[:, 0] if given.ndim == 1 else answer
-
-
-@dataclass(frozen=True, eq=False)
-class Dense(ImplicitMatrix):
-    """A matrix that is written out: float64 [m, n]."""
-
-    matrix: Real
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "matrix", frozen(self.matrix, np.float64))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        m, n = self.matrix.shape
-        return m, n
-
-    def _times(self, columns: Real) -> Real:
-        return np.asarray(self.matrix @ columns)
-
-    def _transposed_times(self, columns: Real) -> Real:
-        return np.asarray(self.matrix.T @ columns)
-
-    def _gram(self) -> Real:
-        return np.asarray(self.matrix.T @ self.matrix)
-
-    def column_norms(self, order: Literal[1, 2]) -> Real:
-        return np.asarray(np.linalg.norm(self.matrix, ord=order, axis=0))
-
-
-@dataclass(frozen=True, eq=False)
-class Identity(ImplicitMatrix):
-    """Each value alone: I of this size."""
-
-    size: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
-
-    def _times(self, columns: Real) -> Real:
-        return columns.copy()
-
-    _transposed_times = _times
-
-    def _gram(self) -> Real:
-        return np.eye(self.size)
-
-    def gram_operator(self) -> ImplicitMatrix:
-        return self
-
-    def pseudo_inverse(self) -> ImplicitMatrix:
-        return self
-
-    def column_norms(self, order: Literal[1, 2]) -> Real:
-        return np.ones(self.size)
-
-
-@dataclass(frozen=True, eq=False)
-class Permuted(ImplicitMatrix):
-    """The same queries of reordered values: column j is column permutation[j] of ``matrix``.
-
-    Raises ValueError for what is no permutation of the columns.
-    """
-
-    matrix: ImplicitMatrix
-    permutation: NDArray[np.int64]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "permutation", frozen(self.permutation, np.int64))
-        if not np.array_equal(np.sort(self.permutation), np.arange(self.matrix.shape[1])):
-            raise ValueError(f"not a permutation of {self.matrix.shape[1]} columns; want each column once")
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.matrix.shape
-
-    @cached_property
-    def _inverse(self) -> NDArray[np.int64]:
-        return np.argsort(self.permutation)
-
-    def _times(self, columns: Real) -> Real:
-        return self.matrix.matmat(columns[self._inverse])
-
-    def _transposed_times(self, columns: Real) -> Real:
-        return self.matrix.rmatmat(columns)[self.permutation]
-
-    def _gram(self) -> Real:
-        return self.matrix.gram()[np.ix_(self.permutation, self.permutation)]
-
-    def column_norms(self, order: Literal[1, 2]) -> Real:
-        return self.matrix.column_norms(order)[self.permutation]
-
-
-@dataclass(frozen=True, eq=False)
-class Kronecker(ImplicitMatrix):
-    """A_1 x ... x A_k, the last factor fastest. Raises ValueError without a factor.
-
-    Source: McKenna (2022), Algorithm 1, for the products; Proposition 11 for the pseudo-inverse.
-    """
-
-    factors: Sequence[ImplicitMatrix]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "factors", tuple(self.factors))
-        if not self.factors:
-            raise ValueError("a Kronecker product of no factors; want one or more")
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return math.prod(one.shape[0] for one in self.factors), math.prod(one.shape[1] for one in self.factors)
-
-    def _times(self, columns: Real) -> Real:
-        return self._along(columns, transposed=False)
-
-    def _transposed_times(self, columns: Real) -> Real:
-        return self._along(columns, transposed=True)
-
-    def _along(self, columns: Real, transposed: bool) -> Real:
-        """One factor at a time: what comes in stands first, what has come out last."""
-        left = columns.T
-        for factor in self.factors:
-            size = factor.shape[0 if transposed else 1]
-            values = left.reshape(columns.shape[1], size, -1).transpose(1, 0, 2).reshape(size, -1)
-            made = factor.rmatmat(values) if transposed else factor.matmat(values)
-            left = made.reshape(len(made), columns.shape[1], -1).transpose(1, 2, 0)
-        return np.asarray(left.reshape(columns.shape[1], -1).T)
-
-    def _gram(self) -> Real:
-        return reduce(_kron, [factor.gram() for factor in self.factors])
-
-    def gram_operator(self) -> ImplicitMatrix:
-        return Kronecker([factor.gram_operator() for factor in self.factors])
-
-    def pseudo_inverse(self) -> ImplicitMatrix:
-        return Kronecker([factor.pseudo_inverse() for factor in self.factors])
-
-    def column_norms(self, order: Literal[1, 2]) -> Real:
-        return reduce(_kron, [factor.column_norms(order) for factor in self.factors])
-
-
-@dataclass(frozen=True, eq=False)
-class Stacked(ImplicitMatrix):
-    """weights[0] A_1 above weights[1] A_2 and so on. Raises ValueError unless all have as many columns and a weight.
-
-    weights: Real, one a part.
-    """
-
-    parts: Sequence[ImplicitMatrix]
-    weights: Sequence[float]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(self.parts))
-        object.__setattr__(self, "weights", tuple(float(weight) for weight in self.weights))
-        if len({part.shape[1] for part in self.parts}) != 1 or len(self.weights) != len(self.parts):
-            raise ValueError("want one part or more, all over the same values, and a weight for each")
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return sum(part.shape[0] for part in self.parts), self.parts[0].shape[1]
-
-    def _times(self, columns: Real) -> Real:
-        return np.vstack([w * part.matmat(columns) for w, part in zip(self.weights, self.parts, strict=True)])
-
-    def _transposed_times(self, columns: Real) -> Real:
-        pieces = np.split(columns, np.cumsum([part.shape[0] for part in self.parts])[:-1])
-        each = zip(self.weights, self.parts, pieces, strict=True)
-        return np.asarray(sum(weight * part.rmatmat(piece) for weight, part, piece in each))
-
-    def _gram(self) -> Real:
-        return np.asarray(sum(w**2 * part.gram() for w, part in zip(self.weights, self.parts, strict=True)))
-
-    def column_norms(self, order: Literal[1, 2]) -> Real:
-        each = zip(self.weights, self.parts, strict=True)
-        powers = np.asarray(sum(abs(weight) ** order * part.column_norms(order) ** order for weight, part in each))
-        return powers if order == 1 else np.sqrt(powers)
-
-
-@dataclass(frozen=True, eq=False)
-class _Normal(ImplicitMatrix):
-    """A'A, applied as A' after A."""
-
-    matrix: ImplicitMatrix
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.matrix.shape[1], self.matrix.shape[1]
-
-    def _times(self, columns: Real) -> Real:
-        return self.matrix.rmatmat(self.matrix.matmat(columns))
-
-    _transposed_times = _times
-
-    def _gram(self) -> Real:
-        once = self.matrix.gram()
-        return np.asarray(once @ once)
-
-    def column_norms(self, order: Literal[1, 2]) -> Real:
-        return np.asarray(np.linalg.norm(self.matrix.gram(), ord=order, axis=0))
-
-
-def _kron(left: Real, right: Real) -> Real:
-    return np.asarray(np.kron(left, right))
 
 
 def _real(x: ArrayLike, size: int, columns: int) -> Real:

@@ -65,7 +65,7 @@ class LowerToeplitz(ImplicitMatrix):
         powers = np.cumsum(np.abs(self.coefficients) ** order)[::-1]
         return powers if order == 1 else np.sqrt(powers)
 
-    def pseudo_inverse(self) -> LowerToeplitz:
+    def inverse(self) -> LowerToeplitz:
         """A^-1. Raises ValueError where the first coefficient is 0."""
         return LowerToeplitz(inverse_series(self.coefficients))
 

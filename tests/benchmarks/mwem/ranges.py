@@ -17,13 +17,14 @@ from dpcore.measurement import Noise
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.mwem.mwem_queries import MwemQueries
 from dpcore.queries import Product, Products
-from dpcore.queries.implicit import Identity, ImplicitMatrix
-from dpcore.queries.implicit_ranges import AllRanges
+from dpcore.queries.implicit import ImplicitMatrix
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.strategies.one_attribute.best_strategy import attribute_strategy
 from dpcore.workload import linear
 from tests.benchmarks.mwem.histograms import Histogram
 from tests.benchmarks.mwem.lines import Line, expected, line, release, repeated
+from tests.support.implicit_matrices import Identity
+from tests.support.implicit_ranges import AllRanges
 from tests.support.range_strategies import Privelet, greedy_h, hb, hierarchy
 
 EPSILONS: Final = (0.0125, 0.025, 0.05, 0.1)

@@ -8,12 +8,12 @@ import pytest
 from dpcore.domain import Domain
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.queries import Marginals
-from dpcore.queries.implicit import Identity
 from tests.benchmarks.mwem.cuboid_choice import Cube, b_max_c, mean_absolute_sum, p_most_c
 from tests.benchmarks.mwem.histograms import Histogram
 from tests.benchmarks.mwem.lines import expected, line
 from tests.benchmarks.mwem.ranges import RandomRanges, fixed
 from tests.benchmarks.mwem.report import markdown
+from tests.support.implicit_matrices import Identity
 from tests.support.range_strategies import hierarchy
 
 DATA = Histogram(Domain.of({"a": 4, "b": 6}), np.random.default_rng(0).integers(0, 9, 24))

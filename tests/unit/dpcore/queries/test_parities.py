@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Domain
 from dpcore.queries import Conjunctions, Parities
 from dpcore.queries.generation import all_parities, random_conjunctions, random_parities
-from dpcore.queries.parity_reduction import conjunctions_from_parities, parities_for
 from dpcore.testing.tiny_statistics import count_conjunctions, count_parities, one_hot_matrix
+from tests.support.parity_reduction import conjunctions_from_parities, parities_for
 
 ITEMS = BinaryView(7)
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 1, "d": 2})

@@ -15,7 +15,6 @@ from dpcore.domain import Clique, Domain
 from dpcore.kernel.product_sensitivity import largest_l1
 from dpcore.measurement import Noise
 from dpcore.queries import Products
-from dpcore.queries.implicit import Dense
 from dpcore.queries.ranges import all_ranges, identity, prefix, range_marginals
 from dpcore.strategies.allocation import weighted_shares
 from dpcore.strategies.kronecker.union_of_products import union_of_products
@@ -26,6 +25,7 @@ from dpcore.strategies.marginals.subset_sums import Vector, subset_index, subset
 from dpcore.strategies.one_attribute.p_identity import p_identity, starts
 from dpcore.strategies.residual_planning.planning import least_squared_error
 from tests.support import range_strategies
+from tests.support.implicit_matrices import Dense
 from tests.support.marginal_grams import eigenvalues, gram_weights, multiplicities, product, svd_bound
 
 Matrix = NDArray[np.float64]

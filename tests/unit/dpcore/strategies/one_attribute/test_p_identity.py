@@ -9,10 +9,10 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from dpcore.queries.implicit import ImplicitMatrix
-from dpcore.queries.implicit_ranges import AllRanges, Ranges
 from dpcore.queries.ranges import all_ranges
 from dpcore.strategies.one_attribute import p_identity as module
 from dpcore.strategies.one_attribute.p_identity import best_p_identity, p_identity, starts
+from tests.support.implicit_ranges import AllRanges, Ranges
 
 
 @pytest.mark.parametrize("seed", range(3))

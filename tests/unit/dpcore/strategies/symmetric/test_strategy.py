@@ -13,6 +13,7 @@ from dpcore.strategies.symmetric.strategy import SymmetricStrategy, symmetric_st
 from dpcore.strategies.symmetric.symmetry import SymmetricGram
 from dpcore.strategies.symmetric.variances import answer_variances
 from tests.benchmarks.matrix import sf1
+from tests.support.implicit_matrices import Normal
 from tests.unit.dpcore.strategies.small_unions import DOMAIN, SIGMA, dense, dense_gram, union
 
 SEEDS = range(5)
@@ -61,7 +62,7 @@ def test_it_is_applied_without_being_written_out(seed: int) -> None:
     assert np.allclose(queries.matvec(x), matrix @ x, rtol=1e-9, atol=1e-3)
     assert np.allclose(queries.rmatvec(y), matrix.T @ y, rtol=1e-9, atol=1e-3)
     assert np.allclose(queries.gram(), matrix.T @ matrix, rtol=1e-9)
-    assert np.allclose(queries.gram_operator().matvec(x), matrix.T @ (matrix @ x), rtol=1e-9)
+    assert np.allclose(Normal(queries).matvec(x), matrix.T @ (matrix @ x), rtol=1e-9)
 
 
 def test_least_squares_is_the_one_of_the_noise() -> None:

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.frozen import frozen
-from dpcore.queries.implicit import ImplicitMatrix, Real
+from dpcore.queries.implicit import Real
+from tests.support.implicit_matrices import StructuredMatrix
 
 
 @dataclass(frozen=True, eq=False)
-class Ranges(ImplicitMatrix):
+class Ranges(StructuredMatrix):
     """Row q is weights[q] times the sum of the values low[q], ..., high[q] - 1. Everything costs O(m + n), A'A O(n^2).
 
     size: n.
@@ -94,7 +95,7 @@ class Ranges(ImplicitMatrix):
 
 
 @dataclass(frozen=True, eq=False)
-class AllRanges(ImplicitMatrix):
+class AllRanges(StructuredMatrix):
     """Every range of ``size`` values, n (n + 1) / 2 rows in the order of ``ranges.all_ranges``, in memory O(n)."""
 
     size: int

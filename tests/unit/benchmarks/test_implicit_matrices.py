@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import aslinearoperator, lsqr
 
 from dpcore.queries import implicit, ranges
-from dpcore.queries.implicit import Dense, Identity, ImplicitMatrix, Kronecker, Permuted, Stacked
-from dpcore.queries.implicit_ranges import AllRanges, Ranges
+from dpcore.queries.implicit import ImplicitMatrix
+from tests.support.implicit_matrices import Dense, Identity, Kronecker, Permuted, Stacked
+from tests.support.implicit_ranges import AllRanges, Ranges
 
 RANDOM = np.random.default_rng(5)
 REAL = RANDOM.normal(size=(4, 6))

@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Final
 
 from dpcore.kernel.budget import Budget, Currency, rounded_down, rounded_up
+from dpcore.kernel.events import Event, Loss
 from dpcore.kernel.gaussian_dp import bounded_range_of_gdp, gdp_of_bounded_range
-from dpcore.kernel.renyi import Event, Loss
 from dpcore.kernel.scales import noise_of, noise_scale, selection_scale
 from dpcore.kernel.scores import GRID, Candidates, Score
 from dpcore.kernel.sensitivity import (

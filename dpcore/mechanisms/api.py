@@ -11,9 +11,9 @@ from numpy.random import Generator
 from dpcore.estimation.graphical.confidence.bounds import Round
 from dpcore.estimation.model import Model
 from dpcore.kernel.budget import Currency
+from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.renyi import Event
 from dpcore.measurement import Measurement
 from dpcore.uncertainty import Answers
 from dpcore.workload import Workload

@@ -13,9 +13,9 @@ from numpy.random import Generator
 
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.fitting.fit import GraphicalFit, fit_model
+from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.renyi import Event
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent

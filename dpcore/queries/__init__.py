@@ -1,4 +1,16 @@
-"""The closed union of linear queries whose exact answers are integers."""
+"""The closed union of linear queries whose exact answers are integers.
+
+* Of a table: ``marginals`` (contingency tables, open it first), ``products`` (Kronecker products of integer matrices
+  applied to marginals: prefixes, ranges, strategies), ``ranges`` (matrices of such rows), ``symmetric`` (sums over
+      classes of values).
+* Of 0/1 columns, one-hot or items of baskets: ``conjunctions``, ``parities``; ``generation`` chooses random ones.
+* Of units: ``units`` (their number), ``clipped`` (how many queries each satisfies, and sums that no unit dominates).
+* For strategies: ``residual_matrices``, ``residual_frames``, ``decomposition``, ``implicit`` (a matrix by what it
+  does), ``distinct``.
+
+Every query knows its size, a digest for the journal, and nothing about data; ``kernel/sensitivity.py`` has what each
+may cost.
+"""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from dpcore.kernel.budget import Budget, Charge, Currency
 from dpcore.kernel.conversion import epsilon_of
-from dpcore.kernel.renyi import epsilon_of_events
 from dpcore.kernel.scales import noise_of
+from dpcore.numerical_bound import epsilon_of_events
 from dpcore.uncertainty import CONFIDENCE
 from dpcore.workload import Workload
 from jobs.figures import format_exact

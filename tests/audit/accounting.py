@@ -15,9 +15,10 @@ from numpy.random import Generator
 
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import epsilon_of_gdp, epsilon_of_zcdp
+from dpcore.kernel.events import Event, Loss
 from dpcore.kernel.gaussian_dp import gdp_of_pure
 from dpcore.kernel.privacy_terms import bounded_range_cost
-from dpcore.kernel.renyi import Event, Loss, epsilon_of_events
+from dpcore.numerical_bound import epsilon_of_events
 from tests.audit.section import Row, Size
 
 TITLE = "Accounting against dp-accounting"

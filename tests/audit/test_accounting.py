@@ -11,7 +11,7 @@ import pytest
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import epsilon_of_gdp, epsilon_of_zcdp
 from dpcore.kernel.privacy_terms import bounded_range_cost
-from dpcore.kernel.renyi import epsilon_of_events
+from dpcore.numerical_bound import epsilon_of_events
 from tests.audit.accounting import Claims, run
 from tests.audit.section import Size
 

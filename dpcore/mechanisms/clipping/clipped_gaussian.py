@@ -16,9 +16,9 @@ from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.clipping.column_factors import Predicted, cross_predicted
 from dpcore.estimation.clipping.expected_loss import expected_loss
 from dpcore.estimation.clipping.shrinkage import shrunk
+from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.renyi import Event
 from dpcore.kernel.sensitivity import answer_sensitivity
 from dpcore.measurement import Measurement, mean_absolute_noise
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent

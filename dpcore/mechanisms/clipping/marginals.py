@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView
 from dpcore.kernel.budget import Currency
+from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.renyi import Event
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Step
 from dpcore.mechanisms.clipping.clip_choice import choose_clip, loss_bound, significant

@@ -16,9 +16,9 @@ from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.graphical.fitting.expected_error import expected_errors
 from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
 from dpcore.estimation.graphical.structure.triangulation import Triangulation
+from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.renyi import Event
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent

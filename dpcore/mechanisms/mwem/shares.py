@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
 from dpcore.estimation.independent import to_simplex
+from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
-from dpcore.kernel.renyi import Event
 from dpcore.mechanisms.shared.totals import total_share
 
 START_MIX: Final = 0.001

@@ -16,9 +16,9 @@ from dpcore.domain import BinaryView
 from dpcore.errors import ConfigError
 from dpcore.estimation.independent import to_simplex
 from dpcore.estimation.record_model import RecordModel
+from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.renyi import Event
 from dpcore.kernel.sensitivity import answer_sensitivity, marginal_l1_sensitivity
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Release, Step

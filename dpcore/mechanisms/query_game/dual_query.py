@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView
 from dpcore.errors import ConfigError, UnprovedError
+from dpcore.kernel.events import Event
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.renyi import Event
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.query_game.dual_loop import (
     FOR_PLAN,

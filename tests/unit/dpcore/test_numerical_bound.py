@@ -13,10 +13,11 @@ from dpcore.domain import Domain
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of, epsilon_of_zcdp
+from dpcore.kernel.events import Event, Loss
 from dpcore.kernel.privacy_terms import PrivacyTerms
-from dpcore.kernel.renyi import Event, Loss, divergence, epsilon_of_events
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import PrivacyUnit
+from dpcore.numerical_bound import divergence, epsilon_of_events
 from dpcore.queries import Marginals
 from dpcore.testing.doubles import ADD_REMOVE
 

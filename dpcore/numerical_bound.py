@@ -1,4 +1,4 @@
-"""A numerical bound for logs of events whose every parameter was fixed in advance; for certificates, never a filter.
+"""A tighter epsilon for runs whose every kernel call was fixed in advance: printed, never spent.
 
 Renyi divergences of such events add up at every order, also where an event's question is chosen from earlier answers
 (Mironov 2017, Proposition 1), and each order gives a bound: the best order may be chosen at the end. Where a parameter
@@ -9,37 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from fractions import Fraction
 
 from dpcore.kernel.conversion import epsilon_of_curve
+from dpcore.kernel.events import Event, Loss
 
 _SLACK = 1e-9
 _ULPS = 2.0**-48
 _SMALL = 0.01  # alpha epsilon below which the quadratic bounds are as good as the curves, and lose no digits.
-
-
-class Loss(StrEnum):
-    """What is known of an event. GAUSSIAN: size is mu^2 or 2 rho. BOUNDED_RANGE, PURE: size is epsilon."""
-
-    GAUSSIAN = "gaussian"
-    BOUNDED_RANGE = "bounded_range"
-    PURE = "pure"
-
-
-@dataclass(frozen=True)
-class Event:
-    """``count`` mechanisms of one kind and size, in ``calls`` calls of the kernel that cost the same.
-
-    charged: All they cost, in the currency of the budget.
-    """
-
-    loss: Loss
-    size: Fraction
-    count: int
-    charged: Fraction
-    calls: int = 1
 
 
 def epsilon_of_events(events: Sequence[Event], delta: float) -> float:
@@ -77,10 +53,10 @@ def _of_bounded_range(epsilon: float, alpha: float) -> float:
     log_a = math.log(-math.expm1(-(alpha - 1) * epsilon)) - _log_expm1(epsilon)
     log_b = math.log(-math.expm1(-alpha * epsilon)) - math.log(-math.expm1(-epsilon))
     log_u = math.log(alpha / (alpha - 1)) + log_a - log_b
-    found = (log_a - math.log(alpha - 1) - alpha * log_u) / (alpha - 1) * (1 + _SLACK)
+    bound = (log_a - math.log(alpha - 1) - alpha * log_u) / (alpha - 1) * (1 + _SLACK)
     # Logarithms near each other are subtracted and multiplied by alpha: their rounding is added on the safe side.
-    lost = _ULPS * (abs(log_a) + abs(log_b) + abs(math.log(alpha - 1)) + 1) * alpha / (alpha - 1)
-    return min(quadratic, found + lost)
+    rounding = _ULPS * (abs(log_a) + abs(log_b) + abs(math.log(alpha - 1)) + 1) * alpha / (alpha - 1)
+    return min(quadratic, bound + rounding)
 
 
 def _of_pure(epsilon: float, alpha: float) -> float:

@@ -1,4 +1,4 @@
-"""HDMM, the high-dimensional matrix mechanism: it measures optimised queries once and reads off answers by least squares.
+"""HDMM, the high-dimensional matrix mechanism: it measures optimised queries once; answers follow by least squares.
 
 ``hdmm`` is the mechanism; open it first. Which queries it measures, another module decides for each kind of workload:
 

@@ -56,7 +56,7 @@ def test_a_release_is_published_whole(table: World) -> None:
 
 
 def test_an_adaptive_release_has_intervals(table: World) -> None:
-    table.set("mechanism", {"name": "aim", "rounds_per_attribute": 2, "max_model_mb": 5e-4, "workload_error": 0.0})
+    table.set("mechanism", {"name": "aim", "rounds_per_attribute": 2, "max_model_mb": 5e-4, "profile": "published"})
     code, _, err = table.run()
     assert code == 0, err
     answers = pq.read_table(table.folder / "out/people/answers.parquet")

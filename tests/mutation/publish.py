@@ -1,0 +1,143 @@
+"""Faults of publishing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutation.mutant import Mutant
+
+MUTANTS: Final = (
+    Mutant(
+        "a mount point is accepted",
+        "jobs/release/publish.py",
+        "output.is_symlink() or os.path.ismount(output)",
+        "output.is_symlink()",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "a link is accepted",
+        "jobs/release/publish.py",
+        "output.is_symlink() or os.path.ismount(output)",
+        "os.path.ismount(output)",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "an empty folder counts as something else",
+        "jobs/release/publish.py",
+        " or (output.is_dir() and not any(output.iterdir()))",
+        "",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "another release's folder is taken over",
+        "jobs/release/publish.py",
+        "    if holder != release_id:",
+        "    if False:",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "a folder of something else is absent",
+        "jobs/release/publish.py",
+        "    if holder is None:\n        raise",
+        "    if False:\n        raise",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "a folder without the mark is complete",
+        "jobs/release/publish.py",
+        "PublicationState.DONE if (output / SUCCESS).exists() else PublicationState.RENAMED",
+        "PublicationState.DONE",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "staged leftovers are published",
+        "jobs/release/publish.py",
+        "        shutil.rmtree(staging)\n",
+        "        pass\n",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "files are renamed before they are durable",
+        "jobs/release/publish.py",
+        "    for path in files:\n        _sync(path)\n",
+        "",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "folders are renamed before they are durable",
+        "jobs/release/publish.py",
+        "        sync_folder(folder)\n    output.parent",
+        "        pass\n    output.parent",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "the mark comes before the rename",
+        "jobs/release/publish.py",
+        "    os.rename(staging, output)\n    finish(output)",
+        '    _write(staging / SUCCESS, "")\n    os.rename(staging, output)',
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "the mark is not durable",
+        "jobs/release/publish.py",
+        '    _write(output / SUCCESS, "")\n    sync_folder(output)',
+        '    _write(output / SUCCESS, "")',
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "the rename is not durable",
+        "jobs/release/publish.py",
+        "    sync_folder(output.parent)\n    _write(output / SUCCESS",
+        "    _write(output / SUCCESS",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "changed bytes of the same size pass",
+        "jobs/release/publish.py",
+        " or _sha256(path) != entry.sha256",
+        "",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "files of another size pass",
+        "jobs/release/publish.py",
+        " or path.stat().st_size != entry.size",
+        "",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "unknown files pass",
+        "jobs/release/publish.py",
+        "        if path not in named_files and (path.is_symlink() or not path.is_dir()):",
+        "        if False:",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "links among the files pass",
+        "jobs/release/publish.py",
+        "(path.is_symlink() or not path.is_dir())",
+        "not path.is_dir()",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "entries of any type pass",
+        "jobs/release/publish.py",
+        "    if (type(entry.path), type(entry.size), type(entry.sha256)) != (str, int, str):",
+        "    if False:",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "only the first bytes are hashed",
+        "jobs/release/publish.py",
+        "        while chunk := file.read(_CHUNK):\n            content.update(chunk)\n",
+        "        content.update(file.read(16))\n",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+    Mutant(
+        "written files are not synced",
+        "jobs/release/publish.py",
+        "        file.write(text)\n        file.flush()\n        os.fsync(file.fileno())",
+        "        file.write(text)",
+        "tests/unit/jobs/release/test_publish.py",
+    ),
+)

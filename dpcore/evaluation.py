@@ -80,11 +80,11 @@ def baselines(queries: Queries, statistics: Statistics, total: float) -> dict[st
     view, domain = _columns(queries)
     uniform = _uniform(view)
     one_way = exact_answers(statistics, _one_way(queries))
-    chances = np.clip(one_way / total, 0.0, 1.0)
+    probabilities = np.clip(one_way / total, 0.0, 1.0)
     return {
         "zeros": np.zeros(queries.size),
         "uniform": IndependentModel(view, uniform, total, domain).answer(queries),
-        "product": IndependentModel(view, chances, total, domain).answer(queries),
+        "product": IndependentModel(view, probabilities, total, domain).answer(queries),
     }
 
 

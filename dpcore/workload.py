@@ -73,10 +73,10 @@ def relative(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 def added_weights(workload: Workload, power: int) -> dict[Clique, float]:
     """How much |error|^power of each marginal matters: that power of relative weights, those of one clique added."""
     assert isinstance(workload.queries, Marginals)
-    found = dict.fromkeys(workload.queries.cliques, 0.0)
+    weights = dict.fromkeys(workload.queries.cliques, 0.0)
     for clique, weight in zip(workload.queries.cliques, relative(workload.weights).tolist(), strict=True):
-        found[clique] += weight**power
-    return found
+        weights[clique] += weight**power
+    return weights
 
 
 def explicit(domain: Domain, weights: Mapping[Clique, float]) -> Workload:
@@ -111,11 +111,11 @@ def skewed(domain: Domain, order: int, count: int, generator: np.random.Generato
     is drawn again gains weight 1.
     """
     _check_order(order, len(domain.names))
-    chances = generator.exponential(size=len(domain.names)) ** 2
-    chances /= chances.sum()
+    probabilities = generator.exponential(size=len(domain.names)) ** 2
+    probabilities /= probabilities.sum()
     drawn: dict[Clique, float] = {}
     for _ in range(count):
-        chosen = generator.choice(len(domain.names), size=order, replace=False, p=chances)
+        chosen = generator.choice(len(domain.names), size=order, replace=False, p=probabilities)
         clique = domain.canonical(domain.names[axis] for axis in chosen)
         drawn[clique] = drawn.get(clique, 0.0) + 1.0
     return explicit(domain, drawn)

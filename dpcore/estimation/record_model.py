@@ -152,9 +152,9 @@ def _count_even(
         odd = 0
         for word in range(bitmaps.shape[1]):
             bits = np.uint64(0)
-            for place in range(columns.shape[1]):
-                if columns[query, place] >= 0:
-                    bits ^= bitmaps[columns[query, place], word]
+            for index in range(columns.shape[1]):
+                if columns[query, index] >= 0:
+                    bits ^= bitmaps[columns[query, index], word]
             odd += _ones(bits)
         counts[query] = records - odd
 

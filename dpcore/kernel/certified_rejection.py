@@ -93,8 +93,8 @@ def _constants(made: Envelope) -> Constants:
 @compiled
 def _height(z: np.uint64, law: Constants) -> float:
     """c exp(-energy(z)) for an energy below 32; see the proof."""
-    place = np.float64(z)
-    energy = place * place * law.factor if law.squared else place * law.factor
+    index = np.float64(z)
+    energy = index * index * law.factor if law.squared else index * law.factor
     return law.height * exp_of_negative(energy, law.exp)
 
 

@@ -146,7 +146,7 @@ def _largest(holds: Callable[[float], bool], guess: float) -> float:
 
 def _minimum_over_alpha(bound: Callable[[float], float]) -> float:
     """Minimum over alpha = 1 + exp(x), a scale on which the bounds are unimodal."""
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         lambda x: bound(1 + math.exp(x)), bounds=(-12.0, 25.0), method="bounded", options={"xatol": 1e-9}
     )
-    return float(found.fun)
+    return float(minimum.fun)

@@ -66,8 +66,8 @@ class RScore:
     def scores(self, candidates: Candidates, unit: PrivacyUnit, tables: Tables) -> NDArray[np.int64]:
         """n R of each clique in steps of 1 / GRID rows, int64 [cliques]. SENSITIVE."""
         scores = np.zeros(len(self.children), dtype=np.int64)
-        for place, joint in _joint(candidates, self.children, tables):
-            scores[place] = _distance_from_independence(joint)
+        for index, joint in _joint(candidates, self.children, tables):
+            scores[index] = _distance_from_independence(joint)
         return scores
 
     def sensitivity(self, candidates: Candidates, unit: PrivacyUnit) -> int:
@@ -128,12 +128,12 @@ class MutualInformation:
         """n I of each clique in steps of 1 / GRID nats, int64 [cliques]. SENSITIVE."""
         known: dict[int, int] = {}
         scores = np.zeros(len(self.children), dtype=np.int64)
-        for place, joint in _joint(candidates, self.children, tables):
+        for index, joint in _joint(candidates, self.children, tables):
             rows = joint.sum(keepdims=True)
             if int(rows[0, 0]) > _most_rows(unit):
                 raise IntegrityError("a marginal holds more rows than the declared units can; want their public number")
             parts = [_sum_of_f(counts, known) for counts in (joint, joint.sum(axis=1), joint.sum(axis=0), rows)]
-            scores[place] = parts[0] - parts[1] - parts[2] + parts[3]
+            scores[index] = parts[0] - parts[1] - parts[2] + parts[3]
         return scores
 
     def sensitivity(self, candidates: Candidates, unit: PrivacyUnit) -> int:
@@ -181,10 +181,10 @@ def _joint(
     """Each table as int64 [values of the child, cells of the parents], with its place."""
     assert isinstance(candidates, Marginals)
     shapes = _shapes(candidates, children)
-    for place, table in tables:
-        clique = candidates.cliques[place]
+    for index, table in tables:
+        clique = candidates.cliques[index]
         shaped = table.reshape(candidates.domain.shape(clique))
-        yield place, np.moveaxis(shaped, clique.index(children[place]), 0).reshape(shapes[place])
+        yield index, np.moveaxis(shaped, clique.index(children[index]), 0).reshape(shapes[index])
 
 
 def _distance_from_independence(joint: NDArray[np.int64]) -> int:

@@ -71,10 +71,10 @@ class ExactAnswers:
         match queries:
             case Marginals():
                 tables = dict(self.tables(queries))
-                return np.concatenate([tables[place] for place in range(len(tables))])
+                return np.concatenate([tables[index] for index in range(len(tables))])
             case Products():
                 tables = dict(self.tables(queries))
-                return queries.of_tables([tables[place] for place in range(len(tables))], LARGEST_ROWS)
+                return queries.of_tables([tables[index] for index in range(len(tables))], LARGEST_ROWS)
             case SymmetricQueries():
                 ((_, table),) = self.tables(queries.marginal)
                 return queries.of_table(table, exact_sum(table))
@@ -93,17 +93,17 @@ class ExactAnswers:
         No more than one batch is held beside what is remembered, unless the caller keeps what it is given.
         """
         every = queries.cliques if isinstance(queries, Marginals) else [term.clique for term in queries.terms]
-        places: dict[Clique, list[int]] = {}
-        for place, clique in enumerate(every):
-            places.setdefault(clique, []).append(place)
-        missing = [clique for clique in places if (queries.domain, clique) not in self._tables]
-        for clique in [clique for clique in places if (queries.domain, clique) in self._tables]:
+        indices: dict[Clique, list[int]] = {}
+        for index, clique in enumerate(every):
+            indices.setdefault(clique, []).append(index)
+        missing = [clique for clique in indices if (queries.domain, clique) not in self._tables]
+        for clique in [clique for clique in indices if (queries.domain, clique) in self._tables]:
             kept = self._tables[queries.domain, clique] = self._tables.pop((queries.domain, clique))
             table = kept.astype(np.int64)
-            yield from ((place, table) for place in places[clique])
+            yield from ((index, table) for index in indices[clique])
         for batch in _batches(queries.domain, missing):
             for clique, table in zip(batch.cliques, self._asked(batch), strict=True):
-                yield from ((place, table) for place in places[clique])
+                yield from ((index, table) for index in indices[clique])
 
     def counted(self, queries: CountingQueries) -> UnitCounts:
         """Units that satisfy each query, where a unit holds one row or one basket; kept for the next round.
@@ -148,9 +148,9 @@ class ExactAnswers:
             sums = _integers(self._statistics.aggregate(queries), queries.size)
             units = LARGEST_ROWS if self._units is None else self._units
             groups = np.zeros(sums.size, dtype=np.int32) if queries.groups is None else queries.groups
-            for group, most in enumerate(largest_clipped(queries, 1)):
+            for group, largest in enumerate(largest_clipped(queries, 1)):
                 here = sums[groups == group]
-                if int(here.max()) > units * int(queries.weights[group].max()) or exact_sum(here) > units * most:
+                if int(here.max()) > units * int(queries.weights[group].max()) or exact_sum(here) > units * largest:
                     raise IntegrityError("a clipped sum is larger than its units can make it; want all units once each")
             self._vectors[key] = sums
         return self._vectors[key]

@@ -57,9 +57,9 @@ def decide(made: Envelope, word: int, second: int) -> int | None:
         z = decide_tail(made)
     else:
         kept = kept_bits(made)
-        place = Revealed((chosen << kept) + (low >> (LOW_BITS - kept)), kept - made.width_bits)
+        index = Revealed((chosen << kept) + (low >> (LOW_BITS - kept)), kept - made.width_bits)
         height = Revealed((int(made.ranks[choice]) << 64) + second, 64)
-        z = place if is_below(made.law, place, height, made.height) else None
+        z = index if is_below(made.law, index, height, made.height) else None
     return None if z is None else _signed(made.law, z, bool(word >> LOW_BITS & 1))
 
 
@@ -73,17 +73,17 @@ def decide_tail(made: Envelope) -> Revealed | None:
         bin_of_tail += 1
     kept = kept_bits(made)
     start = (made.tail + 8 * bin_of_tail) << kept
-    place = Revealed(start + entropy.below(8 << kept), kept - made.width_bits)
+    index = Revealed(start + entropy.below(8 << kept), kept - made.width_bits)
     height = Revealed(entropy.below(1 << 64), 64)
-    return place if is_below(made.law, place, height, made.height << (bin_of_tail + 24)) else None
+    return index if is_below(made.law, index, height, made.height << (bin_of_tail + 24)) else None
 
 
-def is_below(law: Law, place: Revealed, height: Revealed, factor: int) -> bool:
-    """Whether the real ``height`` is below factor * g(z), for the abscissa z = ``place``."""
+def is_below(law: Law, index: Revealed, height: Revealed, factor: int) -> bool:
+    """Whether the real ``height`` is below factor * g(z), for the abscissa z = ``index``."""
     precision = 64
     while True:
-        last = place.high if law.is_real else place.low  # An integer is known; g falls.
-        above = Fraction(factor * exp_bounds(law.energy(place.low), precision)[1], 1 << precision)
+        last = index.high if law.is_real else index.low  # An integer is known; g falls.
+        above = Fraction(factor * exp_bounds(law.energy(index.low), precision)[1], 1 << precision)
         below = Fraction(factor * exp_bounds(law.energy(last), precision)[0], 1 << precision)
         if height.high <= below:
             return True
@@ -92,7 +92,7 @@ def is_below(law: Law, place: Revealed, height: Revealed, factor: int) -> bool:
         precision += 64
         height.reveal()
         if law.is_real:
-            place.reveal()
+            index.reveal()
 
 
 def _signed(law: Law, z: Revealed, negative: bool) -> int | None:

@@ -79,9 +79,9 @@ class L1Error:
         """L1 distance of each exact table to its estimate, in steps of 1 / GRID counts. SENSITIVE."""
         starts = _starts(candidates.sizes)
         distances = np.zeros(len(candidates.cliques), dtype=np.int64)
-        for place, table in tables:
-            estimate = _on_grid(self.estimate[starts[place] : starts[place + 1]])
-            distances[place] = np.abs(GRID * table - estimate).sum()
+        for index, table in tables:
+            estimate = _on_grid(self.estimate[starts[index] : starts[index + 1]])
+            distances[index] = np.abs(GRID * table - estimate).sum()
         return distances
 
     def exact_scores(self, candidates: Candidates, tables: Tables) -> list[int]:
@@ -167,11 +167,11 @@ class LinearL1Error:
         penalties = [round(Fraction(penalty) * in_a_unit) for penalty in self.penalties.tolist()]
         weights, starts = self._weights(), _starts(term.size for term in candidates.terms)
         scores = [0] * len(candidates.terms)
-        for place, table in tables:
-            one = Products(candidates.domain, (candidates.terms[place],))
-            answers = one.of_tables([table], int(table.sum()))
-            distance = _distance(answers, estimate[starts[place] : starts[place + 1]])
-            scores[place] = weights[place] * (distance - penalties[place])
+        for index, table in tables:
+            single_term = Products(candidates.domain, (candidates.terms[index],))
+            answers = single_term.of_tables([table], int(table.sum()))
+            distance = _distance(answers, estimate[starts[index] : starts[index + 1]])
+            scores[index] = weights[index] * (distance - penalties[index])
         return scores
 
     def scores(self, candidates: Candidates, unit: PrivacyUnit, tables: Tables) -> NDArray[np.int64]:
@@ -181,7 +181,7 @@ class LinearL1Error:
 
     def sensitivities(self, candidates: Candidates, unit: PrivacyUnit) -> list[int]:
         """How far one unit moves each of ``exact_scores``."""
-        return [one * marginal_l1_sensitivity(unit) for one in self._of_one_row(candidates)]
+        return [single_term * marginal_l1_sensitivity(unit) for single_term in self._of_one_row(candidates)]
 
     def sensitivity(self, candidates: Candidates, unit: PrivacyUnit) -> int:
         """How far one unit moves any score, the division included."""

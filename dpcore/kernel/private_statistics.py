@@ -261,18 +261,18 @@ class _Request:
 
 def _gaps(slope: Fraction, tilt: LogWeights, drawn: NDArray[np.int64]) -> Counter[Fraction]:
     """How far below 0 the largest possible exponent of each drawn index lies, and how many draws share it; exact."""
-    step, most = Fraction(tilt.step), max(slope, Fraction(0)) + Fraction(tilt.constant)
+    step, largest = Fraction(tilt.step), max(slope, Fraction(0)) + Fraction(tilt.constant)
     fewest = min(int(tilt.hits.min()), tilt.done - int(tilt.hits.max()))
-    if -(most + Fraction(tilt.prior_span[1]) - step * fewest) < SMALLEST_GAP:
+    if -(largest + Fraction(tilt.prior_span[1]) - step * fewest) < SMALLEST_GAP:
         raise ValueError("an acceptance chance may pass exp(-2^-20); want slope + tilt below -gamma < 0")
-    places = drawn % tilt.size
-    hits = tilt.hits[places].astype(np.int64)
+    indices = drawn % tilt.size
+    hits = tilt.hits[indices].astype(np.int64)
     hits = np.where(drawn < tilt.size, hits, tilt.done - hits)
-    prior = np.zeros(drawn.size) if tilt.prior is None else tilt.prior[places]
+    prior = np.zeros(drawn.size) if tilt.prior is None else tilt.prior[indices]
     times = Counter(zip(prior.tolist(), hits.tolist(), strict=True))
     gaps: Counter[Fraction] = Counter()
     for (log_weight, hit), bits in times.items():
-        gaps[-(most + Fraction(log_weight) - step * hit)] += bits
+        gaps[-(largest + Fraction(log_weight) - step * hit)] += bits
     return gaps
 
 

@@ -43,30 +43,30 @@ def largest_squared_exchange(queries: Products) -> int:
     |a(x) - a(y)|^2 = |a(x)|^2 + |a(y)|^2 - 2 <a(x), a(y)> <= 2 C_2 - 2 m, where m is at most every inner product: a sum
     over terms of the least product of one inner product for each attribute, taken from intervals. Never above 4 C_2.
     """
-    most = largest_squared_l2(queries)
+    largest = largest_squared_l2(queries)
     least = sum(term.weight**2 * _least_inner_product(term) for term in queries.terms)
-    return max(most, min(4 * most, 2 * most - 2 * least))
+    return max(largest, min(4 * largest, 2 * largest - 2 * least))
 
 
 def _largest(queries: Products, power: int, norms_of: Norms) -> int:
     """max over cells of sum over terms of weight^power times the product of column norms, or a bound on it."""
     norms = [[norms_of(matrix) for matrix in term.matrices] for term in queries.terms]
     weights = [term.weight**power for term in queries.terms]
-    bounds = [w * math.prod(int(one.max()) for one in parts) for w, parts in zip(weights, norms, strict=True)]
+    bounds = [w * math.prod(int(norm.max()) for norm in parts) for w, parts in zip(weights, norms, strict=True)]
     # An attribute whose columns are all alike multiplies a term by one number, so that it needs no axis.
-    classes = {name: places for name, places in _classes(queries, norms).items() if len(places) > 1}
+    classes = {name: indices for name, indices in _classes(queries, norms).items() if len(indices) > 1}
     if math.prod(map(len, classes.values())) > _LARGEST_JOINT:
         return sum(bounds)
     kind: Any = np.int64 if sum(bounds) < 1 << 62 else object
-    total = np.zeros([len(places) for places in classes.values()], dtype=kind)
+    total = np.zeros([len(indices) for indices in classes.values()], dtype=kind)
     for term, weight, parts in zip(queries.terms, weights, norms, strict=True):
         named = dict(zip(term.clique, parts, strict=True))
-        alike = math.prod(int(one[0]) for name, one in named.items() if name not in classes)
+        alike = math.prod(int(norm[0]) for name, norm in named.items() if name not in classes)
         joint = np.full([1] * total.ndim, weight * alike, dtype=kind)
-        for name, one in named.items():
+        for name, norm in named.items():
             if name in classes:
                 shape = [-1 if other == name else 1 for other in classes]
-                joint = joint * one[classes[name]].astype(kind).reshape(shape)
+                joint = joint * norm[classes[name]].astype(kind).reshape(shape)
         total = total + joint
     return int(total.max())
 
@@ -75,8 +75,8 @@ def _classes(queries: Products, norms: list[list[NDArray[np.int64]]]) -> dict[st
     """For each attribute one value of each class whose columns have the same norms in every term."""
     held: dict[str, list[NDArray[np.int64]]] = {}
     for term, parts in zip(queries.terms, norms, strict=True):
-        for name, one in zip(term.clique, parts, strict=True):
-            held.setdefault(name, []).append(one)
+        for name, norm in zip(term.clique, parts, strict=True):
+            held.setdefault(name, []).append(norm)
     return {name: np.unique(np.stack(rows), axis=1, return_index=True)[1] for name, rows in held.items()}
 
 
@@ -91,7 +91,7 @@ def _least_inner_product(term: Product) -> int:
 def _inner_products(matrix: NDArray[np.int64]) -> tuple[int, int]:
     """Least and largest inner product of two columns, or bounds on them (Cauchy-Schwarz) where there are too many."""
     if matrix.shape[1] > _LARGEST_GRAM:
-        most = int((matrix**2).sum(axis=0).max())
-        return (0 if matrix.min() >= 0 else -most), most
+        largest = int((matrix**2).sum(axis=0).max())
+        return (0 if matrix.min() >= 0 else -largest), largest
     gram = matrix.T @ matrix
     return int(gram.min()), int(gram.max())

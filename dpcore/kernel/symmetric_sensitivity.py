@@ -42,12 +42,12 @@ def largest_squared_exchange(queries: SymmetricQueries) -> int:
     Exact. For more than _LARGEST_PAIRS pairs of orbits 4 times the largest squared norm, which is never below it.
     """
     norms = _norms(queries, 2)
-    most = int(norms.max())
+    largest = int(norms.max())
     axes = [_Pairs.of(queries, axis) for axis in range(len(queries.clique))]
     if math.prod(len(pairs.left) for pairs in axes) > _LARGEST_PAIRS:
-        return 4 * most
+        return 4 * largest
     first, second = norms[np.ix_(*(pairs.left for pairs in axes))], norms[np.ix_(*(pairs.right for pairs in axes))]
-    return max(most, int((first + second - 2 * _inner_products(queries, axes)).max()))
+    return max(largest, int((first + second - 2 * _inner_products(queries, axes)).max()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +106,10 @@ def _inner_products(queries: SymmetricQueries, axes: list[_Pairs]) -> Exact:
     return totals
 
 
-def _column(queries: SymmetricQueries, block: BlockQueries, axis: int, place: int) -> NDArray[np.int64]:
+def _column(queries: SymmetricQueries, block: BlockQueries, axis: int, index: int) -> NDArray[np.int64]:
     """The column of M_C for one value of the class that a block chooses for an attribute."""
     each, at = queries.axes[axis], block.choice[axis]
-    return np.asarray(each.matrix[each.places[at], np.flatnonzero(queries.classes[axis] == at)[place]])
+    return np.asarray(each.matrix[each.places[at], np.flatnonzero(queries.classes[axis] == at)[index]])
 
 
 def _sums(entries: NDArray[np.int64]) -> Exact:

@@ -99,8 +99,8 @@ def _run(private: PrivateStatistics, workload: Workload, progress: Progress) -> 
     measured: list[Measurement] = []
     before, total = 0, workload.queries.size
     for queries, share in parts:
-        told = partial(_of_all, progress, before, total)
-        measured.append(private.measure(queries, share, told))  # MEASURE
+        report = partial(_of_all, progress, before, total)
+        measured.append(private.measure(queries, share, report))  # MEASURE
         before += queries.size
         progress(before, total)
     return Release(workload, of_measurements(measured), None, tuple(measured))

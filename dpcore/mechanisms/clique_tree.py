@@ -105,7 +105,10 @@ class CliqueTree:
         first = Fraction(self.start_share)
         measured = [private.measure(design.marginal(clique), share) for clique, share in design.starts(first)]
         fit = self._fitted(private.terms, design, measured)
-        errors = [expected(fit, clique, one.stddev) for clique, one in zip(design.one_way, measured, strict=True)]
+        errors = [
+            expected(fit, clique, measurement.stddev)
+            for clique, measurement in zip(design.one_way, measured, strict=True)
+        ]
         wanted = first * Fraction(float(np.mean(errors)) / (fit.total * self.start_error)) ** 2
         more = min(Fraction(self.most_start_share), wanted) - first
         if more > 0:
@@ -126,11 +129,11 @@ class CliqueTree:
         check_model_size(self.max_model_mb)
         check_shares([("most_start_share", self.most_start_share), ("errors_share", self.errors_share)])
         if not 0 < self.start_share <= self.most_start_share:
-            asked = f"mechanism.start_share {self.start_share:g}, most_start_share {self.most_start_share:g}"
-            raise ConfigError(f"{asked}; want 0 < start_share <= most_start_share")
+            given = f"mechanism.start_share {self.start_share:g}, most_start_share {self.most_start_share:g}"
+            raise ConfigError(f"{given}; want 0 < start_share <= most_start_share")
         if self.order not in (2, 3) or not (self.start_error > 0 and self.strength > 0):
-            asked = f"mechanism.order {self.order}, start_error {self.start_error:g}, strength {self.strength:g}"
-            raise ConfigError(f"{asked}; want order 2 or 3, start_error > 0, strength > 0")
+            given = f"mechanism.order {self.order}, start_error {self.start_error:g}, strength {self.strength:g}"
+            raise ConfigError(f"{given}; want order 2 or 3, start_error > 0, strength > 0")
         return Design(table_marginals(workload, "clique_tree"), workload, self.order)
 
 

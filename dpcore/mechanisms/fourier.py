@@ -78,7 +78,7 @@ class Fourier:
         values, parities = measured.values, queries.terms
         if rows is None:
             rows, values, parities = max(1.0, float(values[0])), values[1:], parities[1:]
-        chances = follow_parities(  # ESTIMATE
+        probabilities = follow_parities(  # ESTIMATE
             np.full(domain.size(), 1 / domain.size()),
             places_of(domain, [term.clique for term in parities]),
             values / rows,
@@ -86,13 +86,13 @@ class Fourier:
             iterations=self.iterations,
         )
         progress(2, 2)
-        model = DenseModel(domain, rows * chances)
+        model = DenseModel(domain, rows * probabilities)
         return Release(workload, of_model(model.answer(workload.queries)), model, (measured,))
 
     def _queries(self, terms: PrivacyTerms, workload: Workload) -> Products:
         if not (0 <= self.within < float("inf") and self.iterations >= 1):
-            asked = f"within {self.within:g}, iterations {self.iterations}"
-            raise ConfigError(f"mechanism.{asked}; want 0 <= within < inf, iterations >= 1")
+            given = f"within {self.within:g}, iterations {self.iterations}"
+            raise ConfigError(f"mechanism.{given}; want 0 <= within < inf, iterations >= 1")
         marginals = table_marginals(workload, "fourier")
         try:
             queries = parities_below(marginals.domain, marginals.cliques, total=public_total(terms) is None)

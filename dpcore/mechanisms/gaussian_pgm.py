@@ -75,27 +75,27 @@ class GaussianPgm:
     iterations: int = 1000
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
-        asked = self._asked(terms, workload)
-        note = f"the measured values alone are off by {asked.error:,.3g} counts a cell"
-        size = sum(queries.size for queries, _ in asked.parts)
-        memory = 32 * size + 8 * workload.queries.size + COPIES * 8 * asked.cells
-        events = tuple(terms.measured(share) for _, share in asked.parts)
-        return Plan(asked.steps, 0, memory, None, (note, *uniform_note(asked.marginals)), events)
+        measured_queries = self._asked(terms, workload)
+        note = f"the measured values alone are off by {measured_queries.error:,.3g} counts a cell"
+        size = sum(queries.size for queries, _ in measured_queries.parts)
+        memory = 32 * size + 8 * workload.queries.size + COPIES * 8 * measured_queries.cells
+        events = tuple(terms.measured(share) for _, share in measured_queries.parts)
+        return Plan(measured_queries.steps, 0, memory, None, (note, *uniform_note(measured_queries.marginals)), events)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
-        asked = self._asked(private.terms, workload)
-        if len(asked.parts) > 1:  # Residuals are asked for in one pass as they are.
-            private.expect(asked.marginals)
+        measured_queries = self._asked(private.terms, workload)
+        if len(measured_queries.parts) > 1:  # Residuals are asked for in one pass as they are.
+            private.expect(measured_queries.marginals)
         measured: list[Measurement] = []
-        for queries, share in asked.parts:
+        for queries, share in measured_queries.parts:
             measured.append(private.measure(queries, share))  # MEASURE
-            progress(len(measured), len(asked.parts) + 1)
+            progress(len(measured), len(measured_queries.parts) + 1)
         fitting = FitSettings(prior_scale=None, tolerance=self.tolerance, iterations=self.iterations)
-        rows = rows_of(private.terms, asked.marginals.domain, measured)
-        model = fit_model(asked.marginals.domain, measured, rows, fitting).model  # ESTIMATE
-        progress(len(asked.parts) + 1, len(asked.parts) + 1)
+        rows = rows_of(private.terms, measured_queries.marginals.domain, measured)
+        model = fit_model(measured_queries.marginals.domain, measured, rows, fitting).model  # ESTIMATE
+        progress(len(measured_queries.parts) + 1, len(measured_queries.parts) + 1)
         if not isinstance(workload.queries, Marginals):
             return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
         public, batch = public_total(private.terms), (0, len(measured))
@@ -108,8 +108,8 @@ class GaussianPgm:
         """From public facts alone. Raises DomainTooLargeError where the answers or the model are too large."""
         check_model_size(self.max_model_mb)
         if not (0 < self.tolerance <= 1 and self.iterations >= 1):
-            asked = f"tolerance {self.tolerance:g}, iterations {self.iterations}"
-            raise ConfigError(f"mechanism.{asked}; want 0 < tolerance <= 1, iterations >= 1")
+            measured_queries = f"tolerance {self.tolerance:g}, iterations {self.iterations}"
+            raise ConfigError(f"mechanism.{measured_queries}; want 0 < tolerance <= 1, iterations >= 1")
         queries = table_marginals(workload, "gaussian_pgm")
         if queries.size > LARGEST_ANSWERS:
             raise DomainTooLargeError("the marginals of mechanism gaussian_pgm", queries.size, LARGEST_ANSWERS, _ADVICE)

@@ -105,8 +105,8 @@ def _fit_table(terms: PrivacyTerms, values: NDArray[np.float64], view: BinaryVie
     sizes = np.array(domain.sizes)
     sums = np.add.reduceat(values, [start for start, _ in view.groups])
     total = float(public or max(1.0, np.average(sums, weights=1 / sizes)))
-    chances = [to_simplex(values[start:stop] / total) for start, stop in view.groups]
-    return IndependentModel(view, np.concatenate(chances), total, domain)
+    probabilities = [to_simplex(values[start:stop] / total) for start, stop in view.groups]
+    return IndependentModel(view, np.concatenate(probabilities), total, domain)
 
 
 def _stddev(terms: PrivacyTerms, queries: Marginals | Conjunctions | UnitCount, share: Fraction) -> float:

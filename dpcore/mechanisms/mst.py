@@ -161,8 +161,8 @@ class _Design:
 
     def events(self, terms: PrivacyTerms) -> tuple[Event, ...]:
         """All kernel calls; only which pairs are measured depends on answers."""
-        made = [terms.measured(part.each, part.calls) for part in (self.one_way, self.measure) if part.calls]
-        return (*made, terms.selected(self.select.each, self.select.calls)) if self.select.calls else tuple(made)
+        events = [terms.measured(part.each, part.calls) for part in (self.one_way, self.measure) if part.calls]
+        return (*events, terms.selected(self.select.each, self.select.calls)) if self.select.calls else tuple(events)
 
 
 def _selected(private: PrivateStatistics, chosen: _Design, independent: GraphicalFit) -> list[Clique]:
@@ -180,7 +180,7 @@ class _Forest:
     """Attributes in parts that pairs join."""
 
     def __init__(self, alone: Sequence[Clique]) -> None:
-        self._part = {name: place for place, (name,) in enumerate(alone)}
+        self._part = {name: index for index, (name,) in enumerate(alone)}
         self.pairs: list[Clique] = []
 
     def joining(self, pairs: Sequence[Clique]) -> list[Clique]:
@@ -205,7 +205,7 @@ def _small(domain: Domain, pairs: Sequence[Clique], largest: int) -> tuple[Cliqu
     sizes = np.array([domain.size(pair) for pair in pairs], dtype=np.float64)
     order = np.argsort(sizes, kind="stable")
     fits = (sizes[order] <= largest) & (np.cumsum(sizes[order]) <= _LARGEST_CANDIDATES)
-    return tuple(pairs[place] for place in sorted(order[fits].tolist()))
+    return tuple(pairs[index] for index in sorted(order[fits].tolist()))
 
 
 def _fitted(

@@ -283,8 +283,8 @@ def _add_even(hits: NDArray[np.int32], columns: NDArray[np.int32], record: NDArr
     """Adds 1 for each query of which an even number of columns is 1; -1 is no column."""
     for query in range(columns.shape[0]):
         odd = 0
-        for place in range(columns.shape[1]):
-            column = columns[query, place]
+        for index in range(columns.shape[1]):
+            column = columns[query, index]
             if column >= 0 and record[column]:
                 odd ^= 1
         hits[query] += 1 - odd

@@ -38,19 +38,19 @@ def random_conjunctions(
     usable = groups.size if chance is None else int(np.count_nonzero(chance))
     if order < 1 or order > len(np.unique(groups if chance is None else groups[chance > 0])):
         raise ValueError(f"order {order} over {usable} usable columns; want 1 .. the number of usable groups")
-    found = DistinctRows(count, order)
+    rows = DistinctRows(count, order)
     for _ in range(_ROUNDS):
-        wanted = count - len(found)
+        wanted = count - len(rows)
         if wanted <= 0:
             break
         drawn = generator.choice(view.columns, size=(wanted + wanted // 8 + 16, order), p=chance)
         legal = _legal(drawn.astype(np.int32), groups)
         signs = generator.integers(0, 2, size=legal.shape) if negate else 0
         # A literal is 2 * column + sign, so that one row of integers names a conjunction.
-        found.offer(np.asarray(2 * legal + signs, dtype=np.int32))
-    if len(found) < count:
-        raise ValueError(f"only {len(found)} distinct conjunctions of order {order} were found; want count <= that")
-    return Conjunctions(view, found.rows >> 1, (found.rows & 1).astype(np.bool_))
+        rows.offer(np.asarray(2 * legal + signs, dtype=np.int32))
+    if len(rows) < count:
+        raise ValueError(f"only {len(rows)} distinct conjunctions of order {order} were found; want count <= that")
+    return Conjunctions(view, rows.rows >> 1, (rows.rows & 1).astype(np.bool_))
 
 
 def random_parities(
@@ -73,8 +73,8 @@ def random_parities(
     if not 1 <= count <= total:
         raise ValueError(f"{count} parities of at most {order} columns; want 1 .. {total}")
     parts = [count * sets // total for sets in available]
-    for place in sorted(range(order), key=lambda place: parts[place] - available[place]):
-        parts[place] = min(available[place], parts[place] + count - sum(parts))  # What rounding down left over.
+    for index in sorted(range(order), key=lambda index: parts[index] - available[index]):
+        parts[index] = min(available[index], parts[index] + count - sum(parts))  # What rounding down left over.
     drawn = [
         _random_sets(view, columns, part, size, sets, generator)
         for size, (part, sets) in enumerate(zip(parts, available, strict=True), 1)
@@ -151,12 +151,12 @@ def _random_sets(
     if 2 * count > available:
         chosen = generator.choice(available, size=count, replace=False)
         return _all_sets(view, columns, size, available)[chosen]
-    found, groups = DistinctRows(count, size), view.group_of_column()
-    while len(found) < count:  # At least half of all sets are new in each draw.
-        wanted = count - len(found)
+    rows, groups = DistinctRows(count, size), view.group_of_column()
+    while len(rows) < count:  # At least half of all sets are new in each draw.
+        wanted = count - len(rows)
         drawn = generator.choice(columns, size=(wanted + wanted // 8 + 16, size))
-        found.offer(_legal(drawn, groups))
-    return found.rows
+        rows.offer(_legal(drawn, groups))
+    return rows.rows
 
 
 def _all_sets(view: BinaryView, columns: NDArray[np.int32], size: int, available: int) -> NDArray[np.int32]:
@@ -176,19 +176,19 @@ def _stacked(parts: list[NDArray[np.int32]], width: int) -> NDArray[np.int32]:
 def _legal(drawn: NDArray[np.int32], groups: NDArray[np.int32]) -> NDArray[np.int32]:
     """The rows whose columns lie in different groups, each ascending; in their order."""
     kept = np.empty_like(drawn)
-    found = 0
+    rows = 0
     for row in range(drawn.shape[0]):
         legal = True
-        for place in range(drawn.shape[1]):
-            column, behind = drawn[row, place], place
-            for other in range(place):
-                legal = legal and groups[drawn[row, other]] != groups[column]
-            while behind > 0 and kept[found, behind - 1] > column:
-                kept[found, behind] = kept[found, behind - 1]
+        for index in range(drawn.shape[1]):
+            column, behind = drawn[row, index], index
+            for earlier in range(index):
+                legal = legal and groups[drawn[row, earlier]] != groups[column]
+            while behind > 0 and kept[rows, behind - 1] > column:
+                kept[rows, behind] = kept[rows, behind - 1]
                 behind -= 1
-            kept[found, behind] = column
-        found += legal
-    return kept[:found].copy()
+            kept[rows, behind] = column
+        rows += legal
+    return kept[:rows].copy()
 
 
 @compiled

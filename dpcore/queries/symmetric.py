@@ -89,15 +89,15 @@ class ClassAxis:
         if rows * len(classes) > LARGEST_AXIS:
             raise ValueError(f"{rows:,} sums and residuals of {len(classes):,} values; want fewer values")
         parts = [(classes == np.arange(len(members))[:, None]).astype(np.int64)]
-        places: dict[int | None, slice] = {None: slice(0, len(members))}
+        indices: dict[int | None, slice] = {None: slice(0, len(members))}
         for at in sorted(chosen):
             within = residual_matrix(int(members[at]))
             part = np.zeros((len(within), len(classes)), dtype=np.int64)
             part[:, classes == at] = within
             start = sum(map(len, parts))
-            places[at] = slice(start, start + len(part))
+            indices[at] = slice(start, start + len(part))
             parts.append(part)
-        return cls(frozen(np.vstack(parts), np.int64), MappingProxyType(places), frozen(members, np.int64))
+        return cls(frozen(np.vstack(parts), np.int64), MappingProxyType(indices), frozen(members, np.int64))
 
 
 @final
@@ -212,8 +212,8 @@ class SymmetricQueries:
 
     def part(self, block: BlockQueries, read: NDArray[Any]) -> NDArray[Any]:
         """What a block's matrix is applied to: [combinations of classes, answers of all M_C]."""
-        places = tuple(axis.places[at] for axis, at in zip(self.axes, block.choice, strict=True))
-        return read[places].transpose([*block.free, *block.chosen]).reshape(block.matrix.shape[1], -1)
+        indices = tuple(axis.places[at] for axis, at in zip(self.axes, block.choice, strict=True))
+        return read[indices].transpose([*block.free, *block.chosen]).reshape(block.matrix.shape[1], -1)
 
     @property
     def largest(self) -> int:
@@ -226,8 +226,8 @@ class SymmetricQueries:
         return int(np.abs(block.matrix).max()) * math.prod(int(each.max()) for each in within)
 
     def _rows(self, axis: int, at: int | None) -> int:
-        places = self.axes[axis].places[at]
-        return int(places.stop - places.start)
+        indices = self.axes[axis].places[at]
+        return int(indices.stop - indices.start)
 
 
 def _integers(what: str, array: Integers, dimensions: int) -> Integers:

@@ -73,7 +73,7 @@ class NoisyDependence:
         self.candidates, self.errors, self.stddevs = tuple(candidates), errors, stddevs
         self.weights = weights
         self.orders = np.array([len(clique) for clique in self.candidates])
-        self._places = {clique: place for place, clique in enumerate(self.candidates)}
+        self._places = {clique: index for index, clique in enumerate(self.candidates)}
         self.parts = [np.array(self._inside(clique), dtype=np.intp) for clique in self.candidates]
         self.parts_of_candidates = self._incidence(self.parts)
         self.parts_of_targets = self._incidence([np.array(self._inside(clique), dtype=np.intp) for clique in targets])
@@ -88,9 +88,9 @@ class NoisyDependence:
         """
         squares = self.errors * np.abs(self.errors) - self.stddevs**2
         energies = np.zeros(len(squares))
-        for place, inside in enumerate(self.parts):
+        for index, inside in enumerate(self.parts):
             noise_stddev = 2 * np.sqrt((np.maximum(squares[inside], 0.0) * self.stddevs[inside] ** 2).sum())
-            energies[place] = max(0.0, squares[place] - energies[inside[:-1]].sum() - noise_stddev)
+            energies[index] = max(0.0, squares[index] - energies[inside[:-1]].sum() - noise_stddev)
         return energies
 
     def _inside(self, clique: Clique) -> list[int]:
@@ -135,20 +135,20 @@ class ShareToNoise:
         """Standard deviations of the noise, in counts, that shares of the budget pay for; float64 like shares."""
         return np.asarray(self.unit * shares**-self.power, dtype=np.float64)
 
-    def errors(self, places: Places, stddevs: Vector) -> tuple[Vector, Vector]:
+    def errors(self, indices: Places, stddevs: Vector) -> tuple[Vector, Vector]:
         """Expected L1 errors of measured candidates, and their elasticities in the standard deviations.
 
-        places: The candidates, intp [k].
+        indices: The candidates, intp [k].
         stddevs: float64 [k], the standard deviation that each of them is measured with, in counts.
 
         Returns the errors in counts, float64 [k], and d ln error / d ln stddev, float64 [k], interpolated in ln stddev.
         """
-        for place in places[np.isnan(self._curves[places, 0])].tolist():
-            errors = self._remaining_errors(place, np.exp(self._grid))
-            self._curves[place] = np.log(np.maximum(errors, _MIN_ERROR))
+        for index in indices[np.isnan(self._curves[indices, 0])].tolist():
+            errors = self._remaining_errors(index, np.exp(self._grid))
+            self._curves[index] = np.log(np.maximum(errors, _MIN_ERROR))
         log_stddevs = np.log(stddevs)
         step = np.clip(np.searchsorted(self._grid, log_stddevs), 1, len(self._grid) - 1)
-        begin, end = self._curves[places, step - 1], self._curves[places, step]
+        begin, end = self._curves[indices, step - 1], self._curves[indices, step]
         slopes = (end - begin) / (self._grid[step] - self._grid[step - 1])
         return np.exp(begin + slopes * (log_stddevs - self._grid[step - 1])), np.maximum(slopes, 0.0)
 
@@ -182,7 +182,7 @@ def choose_cliques(
     state = _pruned(state.with_best_shares(_FINAL_STEPS))
     ordered = np.argsort(state.places)
     pairs = zip(state.places[ordered].tolist(), exact_shares(state.shares[ordered]), strict=True)
-    return tuple(SelectedClique(place, share) for place, share in pairs)
+    return tuple(SelectedClique(index, share) for index, share in pairs)
 
 
 @final
@@ -212,46 +212,46 @@ class _State:
     pulls: Vector
 
     @classmethod
-    def of(cls, dependence: NoisyDependence, share_to_noise: ShareToNoise, places: Places, shares: Vector) -> _State:
+    def of(cls, dependence: NoisyDependence, share_to_noise: ShareToNoise, indices: Places, shares: Vector) -> _State:
         """The state of cliques, by their places among the candidates, with shares of sum 1."""
-        inside = [dependence.parts[place] for place in places.tolist()]
+        inside = [dependence.parts[index] for index in indices.tolist()]
         parts = np.concatenate([*inside, np.empty(0, dtype=np.intp)])
-        owners = np.repeat(np.arange(len(places)), [len(part) for part in inside])
+        owners = np.repeat(np.arange(len(indices)), [len(part) for part in inside])
         # A cell that is the sum of several measured cells has their noise.
         sizes = share_to_noise.sizes
-        precisions = share_to_noise.stddevs(shares)[owners] ** -2.0 * sizes[parts] / sizes[places][owners]
+        precisions = share_to_noise.stddevs(shares)[owners] ** -2.0 * sizes[parts] / sizes[indices][owners]
         precision = np.bincount(parts, precisions, minlength=len(dependence.candidates)).astype(np.float64)
         covered = np.flatnonzero(precision)
         precision[covered] += share_to_noise.before[covered]
         noise, elasticities = share_to_noise.errors(covered, precision[covered] ** -0.5)
         energies = dependence.energies.copy()
         energies[covered] = noise**2
-        for place in covered.tolist():  # Parts come before wholes.
-            energies[place] = max(0.0, energies[place] - energies[dependence.parts[place][:-1]].sum())
+        for index in covered.tolist():  # Parts come before wholes.
+            energies[index] = max(0.0, energies[index] - energies[dependence.parts[index][:-1]].sum())
         errors = np.sqrt(np.maximum(dependence.parts_of_targets @ energies, _MIN_ERROR))
         slopes = dependence.targets_with @ (dependence.weights / errors)
         pulls_per_precision = np.zeros(len(energies))
         pulls_per_precision[covered] = slopes[covered] * energies[covered] * elasticities / precision[covered]
-        pulls = np.bincount(owners, pulls_per_precision[parts] * precisions, minlength=len(places)).astype(np.float64)
+        pulls = np.bincount(owners, pulls_per_precision[parts] * precisions, minlength=len(indices)).astype(np.float64)
         error = float(dependence.weights @ errors)
-        return cls(dependence, share_to_noise, places, shares, error, energies, precision > 0, slopes, pulls)
+        return cls(dependence, share_to_noise, indices, shares, error, energies, precision > 0, slopes, pulls)
 
     @property
     def next_share(self) -> float:
         """The share that one more clique starts with."""
         return 1 / (len(self.places) + 1)
 
-    def plus(self, place: int) -> _State:
+    def plus(self, index: int) -> _State:
         """The state with one more clique."""
         shares = np.append(self.shares * (1 - self.next_share), self.next_share)
-        places = np.append(self.places, place)
-        return self.of(self.dependence, self.share_to_noise, places, shares).with_best_shares(2)
+        indices = np.append(self.places, index)
+        return self.of(self.dependence, self.share_to_noise, indices, shares).with_best_shares(2)
 
     def without(self, index: int) -> _State:
         """The state without one of its cliques."""
         shares = np.delete(self.shares, index)
-        places = np.delete(self.places, index)
-        return self.of(self.dependence, self.share_to_noise, places, shares / shares.sum()).with_best_shares(2)
+        indices = np.delete(self.places, index)
+        return self.of(self.dependence, self.share_to_noise, indices, shares / shares.sum()).with_best_shares(2)
 
     def with_best_shares(self, steps: int) -> _State:
         """The state with its shares improved by a few fixed-point steps.
@@ -272,10 +272,10 @@ def _grown(state: _State, structure: Structure, cells: float, allowed: NDArray[n
     """The state with every allowed candidate that lowers the error, best ones first, and its structure."""
     dependence, allowed = state.dependence, allowed.copy()
     while promising := _promising(state, allowed):
-        fitting = [place for place in promising if structure.cells_with(dependence.candidates[place]) <= cells]
-        allowed[[place for place in promising if place not in fitting]] = False
+        fitting = [index for index in promising if structure.cells_with(dependence.candidates[index]) <= cells]
+        allowed[[index for index in promising if index not in fitting]] = False
         if fitting:
-            best = min((state.plus(place) for place in fitting), key=lambda candidate: candidate.error)
+            best = min((state.plus(index) for index in fitting), key=lambda candidate: candidate.error)
             if best.error > (1 - _MIN_GAIN) * state.error:
                 break
             state, structure = best, structure.with_clique(dependence.candidates[best.places[-1]])
@@ -290,12 +290,12 @@ def _promising(state: _State, allowed: NDArray[np.bool_]) -> list[int]:
     first = np.argsort(-gains, kind="stable")[:_APPROXIMATE_GAINS]
     stddevs = np.repeat(state.share_to_noise.stddevs(np.array([state.next_share])), len(first))
     noise, _ = state.share_to_noise.errors(first, stddevs)
-    for place, squared in zip(first.tolist(), (noise**2).tolist(), strict=True):
-        inside = dependence.parts[place]
+    for index, squared in zip(first.tolist(), (noise**2).tolist(), strict=True):
+        inside = dependence.parts[index]
         uncovered = inside[~state.covered[inside]]
-        gains[place] -= state.slopes[uncovered].max(initial=0.0) * squared / 2 * len(uncovered) / len(inside)
+        gains[index] -= state.slopes[uncovered].max(initial=0.0) * squared / 2 * len(uncovered) / len(inside)
     best = first[np.argsort(-gains[first], kind="stable")][:_EXACT_GAINS]
-    return [place for place in best.tolist() if gains[place] > 0]
+    return [index for index in best.tolist() if gains[index] > 0]
 
 
 def _pruned(state: _State) -> _State:

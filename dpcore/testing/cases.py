@@ -58,8 +58,8 @@ class MechanismContract:
 
     def refused_cases(self) -> list[Case]:
         """Those that it must refuse. Data of bits are asked of mechanisms that need them, or take no marginals."""
-        asked = [kind for kind in DATA if kind in self.data or kind not in OF_BITS or "marginals" not in self.data]
-        choices = product(asked, BUDGETS, UNITS)
+        kinds = [kind for kind in DATA if kind in self.data or kind not in OF_BITS or "marginals" not in self.data]
+        choices = product(kinds, BUDGETS, UNITS)
         return [
             Case(self, *choice) for choice in choices if choice[0] not in self.data or choice[1] not in self.budgets
         ]

@@ -93,7 +93,7 @@ def clique_marginals(
     cliques = [frozenset(domain.axes(clique)) for clique, _ in potentials]
     nodes = maximal_cliques(cliques, domain.axes(order))
     links = junction_tree(nodes)
-    homes = [next(place for place, node in enumerate(nodes) if clique <= node) for clique in cliques]
+    homes = [next(index for index, node in enumerate(nodes) if clique <= node) for clique in cliques]
 
     beliefs = [np.zeros([size if axis in node else 1 for axis, size in enumerate(domain.sizes)]) for node in nodes]
     for clique, home, (_, table) in zip(cliques, homes, potentials, strict=True):

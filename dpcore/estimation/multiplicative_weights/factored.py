@@ -231,14 +231,14 @@ def _follow_small(
         for marginal in range(cells.shape[0]):
             first = starts[marginal]
             factor = np.zeros(starts[marginal + 1] - first)
-            for place in range(table.size):
-                factor[cells[marginal, place]] += table[place]
+            for index in range(table.size):
+                factor[cells[marginal, index]] += table[index]
             scale = total / factor.sum()
             for cell in range(factor.size):
                 exponent = (values[first + cell] - scale * factor[cell]) * (step / total)
                 factor[cell] = scale * np.exp(min(max(exponent, -_MAX_EXPONENT), _MAX_EXPONENT))
-            for place in range(table.size):
-                table[place] *= factor[cells[marginal, place]]
+            for index in range(table.size):
+                table[index] *= factor[cells[marginal, index]]
     scale = total / table.sum()
-    for place in range(table.size):
-        table[place] *= scale
+    for index in range(table.size):
+        table[index] *= scale

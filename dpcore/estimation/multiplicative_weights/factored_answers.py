@@ -49,13 +49,13 @@ class FactoredAnswers:
         self._cliques = queries.cliques
         lengths = [len(clique) for clique in queries.cliques]
         self._first = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        places = int(self._first[-1])
+        indices = int(self._first[-1])
         self._sizes = np.array([size for clique in self._cliques for size in queries.domain.shape(clique)], np.int64)
         self._starts = np.concatenate([[0], np.cumsum(queries.sizes)]).astype(np.int64)
         # For each attribute of each clique, which of the clique's parts it is in and its stride there.
-        self._slot, self._stride = np.zeros(places, np.int64), np.zeros(places, np.int64)
+        self._slot, self._stride = np.zeros(indices, np.int64), np.zeros(indices, np.int64)
         # For each part of each clique, as many as it has attributes at most: its group and its place among the parts.
-        self._group, self._place = np.zeros(places, np.int64), np.zeros(places, np.int64)
+        self._group, self._place = np.zeros(indices, np.int64), np.zeros(indices, np.int64)
         self._slots = np.zeros(len(lengths), np.int64)
         self._naming: dict[str, list[int]] = {}
         for index, clique in enumerate(self._cliques):
@@ -80,8 +80,8 @@ class FactoredAnswers:
         out = np.empty(int(self._starts[-1]))
         flat = np.concatenate([np.zeros(0), *pieces])
         where = begins[self._group] + self._place
-        places = (self._first, self._sizes, self._slot, self._stride, self._slots)
-        _multiply(out, flat, total, self._starts, *places, where)
+        indices = (self._first, self._sizes, self._slot, self._stride, self._slots)
+        _multiply(out, flat, total, self._starts, *indices, where)
         return out
 
     def joined_cells(self, factors: Mapping[int, Factor]) -> NDArray[np.float64]:
@@ -173,22 +173,22 @@ def _multiply(
 ) -> None:
     """Fills ``out``: each cell of each clique is the total times one entry of each of its parts, in C order."""
     for clique in range(slots.size):
-        begin, places, parts = first[clique], first[clique + 1] - first[clique], slots[clique]
+        begin, indices, parts = first[clique], first[clique + 1] - first[clique], slots[clique]
         at = where[begin : begin + parts].copy()
-        code = np.zeros(places, np.int64)
+        code = np.zeros(indices, np.int64)
         for cell in range(starts[clique], starts[clique + 1]):
             value = total
             for part in range(parts):
                 value *= flat[at[part]]
             out[cell] = value
-            for place in range(places - 1, -1, -1):
-                here = begin + place
-                code[place] += 1
+            for index in range(indices - 1, -1, -1):
+                here = begin + index
+                code[index] += 1
                 at[slot[here]] += stride[here]
-                if code[place] < sizes[here]:
+                if code[index] < sizes[here]:
                     break
                 at[slot[here]] -= sizes[here] * stride[here]
-                code[place] = 0
+                code[index] = 0
 
 
 @compiled

@@ -33,11 +33,11 @@ def answers_of_tables(
     answers = np.empty(queries.size)
     for row, clique in enumerate(cliques):
         table = tables[clique]
-        places = [
+        indices = [
             (clique.index(domain.names[axis]), column - starts[axis])
             for axis, column in zip(attributes[row], columns[row], strict=True)
         ]
-        ones = [np.broadcast_to(_cells_with_code(table.shape, *place), table.shape) for place in places]
+        ones = [np.broadcast_to(_cells_with_code(table.shape, *index), table.shape) for index in indices]
         answers[row] = table[_satisfied(queries, row, ones)].sum()
     return answers
 

@@ -48,7 +48,7 @@ def places_of(domain: Domain, cliques: Sequence[Clique]) -> NDArray[np.int64]:
 
 def follow_parities(
     start: NDArray[np.float64],
-    places: NDArray[np.int64],
+    indices: NDArray[np.int64],
     values: NDArray[np.float64],
     *,
     within: float,
@@ -57,7 +57,7 @@ def follow_parities(
     """The distribution p after updates towards measured parities: float64 [2^d], with sum 1.
 
     start: float64 [2^d], positive, of any sum.
-    places: int64 [m], distinct; from ``places_of``.
+    indices: int64 [m], distinct; from ``places_of``.
     values: float64 [m], measured parities divided by the number of rows; no distribution need have them.
     within: The updates end once the root mean square of values_T - chi_T(p) is at most this.
     iterations: The largest number of updates.
@@ -70,17 +70,17 @@ def follow_parities(
     Source: Hardt, Ligett and McSherry (2012), Fig. 1, step 3, for all measured parities at once.
     """
     probabilities: NDArray[np.float64] = start / start.sum()
-    residuals = values - walsh_hadamard(probabilities)[places]
+    residuals = values - walsh_hadamard(probabilities)[indices]
     loss, step = float(residuals @ residuals), 1.0 / max(1, values.size)
     target_loss = values.size * within**2
     for _ in range(iterations):
         if loss <= target_loss or step < _MIN_STEP:
             break
         spectrum = np.zeros_like(probabilities)
-        spectrum[places] = residuals
+        spectrum[indices] = residuals
         direction = walsh_hadamard(spectrum)
         updated = _updated(probabilities, step * direction)
-        new_residuals = values - walsh_hadamard(updated)[places]
+        new_residuals = values - walsh_hadamard(updated)[indices]
         new_loss = float(new_residuals @ new_residuals)
         if new_loss < loss:
             probabilities, residuals, loss, step = updated, new_residuals, new_loss, step * _STEP_GROWTH

@@ -82,7 +82,8 @@ class JointProducts:
         scales = [scale for _, _, scale in terms]
         stddev = [c * np.sqrt(variances.ravel()) for c, (variances, _) in zip(scales, variances_and_steps, strict=True)]
         moved = [
-            np.full(len(one), c * step) for one, c, (_, step) in zip(values, scales, variances_and_steps, strict=True)
+            np.full(len(part_values), c * step)
+            for part_values, c, (_, step) in zip(values, scales, variances_and_steps, strict=True)
         ]
         estimate, deviation = np.concatenate(values), np.concatenate(stddev)
         widths = self._width * deviation + np.concatenate(moved)
@@ -166,9 +167,9 @@ class JointProducts:
         for part in self._parts(clique):
             shape = [size if name in part else 1 for name, size in zip(clique, sizes, strict=True)]
             tables[part] = part_tables[part].reshape(shape) if part in part_tables else np.zeros([1] * len(clique))
-        for place, name in enumerate(clique):
-            spread = self._axis(name).split.u.reshape([-1 if place == other else 1 for other in range(len(clique))])
-            added = {part: table * spread for part, table in tables.items() if name not in part}
+        for index, name in enumerate(clique):
+            direction = self._axis(name).split.u.reshape([-1 if index == other else 1 for other in range(len(clique))])
+            added = {part: table * direction for part, table in tables.items() if name not in part}
             for part, table in added.items():
                 within = tables.get(tuple(other for other in clique if other in part or other == name))
                 added[part] = table if within is None else table + within

@@ -104,11 +104,11 @@ def nonnegative_products(
     rows = _row_total(queries, terms) if total is None else total
     answers: dict[int, Real] = {}
     for clique in queries.marginals.cliques:
-        places = [place for place, term in enumerate(queries.terms) if term.clique == clique]
-        fitted = _FittedTable(queries, [terms[place] for place in places])
+        indices = [index for index, term in enumerate(queries.terms) if term.clique == clique]
+        fitted = _FittedTable(queries, [terms[index] for index in indices])
         table = fitted.table(rows, tolerance)
-        answers |= dict(zip(places, fitted.parts(table), strict=True))
-    return np.concatenate([answers[place] for place in range(len(terms))])
+        answers |= dict(zip(indices, fitted.parts(table), strict=True))
+    return np.concatenate([answers[index] for index in range(len(terms))])
 
 
 class _Projection:
@@ -199,7 +199,7 @@ class _FittedTable:
 
     def _least_squares(self) -> Real:
         """The unconstrained fit to the term with the most answers."""
-        largest = max(range(len(self._targets)), key=lambda place: len(self._targets[place]))
+        largest = max(range(len(self._targets)), key=lambda index: len(self._targets[index]))
         answers = self._targets[largest] / self._scales[largest]
         return kronecker_times([np.asarray(np.linalg.pinv(factor)) for factor in self._factors[largest]], answers)
 

@@ -137,7 +137,7 @@ class ProductResiduals:
         """The clique's table in its own order, raveled; of length 1 along attributes without a measured residual."""
         self._checked_factors(clique, factors)
         means = [self._mean(name) for name in clique]
-        order = {name: place for place, name in enumerate(clique)}
+        order = {name: index for index, name in enumerate(clique)}
         # One table for each subset of the attributes that are still to be added, of length 1 along the others of them.
         tables: dict[frozenset[str], Matrix] = {}
         for part in self._parts(clique):
@@ -146,8 +146,8 @@ class ProductResiduals:
             shape = [len(mean) if name in part else 1 for name, mean in zip(clique, means, strict=True)]
             tables[frozenset(part)] = moved.reshape(shape)
         for axis, (name, mean) in enumerate(zip(clique, means, strict=True)):
-            spread = mean.reshape([-1 if place == axis else 1 for place in range(len(clique))])
-            added = {names: table * spread for names, table in tables.items() if name not in names}
+            broadcast_mean = mean.reshape([-1 if index == axis else 1 for index in range(len(clique))])
+            added = {names: table * broadcast_mean for names, table in tables.items() if name not in names}
             for names in added:
                 if (residual := tables.get(names | {name})) is not None:
                     added[names] = added[names] + residual

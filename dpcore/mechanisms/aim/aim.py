@@ -165,14 +165,14 @@ class Aim:
         """Measures the one-way marginals (Algorithm 7), and again where rows are few; then the whole workload where its
         cells are few, or else a batch of marginals.
         """
-        first, most, whole = map(
+        first, max_share, whole = map(
             Fraction, (self._profile.start_share, self._profile.max_start_share, self._profile.workload_share)
         )
         single, asked = candidates.one_way(), candidates.only(candidates.asked)
         measured = _measure_each(private, single, first)
         fit = self._fit(private.terms, candidates, measured)
         error = _mean_error(private.terms, single, fit, first, "expected")
-        more = min(most, first * Fraction(error / self._profile.start_error) ** 2) - first
+        more = min(max_share, first * Fraction(error / self._profile.start_error) ** 2) - first
         annealing = self._planned(candidates, 1 - first)
         if more > _ROUNDING:
             measured += _measure_each(private, single, more)

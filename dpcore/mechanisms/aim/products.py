@@ -138,29 +138,31 @@ class ProductCandidates:
         return self.parts[index].strategy
 
     def stddevs(self, terms: PrivacyTerms, share: Fraction) -> NDArray[np.float64]:
-        one = Marginals(self.full, self.cliques[:1])  # Noise of other queries follows the share as that of a marginal.
-        more = terms.measure_scale(one, share) / terms.measure_scale(one, _WIDE)
+        marginal = Marginals(
+            self.full, self.cliques[:1]
+        )  # Noise of other queries follows the share as that of a marginal.
+        more = terms.measure_scale(marginal, share) / terms.measure_scale(marginal, _WIDE)
         return np.asarray(more * np.concatenate([part.stddevs for part in self.parts]))
 
     def value_stddev(self, terms: PrivacyTerms, share: Fraction) -> float | None:
-        found = {_value_stddev(terms, part.strategy, share) for part in self.parts}
-        return found.pop() if len(found) == 1 else None
+        terms_of_closure = {_value_stddev(terms, part.strategy, share) for part in self.parts}
+        return terms_of_closure.pop() if len(terms_of_closure) == 1 else None
 
 
 def _closure(queries: Products) -> Iterator[tuple[Product, bool]]:
     """Every term and its restrictions to some attributes, small ones first, each once; whether it is a term itself."""
     asked = {_key(term) for term in queries.terms}
-    found: dict[tuple[object, ...], Product] = {}
+    terms_of_closure: dict[tuple[object, ...], Product] = {}
     for term in queries.terms:
         pairs = list(zip(term.clique, term.matrices, strict=True))
         for size in range(1, len(pairs) + 1):
             for chosen in combinations(pairs, size):
                 part = Product(tuple(name for name, _ in chosen), tuple(matrix for _, matrix in chosen))
-                found.setdefault(_key(part), part)
-        if len(found) > LARGEST_CLOSURE:
+                terms_of_closure.setdefault(_key(part), part)
+        if len(terms_of_closure) > LARGEST_CLOSURE:
             raise ConfigError(f"the workload has more than {LARGEST_CLOSURE:,} parts of terms; want a lower order")
-    order = sorted(found, key=lambda key: (len(found[key].clique), found[key].clique))
-    return ((found[key], key in asked) for key in order)
+    order = sorted(terms_of_closure, key=lambda key: (len(terms_of_closure[key].clique), terms_of_closure[key].clique))
+    return ((terms_of_closure[key], key in asked) for key in order)
 
 
 def _key(term: Product) -> tuple[object, ...]:

@@ -58,8 +58,8 @@ class _PrivBayes(ABC):
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         queries = self._checked(workload)
         names, shares = modelled(queries), self._shares(terms, workload)
-        one = stddev_of(terms, queries.only([names[:1]]), shares.measure / len(names))
-        steps = [Step("measure joint tables of families, at most", float(shares.measure), len(names), one)]
+        marginal = stddev_of(terms, queries.only([names[:1]]), shares.measure / len(names))
+        steps = [Step("measure joint tables of families, at most", float(shares.measure), len(names), marginal)]
         if shares.structure:
             steps.insert(0, Step("select families, at most", float(shares.structure), len(names) - 1))
         if shares.total:
@@ -80,7 +80,9 @@ class _PrivBayes(ABC):
         self.plan(private.terms, workload)
         queries, domain = self._checked(workload), self._checked(workload).domain
         names, shares = modelled(queries), self._shares(private.terms, workload)
-        rows, bought = row_total(private, domain, shares.total) if shares.total else (public_total(private.terms), [])
+        rows, total_measured = (
+            row_total(private, domain, shares.total) if shares.total else (public_total(private.terms), [])
+        )
         network = [Family(names[generator.integers(len(names))], ())]
         left = 1 - shares.total
         if rows is not None and len(names) > 1:
@@ -95,10 +97,10 @@ class _PrivBayes(ABC):
                     network += choices
         cliques = maximal(domain, [family.names for family in network])
         measured = [private.measure(queries.only([clique]), left / len(cliques)) for clique in cliques]  # MEASURE
-        total = rows_of(private.terms, domain, [*bought, *measured])
+        total = rows_of(private.terms, domain, [*total_measured, *measured])
         model = self._model(domain, network, measured, total)  # ESTIMATE
         progress(len(names), len(names))
-        return Release(workload, of_model(model.answer(workload.queries)), model, (*bought, *measured))
+        return Release(workload, of_model(model.answer(workload.queries)), model, (*total_measured, *measured))
 
     @abstractmethod
     def _model(
@@ -136,8 +138,8 @@ class _PrivBayes(ABC):
         check_model_size(self.max_model_mb)
         check_shares([("structure_share", self.structure_share), ("total_share", self.total_share)])
         if not (0 < self.usefulness < float("inf") and self.max_parents >= 0):
-            asked = f"usefulness {self.usefulness:g}, max_parents {self.max_parents}"
-            raise ConfigError(f"mechanism.{asked}; want usefulness > 0, max_parents >= 0")
+            given = f"usefulness {self.usefulness:g}, max_parents {self.max_parents}"
+            raise ConfigError(f"mechanism.{given}; want usefulness > 0, max_parents >= 0")
         return table_marginals(workload, self.name)
 
 
@@ -178,7 +180,10 @@ class PrivBayes(_PrivBayes):
     def _model(
         self, domain: Domain, network: Sequence[Family], measured: Sequence[Measurement], total: float
     ) -> GraphicalModel:
-        tables = {_clique(one): np.maximum(one.values, 0).reshape(domain.shape(_clique(one))) for one in measured}
+        tables = {
+            _clique(marginal): np.maximum(marginal.values, 0).reshape(domain.shape(_clique(marginal)))
+            for marginal in measured
+        }
         tree = JunctionTree.of(domain, [family.names for family in network])
         oracle = Inference(tree, [domain.canonical(family.names) for family in network])
         with np.errstate(divide="ignore"):
@@ -227,7 +232,7 @@ def conditional(domain: Domain, family: Family, tables: dict[Clique, NDArray[np.
     tables: Non-negative, shape ``domain.shape(clique)`` each. Uniform for parents without a count.
     """
     names = domain.canonical(family.names)
-    clique = min((one for one in tables if set(names) <= set(one)), key=domain.size)
+    clique = min((marginal for marginal in tables if set(names) <= set(marginal)), key=domain.size)
     joint = tables[clique].sum(axis=tuple(axis for axis, name in enumerate(clique) if name not in names))
     counts = joint.sum(axis=names.index(family.child), keepdims=True)
     uniform = np.full(joint.shape, 1 / domain.size((family.child,)))

@@ -55,7 +55,7 @@ def candidates(domain: Domain, network: Sequence[Family], names: Sequence[str], 
     outside = [name for name in names if name not in inside]
     triangulation = Triangulation.of(domain, [family.names for family in network])
     known: dict[Clique, int] = {}
-    found: dict[int, list[Clique]] = {}
+    families: dict[int, list[Clique]] = {}
 
     def fits(size: int, parents: Clique) -> bool:
         cells = size * domain.size(parents)
@@ -68,18 +68,18 @@ def candidates(domain: Domain, network: Sequence[Family], names: Sequence[str], 
 
     sizes = [domain.size((name,)) for name in outside]
     for size in set(sizes):
-        found[size] = _maximal(domain, inside, partial(fits, size), limits.parents, sizes)
-    return [Family(name, parents) for name, size in zip(outside, sizes, strict=True) for parents in found[size]]
+        families[size] = _maximal(domain, inside, partial(fits, size), limits.parents, sizes)
+    return [Family(name, parents) for name, size in zip(outside, sizes, strict=True) for parents in families[size]]
 
 
 def _maximal(
-    domain: Domain, names: Clique, fits: Callable[[Clique], bool], most: int, children: Sequence[int]
+    domain: Domain, names: Clique, fits: Callable[[Clique], bool], max_parents: int, children: Sequence[int]
 ) -> list[Clique]:
     """Sets of at most so many names that fit, none inside another one: small sets first."""
     widest, rows = max(children), len(children)
     level: list[Clique] = [()]
     maximal: list[Clique] = []
-    for order in range(most):
+    for order in range(max_parents):
         above: list[Clique] = []
         cells = 0
         for parents in _extended(level, names):
@@ -97,5 +97,5 @@ def _maximal(
 def _extended(sets: Sequence[Clique], names: Clique) -> Iterator[Clique]:
     """Each set with each name that comes after its last one."""
     place = {name: index for index, name in enumerate(names)}
-    for one in sets:
-        yield from ((*one, name) for name in names[place[one[-1]] + 1 if one else 0 :])
+    for parents in sets:
+        yield from ((*parents, name) for name in names[place[parents[-1]] + 1 if parents else 0 :])

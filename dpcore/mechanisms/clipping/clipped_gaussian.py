@@ -242,19 +242,19 @@ def _choose(
     factor = _EXTREME if one_way is None else _SHRUNK_NOISE
     products = None if one_way is None else _products(queries.columns, _frequencies(queries, one_way))
     best: tuple[float, int, Choice] | None = None
-    for place, head in enumerate(heads):
+    for index, head in enumerate(heads):
         top = 1.0 if products is None else float(products[head].max() / products[head].sum())
         choice = choose_clip(
-            cleaned[place], head.size, at_one, factor, top, norm_of(terms), completed=one_way is not None
+            cleaned[index], head.size, at_one, factor, top, norm_of(terms), completed=one_way is not None
         )
         error = choice.error
-        if place:
-            outer = heads[place - 1].size
-            slice_sum = mean_satisfied(cleaned[place - 1], outer) * outer
-            slice_sum -= mean_satisfied(cleaned[place], head.size) * head.size
+        if index:
+            outer = heads[index - 1].size
+            slice_sum = mean_satisfied(cleaned[index - 1], outer) * outer
+            slice_sum -= mean_satisfied(cleaned[index], head.size) * head.size
             error = max(error, _SPREAD * slice_sum / (outer - head.size))
         if best is None or error < best[0]:
-            best = error, place, choice
+            best = error, index, choice
     assert best is not None
     return heads[best[1]], cells[best[1]], best[2]
 

@@ -49,35 +49,43 @@ class MeasuredClusters:
 
     def weighted_error(self, terms: PrivacyTerms) -> float:
         """Expected sum over the answers of (weight * error)^2."""
-        found = sum(self._stddev(terms, one) ** 2 * one.strategy.variance for one in self.clusters)
-        return float(found * self.workload.weights.max() ** 2)
+        variance = sum(self._stddev(terms, cluster) ** 2 * cluster.strategy.variance for cluster in self.clusters)
+        return float(variance * self.workload.weights.max() ** 2)
 
     def of_release(self, terms: PrivacyTerms) -> Plan:
         steps = tuple(
-            Step(f"measure {one.strategy.queries.description}", float(one.share), 1, self._stddev(terms, one))
-            for one in self.clusters
+            Step(
+                f"measure {cluster.strategy.queries.description}", float(cluster.share), 1, self._stddev(terms, cluster)
+            )
+            for cluster in self.clusters
         )
         absolute = 0.0
-        for one in self.clusters:
-            scale, measured = terms.measure_scale(one.strategy.queries, one.share), one.strategy.queries
-            for term in (self._queries.terms[place] for place in one.places):
-                factors = one.strategy.reconstruction(term)
+        for cluster in self.clusters:
+            scale, measured = terms.measure_scale(cluster.strategy.queries, cluster.share), cluster.strategy.queries
+            for term in (self._queries.terms[index] for index in cluster.places):
+                factors = cluster.strategy.reconstruction(term)
                 absolute += term.size * mean_absolute_error(terms.noise, scale, measured.denominator, factors)
-        memory = 32 * self._queries.size + 32 * sum(one.strategy.queries.size for one in self.clusters)
-        events = tuple(terms.measured(one.share) for one in self.clusters)
+        memory = 32 * self._queries.size + 32 * sum(cluster.strategy.queries.size for cluster in self.clusters)
+        events = tuple(terms.measured(cluster.share) for cluster in self.clusters)
         return Plan(steps, 0, memory, absolute / self._queries.size, (), events)
 
     def run(self, private: PrivateStatistics, progress: Progress) -> Release:
-        private.expect(Products(self._queries.domain, tuple(one.strategy.queries.terms[0] for one in self.clusters)))
+        private.expect(
+            Products(self._queries.domain, tuple(cluster.strategy.queries.terms[0] for cluster in self.clusters))
+        )
         measured: list[Measurement] = []
-        for done, one in enumerate(self.clusters):
-            measured.append(private.measure(one.strategy.queries, one.share))  # MEASURE
+        for done, cluster in enumerate(self.clusters):
+            measured.append(private.measure(cluster.strategy.queries, cluster.share))  # MEASURE
             progress(done + 1, len(self.clusters))
-        owners = {place: (one, made) for one, made in zip(self.clusters, measured, strict=True) for place in one.places}
+        owners = {
+            index: (cluster, measurement)
+            for cluster, measurement in zip(self.clusters, measured, strict=True)
+            for index in cluster.places
+        }
         parts = []
-        for place, term in enumerate(self._queries.terms):
-            one, made = owners[place]
-            parts.append((made, one.strategy.reconstruction(term)))
+        for index, term in enumerate(self._queries.terms):
+            cluster, measurement = owners[index]
+            parts.append((measurement, cluster.strategy.reconstruction(term)))
         return Release(self.workload, local_least_squares(parts), None, tuple(measured))  # ESTIMATE
 
     @property
@@ -85,16 +93,16 @@ class MeasuredClusters:
         assert isinstance(self.workload.queries, Products)
         return self.workload.queries
 
-    def _stddev(self, terms: PrivacyTerms, one: Cluster) -> float:
+    def _stddev(self, terms: PrivacyTerms, cluster: Cluster) -> float:
         """Of the noise in one measured value."""
-        queries = one.strategy.queries
-        return noise_stddev(terms.noise, terms.measure_scale(queries, one.share)) / queries.denominator
+        queries = cluster.strategy.queries
+        return noise_stddev(terms.noise, terms.measure_scale(queries, cluster.share)) / queries.denominator
 
 
 @lru_cache(maxsize=4)
-def _selected(asked: AskedProducts) -> tuple[Cluster, ...]:
+def _selected(clique_weights: AskedProducts) -> tuple[Cluster, ...]:
     """Searched once for a plan and its run; empty where there is nothing to cluster."""
     try:
-        return clustered_terms(asked.queries, asked.squared_weights)
+        return clustered_terms(clique_weights.queries, clique_weights.squared_weights)
     except ValueError:
         return ()

@@ -121,8 +121,8 @@ class Hdmm:
         measured: list[Measurement] = []
         before, total = 0, sum(part.queries.size for part in parts)
         for part in parts:
-            told = partial(_of_all, progress, before, total)
-            measured.append(private.measure(part.queries, part.share, told))  # MEASURE
+            report = partial(_of_all, progress, before, total)
+            measured.append(private.measure(part.queries, part.share, report))  # MEASURE
             before += part.queries.size
             progress(before, total)
         if self.reconstruction == "graphical":
@@ -144,16 +144,16 @@ class Hdmm:
         What is measured together comes without parts.
         """
         if not (0 < self.max_model_mb < float("inf") and 0 < self.tolerance <= 1 and self.iterations >= 1):
-            asked = f"max_model_mb {self.max_model_mb:g}, tolerance {self.tolerance:g}, iterations {self.iterations}"
-            raise ConfigError(f"mechanism.{asked}; want 0 < max_model_mb < inf, 0 < tolerance <= 1, iterations >= 1")
+            given = f"max_model_mb {self.max_model_mb:g}, tolerance {self.tolerance:g}, iterations {self.iterations}"
+            raise ConfigError(f"mechanism.{given}; want 0 < max_model_mb < inf, 0 < tolerance <= 1, iterations >= 1")
         if self.answers == "nonnegative":
             _check_rows(terms, _table(workload))
         parts = _parts(terms, workload)
         if self.reconstruction == "graphical":
             if (self.strategy, self.loss, self.answers) not in _OF_PARTS:
-                asked = f"mechanism.strategy {self.strategy}, loss {self.loss}, answers {self.answers}"
+                given = f"mechanism.strategy {self.strategy}, loss {self.loss}, answers {self.answers}"
                 raise ConfigError(
-                    f"{asked} with reconstruction graphical; want strategy: best, loss: total, answers: unbiased, or "
+                    f"{given} with reconstruction graphical; want strategy: best, loss: total, answers: unbiased, or "
                     "reconstruction: least_squares"
                 )
             self._check_model(workload)
@@ -168,14 +168,14 @@ class Hdmm:
 
     def _together(self, terms: PrivacyTerms, workload: Workload, parts: list[_Part]) -> Together | None:
         """What is measured for all parts, where that is asked for or does better than the parts."""
-        found = measured_together(terms, workload, self.strategy, self.loss)
-        if found is None or self.strategy != "best" or self.loss != "total":
-            return found
+        joint = measured_together(terms, workload, self.strategy, self.loss)
+        if joint is None or self.strategy != "best" or self.loss != "total":
+            return joint
         weighted = [
             weight**2 * part.strategy.error * part.stddev(terms) ** 2
             for weight, part in zip(workload.weights.tolist(), parts, strict=True)
         ]
-        return found if found.weighted_error(terms) < (1 - _WORTH) * sum(weighted) else None
+        return joint if joint.weighted_error(terms) < (1 - _WORTH) * sum(weighted) else None
 
     def _check_model(self, workload: Workload) -> None:
         largest = int(self.max_model_mb * CELLS_IN_MB)
@@ -219,9 +219,11 @@ def _parts(terms: PrivacyTerms, workload: Workload) -> list[_Part]:
     _check_size("the strategy of mechanism hdmm", sum(strategy.queries.size for strategy in strategies))
     sizes = np.array(part_sizes(queries))
     # Noise of one share is proportional to a strategy's sensitivity, which so multiplies the weight of its term.
-    one = [terms.measure_scale(part.queries, Fraction(1)) / _denominator(part.queries) for part in strategies]
+    unit_scales = [terms.measure_scale(part.queries, Fraction(1)) / _denominator(part.queries) for part in strategies]
     a_value = np.sqrt(np.array([strategy.error for strategy in strategies]) / sizes)
-    shares = weighted_shares(sizes, workload.weights * (np.array(one) / max(one)) * a_value, terms.noise)
+    shares = weighted_shares(
+        sizes, workload.weights * (np.array(unit_scales) / max(unit_scales)) * a_value, terms.noise
+    )
     return [_Part(*part) for part in zip(strategies, sizes.tolist(), shares, strict=True)]
 
 
@@ -251,8 +253,8 @@ def _check_rows(terms: PrivacyTerms, queries: Marginals | Products) -> None:
 
 def _table(workload: Workload) -> Marginals | Products:
     if not isinstance(workload.queries, Marginals | Products):
-        asked = "mechanism hdmm answers marginals, prefixes and ranges of a table"
-        raise ConfigError(f"{asked}; want workload.marginals or workload.products")
+        given = "mechanism hdmm answers marginals, prefixes and ranges of a table"
+        raise ConfigError(f"{given}; want workload.marginals or workload.products")
     return workload.queries
 
 

@@ -51,24 +51,24 @@ def measured_together(terms: PrivacyTerms, workload: Workload, strategy: Strateg
 
     Raises ConfigError where the strategy or the loss that is asked for does not apply.
     """
-    found: list[Together | None] = []
+    options: list[Together | None] = []
     if loss == "largest":
         if strategy not in ("best", "residuals"):
             raise ConfigError(f"mechanism.loss largest, strategy {strategy}; want strategy: best or residuals")
-        strategy, found = "residuals", [MeasuredResiduals.of(terms, workload, error="largest")]
+        strategy, options = "residuals", [MeasuredResiduals.of(terms, workload, error="largest")]
     elif strategy != "parts":
         products = MeasuredProductResiduals.of(terms, workload) if strategy in ("best", "residuals") else None
         if strategy in ("best", "residuals"):
-            found += [MeasuredResiduals.of(terms, workload), products]
+            options += [MeasuredResiduals.of(terms, workload), products]
         if strategy in ("best", "marginals"):
-            found += [MeasuredMarginals.of(terms, workload), MeasuredTerms.of(terms, workload)]
+            options += [MeasuredMarginals.of(terms, workload), MeasuredTerms.of(terms, workload)]
         if strategy == "table" or (strategy == "best" and (products is None or products.selected.gap > _CLOSE)):
-            found += [MeasuredSymmetric.of(terms, workload), MeasuredKronecker.of(terms, workload)]
-        if strategy == "clusters" or (strategy == "best" and found == [None] * len(found)):
-            found.append(MeasuredClusters.of(terms, workload))
-    usable = [one for one in found if one is not None]
+            options += [MeasuredSymmetric.of(terms, workload), MeasuredKronecker.of(terms, workload)]
+        if strategy == "clusters" or (strategy == "best" and options == [None] * len(options)):
+            options.append(MeasuredClusters.of(terms, workload))
+    usable = [option for option in options if option is not None]
     if not usable and loss == "largest":
         raise ConfigError("mechanism.loss largest is for marginals under Gaussian noise; want loss: total")
     if not usable and strategy in _NEEDS:
         raise ConfigError(f"mechanism.strategy {strategy} is for {_NEEDS[strategy]}; want strategy: best")
-    return min(usable, key=lambda one: one.weighted_error(terms), default=None)
+    return min(usable, key=lambda option: option.weighted_error(terms), default=None)

@@ -53,12 +53,12 @@ class MeasuredKronecker:
         strategy = _selected(AskedProducts.of(queries, workload))
         if strategy is None or strategy.queries.size > LARGEST_ANSWERS:
             return None
-        found = cls(workload, strategy)
+        measured = cls(workload, strategy)
         try:
-            found._stddev(terms)
+            measured._stddev(terms)
         except ValueError:
             return None
-        return found
+        return measured
 
     def weighted_error(self, terms: PrivacyTerms) -> float:
         """Expected sum over the answers of (weight * error)^2."""
@@ -93,9 +93,9 @@ class MeasuredKronecker:
 
 
 @lru_cache(maxsize=4)
-def _selected(asked: AskedProducts) -> KroneckerStrategy | None:
+def _selected(clique_weights: AskedProducts) -> KroneckerStrategy | None:
     """Searched once for a plan and its run; None where there is none."""
     try:
-        return kronecker_strategy(asked.queries, asked.squared_weights)
+        return kronecker_strategy(clique_weights.queries, clique_weights.squared_weights)
     except ValueError:
         return None

@@ -80,7 +80,7 @@ class MeasuredMarginals:
         """Of all answers: what least squares makes of noise alone."""
         pairs = zip(self.strategy.cliques, self._scales(terms), strict=True)
         queries = ((self._one(clique), scale) for clique, scale in pairs)
-        none = [Measurement(one, np.zeros(one.size), terms.noise, scale) for one, scale in queries]
+        none = [Measurement(marginal, np.zeros(marginal.size), terms.noise, scale) for marginal, scale in queries]
         return Residuals.of_marginals(none).answers(self._queries).stddev
 
     @property

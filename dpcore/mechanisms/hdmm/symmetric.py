@@ -74,12 +74,12 @@ class MeasuredSymmetric:
         selected = _selected(AskedProducts.of(projected, workload))
         if selected is None:
             return None
-        found = cls(workload, replace(selected.strategy.queries, domain=queries.domain), selected)
+        measured = cls(workload, replace(selected.strategy.queries, domain=queries.domain), selected)
         try:
-            found._stddev(terms)
+            measured._stddev(terms)
         except ValueError:
             return None
-        return found
+        return measured
 
     def weighted_error(self, terms: PrivacyTerms) -> float:
         """Expected sum over the answers of (weight * error)^2."""
@@ -133,10 +133,10 @@ class _Selected:
 
 
 @lru_cache(maxsize=4)
-def _selected(asked: AskedProducts) -> _Selected | None:
+def _selected(clique_weights: AskedProducts) -> _Selected | None:
     """Found once for a plan and its run; None where there is none."""
     try:
-        gram = SymmetricGram.of(asked.queries, asked.squared_weights)
+        gram = SymmetricGram.of(clique_weights.queries, clique_weights.squared_weights)
     except ValueError:
         return None
     if len(gram.sizes) > LARGEST_ORBITS:
@@ -145,10 +145,10 @@ def _selected(asked: AskedProducts) -> _Selected | None:
     optimum = symmetric_optimum(gram, _GAP, steps)
     bits = _BITS
     try:
-        strategy = symmetric_strategy(asked.queries, optimum, bits)
+        strategy = symmetric_strategy(clique_weights.queries, optimum, bits)
         while strategy.queries.largest > _LARGEST_ENTRY:
             bits -= (strategy.queries.largest // _LARGEST_ENTRY).bit_length()
-            strategy = symmetric_strategy(asked.queries, optimum, bits)
+            strategy = symmetric_strategy(clique_weights.queries, optimum, bits)
     except (ValueError, np.linalg.LinAlgError):
         return None
-    return _Selected(strategy, np.sqrt(answer_variances(strategy, asked.queries)))
+    return _Selected(strategy, np.sqrt(answer_variances(strategy, clique_weights.queries)))

@@ -45,13 +45,13 @@ class MeasuredTerms:
         if terms.noise is not Noise.LAPLACE or not isinstance(queries, Products):
             return None
         try:
-            asked, matrices = clique_weights_and_matrices(queries, relative(workload.weights))
+            clique_weights, matrices = clique_weights_and_matrices(queries, relative(workload.weights))
             contents = tuple((name, one.shape, frozen_bytes(one)) for name, one in matrices.items())
-            found = cls(workload, _strategy(queries.domain, tuple(asked.items()), contents))
-            found._scales(terms)
+            measured = cls(workload, _strategy(queries.domain, tuple(clique_weights.items()), contents))
+            measured._scales(terms)
         except ValueError:
             return None
-        return found
+        return measured
 
     def weighted_error(self, terms: PrivacyTerms) -> float:
         """Expected sum over the answers of (weight * error)^2."""
@@ -103,8 +103,8 @@ class MeasuredTerms:
 
 @lru_cache(maxsize=8)
 def _strategy(
-    domain: Domain, asked: tuple[tuple[Clique, float], ...], contents: tuple[Content, ...]
+    domain: Domain, clique_weights: tuple[tuple[Clique, float], ...], contents: tuple[Content, ...]
 ) -> ProductStrategy:
     """Searched once for a plan and its run."""
     matrices = {name: np.frombuffer(content, dtype=np.int64).reshape(shape) for name, shape, content in contents}
-    return product_strategy(domain, dict(asked), matrices)
+    return product_strategy(domain, dict(clique_weights), matrices)

@@ -120,7 +120,7 @@ class Mwem:
         shares = self._shares(private.terms, rounds)
         first = self._start_queries(queries)
         private.expect(queries.only([*queries.cliques, *(part.cliques[0] for part in first), ()]))
-        total, bought = row_total(private, queries.domain, shares.total or Fraction(1))
+        total, total_measured = row_total(private, queries.domain, shares.total or Fraction(1))
         measured = [private.measure(part, shares.start / len(first)) for part in first]
         model = self._start(_modelled(queries), measured, total)
         candidates = Candidates(queries, workload.weights)
@@ -136,7 +136,7 @@ class Mwem:
             model.follow(_pairs(measured[-1:] if self.newest_only else measured), self.passes)  # ESTIMATE
             progress(done + 1, rounds)
         released = self._released(model, measured, average)
-        return Release(workload, of_model(released.answer(queries)), released, (*bought, *measured))
+        return Release(workload, of_model(released.answer(queries)), released, (*total_measured, *measured))
 
     def _start(self, domain: Domain, measured: list[Measurement], total: float) -> FactoredWeights:
         """The product of what was measured; one table where the mechanism needs one."""
@@ -189,13 +189,13 @@ class Mwem:
 
     def _check(self) -> None:
         if (self.rounds is not None and self.rounds < 1) or self.passes < 1 or self.polish < 0:
-            asked = f"mechanism.rounds {self.rounds}, passes {self.passes}, polish {self.polish}"
-            raise ConfigError(f"{asked}; want rounds and passes >= 1, polish >= 0")
+            given = f"mechanism.rounds {self.rounds}, passes {self.passes}, polish {self.polish}"
+            raise ConfigError(f"{given}; want rounds and passes >= 1, polish >= 0")
         if not 0 < self.step <= LARGEST_STEP:
             raise ConfigError(f"mechanism.step is {self.step}; want 0 < step <= {LARGEST_STEP:g}")
         if self.max_table_mb is not None and not 0 < self.max_table_mb <= LARGEST_CELLS / CELLS_IN_MB:
-            most = LARGEST_CELLS // CELLS_IN_MB
-            raise ConfigError(f"mechanism.max_table_mb is {self.max_table_mb:g}; want 0 < max_table_mb <= {most:,}")
+            max_mb = LARGEST_CELLS // CELLS_IN_MB
+            raise ConfigError(f"mechanism.max_table_mb is {self.max_table_mb:g}; want 0 < max_table_mb <= {max_mb:,}")
         check_split(self.start_share, self.total_share, self.select_share)
 
 

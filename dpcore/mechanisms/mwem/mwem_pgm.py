@@ -112,23 +112,23 @@ class MwemPgm:
         queries, shares = table_marginals(workload, "mwem_pgm"), self._shares(private.terms, workload)
         first, weights = self._first(queries), clique_weights(workload, queries)
         private.expect(queries.only([*queries.cliques, *first, ()]))
-        total, bought = row_total(private, queries.domain, shares.total or Fraction(1))
+        total, total_measured = row_total(private, queries.domain, shares.total or Fraction(1))
         measured = [private.measure(queries.only([clique]), shares.start / len(first)) for clique in first]
         structure = Triangulation.of(queries.domain, first)
         fit = self._fitted(queries, measured, total, None) if measured else None
         for done in range(shares.rounds):
-            places = _candidates(queries, structure, self._largest)
-            candidates = queries.only([queries.cliques[place] for place in places])
+            indices = _candidates(queries, structure, self._largest)
+            candidates = queries.only([queries.cliques[index] for index in indices])
             estimate = _estimate(candidates, fit, total)
             penalties = self._penalties(private.terms, candidates, shares, estimate)
-            score = L1Error(estimate, relative(weights[places]), penalties)
+            score = L1Error(estimate, relative(weights[indices]), penalties)
             clique = candidates.cliques[private.select(candidates, score, shares.select)]  # SELECT
             measured.append(private.measure(queries.only([clique]), shares.measure))  # MEASURE
             structure = structure.with_clique(clique)
             fit = self._fitted(queries, measured, total, fit, last=done + 1 == shares.rounds)  # ESTIMATE
             progress(done + 1, shares.rounds)
         assert fit is not None
-        return Release(workload, of_model(fit.model.answer(workload.queries)), fit.model, (*bought, *measured))
+        return Release(workload, of_model(fit.model.answer(workload.queries)), fit.model, (*total_measured, *measured))
 
     @property
     def _largest(self) -> float:
@@ -181,8 +181,8 @@ class MwemPgm:
         if self.rounds is not None and self.rounds < 1:
             raise ConfigError(f"mechanism.rounds is {self.rounds}; want rounds >= 1")
         if not (0 < self.select_share < 1 and self.strength > 0):
-            asked = f"mechanism.select_share {self.select_share:g}, strength {self.strength:g}"
-            raise ConfigError(f"{asked}; want 0 < select_share < 1, strength > 0")
+            given = f"mechanism.select_share {self.select_share:g}, strength {self.strength:g}"
+            raise ConfigError(f"{given}; want 0 < select_share < 1, strength > 0")
 
 
 @dataclass(frozen=True)
@@ -197,12 +197,12 @@ class _Shares:
 
     def events(self, terms: PrivacyTerms, starts: int) -> tuple[Event, ...]:
         """All kernel calls; only which marginal is measured depends on answers."""
-        made = [terms.selected(self.select, self.rounds), terms.measured(self.measure, self.rounds)]
+        events = [terms.selected(self.select, self.rounds), terms.measured(self.measure, self.rounds)]
         if starts:
-            made.append(terms.measured(self.start / starts, starts))
+            events.append(terms.measured(self.start / starts, starts))
         if self.total:
-            made.append(terms.measured(self.total))
-        return tuple(made)
+            events.append(terms.measured(self.total))
+        return tuple(events)
 
 
 def _candidates(queries: Marginals, structure: Triangulation, cells: float) -> list[int]:
@@ -211,12 +211,12 @@ def _candidates(queries: Marginals, structure: Triangulation, cells: float) -> l
     One that was measured stays a candidate. Raises DomainTooLargeError where there is none, which only the structure
     that a run starts from can lead to.
     """
-    found = [place for place, clique in enumerate(queries.cliques) if structure.cells_with(clique) <= cells]
-    if not found:
+    fitting = [index for index, clique in enumerate(queries.cliques) if structure.cells_with(clique) <= cells]
+    if not fitting:
         least = min(structure.cells_with(clique) for clique in queries.cliques)
         advice = "choose a workload with smaller marginals, or a larger max_model_mb"
         raise DomainTooLargeError("the model of mechanism mwem_pgm", least, int(cells), advice)
-    return found
+    return fitting
 
 
 def _estimate(candidates: Marginals, fit: GraphicalFit | None, total: float) -> NDArray[np.float64]:

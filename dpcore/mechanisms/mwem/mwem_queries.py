@@ -84,8 +84,8 @@ class MwemQueries:
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         candidates, shares = self._candidates(workload), self._shares(terms)
-        one = Products(candidates.domain, candidates.terms[:1])
-        stddev = noise_stddev(terms.noise, terms.measure_scale(one, shares.measure))
+        first_term = Products(candidates.domain, candidates.terms[:1])
+        stddev = noise_stddev(terms.noise, terms.measure_scale(first_term, shares.measure))
         steps = [
             Step("select", float(shares.select * self.rounds), self.rounds),
             Step("measure", float(shares.measure * self.rounds), self.rounds, stddev),
@@ -143,15 +143,15 @@ class MwemQueries:
         domain = _domain(workload)
         check_size(domain, f"the dense table of mechanism mwem_queries over {' x '.join(domain.names)}", LARGEST_CELLS)
         if self.queries == "answers":
-            found = _single(workload)
+            workload_queries = _single(workload)
         else:
             marginals = table_marginals(workload, "mwem_queries")
             try:
-                found = parities_below(marginals.domain, marginals.cliques, total=False)
+                workload_queries = parities_below(marginals.domain, marginals.cliques, total=False)
             except ValueError as error:
                 raise ConfigError(f"mechanism mwem_queries: {error}, or mechanism.queries answers") from error
-        _check_number(len(found.terms))
-        return found
+        _check_number(len(workload_queries.terms))
+        return workload_queries
 
     def _answers(self, workload: Workload, candidates: Products, weights: QueryWeights) -> NDArray[np.float64]:
         """Of all candidates, each kind by its fast way."""
@@ -168,8 +168,8 @@ class MwemQueries:
 
     def _check(self) -> None:
         if self.rounds < 1 or self.passes < 1 or self.polish < 0:
-            asked = f"mechanism.rounds {self.rounds}, passes {self.passes}, polish {self.polish}"
-            raise ConfigError(f"{asked}; want rounds and passes >= 1, polish >= 0")
+            given = f"mechanism.rounds {self.rounds}, passes {self.passes}, polish {self.polish}"
+            raise ConfigError(f"{given}; want rounds and passes >= 1, polish >= 0")
         if not 0 <= self.within < float("inf"):
             raise ConfigError(f"mechanism.within is {self.within}; want 0 <= within < inf")
         if not 0 < self.step <= _LARGEST_STEP[self.queries]:

@@ -38,12 +38,12 @@ class Shares:
 
     def events(self, terms: PrivacyTerms, rounds: int, starts: int) -> tuple[Event, ...]:
         """All kernel calls; only what is measured in a round depends on answers. starts: Calls of the start."""
-        made = [terms.selected(self.select, rounds), terms.measured(self.measure, rounds)]
+        events = [terms.selected(self.select, rounds), terms.measured(self.measure, rounds)]
         if starts:
-            made.append(terms.measured(self.start / starts, starts))
+            events.append(terms.measured(self.start / starts, starts))
         if self.total:
-            made.append(terms.measured(self.total))
-        return tuple(made)
+            events.append(terms.measured(self.total))
+        return tuple(events)
 
 
 def check_split(start: float, total: float, select: float) -> None:

@@ -74,12 +74,16 @@ class InitialMeasurements:
     def planned(self, terms: PrivacyTerms, view: BinaryView) -> tuple[list[Step], list[Event]]:
         """Its part of a plan, and its kernel calls."""
         for_total, for_free = self.shares(terms)
-        asked: list[tuple[str, UnitCount | Conjunctions, Fraction]] = [("measure units", UnitCount(), for_total)]
+        calls: list[tuple[str, UnitCount | Conjunctions, Fraction]] = [("measure units", UnitCount(), for_total)]
         if self.free == "marginals":
-            asked.append(("measure one-way marginals", Conjunctions.single_columns(view), for_free))
-        bought = [(label, share, terms.measure_scale(queries, share)) for label, queries, share in asked if share]
-        steps = [Step(label, float(share), 1, noise_stddev(terms.noise, scale)) for label, share, scale in bought]
-        events = [terms.measured(share) for _, share, _ in bought]
+            calls.append(("measure one-way marginals", Conjunctions.single_columns(view), for_free))
+        measured_first = [
+            (label, share, terms.measure_scale(queries, share)) for label, queries, share in calls if share
+        ]
+        steps = [
+            Step(label, float(share), 1, noise_stddev(terms.noise, scale)) for label, share, scale in measured_first
+        ]
+        events = [terms.measured(share) for _, share, _ in measured_first]
         if self.free == "clipped":
             more_steps, more_events = plan_clipped_marginals(terms, view, for_free)
             return steps + more_steps, events + more_events
@@ -95,15 +99,15 @@ class InitialMeasurements:
         match self.free:
             case "marginals":
                 measured.append(private.measure(Conjunctions.single_columns(view), for_free))
-                chances = frequencies(measured[-1], view, total)
+                probabilities = frequencies(measured[-1], view, total)
             case "clipped":
                 measured.extend(clipped_marginals(private, view, for_free).measurements)
-                chances = frequencies(measured[-1], view, total)
+                probabilities = frequencies(measured[-1], view, total)
             case "uniform":
-                chances = uniform_chances(view)
+                probabilities = uniform_chances(view)
             case _:
-                chances = np.zeros(view.columns)
-        return InitialEstimates(total, chances, tuple(measured))
+                probabilities = np.zeros(view.columns)
+        return InitialEstimates(total, probabilities, tuple(measured))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,11 +130,11 @@ def frequencies(measured: Measurement, view: BinaryView, total: int) -> NDArray[
     sqrt(2 ln d) standard deviations, which is what the largest of d pure noises reaches (Donoho and Johnstone 1994):
     otherwise the noise of many rare items would fill every basket.
     """
-    found = measured.values / total
+    frequencies = measured.values / total
     if view.groups:
-        return np.concatenate([to_simplex(found[start:stop]) for start, stop in view.groups])
+        return np.concatenate([to_simplex(frequencies[start:stop]) for start, stop in view.groups])
     threshold = math.sqrt(2.0 * math.log(max(2, view.columns))) * measured.stddev
-    return np.where(measured.values > threshold, np.clip(found, 0.0, 1.0), 0.0)
+    return np.where(measured.values > threshold, np.clip(frequencies, 0.0, 1.0), 0.0)
 
 
 def by_units(terms: PrivacyTerms, schedules: Sequence[str]) -> tuple[str, ...]:
@@ -161,8 +165,8 @@ class Play:
     that lowered the mean error by a tenth (DQRS) to a fifth (DualQuery), and the largest error a little.
     """
 
-    def __init__(self, game: Game, oracle: Oracle, chances: NDArray[np.float64], generator: Generator) -> None:
-        self._game, self._oracle, self._chances, self._generator = game, oracle, chances, generator
+    def __init__(self, game: Game, oracle: Oracle, probabilities: NDArray[np.float64], generator: Generator) -> None:
+        self._game, self._oracle, self._chances, self._generator = game, oracle, probabilities, generator
         self._ones = np.zeros(game.view.columns, dtype=np.float64)
         self._records: list[NDArray[np.uint8]] = []
         self.hits = np.zeros(game.size, dtype=np.int32)

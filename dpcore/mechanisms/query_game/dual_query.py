@@ -118,8 +118,8 @@ class DualQuery:
         totals = TYPICAL_UNITS if terms.unit.units is None else (terms.unit.units,)
         schedules = [self._schedule(terms, total, workload) for total in totals]
         shown = schedules[min(FOR_PLAN, len(schedules) - 1)]
-        bought, known = self._opening.planned(terms, view)
-        steps = (*bought, Step("sample queries", float(left), shown.rounds))
+        measured_first, known = self._opening.planned(terms, view)
+        steps = (*measured_first, Step("sample queries", float(left), shown.rounds))
         notes = self._notes(queries, shown) + by_units(
             terms, [f"{schedule.rounds:,} rounds of {schedule.samples:,} samples" for schedule in schedules]
         )

@@ -121,7 +121,10 @@ class DualQueryPgm:
         assert isinstance(queries, Marginals)
         losses: list[Loss] = [SampleLogLikelihood(queries, rounds, total, log_weights(workload))]
         used = {name for clique in queries.cliques for name in clique}
-        losses += [SquaredLoss(queries.domain, [one]) for one in _one_way(queries.domain, opened.measured, used)]
+        losses += [
+            SquaredLoss(queries.domain, [measurement])
+            for measurement in _one_way(queries.domain, opened.measured, used)
+        ]
         oracle = Inference(tree, losses[0].queries.cliques)
         start = _independent(oracle.queries, opened.chances)
         losses.append(IndependencePrior(oracle.queries, total * oracle.marginals(start), self.strength))
@@ -133,8 +136,8 @@ class DualQueryPgm:
         """The queries and the structure. Raises ConfigError for others, DomainTooLargeError where it is too large."""
         check_model_size(self.max_model_mb)
         if self.iterations < 1 or not self.strength > 0:
-            asked = f"mechanism.iterations {self.iterations}, strength {self.strength:g}"
-            raise ConfigError(f"{asked}; want iterations >= 1, strength > 0")
+            given = f"mechanism.iterations {self.iterations}, strength {self.strength:g}"
+            raise ConfigError(f"{given}; want iterations >= 1, strength > 0")
         if self.free not in ("marginals", "uniform"):
             raise ConfigError(f"mechanism.free is {self.free}; want marginals or uniform")
         queries = workload.queries
@@ -196,19 +199,19 @@ def _one_way(domain: Domain, measured: Sequence[Measurement], used: set[str]) ->
     """What was measured of single columns, as marginals of the attributes that are used."""
     ends = np.cumsum(domain.sizes)
     found = []
-    for one in measured:
-        if isinstance(one.queries, Conjunctions):
-            tables = zip(domain.names, np.split(one.values, ends[:-1]), strict=True)
+    for measurement in measured:
+        if isinstance(measurement.queries, Conjunctions):
+            tables = zip(domain.names, np.split(measurement.values, ends[:-1]), strict=True)
             kept = {(name,): table for name, table in tables if name in used}
             values = np.concatenate(list(kept.values()))
-            found.append(Measurement(Marginals(domain, tuple(kept)), values, one.noise, one.scale))
+            found.append(Measurement(Marginals(domain, tuple(kept)), values, measurement.noise, measurement.scale))
     return found
 
 
-def _independent(queries: Marginals, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+def _independent(queries: Marginals, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log-potentials of independent attributes, float64 [queries.size]. chances: Of each value of each attribute."""
     domain, seen = queries.domain, set[str]()
-    logs = np.log(np.maximum(chances, 0.1 / max(10.0, float(chances.size))))
+    logs = np.log(np.maximum(probabilities, 0.1 / max(10.0, float(probabilities.size))))
     alone = dict(zip(domain.names, np.split(logs, np.cumsum(domain.sizes)[:-1]), strict=True))
     parts = []
     for clique in queries.cliques:

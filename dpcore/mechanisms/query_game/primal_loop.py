@@ -83,13 +83,13 @@ class PrimalLoop:
             f"{shown.rounds:,} rounds of {shown.records:,} records, {shown.rounds * shown.records:,} oracle calls",
             *by_units(terms, [f"{each.rounds:,} rounds of {each.records:,} records" for each in schedules]),
         )
-        bought, known = self._opening.planned(terms, view_of(queries))
+        measured_first, known = self._opening.planned(terms, view_of(queries))
         events: tuple[Event, ...] = ()
         if terms.unit.units is not None:
             drawn = (terms.drawn(shown.slope, terms.unit.units, 1),) * (shown.rounds - 1)
             events = (*known, *drawn)
         memory = _memory(queries, shown)
-        steps = (*bought, select)
+        steps = (*measured_first, select)
         return Plan(steps, shown.rounds, memory, None, notes, events)
 
     def run(
@@ -132,14 +132,14 @@ class PrimalLoop:
         """What the perturbations are centred on: 0, as in the paper, without marginals."""
         if self.start == "uniform":
             return np.zeros(view.columns)
-        chances = opened.chances
+        probabilities = opened.chances
         if view.groups:
             floor = _FLOOR * opened.measured[-1].stddev / opened.total
             sizes = [stop - start for start, stop in view.groups]
             starts = [start for start, _ in view.groups]
-            chances = chances + floor
-            chances = chances / np.repeat(np.add.reduceat(chances, starts), sizes)
-        return self.player.offsets(view, chances)
+            probabilities = probabilities + floor
+            probabilities = probabilities / np.repeat(np.add.reduceat(probabilities, starts), sizes)
+        return self.player.offsets(view, probabilities)
 
     def _schedule(self, terms: PrivacyTerms, total: int, workload: Workload) -> Schedule:
         return schedule_for(

@@ -57,7 +57,7 @@ class Design:
             [min(self.queries.domain.size(clique), 2 * _LARGEST_CELLS) for clique in every], dtype=np.int64
         )
         order = np.argsort(sizes, kind="stable")
-        kept = {every[place] for place in order[np.cumsum(sizes[order]) <= _LARGEST_CELLS].tolist()}
+        kept = {every[index] for index in order[np.cumsum(sizes[order]) <= _LARGEST_CELLS].tolist()}
         return tuple(tuple(clique for clique in group if clique in kept) for group in found)
 
     @cached_property
@@ -95,10 +95,10 @@ def noisy_errors(private: PrivateStatistics, design: Design, fit: GraphicalFit, 
     return found
 
 
-def _stand_out(terms: PrivacyTerms, queries: Marginals, share: Fraction, most: float) -> bool:
+def _stand_out(terms: PrivacyTerms, queries: Marginals, share: Fraction, max_noise: float) -> bool:
     """Whether the noise of errors would be at most this; more than can be drawn is not."""
     try:
-        return terms.errors_scale(queries, share) <= most
+        return terms.errors_scale(queries, share) <= max_noise
     except ScaleError:
         return False
 
@@ -137,7 +137,7 @@ def select_marginals(
     purse = ShareToNoise(unit, power, design.sizes(cliques), before, _left(fit, cliques))
     structure = Triangulation.of(fit.tree.domain, [])
     chosen = choose_cliques(dependence, purse, structure, max_model_mb * CELLS_IN_MB)
-    pairs = [(cliques[one.place], budget * one.share) for one in chosen] or design.starts(budget)
+    pairs = [(cliques[selected.place], budget * selected.share) for selected in chosen] or design.starts(budget)
     return [(design.marginal(clique), share) for clique, share in pairs]
 
 
@@ -157,8 +157,8 @@ def expected(fit: GraphicalFit, clique: Clique, stddev: float) -> float:
 
 
 def _left(fit: GraphicalFit, cliques: Sequence[Clique]) -> Callable[[int, NDArray[np.float64]], NDArray[np.float64]]:
-    def left(place: int, stddevs: NDArray[np.float64]) -> NDArray[np.float64]:
-        counts = fit.total * fit.calibrated.vector([cliques[place]])
+    def left(index: int, stddevs: NDArray[np.float64]) -> NDArray[np.float64]:
+        counts = fit.total * fit.calibrated.vector([cliques[index]])
         return np.array([expected_errors(counts, stddev).sum() for stddev in stddevs.tolist()])
 
     return left

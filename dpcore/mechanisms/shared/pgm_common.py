@@ -45,9 +45,9 @@ def clique_weights(workload: Workload, queries: Marginals) -> NDArray[np.float64
     """One for each of the ``table_marginals``: what is asked of it in several parts adds up; float64 [cliques]."""
     parts = workload.queries
     assert isinstance(parts, Marginals | Products)
-    asked = parts.cliques if isinstance(parts, Marginals) else [term.clique for term in parts.terms]
+    given = parts.cliques if isinstance(parts, Marginals) else [term.clique for term in parts.terms]
     place = {clique: index for index, clique in enumerate(queries.cliques)}
-    return np.bincount([place[clique] for clique in asked], weights=workload.weights).astype(np.float64)
+    return np.bincount([place[clique] for clique in given], weights=workload.weights).astype(np.float64)
 
 
 def modelled(queries: Marginals) -> Clique:
@@ -72,8 +72,8 @@ def check_shares(shares: Iterable[tuple[str, float]]) -> None:
     """Refuses parts of a budget that are not positive, or leave nothing for what comes after them."""
     named = tuple(shares)
     if min(share for _, share in named) <= 0 or sum(share for _, share in named) >= 1:
-        asked = ", ".join(f"mechanism.{name} {share:g}" for name, share in named)
-        raise ConfigError(f"{asked}; want each > 0 and their sum < 1")
+        given = ", ".join(f"mechanism.{name} {share:g}" for name, share in named)
+        raise ConfigError(f"{given}; want each > 0 and their sum < 1")
 
 
 def check_model_size(max_model_mb: float) -> None:

@@ -54,8 +54,8 @@ def _components(
     parent = np.arange(blocks)
     for clause in range(clause_bounds.size - 1):
         first = block_of[literals[clause_bounds[clause]]]
-        for place in range(clause_bounds[clause], clause_bounds[clause + 1]):
-            first_root, second_root = first, block_of[literals[place]]
+        for index in range(clause_bounds[clause], clause_bounds[clause + 1]):
+            first_root, second_root = first, block_of[literals[index]]
             while parent[first_root] != first_root:
                 parent[first_root] = parent[parent[first_root]]
                 first_root = parent[first_root]

@@ -127,8 +127,8 @@ def _satisfied_weight(
     total = 0
     for clause in range(weights.size):
         holds = True
-        for place in range(clause_bounds[clause], clause_bounds[clause + 1]):
-            holds = holds and picked[literals[place]] != negated[place]
+        for index in range(clause_bounds[clause], clause_bounds[clause + 1]):
+            holds = holds and picked[literals[index]] != negated[index]
         if holds:
             total += weights[clause]
     return total

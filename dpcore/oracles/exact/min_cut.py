@@ -59,12 +59,12 @@ def _colouring(
         start, stop = clause_bounds[clause], clause_bounds[clause + 1]
         if weights[clause] < 0 and stop - start > 2:
             return None
-        for place in range(start + 1, stop):
-            differ = (wants_one[start] != wants_one[place]) != (weights[clause] < 0)
+        for index in range(start + 1, stop):
+            differ = (wants_one[start] != wants_one[index]) != (weights[clause] < 0)
             first_root, first_parity = _root(blocks[start], parent, parity)
-            root, root_parity = _root(blocks[place], parent, parity)
+            root, root_parity = _root(blocks[index], parent, parity)
             if first_root == root:
-                if (first_parity != root_parity) != differ or blocks[start] == blocks[place]:
+                if (first_parity != root_parity) != differ or blocks[start] == blocks[index]:
                     return None
             else:
                 parent[max(first_root, root)] = min(first_root, root)
@@ -115,8 +115,8 @@ def _closure(
         tail[used], head[used] = (source, node) if like_first else (node, sink)
         capacity[used] = weight
         used += 2
-        for place in range(start, stop):
-            tail[used], head[used] = (node, blocks[place]) if like_first else (blocks[place], node)
+        for index in range(start, stop):
+            tail[used], head[used] = (node, blocks[index]) if like_first else (blocks[index], node)
             capacity[used] = _UNBOUNDED
             used += 2
     for block in range(count):
@@ -160,8 +160,8 @@ def _saturate(
         while read < written:
             node = queue[read]
             read += 1
-            for place in range(first[node], first[node + 1]):
-                arc = leaving[place]
+            for index in range(first[node], first[node + 1]):
+                arc = leaving[index]
                 if capacity[arc] > 0 and level[head[arc]] < 0:
                     level[head[arc]] = level[node] + 1
                     queue[written] = head[arc]

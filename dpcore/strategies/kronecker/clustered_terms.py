@@ -57,7 +57,7 @@ def clustered_terms(queries: Products, weights: Real) -> tuple[Cluster, ...]:
     if len(queries.terms) > _MAX_TERMS:
         raise ValueError(f"{len(queries.terms)} terms; want at most {_MAX_TERMS} to be clustered")
     search = _Search(queries, np.asarray(weights, dtype=np.float64))
-    clusters: list[TermIndices] = [(place,) for place in range(len(queries.terms))]
+    clusters: list[TermIndices] = [(index,) for index in range(len(queries.terms))]
     while len(clusters) > 1:
         total_error = search.error(clusters)
         merged = [
@@ -67,10 +67,10 @@ def clustered_terms(queries: Products, weights: Real) -> tuple[Cluster, ...]:
         if search.error(best) > (1 - _MIN_GAIN) * total_error:
             break
         clusters = best
-    roots = np.array([search.strategy(places).error for places in clusters]) ** (1 / 3)
+    roots = np.array([search.strategy(indices).error for indices in clusters]) ** (1 / 3)
     shares = exact_shares(roots / roots.sum())
     return tuple(
-        Cluster(places, search.strategy(places), share) for places, share in zip(clusters, shares, strict=True)
+        Cluster(indices, search.strategy(indices), share) for indices, share in zip(clusters, shares, strict=True)
     )
 
 
@@ -84,35 +84,35 @@ class _Search:
         self._refused: set[TermIndices] = set()
         self._remaining_pairs = _MAX_PAIRS
 
-    def strategy(self, places: TermIndices) -> KroneckerStrategy:
+    def strategy(self, indices: TermIndices) -> KroneckerStrategy:
         """The strategy of one cluster. Raises ValueError for a term over too many cells."""
-        if places not in self._strategies:
-            terms = tuple(self._queries.terms[place] for place in places)
+        if indices not in self._strategies:
+            terms = tuple(self._queries.terms[index] for index in indices)
             cells = max(map(self._queries.domain.size, (term.clique for term in terms)))
             if cells > _MAX_CELLS:
                 raise ValueError(f"a term over {cells:,} cells; want at most {_MAX_CELLS:,}")
             workload = Products(self._queries.domain, terms, self._queries.denominator)
-            self._strategies[places] = kronecker_strategy(workload, self._weights[list(places)])
-        return self._strategies[places]
+            self._strategies[indices] = kronecker_strategy(workload, self._weights[list(indices)])
+        return self._strategies[indices]
 
     def error(self, clusters: list[TermIndices]) -> float:
         """The total error of the clusters at their optimal shares."""
-        return float(sum(self.strategy(places).error ** (1 / 3) for places in clusters) ** 3)
+        return float(sum(self.strategy(indices).error ** (1 / 3) for indices in clusters) ** 3)
 
     def may_merge(self, left: TermIndices, right: TermIndices) -> bool:
         """Whether one cluster has all attributes of the other; counts the pairs that were not tried before."""
-        places = tuple(sorted((*left, *right)))
-        if places in self._strategies:
+        indices = tuple(sorted((*left, *right)))
+        if indices in self._strategies:
             return True
-        if places in self._refused or not self._remaining_pairs:
+        if indices in self._refused or not self._remaining_pairs:
             return False
         left_names, right_names = (
-            {name for place in cluster for name in self._queries.terms[place].clique} for cluster in (left, right)
+            {name for index in cluster for name in self._queries.terms[index].clique} for cluster in (left, right)
         )
         domain = self._queries.domain
         nested = left_names <= right_names or right_names <= left_names
         if not nested or domain.size(domain.canonical(left_names | right_names)) > _MAX_CELLS:
-            self._refused.add(places)
+            self._refused.add(indices)
             return False
         self._remaining_pairs -= 1
         return True

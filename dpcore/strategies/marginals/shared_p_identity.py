@@ -107,15 +107,15 @@ class ErrorInAttribute:
         measured: The weight of each measured product, of sensitivity 1.
         name: The attribute.
         """
-        place, ones = names.index(name), np.ones(len(names))
+        index, ones = names.index(name), np.ones(len(names))
         s0 = np.array([algebra.s0 for algebra in algebras])
         t = np.array([algebra.t for algebra in algebras])
         alpha = np.array([algebra.alpha for algebra in algebras])
-        s0[place], t[place], alpha[place] = 0.0, 1.0, 0.0
+        s0[index], t[index], alpha[index] = 0.0, 1.0, 0.0
         energies = superset_sums(_vector_over_subsets(names, clique_weights, 1), s0) * subset_products(t, ones)
         sums = superset_sums(_vector_over_subsets(names, measured, 2), alpha)
-        fixed, spread = energies.reshape(1 << place, 2, -1).swapaxes(0, 1).reshape(2, -1)
-        apart, within = sums.reshape(1 << place, 2, -1).swapaxes(0, 1).reshape(2, -1)
+        fixed, spread = energies.reshape(1 << index, 2, -1).swapaxes(0, 1).reshape(2, -1)
+        apart, within = sums.reshape(1 << index, 2, -1).swapaxes(0, 1).reshape(2, -1)
         read, kept = spread > 0, (fixed > 0) | (spread > 0)
         slope = float((spread[read] / within[read]).sum())
         return cls(slope, fixed[kept], spread[kept], apart[kept], within[kept])
@@ -181,8 +181,8 @@ def _log_error(
 
 
 def _vector_over_subsets(names: Sequence[str], weights: Mapping[Clique, float], power: int) -> Vector:
-    places = {name: place for place, name in enumerate(names)}
+    indices = {name: index for index, name in enumerate(names)}
     values = np.zeros(1 << len(names))
     for clique, weight in weights.items():
-        values[subset_index([places[name] for name in clique], len(names))] += weight**power
+        values[subset_index([indices[name] for name in clique], len(names))] += weight**power
     return values

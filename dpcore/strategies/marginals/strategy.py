@@ -84,7 +84,7 @@ def marginals_strategy(
     algebras = _algebras(domain, names, attributes or {})
     problem = _problem(names, weights, algebras, noise, float(max_cells))
     solution, certified = best_shares(problem, effort, seed)
-    chosen = [tuple(names[place] for place in subset_places(b, len(names))) for b in solution.subsets.tolist()]
+    chosen = [tuple(names[index] for index in subset_places(b, len(names))) for b in solution.subsets.tolist()]
     share_of_clique = dict(zip(chosen, solution.shares.tolist(), strict=True))
     cliques = tuple(_ordered(domain, chosen))
     shares = np.array([share_of_clique[clique] for clique in cliques])
@@ -181,5 +181,7 @@ def _problem(
 
 
 def _subsets(names: tuple[str, ...], cliques: Mapping[Clique, float]) -> NDArray[np.int64]:
-    places = {name: place for place, name in enumerate(names)}
-    return np.array([subset_index([places[name] for name in clique], len(names)) for clique in cliques], dtype=np.int64)
+    indices = {name: index for index, name in enumerate(names)}
+    return np.array(
+        [subset_index([indices[name] for name in clique], len(names)) for clique in cliques], dtype=np.int64
+    )

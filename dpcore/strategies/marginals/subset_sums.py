@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 
 
-def subset_index(places: Iterable[int], attributes: int) -> int:
+def subset_index(indices: Iterable[int], attributes: int) -> int:
     """The index of a subset in a vector over subsets.
 
-    places: Positions of the attributes of the subset, in 0 .. attributes - 1.
+    indices: Positions of the attributes of the subset, in 0 .. attributes - 1.
     attributes: The number d of attributes.
     """
-    return sum(1 << (attributes - 1 - place) for place in set(places))
+    return sum(1 << (attributes - 1 - index) for index in set(indices))
 
 
 def subset_places(index: int, attributes: int) -> tuple[int, ...]:

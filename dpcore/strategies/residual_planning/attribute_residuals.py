@@ -184,12 +184,12 @@ def _rounded_evenly(real: Real) -> NDArray[np.int64]:
     rounded = np.rint(real)
     excess = (rounded**2).sum(axis=0) - (real**2).sum(axis=0).max()
     columns = np.arange(real.shape[1])
-    for places in np.argsort(-np.abs(real), axis=0, kind="stable"):
-        value = rounded[places, columns]
-        remainder = real[places, columns] - value
+    for indices in np.argsort(-np.abs(real), axis=0, kind="stable"):
+        value = rounded[indices, columns]
+        remainder = real[indices, columns] - value
         alternative = value + np.sign(remainder)
         change = alternative**2 - value**2
         flipped = (np.abs(remainder) > _MIN_FRACTION) & (np.abs(excess + change) < np.abs(excess))
-        rounded[places, columns] = np.where(flipped, alternative, value)
+        rounded[indices, columns] = np.where(flipped, alternative, value)
         excess += np.where(flipped, change, 0.0)
     return rounded.astype(np.int64)

@@ -55,12 +55,12 @@ class CliqueParts:
         Raises ValueError for more than 2^20 pairs of a clique and a part of it.
         """
         held = [[place for place in clique if residual[place]] for clique in cliques]
-        pairs = sum(1 << len(places) for places in held)
+        pairs = sum(1 << len(indices) for indices in held)
         if pairs > _MAX_PAIRS:
             raise ValueError(f"the cliques have {pairs:,} parts; want at most {_MAX_PAIRS:,}: smaller cliques")
         distinct: set[tuple[int, ...]] = set()
-        for places in held:
-            distinct.update(part for order in range(len(places) + 1) for part in combinations(places, order))
+        for indices in held:
+            distinct.update(part for order in range(len(indices) + 1) for part in combinations(indices, order))
         self.parts = sorted(distinct, key=lambda part: (len(part), part))
         index = {part: place for place, part in enumerate(self.parts)}
         self.inside = np.zeros((len(self.parts), len(residual)))
@@ -68,9 +68,9 @@ class CliqueParts:
             self.inside[place, list(part)] = 1
         # Pairs of a clique b and a part a, by the size of b - a: indices of a, weights c_b, and attributes of b - a.
         pairs_of_size: dict[int, tuple[list[int], list[float], list[tuple[int, ...]]]] = {}
-        for clique, places, weight in zip(cliques, held, weights, strict=True):
-            for order in range(len(places) + 1):
-                for part in combinations(places, order):
+        for clique, indices, weight in zip(cliques, held, weights, strict=True):
+            for order in range(len(indices) + 1):
+                for part in combinations(indices, order):
                     difference = tuple(place for place in clique if place not in part)
                     part_indices, pair_weights, differences = pairs_of_size.setdefault(len(difference), ([], [], []))
                     part_indices.append(index[part])

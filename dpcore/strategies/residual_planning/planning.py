@@ -202,8 +202,8 @@ class _Lattice:
             # |a(x) - a(y)|^2 is largest where x and y differ in the smallest attribute alone.
             least = np.concatenate([sizes[rows].min(axis=1) for rows in self.rows[1:]])
             self.costs[1:] *= 2 * least / np.maximum(least - 1, 1)
-        places = np.concatenate([start + own for start, own in zip(self.starts[:-1], self.own, strict=True)])
-        self.workload, self._place = np.unique(places, return_inverse=True)
+        indices = np.concatenate([start + own for start, own in zip(self.starts[:-1], self.own, strict=True)])
+        self.workload, self._place = np.unique(indices, return_inverse=True)
 
     @property
     def workload_sizes(self) -> Vector:
@@ -253,8 +253,8 @@ class _Lattice:
         kept = allocation.shares > 0
         names = np.array(domain.names, dtype=object)
         cliques = list(chain.from_iterable(map(tuple, names[rows].tolist()) for rows in self.rows))
-        residuals = tuple(cliques) if kept.all() else tuple(cliques[place] for place in np.flatnonzero(kept).tolist())
-        marginals = tuple(cliques[place] for place in self.workload.tolist())
+        residuals = tuple(cliques) if kept.all() else tuple(cliques[index] for index in np.flatnonzero(kept).tolist())
+        marginals = tuple(cliques[index] for index in self.workload.tolist())
         shares, costs, variances = allocation.shares[kept], self.costs[kept], self.variances(allocation)
         for vector in (shares, costs, variances):
             vector.flags.writeable = False
@@ -278,11 +278,11 @@ def _workload(domain: Domain, weights: Mapping[Clique, float]) -> tuple[list[Pla
         raise ValueError("a weight of a marginal is not a positive finite number; want > 0")
     cliques = list(weights)
     orders = np.array([len(clique) for clique in cliques])
-    position = {name: place for place, name in enumerate(domain.names)}
+    position = {name: index for index, name in enumerate(domain.names)}
     levels, level_weights = [], []
     for order in range(int(orders.max()) + 1):
         chosen = np.flatnonzero(orders == order)
-        names = chain.from_iterable(cliques[place] for place in chosen.tolist())
+        names = chain.from_iterable(cliques[index] for index in chosen.tolist())
         try:
             flat = np.fromiter((position[name] for name in names), dtype=np.intp, count=order * len(chosen))
         except KeyError as error:
@@ -305,10 +305,10 @@ def _closure(cliques: list[Places], attributes: int) -> tuple[list[Places], list
     """
     if len(cliques) > _MAX_ORDER + 1:
         raise ValueError(f"a marginal of {len(cliques) - 1} attributes; want at most {_MAX_ORDER}")
-    levels, faces, places = [], [], []
+    levels, faces, indices = [], [], []
     above = np.empty((0, len(cliques)), dtype=np.intp)
     for order in range(len(cliques) - 1, -1, -1):
-        faces_above = [np.delete(above, place, axis=1) for place in range(order + 1)]
+        faces_above = [np.delete(above, index, axis=1) for index in range(order + 1)]
         candidates = np.concatenate([*faces_above, cliques[order]])
         if candidates.size > _MAX_LEVEL_ENTRIES:
             raise ValueError(
@@ -316,11 +316,11 @@ def _closure(cliques: list[Places], attributes: int) -> tuple[list[Places], list
             )
         rows, inverse = _distinct(candidates, attributes)
         faces.append(inverse[: (order + 1) * len(above)].reshape(order + 1, len(above)))
-        places.append(inverse[(order + 1) * len(above) :])
+        indices.append(inverse[(order + 1) * len(above) :])
         levels.append(rows)
         above = rows
     # The faces of a level were found with the level below it.
-    return levels[::-1], [np.empty((0, 1), dtype=np.intp), *faces[:0:-1]], places[::-1]
+    return levels[::-1], [np.empty((0, 1), dtype=np.intp), *faces[:0:-1]], indices[::-1]
 
 
 def _distinct(rows: Places, attributes: int) -> tuple[Places, Places]:

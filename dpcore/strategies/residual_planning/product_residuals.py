@@ -114,8 +114,8 @@ def _planned(
     measured = _rounded(parts, attributes, splits, ideal)
     terms = tuple(
         Product(
-            tuple(read.names[place] for place in part),
-            tuple(frame.matrix for place in part if (frame := measured.frames[place]) is not None),
+            tuple(read.names[index] for index in part),
+            tuple(frame.matrix for index in part if (frame := measured.frames[index]) is not None),
             weight,
         )
         for part, weight in zip(parts.parts, measured.weights, strict=True)
@@ -140,24 +140,24 @@ def _tuned(parts: CliqueParts, attributes: list[AttributeResidual]) -> tuple[lis
     """The best split of each attribute, None where u = 1 / n, and the error of all of them together."""
     means = np.array([attribute.mean for attribute in attributes])
     rests = np.array([attribute.rest for attribute in attributes])
-    tuned = [place for place, attribute in enumerate(attributes) if not (attribute.flat or attribute.uniform)]
+    tuned = [index for index, attribute in enumerate(attributes) if not (attribute.flat or attribute.uniform)]
     best: list[Split | None] = [None] * len(attributes)
     loss = parts.loss(means, rests)
     best_loss, gammas = math.inf if tuned else loss.value, dict.fromkeys(tuned, 0.0)
     for _ in range(_ROUNDS if tuned else 0):
         previous_gammas = dict(gammas)
-        for place in tuned:
-            stationary = rests[place] * (loss.by_rest[place] / loss.by_mean[place]) ** 2 - means[place]
-            gammas[place] = attributes[place].gamma(stationary, rests[place])
+        for index in tuned:
+            stationary = rests[index] * (loss.by_rest[index] / loss.by_mean[index]) ** 2 - means[index]
+            gammas[index] = attributes[index].gamma(stationary, rests[index])
         if gammas == previous_gammas:
             break
-        splits = {place: attributes[place].split(gamma) for place, gamma in gammas.items()}
-        for place, split in splits.items():
-            means[place], rests[place] = split.mean, split.rest
+        splits = {index: attributes[index].split(gamma) for index, gamma in gammas.items()}
+        for index, split in splits.items():
+            means[index], rests[index] = split.mean, split.rest
         loss = parts.loss(means, rests)
         gain = best_loss - loss.value
         if gain > 0:
-            best_loss, best = loss.value, [splits.get(place) for place in range(len(attributes))]
+            best_loss, best = loss.value, [splits.get(index) for index in range(len(attributes))]
         if gain < _MIN_GAIN * loss.value:
             break
     return best, best_loss**2
@@ -173,18 +173,18 @@ def _bound(parts: CliqueParts, attributes: list[AttributeResidual], splits: list
     """
     means = np.array([attribute.mean for attribute in attributes])
     rests = np.array([attribute.rest for attribute in attributes])
-    multipliers = {place: split.multipliers for place, split in enumerate(splits) if split is not None}
+    multipliers = {index: split.multipliers for index, split in enumerate(splits) if split is not None}
     kappas, best_bound = dict.fromkeys(multipliers, 1.0), 0.0
     for _ in range(_ROUNDS if multipliers else 1):
-        for place, v in multipliers.items():
-            means[place], rests[place] = attributes[place].lower_bound_terms(v, kappas[place])
+        for index, v in multipliers.items():
+            means[index], rests[index] = attributes[index].lower_bound_terms(v, kappas[index])
         loss = parts.loss(means, rests)
         if loss.value <= best_bound * (1 + _MIN_GAIN):
             break
         best_bound = loss.value
-        for place in multipliers:
-            slope = loss.by_mean[place] * math.sqrt(means[place])
-            kappas[place] = slope / (loss.by_rest[place] * math.sqrt(rests[place]))
+        for index in multipliers:
+            slope = loss.by_mean[index] * math.sqrt(means[index])
+            kappas[index] = slope / (loss.by_rest[index] * math.sqrt(rests[index]))
     return best_bound**2
 
 
@@ -231,7 +231,7 @@ def _rounded(
                 continue
             weights /= np.gcd.reduce(weights.astype(np.int64))
             squared = sum(
-                int(weight) ** 2 * math.prod(frame.cost for place in part if (frame := frames[place]) is not None)
+                int(weight) ** 2 * math.prod(frame.cost for index in part if (frame := frames[index]) is not None)
                 for part, weight in zip(parts.parts, weights, strict=True)
             )
             candidate = _Integers(

@@ -62,8 +62,8 @@ class SymmetricMatrix(ImplicitMatrix):
             order = [*block.free, *block.chosen]
             view = table[tuple(axis.places[at] for axis, at in zip(axes, block.choice, strict=True))].transpose(order)
             view += part.reshape(view.shape)
-        for place, axis in enumerate(axes):
-            table = np.moveaxis(np.tensordot(axis.matrix.astype(np.float64), table, axes=(0, place)), 0, place)
+        for index, axis in enumerate(axes):
+            table = np.moveaxis(np.tensordot(axis.matrix.astype(np.float64), table, axes=(0, index)), 0, index)
         return table.ravel()
 
     def scale(self, block: BlockQueries) -> float:

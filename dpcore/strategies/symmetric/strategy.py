@@ -123,11 +123,11 @@ class _Basis:
     @classmethod
     def of(cls, queries: Products, workload: SymmetricGram, block: Block) -> _Basis:
         """A basis of the workload's rows in one block."""
-        free = [place for place, at in enumerate(block.choice) if at is None]
-        roots = reduce(np.multiply.outer, [np.sqrt(workload.members[place]) for place in free], np.ones(())).ravel()
+        free = [index for index, at in enumerate(block.choice) if at is None]
+        roots = reduce(np.multiply.outer, [np.sqrt(workload.members[index]) for index in free], np.ones(())).ravel()
         kept: dict[bytes, Integers] = {}
         for term in block.terms.tolist():
-            factors = [_reduced(queries, workload, term, place) for place in free]
+            factors = [_reduced(queries, workload, term, index) for index in free]
             rows = reduce(_kron, factors, np.ones((1, 1), dtype=np.int64))
             kept[rows.tobytes()] = rows
         rows = _spanning(np.unique(np.vstack(list(kept.values())), axis=0), roots)
@@ -139,9 +139,9 @@ class _Basis:
         return np.asarray(np.linalg.cholesky((within + within.T) / 2).T)
 
 
-def _reduced(queries: Products, workload: SymmetricGram, term: int, place: int) -> Integers:
+def _reduced(queries: Products, workload: SymmetricGram, term: int, index: int) -> Integers:
     """Rows that span the part of one attribute's queries that is constant on classes, over sums of classes."""
-    name, classes, members = queries.domain.names[place], workload.classes[place], workload.members[place]
+    name, classes, members = queries.domain.names[index], workload.classes[index], workload.members[index]
     product = queries.terms[term]
     if name not in product.clique:
         return np.ones((1, len(members)), dtype=np.int64)

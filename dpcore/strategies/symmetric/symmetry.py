@@ -77,7 +77,7 @@ class SymmetricGram:
         if given.shape != (len(queries.terms),) or not (np.isfinite(given) & (given >= 0)).all() or not given.any():
             raise ValueError(f"weights of shape {given.shape}; want one per term, finite and >= 0, not all of them 0")
         weighted = given * np.array([float(term.weight) ** 2 for term in queries.terms])
-        axes = [_Axis.of(queries, place) for place in range(len(queries.domain.names))]
+        axes = [_Axis.of(queries, index) for index in range(len(queries.domain.names))]
         orbits = math.prod(len(axis.members) for axis in axes)
         if orbits > LARGEST_ORBITS:
             raise ValueError(f"{orbits:,} orbits of exchangeable values; want at most {LARGEST_ORBITS:,}")
@@ -144,9 +144,9 @@ class _Axis:
     scalars: Real
 
     @classmethod
-    def of(cls, queries: Products, place: int) -> _Axis:
-        """The queries about the attribute at position ``place`` of the domain."""
-        name, size = queries.domain.names[place], queries.domain.sizes[place]
+    def of(cls, queries: Products, index: int) -> _Axis:
+        """The queries about the attribute at position ``index`` of the domain."""
+        name, size = queries.domain.names[index], queries.domain.sizes[index]
         distinct: dict[bytes, int] = {}
         grams: list[Integers] = []
         of_term = []
@@ -182,8 +182,8 @@ def _collect(axes: list[_Axis], choice: Choice, weights: Real, into: list[Block]
         return
     axis = axes[len(choice)]
     _collect(axes, (*choice, None), weights, into)
-    for place in np.flatnonzero(axis.members > 1).tolist():
-        _collect(axes, (*choice, place), weights * axis.scalars[:, place], into)
+    for index in np.flatnonzero(axis.members > 1).tolist():
+        _collect(axes, (*choice, index), weights * axis.scalars[:, index], into)
 
 
 def _block(axes: list[_Axis], choice: Choice, weights: Real) -> Block:
@@ -195,8 +195,8 @@ def _block(axes: list[_Axis], choice: Choice, weights: Real) -> Block:
         merged[content] = (merged.get(content, (0.0, []))[0] + float(weights[term]), factors)
     gram = np.asarray(sum(weight * reduce(_kron, factors, np.ones((1, 1))) for weight, factors in merged.values()))
     counts = [len(axis.members) for axis in axes]
-    places = [np.arange(count) if at is None else np.array([at]) for count, at in zip(counts, choice, strict=True)]
-    orbits = np.ravel_multi_index(np.ix_(*places), counts).ravel()
+    indices = [np.arange(count) if at is None else np.array([at]) for count, at in zip(counts, choice, strict=True)]
+    orbits = np.ravel_multi_index(np.ix_(*indices), counts).ravel()
     free = [int(axis.members[at]) - 1 for axis, at in zip(axes, choice, strict=True) if at is not None]
     return Block(choice, math.prod(free), orbits, terms, gram)
 

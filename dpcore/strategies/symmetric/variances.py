@@ -53,11 +53,11 @@ class _Rows:
         named = name in term.clique
         rows = term.matrices[term.clique.index(name)] if named else np.ones((1, len(classes)), dtype=np.int64)
         member = (classes[:, None] == np.arange(len(members))).astype(np.int64)
-        class_sums, places = np.unique(np.hstack([rows @ member, rows**2 @ member]), axis=0, return_inverse=True)
+        class_sums, indices = np.unique(np.hstack([rows @ member, rows**2 @ member]), axis=0, return_inverse=True)
         sums, squares = np.hsplit(class_sums, 2)
         # Of integers, so that rows that are constant on a class have exactly none.
         within = (squares * members - sums**2) / members
-        return cls(sums.astype(np.float64), within, places.ravel())
+        return cls(sums.astype(np.float64), within, indices.ravel())
 
 
 def _term_variances(strategy: SymmetricStrategy, term: Product) -> Real:

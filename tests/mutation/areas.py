@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutation import contribution, journal, kernel, ledger, publish
+from tests.mutation import aggregators, aim, bounds, contribution, fit, journal, kernel, ledger, publish
 from tests.mutation.mutant import Mutant
 
 AREAS: Final[dict[str, tuple[Mutant, ...]]] = {
-    "kernel": kernel.MUTANTS,
+    "aggregators": aggregators.MUTANTS,
+    "aim": aim.MUTANTS,
+    "bounds": bounds.MUTANTS,
     "contribution": contribution.MUTANTS,
-    "ledger": ledger.MUTANTS,
+    "fit": fit.MUTANTS,
     "journal": journal.MUTANTS,
+    "kernel": kernel.MUTANTS,
+    "ledger": ledger.MUTANTS,
     "publish": publish.MUTANTS,
 }

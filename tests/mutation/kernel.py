@@ -203,4 +203,32 @@ MUTANTS: Final = (
         "weights[1:size]",
         "tests/unit/dpcore/kernel/test_sensitivity.py",
     ),
+    Mutant(
+        "Gaussian DP by the far series everywhere",
+        "dpcore/kernel/gaussian_dp.py",
+        "    if z < 1:\n        return 2 * math.atanh(float(erf(z / math.sqrt(2.0))))\n",
+        "",
+        "tests/unit/dpcore/kernel/test_gaussian_dp.py",
+    ),
+    Mutant(
+        "Gaussian DP by the near series everywhere",
+        "dpcore/kernel/gaussian_dp.py",
+        "    if x < _SMALL:\n",
+        "    if True:\n",
+        "tests/unit/dpcore/kernel/test_gaussian_dp.py",
+    ),
+    Mutant(
+        "Gaussian DP by the far tail everywhere",
+        "dpcore/kernel/gaussian_dp.py",
+        "    if x < _SMALL:\n        return math.sqrt(2.0) * float(erfinv(math.tanh(x / 2)))\n",
+        "",
+        "tests/unit/dpcore/kernel/test_gaussian_dp.py",
+    ),
+    Mutant(
+        "a range rounded up",
+        "dpcore/kernel/gaussian_dp.py",
+        "(1 - _SLACK))",
+        "(1 + _SLACK))",
+        "tests/unit/dpcore/kernel/test_gaussian_dp.py",
+    ),
 )

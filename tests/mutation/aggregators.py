@@ -1,0 +1,171 @@
+"""Faults of the aggregators: counts, totals and what they are checked by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutation.mutant import Mutant
+
+MUTANTS: Final = (
+    Mutant(
+        "blocks over their bound are counted",
+        "pipelines/aggregators/protocol.py",
+        "    _check_totals(records, block.units, max_records)\n    accumulator[-SLOTS:]",
+        "    accumulator[-SLOTS:]",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "totals do not count units",
+        "pipelines/aggregators/protocol.py",
+        "accumulator[-SLOTS:] += (records, block.units)",
+        "accumulator[-SLOTS:] += (records, records)",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "units may hold one row more",
+        "pipelines/aggregators/protocol.py",
+        "if not units <= records <= max_records * units:",
+        "if not units <= records <= max_records * units + 1:",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "units may hold no row",
+        "pipelines/aggregators/protocol.py",
+        "if not units <= records <= max_records * units:",
+        "if not records <= max_records * units:",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "merged counts wrap around",
+        "pipelines/aggregators/protocol.py",
+        "> _MAX_INT64:",
+        "> 2 * _MAX_INT64 + 1:",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "negative counts are merged",
+        "pipelines/aggregators/protocol.py",
+        '            if min(left.min(), right.min()) < 0:\n                raise IntegrityError("a merged count is negative; want sums over units")\n',
+        "",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "merged totals are not checked",
+        "pipelines/aggregators/protocol.py",
+        "    if left.size == size:\n        _check_totals(int(left[-2]), int(left[-1]), max_records)\n    return left",
+        "    return left",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "negative counts are extracted",
+        "pipelines/aggregators/protocol.py",
+        " or accumulator.min() < 0:",
+        ":",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "accumulators of another length",
+        "pipelines/aggregators/protocol.py",
+        "if accumulator.shape != (size,) or accumulator",
+        "if accumulator",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "extracted totals are not checked",
+        "pipelines/aggregators/protocol.py",
+        "    _check_totals(int(accumulator[-2]), int(accumulator[-1]), max_records)\n    return accumulator",
+        "    return accumulator",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "the right accumulator is changed",
+        "pipelines/aggregators/protocol.py",
+        "        left += right\n",
+        "        right += left\n        left[:] = right\n",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "a table that lacks rows passes",
+        "pipelines/aggregators/contingency.py",
+        "        if (np.add.reduceat(counts, self.offsets) != rows).any():",
+        "        if False:",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "strides of the wrong axis",
+        "pipelines/aggregators/contingency.py",
+        "np.prod(shape[axis + 1 :], dtype=np.int64)",
+        "np.prod(shape[axis:], dtype=np.int64)",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "the last row of a chunk is dropped",
+        "pipelines/aggregators/contingency.py",
+        "width = min(chunk, rows - first)",
+        "width = min(chunk, rows - first - 1)",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "cells start at the first clique",
+        "pipelines/aggregators/contingency.py",
+        "cell[:width] = offsets[clique]",
+        "cell[:width] = offsets[0]",
+        "tests/unit/pipelines/aggregators/test_aggregators.py",
+    ),
+    Mutant(
+        "a histogram total below the units passes",
+        "pipelines/aggregators/clipped.py",
+        "if (counts.reshape(-1, self.cells).sum(axis=1) != units).any():",
+        "if (counts.reshape(-1, self.cells).sum(axis=1) > units).any():",
+        "tests/unit/pipelines/aggregators/test_clipped.py",
+    ),
+    Mutant(
+        "a histogram total above the units passes",
+        "pipelines/aggregators/clipped.py",
+        "if (counts.reshape(-1, self.cells).sum(axis=1) != units).any():",
+        "if (counts.reshape(-1, self.cells).sum(axis=1) < units).any():",
+        "tests/unit/pipelines/aggregators/test_clipped.py",
+    ),
+    Mutant(
+        "units are binned one cell too high",
+        "pipelines/aggregators/clipped.py",
+        "            cell = 0\n            while count >> cell:",
+        "            cell = 1\n            while count >> cell:",
+        "tests/unit/pipelines/aggregators/test_clipped.py",
+    ),
+    Mutant(
+        "clipped sums may differ from their totals",
+        "pipelines/aggregators/clipped.py",
+        "if (group_sums != totals).any() or exceeded:",
+        "if exceeded:",
+        "tests/unit/pipelines/aggregators/test_clipped.py",
+    ),
+    Mutant(
+        "clipped sums may exceed their units",
+        "pipelines/aggregators/clipped.py",
+        "if (group_sums != totals).any() or exceeded:",
+        "if (group_sums != totals).any():",
+        "tests/unit/pipelines/aggregators/test_clipped.py",
+    ),
+    Mutant(
+        "totals of clipped sums wrap around",
+        "pipelines/aggregators/clipped.py",
+        "            if totals[group] > largest:\n                return False\n",
+        "",
+        "tests/unit/pipelines/aggregators/test_clipped.py",
+    ),
+    Mutant(
+        "weights of another number of queries",
+        "pipelines/aggregators/clipped.py",
+        "np.take_along_axis(self.weights, satisfied, axis=1)",
+        "np.take_along_axis(self.weights, np.maximum(satisfied - 1, 0), axis=1)",
+        "tests/unit/pipelines/aggregators/test_clipped.py",
+    ),
+    Mutant(
+        "records of the padding are binned",
+        "pipelines/aggregators/clipped.py",
+        "_bin_units(cells, satisfied[:, : span.stop - span.start])",
+        "_bin_units(cells, satisfied)",
+        "tests/unit/pipelines/aggregators/test_clipped.py",
+    ),
+)

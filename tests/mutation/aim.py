@@ -1,0 +1,115 @@
+"""Faults of AIM: its shares, its rounds and its model's size."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutation.mutant import Mutant
+
+MUTANTS: Final = (
+    Mutant(
+        "the second start share grows linearly",
+        "dpcore/mechanisms/aim/aim.py",
+        "Fraction(error / self._profile.start_error) ** 2",
+        "Fraction(error / self._profile.start_error)",
+        "tests/unit/dpcore/mechanisms/aim/test_aim.py",
+    ),
+    Mutant(
+        "the second start share has no limit",
+        "dpcore/mechanisms/aim/aim.py",
+        "more = min(max_share, first *",
+        "more = max(0, first *",
+        "tests/unit/dpcore/mechanisms/aim/test_aim.py",
+    ),
+    Mutant(
+        "rounds after a batch may use the whole model",
+        "dpcore/mechanisms/aim/aim.py",
+        "_AFTER_BATCH: Final = Fraction(3, 4)",
+        "_AFTER_BATCH: Final = Fraction(1)",
+        "tests/unit/dpcore/mechanisms/aim/test_batch.py",
+    ),
+    Mutant(
+        "rounds spend nothing of the model that came before",
+        "dpcore/mechanisms/aim/aim.py",
+        "spent = 1 - private.remaining_share + annealing.round",
+        "spent = annealing.round",
+        "tests/unit/dpcore/mechanisms/aim/test_aim.py",
+    ),
+    Mutant(
+        "rounds never grow",
+        "dpcore/mechanisms/aim/aim.py",
+        "                annealing = annealing.grown()\n",
+        "                pass\n",
+        "tests/unit/dpcore/mechanisms/aim/test_aim.py",
+    ),
+    Mutant(
+        "rounds go on whatever they teach",
+        "dpcore/mechanisms/aim/aim.py",
+        "is_informative = change > self._profile.min_relative_change * remainders[chosen]",
+        "is_informative = True",
+        "tests/unit/dpcore/mechanisms/aim/test_batch.py",
+    ),
+    Mutant(
+        "the batch is not measured again",
+        "dpcore/mechanisms/aim/aim.py",
+        "            measured += batch.remeasure(private)  # MEASURE\n",
+        "            pass\n",
+        "tests/unit/dpcore/mechanisms/aim/test_batch.py",
+    ),
+    Mutant(
+        "the structure forgets what was measured",
+        "dpcore/mechanisms/aim/aim.py",
+        "            structure = structure.with_clique(allowed.cliques[chosen])\n",
+        "",
+        "tests/unit/dpcore/mechanisms/aim/test_aim.py",
+    ),
+    Mutant(
+        "more rounds than planned",
+        "dpcore/mechanisms/aim/rounds.py",
+        "return self._done >= self._max_rounds",
+        "return False",
+        "tests/unit/dpcore/mechanisms/aim/test_aim.py",
+    ),
+    Mutant(
+        "the last round keeps a part",
+        "dpcore/mechanisms/aim/budget.py",
+        "if remaining > 2 * self.round:",
+        "if remaining > self.round:",
+        "tests/unit/dpcore/mechanisms/aim/test_budget.py",
+    ),
+    Mutant(
+        "the last round measures nothing more",
+        "dpcore/mechanisms/aim/budget.py",
+        "measure=remaining - select)",
+        "measure=self.measure)",
+        "tests/unit/dpcore/mechanisms/aim/test_budget.py",
+    ),
+    Mutant(
+        "grown rounds select as before",
+        "dpcore/mechanisms/aim/budget.py",
+        "select=self.select * self.growth, measure",
+        "select=self.select, measure",
+        "tests/unit/dpcore/mechanisms/aim/test_budget.py",
+    ),
+    Mutant(
+        "rounds share the budget unevenly",
+        "dpcore/mechanisms/aim/budget.py",
+        "a_round = share / rounds",
+        "a_round = share",
+        "tests/unit/dpcore/mechanisms/aim/test_budget.py",
+    ),
+    Mutant(
+        "weights count attributes once",
+        "dpcore/mechanisms/aim/marginals.py",
+        "of_attribute[name] += weight",
+        "of_attribute[name] = weight",
+        "tests/unit/dpcore/mechanisms/aim/test_marginals.py",
+    ),
+    Mutant(
+        "measuring again forgets the proportions",
+        "dpcore/mechanisms/aim/batch.py",
+        "[private.measure(queries, share * factor)",
+        "[private.measure(queries, private.remaining_share / (2 * len(self.chosen)))",
+        "tests/unit/dpcore/mechanisms/aim/test_batch.py",
+    ),
+)

@@ -1,0 +1,108 @@
+"""Faults of fits and their priors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutation.mutant import Mutant
+
+MUTANTS: Final = (
+    Mutant(
+        "any total",
+        "dpcore/estimation/graphical/fitting/fit.py",
+        "    if not 0 < total < math.inf:",
+        "    if False:",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_fit.py",
+    ),
+    Mutant(
+        "a learnt prior is never learnt again",
+        "dpcore/estimation/graphical/fitting/fit.py",
+        "        and problem.count < _RELEARN_GROWTH * warm.learnt_from\n",
+        "",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_learnt_priors.py",
+    ),
+    Mutant(
+        "a learnt prior is learnt every time",
+        "dpcore/estimation/graphical/fitting/fit.py",
+        "problem.count < _RELEARN_GROWTH * warm.learnt_from",
+        "False",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_learnt_priors.py",
+    ),
+    Mutant(
+        "a learnt prior lacks new orders",
+        "dpcore/estimation/graphical/fitting/fit.py",
+        "        and set(problem.orders) <= set(warm.prior_scales)\n",
+        "",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_learnt_priors.py",
+    ),
+    Mutant(
+        "an assumed prior counts as learnt",
+        "dpcore/estimation/graphical/fitting/fit.py",
+        "        and warm.learns_prior\n",
+        "",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_learnt_priors.py",
+    ),
+    Mutant(
+        "single attributes learn a prior",
+        "dpcore/estimation/graphical/fitting/fit.py",
+        "            if order > 1:\n",
+        "            if order > 0:\n",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_learnt_priors.py",
+    ),
+    Mutant(
+        "starts are forgotten",
+        "dpcore/estimation/graphical/fitting/fit.py",
+        "start = problem.start({} if warm is None else warm.multipliers)",
+        "start = problem.start({})",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_fit.py",
+    ),
+    Mutant(
+        "small counts have no floor",
+        "dpcore/estimation/graphical/fitting/fit.py",
+        "strengths = np.maximum(self._counts, MIN_EXPECTED) /",
+        "strengths = self._counts /",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_fit.py",
+    ),
+    Mutant(
+        "small prior variances have no floor",
+        "dpcore/estimation/graphical/fitting/prior.py",
+        "scale * np.maximum(counts, MIN_EXPECTED) ** 1.5",
+        "scale * np.asarray(counts) ** 1.5",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_prior.py",
+    ),
+    Mutant(
+        "prior variances in proportion to the count",
+        "dpcore/estimation/graphical/fitting/prior.py",
+        "np.maximum(counts, MIN_EXPECTED) ** 1.5",
+        "np.maximum(counts, MIN_EXPECTED) ** 1.0",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_prior.py",
+    ),
+    Mutant(
+        "the noise is not taken off the signal",
+        "dpcore/estimation/graphical/fitting/prior.py",
+        "float(deviation @ deviation) - dof",
+        "float(deviation @ deviation)",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_prior.py",
+    ),
+    Mutant(
+        "scales without a limit",
+        "dpcore/estimation/graphical/fitting/prior.py",
+        "return min(LARGEST_PRIOR_SCALE, max(_SMALLEST_PRIOR_SCALE, learnt))",
+        "return max(_SMALLEST_PRIOR_SCALE, learnt)",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_prior.py",
+    ),
+    Mutant(
+        "a scale of zero",
+        "dpcore/estimation/graphical/fitting/prior.py",
+        "max(_SMALLEST_PRIOR_SCALE, learnt)",
+        "learnt",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_prior.py",
+    ),
+    Mutant(
+        "evidence counts without trust",
+        "dpcore/estimation/graphical/fitting/prior.py",
+        "trust = math.sqrt(2 * freedom)",
+        "trust = 0.0",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_prior.py",
+    ),
+)

@@ -152,3 +152,9 @@ def test_counts_units_over_the_bound() -> None:
     assert units_over_bound(rows, BasketLayout("u", "i", 9, max_items_per_unit=1)) == (3, 2)
     assert units_over_bound(rows, BasketLayout("u", "i", 9, max_items_per_unit=2)) == (3, 0)
     assert units_over_bound(rows, TableLayout("u", SCHEMA, max_rows_per_unit=2)) == (3, 1)
+
+
+def test_a_bound_one_below_the_number_of_items_cuts_who_has_all() -> None:
+    rows = EncodedRows(pa.array([1] * 4), np.array([[0, 1, 2, 3]], dtype=np.int32))
+    block = basket_block(rows, BasketLayout("u", "i", 4, max_items_per_unit=3), SALT)
+    assert len(set(block.items.tolist())) == 3

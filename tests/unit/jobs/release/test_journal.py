@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcore.errors import IntegrityError, LedgerUnavailableError
-from jobs.release.journal import FileJournal
+from jobs.release.journal import FileJournal, JournalFrom
 
 RELEASE = "r" * 64
 
@@ -195,3 +195,68 @@ def test_another_request_is_never_answered(tmp_path: Path) -> None:
 def test_answers_come_in_order(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match="in order"):
         filled(tmp_path / "journal.jsonl", [[1]]).record(2, "c", np.array([1]))
+
+
+def test_what_a_killed_process_wrote_is_synced_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, [[1], [2]])
+    synced: list[int] = []
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_ino), sync(handle))[1])
+    journal = FileJournal(path, RELEASE)
+    assert synced == [path.stat().st_ino]
+    assert journal.recall(1, "request 1") is not None
+
+
+def test_a_torn_line_longer_than_the_next_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, [[1], list(range(1000))])
+    path.write_bytes(path.read_bytes()[:-1])
+    journal = FileJournal(path, RELEASE)
+    assert len(journal) == 1
+    journal.record(1, "request 1", np.array([2]))
+    journal.record(2, "request 2", np.array([3]))
+    again = FileJournal(path, RELEASE)
+    assert (len(again), again.head) == (3, journal.head)
+    assert path.read_bytes().count(b"\n") == 3
+
+
+def test_zeros_in_a_line_before_the_last_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, [[1], [2], [3]])
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b"request 1", b"request\0 1")
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(IntegrityError, match="line 2"):
+        FileJournal(path, RELEASE)
+
+
+def test_a_changed_request_breaks_the_chain(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, [[1], [2]])
+    path.write_bytes(path.read_bytes().replace(b"request 0", b"request 9"))
+    with pytest.raises(IntegrityError, match="line 1 .* does not follow"):
+        FileJournal(path, RELEASE)
+
+
+def test_a_recalled_answer_is_a_copy(tmp_path: Path) -> None:
+    journal = filled(tmp_path / "journal.jsonl", [[1, 2]])
+    first = journal.recall(0, "request 0")
+    assert first is not None
+    first[:] = 7
+    second = journal.recall(0, "request 0")
+    assert second is not None
+    assert second.tolist() == [1, 2]
+
+
+def test_a_part_of_a_journal_begins_where_it_says(tmp_path: Path) -> None:
+    journal = filled(tmp_path / "journal.jsonl", [[1], [2]])
+    part = JournalFrom(journal, 1)
+    recalled = part.recall(0, "request 1")
+    assert recalled is not None
+    assert recalled.tolist() == [2]
+    part.record(1, "request 2", np.array([3]))
+    assert len(journal) == 3
+    assert part.recall(2, "next") is None

@@ -52,6 +52,28 @@ def test_a_link_where_no_rename_works_is_refused(tmp_path: Path, there: bool) ->
         publish.publication_state(tmp_path / "link", RELEASE)
 
 
+def test_a_mount_point_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "out"
+    output.mkdir()
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == output)
+    with pytest.raises(ConfigError, match="a link or a mount point"):
+        publish.publication_state(output, RELEASE)
+
+
+@pytest.mark.parametrize("changed", [0, 5_000, 2_999_999])
+def test_every_byte_of_a_file_is_hashed(tmp_path: Path, changed: int) -> None:
+    """Also beyond the first block that is read."""
+    staging, output = staged(tmp_path), tmp_path / "out"
+    content = bytearray(3_000_000)
+    (staging / "answers.parquet").write_bytes(content)
+    publish.publish(staging, output, RELEASE)
+    publish.verify(output)
+    content[changed] = 1
+    (output / "answers.parquet").write_bytes(content)
+    with pytest.raises(IntegrityError, match=r"answers\.parquet"):
+        publish.verify(output)
+
+
 def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
     sync, rename = os.fsync, os.rename

@@ -225,7 +225,7 @@ def _constant(value: object) -> str:
 
 
 def _type_names(sig: Any) -> list[str]:
-    """The types of the arguments; of a named tuple its fields too, which its name does not tell."""
+    """The types of the arguments; of a named tuple its fields too, which are not in its name."""
     types = getattr(sig, "args", sig)
     return [f"{kind!r} {getattr(kind, 'fields', '')}" for kind in types]
 

@@ -61,7 +61,7 @@ class UnprovedError(MarqueeError):
 
 
 class CutOffError(MarqueeError):
-    """A noisy answer reached the end of 64 bits and tells nothing; trying again would end in the same place."""
+    """A noisy answer reached the end of 64 bits and is useless; trying again would end in the same place."""
 
 
 class ScaleError(MarqueeError, ValueError):

@@ -80,7 +80,7 @@ class PrivateStatistics:
     def measure(self, queries: Measurable, share: Fraction, progress: Progress = silent) -> Measurement:
         """Answers plus exact noise: discrete Laplace (pure DP), discrete Gaussian (zCDP), rounded Gaussian (GDP).
 
-        progress: Told (values done, queries.size) while noise is drawn, not for a stored answer.
+        progress: Called with (values done, queries.size) while noise is drawn, not for a stored answer.
 
         The answers and the scale of products and clipped sums are in units of their integer answers / denominator.
 

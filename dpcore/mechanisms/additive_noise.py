@@ -107,7 +107,7 @@ def _run(private: PrivateStatistics, workload: Workload, progress: Progress) -> 
 
 
 def _of_all(progress: Progress, before: int, total: int, done: int, part: int) -> None:
-    """Progress inside one part, as answers of the whole workload; its end is told once, also where it is replayed."""
+    """Progress inside one part, as answers of the whole workload; its end is reported once, also in a replay."""
     if done < part:
         progress(before + done, total)
 

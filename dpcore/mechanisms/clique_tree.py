@@ -1,4 +1,4 @@
-"""A one-shot mechanism: noisy errors of all candidates once, then the marginals that they call for, then one fit."""
+"""A one-shot mechanism: noisy errors of all candidates once, then the marginals that they select, then one fit."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class CliqueTree:
         first = max(stddev_of(terms, design.marginal(clique), share) for clique, share in design.starts(share))
         start = Step("measure one-way marginals", self.start_share, len(design.one_way), first)
         errors = Step("measure errors of pairs and triples", self.errors_share, self.order - 1)
-        rest = Step("measure the cliques that they call for", 1 - self.start_share - self.errors_share, 1)
+        rest = Step("measure the selected cliques", 1 - self.start_share - self.errors_share, 1)
         memory = 40 * design.cells + int(COPIES * 8 * self.max_model_mb * CELLS_IN_MB)
         notes = ("how many cliques are measured follows from noisy errors", *uniform_note(design.queries))
         return Plan((start, errors, rest), 0, memory, None, notes)

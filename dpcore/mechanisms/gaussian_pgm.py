@@ -1,4 +1,4 @@
-"""Gaussian+PGM: additive noise on what the marginals of a workload tell, and one graphical model for all of them."""
+"""Gaussian+PGM: noisy marginals of a whole workload, and one graphical model fitted to all of them."""
 
 from __future__ import annotations
 

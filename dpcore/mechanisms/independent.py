@@ -69,7 +69,7 @@ class Independent:
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
 
     def _shares(self, terms: PrivacyTerms, workload: Workload) -> tuple[Fraction, Fraction]:
-        """For the number of units, and for the one-way marginals: a table's marginals tell its total."""
+        """For the number of units, and for the one-way marginals: a table's marginals give its total."""
         baskets = isinstance(workload.queries, Conjunctions | Parities) and not workload.queries.view.groups
         share = Fraction(self.total_share) if baskets and terms.unit.units is None else Fraction(0)
         return share, 1 - share

@@ -66,7 +66,7 @@ def _options(terms: PrivacyTerms, workload: Workload) -> Iterator[Recommendation
         case Marginals():
             yield from _of_marginals(terms, workload, queries)
         case Products():
-            yield Recommendation("aim", "it measures the ranges that tell most, round by round")
+            yield Recommendation("aim", "it measures the most informative ranges, round by round")
             yield Recommendation("hdmm", "it measures the queries from which the ranges come out with least error")
         case Conjunctions() | Parities():
             yield from _of_columns(queries)

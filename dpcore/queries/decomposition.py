@@ -1,4 +1,4 @@
-"""Queries about one attribute, split into what they tell of the total and what they tell beside it."""
+"""Queries about one attribute, split into the part that the total decides and the rest."""
 
 from __future__ import annotations
 

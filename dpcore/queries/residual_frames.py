@@ -50,7 +50,7 @@ class ResidualFrame:
         solved = solve_triangular(triangle, frame.T)
         inverse, mean = np.ascontiguousarray(solved[:, :-1]), solved[:, -1] * scale
         if np.abs(matrix @ mean).max(initial=0.0) > _CLOSE * scale * np.abs(mean).max():
-            raise ValueError("queries that tell the total; want those of a residual alone")
+            raise ValueError("queries that depend on the total; want those of a residual alone")
         mean /= mean.sum()
         for array in (inverse, mean):
             array.flags.writeable = False

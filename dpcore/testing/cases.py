@@ -35,7 +35,7 @@ class MechanismContract:
     data: Keys of ``dpcore.testing.tiny_data.DATA`` that it accepts; all others it must refuse.
     budgets: Those of ``dpcore.testing.tiny_data.BUDGETS`` that it accepts; all others it must refuse.
     spends_all: Whether it uses its whole budget, up to the rounding of shares (2^-30).
-    rounds_follow_units: Whether a number of units that is bought first decides how many calls follow.
+    rounds_follow_units: Whether a number of units that is measured first decides how many calls follow.
     rounds_follow_draws: Whether draws decide how many calls follow.
     scales_follow_answers: Whether earlier answers decide the noise scale of later ones.
     """

@@ -201,6 +201,6 @@ def _check_total(terms: PrivacyTerms, parts: Sequence[_Candidate]) -> None:
     single = [part.strategy for part in parts if len(part.term.clique) == 1]
     if public_total(terms) is None and all(total_factors(queries) is None for queries in single):
         raise ConfigError(
-            "mechanism aim cannot tell the number of rows from these ranges; want one of all values among them, or "
+            "mechanism aim cannot give the number of rows from these ranges; want one of all values among them, or "
             "privacy.units: N"
         )

@@ -1,4 +1,4 @@
-"""PrivBayes: a Bayesian network whose structure and tables are bought with one half of the budget each."""
+"""PrivBayes: a Bayesian network; half of the budget selects its structure and half measures its tables."""
 
 from __future__ import annotations
 

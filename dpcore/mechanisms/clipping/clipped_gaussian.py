@@ -76,7 +76,7 @@ class ClippedGaussian:
     Formal guarantees of ``answers`` for each query alone, over all noise, whatever the data hold:
         * [lower, upper] holds the exact answer with probability 0.95 or more. A measured query: the noise interval of
           its clipped answer at 0.96, its upper end raised by a bound on the loss of any query that holds at 0.995 (the
-          noisy histogram tells how much weight all units lose together; it tells nothing about one query, so the bound
+          noisy histogram shows how much weight all units lose together; it shows nothing about one query, so the bound
           is that of a query which all clipped units satisfy). Another: from 0 to the smallest upper end of the one-way
           marginals of its columns, which hold together at 0.995. Which of the two it is follows from the noise of
           those two bounds, so it is all three together that hold at 0.95.
@@ -234,7 +234,7 @@ def _choose(
 
     A set costs the predicted error of its measured queries, or that of the queries outside: the larger. Outside, the
     largest answer is taken to be 4 times the mean of the slice between this set and the next larger one, which the
-    histogram tells.
+    histogram gives.
     """
     cells = histogram.values.reshape(len(heads), -1)
     cleaned = [significant(row, histogram.stddev) for row in cells]

@@ -54,7 +54,7 @@ class OneWay:
 def clipped_marginals(
     private: PrivateStatistics, view: BinaryView, share: Fraction, columns: NDArray[np.int32] | None = None
 ) -> OneWay:
-    """How many units have a 1 in each column, bought for ``share``; ``columns`` restricts it to some.
+    """How many units have a 1 in each column, measured for ``share``; ``columns`` restricts it to some.
 
     Baskets: a quarter buys the histogram of basket sizes in powers of two; from it the norm C is chosen to which each
     basket is clipped (noise of the largest of all columns against the loss of the most common item). The noise is then

@@ -16,7 +16,7 @@ WIDE = 128  # Items. Clipping halved the noise at bounds of 169 and 285, and gai
 
 
 def noisy_popularity(private: PrivateStatistics, view: BinaryView, share: Fraction) -> NDArray[np.float64]:
-    """How often each column is 1, bought for ``share``; float64 [view.columns], >= 0, not all 0.
+    """How often each column is 1, measured for ``share``; float64 [view.columns], >= 0, not all 0.
 
     Counts below the noise say nothing, so two standard deviations are taken off: what remains is mostly real.
     Where nothing remains the weights are uniform. Baskets are clipped where their declared bound is so wide that the

@@ -40,9 +40,9 @@ class Hdmm:
 
     A part is a term of products or a clique of marginals; the budget is split so that the weighted squared error of
     local least squares is least. All parts are measured together where that is possible and better: under Gaussian
-    noise by residuals, of marginals with the least weighted squared error that there is (``measured_residuals``,
-    ``hdmm_products``), under Laplace noise by marginals or products that tell the others (``hdmm_marginals``,
-    ``hdmm_terms``). Part by part a marginal is its own best strategy, so that the measured values are those of
+    noise by residuals, of marginals with the minimum possible weighted squared error (``measured_residuals``,
+    ``products``), under Laplace noise by marginals or products from which the others follow (``marginals``,
+    ``terms``). Part by part a marginal is its own best strategy, so that the measured values are those of
     ``gaussian`` or ``laplace``.
 
     reconstruction: "least_squares" answers each part from its own measured values: unbiased, with a standard deviation
@@ -159,7 +159,7 @@ class Hdmm:
             self._check_model(workload)
             if public_total(terms) is None and all(total_factors(part.queries) is None for part in parts):
                 raise ConfigError(
-                    "mechanism.reconstruction graphical cannot tell the number of rows from these ranges; want one of "
+                    "mechanism.reconstruction graphical cannot give the number of rows from these ranges; want one of "
                     "all values among them, or privacy.units: N"
                 )
         elif (together := self._together(terms, workload, parts)) is not None:
@@ -246,7 +246,7 @@ def _check_rows(terms: PrivacyTerms, queries: Marginals | Products) -> None:
     alone = (Products(queries.domain, (term,)) for term in queries.terms)
     if public_total(terms) is None and all(total_factors(term) is None for term in alone):
         raise ConfigError(
-            "mechanism.answers nonnegative cannot tell the number of rows from these queries; want a term that covers "
+            "mechanism.answers nonnegative cannot give the number of rows from these queries; want a term that covers "
             "every value, privacy.units: N, or answers: unbiased"
         )
 
@@ -276,6 +276,6 @@ def _check_size(what: str, size: int) -> None:
 
 
 def _of_all(progress: Progress, before: int, total: int, done: int, part: int) -> None:
-    """Progress inside one part, as values of all; its end is told once, also where it is replayed."""
+    """Progress inside one part, as values of all; its end is reported once, also where it is replayed."""
     if done < part:
         progress(before + done, total)

@@ -1,4 +1,4 @@
-"""What ``hdmm`` measures for a workload of marginals under Laplace noise: a few marginals that tell all the others."""
+"""What ``hdmm`` measures for marginals under Laplace noise: a few marginals from which all others follow."""
 
 from __future__ import annotations
 

@@ -45,7 +45,9 @@ _LARGEST_ENTRY: Final = 1 << 20  # this: answers about 2^32 rows, in steps of th
 class MeasuredSymmetric:
     """Products asked of few attributes: the optimum through the symmetry of their values, with a certificate.
 
-    workload: Of products, two terms or more. queries: What is measured. selected: The strategy and what it tells.
+    workload: A workload of products, of two terms or more.
+    queries: The queries that are measured.
+    selected: The strategy, with its errors.
 
     Source: thesis of McKenna (2022), Definition 13, for the problem; its solution by blocks is this project's.
     """

@@ -1,4 +1,4 @@
-"""What ``hdmm`` measures for a workload of ranges under Laplace noise: a few products that tell all the others."""
+"""What ``hdmm`` measures for a workload of ranges under Laplace noise: a few products from which all others follow."""
 
 from __future__ import annotations
 

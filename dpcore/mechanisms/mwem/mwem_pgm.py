@@ -64,7 +64,7 @@ class MwemPgm:
         it fits may end before they converge.
 
     Source: McKenna (2022), section 4.5 and Algorithm 5. The number of rows, which Algorithm 5 takes as known, is public
-    or bought first. Products are answered from the marginals that they are read off.
+    or measured first. Products are answered from the marginals that they are read off.
     """
 
     traits: ClassVar[Traits] = Traits(

@@ -126,7 +126,7 @@ class Dqrs:
         schedule = self._schedule(private.terms, _left(private), opened.total, workload)
         eta, size, total = schedule.eta, schedule.samples, opened.total
         limit = most_rounds(eta, spread(prior), self.rounds)
-        play = Play(game, self.best_response_oracle(), opened.chances, generator)
+        play = Play(game, self.best_response_oracle(), opened.probabilities, generator)
         start = LogWeights(eta, play.hits, 0, prior)
         drawn = private.sample(queries, Fraction(0), start, total, size)  # SAMPLE: S_1, which costs nothing
         earlier = play.hits.copy()

@@ -1,4 +1,4 @@
-"""What DualQuery and DQRS share: what is bought first, the data player's records, and the release."""
+"""What DualQuery and DQRS share: the first measurements, the data player's records, and the release."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TIE = 1e-3  # Far below one record, so that it decides between equals alone.
 
 @dataclass(frozen=True)
 class InitialMeasurements:
-    """What is bought before the first round; the fields are settings of the mechanisms.
+    """What is measured before the first round; the fields are settings of the mechanisms.
 
     free: "marginals", "clipped", "zeros" or "uniform".
     free_share: Share of the budget for the one-way marginals.
@@ -112,14 +112,14 @@ class InitialMeasurements:
 
 @dataclass(frozen=True, eq=False)
 class InitialEstimates:
-    """What an opening bought.
+    """What the measurements before the first round give.
 
-    total: n0, public or noisy, at least 1.
-    chances: float64 [view.columns]; how often a column that nothing decides shall be 1.
+    total: n0, the number of units, public or noisy, at least 1.
+    probabilities: How often a column that no sampled query decides is to be 1, float64 [view.columns].
     """
 
     total: int
-    chances: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
     measured: tuple[Measurement, ...]
 
 

@@ -52,7 +52,7 @@ from dpcore.oracles.protocol import BestResponse, Oracle
 from dpcore.queries import CountingQueries
 from dpcore.workload import Workload
 
-Told = Callable[[Fraction, LogWeights, NDArray[np.int64]], None]
+Observer = Callable[[Fraction, LogWeights, NDArray[np.int64]], None]
 
 
 @final
@@ -77,10 +77,10 @@ class DualQuery:
     burn_in: Fraction of the records, the first ones, that play but are not released. Weights correct only what many
         records got wrong, so what the first ones got wrong stays in most answers.
     oracle: "reductions", "anneal", or "enumerate" for at most 2^20 possible records.
-    free: What the columns become that no sampled query decides. "marginals": near noisy one-way marginals, bought for
+    free: What the columns become that no sampled query decides. "marginals": near noisy one-way marginals, measured for
         ``free_share``; "clipped": the same from clipped baskets, which is better where the declared largest basket is
-        far above usual ones; "zeros": 0 (baskets only, a table has no zero), which is a little better
-        where nearly every item is rare; "uniform": any value alike. It matters more than the quality of responses.
+        far above usual ones; "zeros": 0 (baskets only, a table has no zero), which is a little better where nearly
+        every item is rare; "uniform": any value alike. It matters more than the quality of responses.
     total_share: Share of the budget for the number of units where it is private. Rounds grow with the fourth root of
         the budget, so 5 % costs about 1 % of them.
     node_limit: Branch-and-bound nodes of a best response that "reductions" leaves more than 1 % from its bound.
@@ -139,22 +139,25 @@ class DualQuery:
         workload: Workload,
         generator: Generator,
         progress: Progress = silent,
-        told: Told | None = None,
+        observer: Observer | None = None,
     ) -> tuple[Play, InitialEstimates]:
-        """All rounds, without a release. told: Hears of the slope, the tilt and the draws of each; all are public."""
+        """Plays all rounds, without a release.
+
+        observer: Called after each round with its slope, log-weights and draws, all of them public.
+        """
         queries = self._checked(private.terms, workload)
         private.expect(queries)
         game, prior = game_of(queries), log_weights(workload)
         opened = self._opening.buy(private, game.view)
         schedule = self._schedule(private.terms, opened.total, workload)
-        play = Play(game, self.best_response_oracle(), opened.chances, generator)
+        play = Play(game, self.best_response_oracle(), opened.probabilities, generator)
         for t in range(1, schedule.rounds + 1):
             # Weight of q: exp(eta * sum over i < t of q(D) - q(x^i)); of its complement alike.
             tilt = LogWeights(schedule.eta, play.hits, t - 1, prior)
             slope = slope_of_round(schedule.eta, t)
             drawn = private.sample(queries, slope, tilt, opened.total, schedule.size(t))  # SAMPLE
-            if told is not None:
-                told(slope, tilt, drawn)
+            if observer is not None:
+                observer(slope, tilt, drawn)
             self._check_gap(play.respond(drawn), schedule, t)  # RESPOND
             progress(t, schedule.rounds)
         return play, opened

@@ -50,8 +50,8 @@ class DualQueryPgm:
     iterations: Most calls of the marginal oracle; a fit ends before where 50 of them gain next to nothing.
 
     Source: thesis of McKenna (2022), section 4.5. Beyond it there are the prior, noisy one-way marginals in the
-    likelihood where they are bought, and where very many queries are satisfied only the last rounds, which tell most: a
-    draw of round t tells about counts by the square of its slope, eta (t - 1).
+    likelihood where they are measured, and where very many queries are satisfied only the last rounds, which say most:
+    the information in a draw of round t grows with the square of its slope, eta (t - 1).
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -126,7 +126,7 @@ class DualQueryPgm:
             for measurement in _one_way(queries.domain, opened.measured, used)
         ]
         oracle = Inference(tree, losses[0].queries.cliques)
-        start = _independent(oracle.queries, opened.chances)
+        start = _independent(oracle.queries, opened.probabilities)
         losses.append(IndependencePrior(oracle.queries, total * oracle.marginals(start), self.strength))
         loss = SumOfLosses(queries.domain, losses)
         found = AcceleratedMirrorDescent(iterations=self.iterations).estimate(oracle, loss, total, start)

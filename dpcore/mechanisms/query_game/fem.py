@@ -37,8 +37,8 @@ class Fem:
         rounds use the budget up.
     noise: Scale of the Exponential noise (its mean) over sqrt(T), in weights of one query; None for 0.2.
     burn_in: Fraction of the rounds, the first ones, whose records are not released: they know few queries yet.
-    start: "marginals": noise is centred so that without any query records follow noisy one-way marginals, bought for
-        ``start_share``; "uniform": as in the paper.
+    start: "marginals": noise is centred so that without any query records follow noisy one-way marginals, measured
+        for ``start_share``; "uniform": as in the paper.
     total_share: Share of the budget for the number of units where it is private.
     against: What the query player compares with: the records of this "round", as in the paper, or "all" so far.
     sweeps: Work of an oracle call (``Annealing``); from 5 to 200 the error is the same.

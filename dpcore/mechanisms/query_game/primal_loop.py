@@ -132,7 +132,7 @@ class PrimalLoop:
         """What the perturbations are centred on: 0, as in the paper, without marginals."""
         if self.start == "uniform":
             return np.zeros(view.columns)
-        probabilities = opened.chances
+        probabilities = opened.probabilities
         if view.groups:
             floor = _FLOOR * opened.measured[-1].stddev / opened.total
             sizes = [stop - start for start, stop in view.groups]

@@ -1,4 +1,4 @@
-"""The number of units or rows: public, or bought first."""
+"""The number of units or rows: public, or measured first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def total_share(terms: PrivacyTerms, share: Fraction) -> Fraction:
 
 
 def row_total(private: PrivateStatistics, domain: Domain, share: Fraction) -> tuple[float, list[Measurement]]:
-    """Rows of a table, at least 1: the public number of units, or a noisy count bought for ``share``."""
+    """Rows of a table, at least 1: the public number of units, or a noisy count measured for ``share``."""
     public = public_total(private.terms)
     if public is not None:
         return public, []

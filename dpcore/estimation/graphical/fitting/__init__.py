@@ -8,7 +8,7 @@ order.
   the alternative without a model: least-squares estimates of marginals, unbiased but possibly negative.
 * ``empirical_bayes_counts``: posterior medians of one-way counts where noise is large.
 * ``measurement_matrix``: all measured functions as one matrix of the marginals of a few cliques.
-* ``prior``: how far components are expected to lie from what smaller marginals tell, learnt from noisy values.
+* ``prior``: how far components are expected to lie from what smaller marginals imply, learnt from noisy values.
 * ``maximum_entropy``: the objective and its dual, with a certificate of how close a fit is to the optimum.
 * ``quasi_newton``, ``block_descent``: the two descents on that dual; large models start with the second.
 * ``one_way_least_squares``: one-way marginals from measured products, for the base of a fit.

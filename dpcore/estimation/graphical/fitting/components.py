@@ -8,7 +8,7 @@ and iid noise is iid in each of them:
 with v_s the precision-weighted mean of what the measured marginals say about w_s. Potentials on the components have no
 redundant directions, where those on overlapping marginals have as many as there are overlaps.
 
-A measured residual tells one component alone.
+A measured residual determines one component alone.
 
 Source: derived above; the subspaces are those of ``consistency``.
 """

@@ -162,10 +162,10 @@ def _row_that_sums(measurement: LinearMeasurement) -> NDArray[np.float64] | None
 def component_estimates(
     domain: Domain, measurement: LinearMeasurement
 ) -> list[tuple[Clique, NDArray[np.float64], float]] | None:
-    """Estimates the components that a measurement tells.
+    """Estimates the components that a measurement determines.
 
     Returns: (subset s, estimate of w_s in the shape of s, its precision 1 / v_s) for each; None for a function that
-        mixes components, or tells a part of one.
+        mixes components, or determines a part of one.
     """
     if measurement.matrices is None:
         tables = orthogonal_components(measurement.clique, measurement.values.reshape(domain.shape(measurement.clique)))

@@ -57,7 +57,7 @@ class FitSettings:
 
     prior_scale: The prior variance of an answer that independent attributes expect to be e is prior_scale e^1.5. None
         learns the scale from the noisy values, order by order: for pairs from how far they lie from independent
-        attributes, for triples from how far they lie from what the pairs tell. Learning is for marginals that nobody
+        attributes, for triples from how far they lie from what the pairs imply. Learning is for marginals that nobody
         selected; one that was chosen because it lies far from a model says nothing about the others. The default is the
         largest scale that learning can arrive at, so that the data decide.
     tolerance: The gap to the optimum at which a fit may stop, in units for each measured value; the noise of a value is
@@ -323,7 +323,7 @@ def _base(queries: Marginals, measurements: Sequence[LinearMeasurement], total: 
 
 
 def _log_one_way(domain: Domain, name: str, measurements: Sequence[LinearMeasurement], total: float) -> Vector:
-    """Logarithms of the marginal of one attribute, from all measurements that tell it; zeros where none does."""
+    """Logarithms of the marginal of one attribute, from all measurements that determine it; zeros where none does."""
     size = domain.size((name,))
     values, precision = np.zeros(size), 0.0
     for measurement in measurements:

@@ -28,7 +28,7 @@ class LinearMeasurement:
     precision: 1 / sigma^2 of every value.
     matrices: Kronecker factors of the function, one for each attribute; None for the marginal itself.
     constant: Part of the squared loss that no marginal changes.
-    centred: Whether the function is the marginal less all that smaller marginals tell, so that its mean along every
+    centred: Whether the function is the marginal less all that smaller marginals imply, so that its mean along every
         attribute is subtracted (``components``).
     """
 
@@ -95,7 +95,7 @@ def linear_measurements(measurement: Measurement) -> list[LinearMeasurement]:
 
 
 def measured_cliques(measurement: Measurement) -> tuple[Clique, ...]:
-    """The cliques whose marginals a measurement tells about."""
+    """The cliques whose marginals a measurement is about."""
     return tuple(part.clique for part in linear_measurements(measurement))
 
 

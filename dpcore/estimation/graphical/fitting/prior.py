@@ -1,4 +1,4 @@
-"""Priors: how far the component of a marginal is expected to lie from what smaller marginals tell.
+"""Priors: how far the component of a marginal is expected to lie from what smaller marginals imply.
 
 The prior variance of an answer that independent attributes expect to be e is scale e^1.5; the scale is given, or learnt
 from noisy values.

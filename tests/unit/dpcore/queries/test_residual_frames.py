@@ -40,10 +40,10 @@ def test_an_attribute_of_one_value_has_no_residual() -> None:
     [
         ([[1, -1, 0]], "1 queries of the residual of 3 values; want 2 or more"),
         ([[1, -1, 0], [2, -2, 0]], "miss a part of the residual; want 2 independent rows"),
-        ([[1, 0, 0], [0, 1, 0], [0, 0, 1]], "queries that tell the total"),
-        ([[1, -1, 0], [1, 1, -2], [1, 0, 0]], "queries that tell the total"),
+        ([[1, 0, 0], [0, 1, 0], [0, 0, 1]], "queries that depend on the total"),
+        ([[1, -1, 0], [1, 1, -2], [1, 0, 0]], "queries that depend on the total"),
         ([[0, 0, 0], [0, 0, 0]], "miss a part"),
-        ([[1, -1, 0], [0, 1, -1], [1, 1, -2], [3, 0, -2]], "queries that tell the total"),
+        ([[1, -1, 0], [0, 1, -1], [1, 1, -2], [3, 0, -2]], "queries that depend on the total"),
     ],
 )
 def test_what_is_no_frame(rows: list[list[int]], message: str) -> None:

@@ -196,7 +196,7 @@ def test_what_is_no_residual() -> None:
     basis = np.array([[1, -1, 0], [1, 1, -2]])
     for queries, message in (
         ((*terms, terms[-1]), r"was measured twice; want each one once"),
-        ((Product(("b",), (prefix(3),)),), "a residual of 'b': queries that tell the total"),
+        ((Product(("b",), (prefix(3),)),), "a residual of 'b': queries that depend on the total"),
         ((Product(("b",), (basis[:1],)),), "a residual of 'b': 1 queries of the residual of 3 values; want 2"),
         (
             (Product(("b",), (basis,)), Product(("b", "c"), (3 * basis, np.array([[1]])))),

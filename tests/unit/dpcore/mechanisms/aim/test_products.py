@@ -159,7 +159,7 @@ def test_a_workload_that_does_not_tell_the_number_of_rows_needs_it_public() -> N
     """One query about two of five values."""
     two = Products(DOMAIN, (Product(("a",), (np.array([[1, 1, 0, 0, 0]]),)),))
     private = private_statistics(NoStatistics(TABLE.contribution), BUDGETS[1])
-    with pytest.raises(ConfigError, match="cannot tell the number of rows .* privacy.units: N"):
+    with pytest.raises(ConfigError, match="cannot give the number of rows .* privacy.units: N"):
         Aim().run(private, linear(two), generator=GENERATOR)
     assert private.charges == ()
     release = Aim().run(private_statistics(TABLE, Budget.zcdp(10**8), units=300), linear(two), generator=GENERATOR)

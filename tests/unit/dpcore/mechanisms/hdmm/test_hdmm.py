@@ -241,7 +241,7 @@ EMPTY = Products(DOMAIN, (Product(("a",), (np.array([[1, 1, 1, 1, 1, 1], [0, 0, 
 
 @every_budget
 @pytest.mark.parametrize(
-    ("queries", "message"), [(FEW, "cannot tell the number of rows"), (EMPTY, "a query that asks for no value")]
+    ("queries", "message"), [(FEW, "cannot give the number of rows"), (EMPTY, "a query that asks for no value")]
 )
 def test_answers_that_no_table_can_be_made_of_are_refused_before_anything_is_measured(
     budget: Budget, queries: Products, message: str
@@ -268,7 +268,7 @@ def test_a_model_needs_to_know_its_rows() -> None:
     workload = linear(Products(domain, (Product(("a",), (np.array([[1, 1, 0], [0, 1, 1]]),)),)))
     table = TinyTable(domain, np.array([[0], [0], [1], [2]]))
     private = private_statistics(table, Budget.zcdp(10**9))
-    with pytest.raises(ConfigError, match="cannot tell the number of rows from these ranges; want"):
+    with pytest.raises(ConfigError, match="cannot give the number of rows from these ranges; want"):
         GRAPHICAL.run(private, workload, generator=GENERATOR)
     assert private.charges == ()
     private = private_statistics(table, Budget.zcdp(10**9), units=4)

@@ -270,3 +270,21 @@ def test_contingency_tables_refuse_baskets() -> None:
     aggregator = aggregator_for(MARGINALS, TABLE)
     with pytest.raises(EngineError, match="do not fit baskets"):
         aggregator.add(aggregator.create(), block_of(BASKETS, 3, 0))
+
+
+def test_totals_are_records_and_units() -> None:
+    """Two units of a table hold three rows."""
+    layout = TableLayout("u", SCHEMA, max_rows_per_unit=2)
+    aggregator = aggregator_for(MARGINALS, layout)
+    total = aggregator.add(aggregator.create(), TableBlock(np.zeros((3, 3), dtype=np.uint8), 2))
+    assert total[-SLOTS:].tolist() == [3, 2]
+
+
+def test_a_negative_count_is_found_where_the_sums_are_right() -> None:
+    """As a slice would have it that was changed on its way."""
+    aggregator = aggregator_for(MARGINALS, TABLE)
+    wrong = accumulated(aggregator, TABLE)
+    wrong[1] -= wrong[1] + 1
+    wrong[2] += accumulated(aggregator, TABLE)[1] + 1
+    with pytest.raises(IntegrityError, match="counts >= 0"):
+        aggregator.extract(wrong)

@@ -39,14 +39,25 @@ SMALLEST_GAP: Final = Fraction(1, 1 << 20)  # Chances of ``retain`` stay below e
 
 @final
 class PrivateStatistics:
-    """Exact statistics behind a privacy filter.
+    """Exact statistics behind a privacy filter: the only way from a mechanism to the data.
+
+    statistics: Where exact answers come from. SENSITIVE.
+    unit: The privacy unit: which datasets are neighbours, and what one unit contributes.
+    budget: The budget of the whole release.
+    ledger: Reserves the budget before anything is asked of the data.
+    journal: Stores every answer before it is returned.
 
     Formal guarantees, for the neighbours of ``unit``:
         * The joint law of everything returned is epsilon-DP, rho-zCDP or mu-GDP for the amount of ``budget``, whatever
           the caller does between calls, provided that the statistics keep their declared contribution.
         * The whole budget is reserved in the ledger before anything is asked of the data.
-        * A call is charged before it draws; a call that is refused draws nothing, one that fails later returns nothing.
-        * An answer is durable in the journal before it is returned; asked again in the same order, it is the same.
+        * A call is charged before it draws. A call that is refused draws nothing, and one that fails later returns
+          nothing.
+        * An answer is on disk in the journal before it is returned. The same calls in the same order get the same
+          answers again.
+
+    Raises: ValueError when the statistics enforce another contribution than the unit declares; whatever the ledger
+        raises when it refuses the budget.
     """
 
     def __init__(
@@ -64,7 +75,7 @@ class PrivateStatistics:
 
     @property
     def remaining_share(self) -> Fraction:
-        """What is left of the budget, as a fraction of all of it."""
+        """The part of the budget that has not been spent, in [0, 1]."""
         return self._filter.remaining / self.terms.budget.amount
 
     @property
@@ -73,18 +84,21 @@ class PrivateStatistics:
         return tuple(self._filter.charges)
 
     def expect(self, queries: Queries) -> None:
-        """Announces queries that later calls will ask, so that one pass over the data answers them all. Free."""
+        """Announces queries of later calls, so that one pass over the data answers all of them. It costs no budget."""
         check_queries(queries)
         self._exact.expect(queries)
 
     def measure(self, queries: Measurable, share: Fraction, progress: Progress = silent) -> Measurement:
-        """Answers plus exact noise: discrete Laplace (pure DP), discrete Gaussian (zCDP), rounded Gaussian (GDP).
+        """Exact answers plus noise: discrete Laplace (pure DP), discrete Gaussian (zCDP), rounded Gaussian (GDP).
 
-        progress: Called with (values done, queries.size) while noise is drawn, not for a stored answer.
+        queries: The queries.
+        share: Part of the whole budget that the call costs, in (0, 1].
+        progress: Called with (values done, queries.size) while noise is drawn, but not for a stored answer.
 
-        The answers and the scale of products and clipped sums are in units of their integer answers / denominator.
+        Returns: The noisy answers with the law and scale of their noise. For products and clipped sums both are in
+            units of the integer answers divided by the denominator.
 
-        Raises CutOffError, after the charge, where a noisy answer is so large that it may have been cut off.
+        Raises: CutOffError, after the charge, where a noisy answer is so large that it may have been cut off.
         """
         check_queries(queries)
         share = plain_fraction("share", share)
@@ -105,12 +119,15 @@ class PrivateStatistics:
     def measure_errors(
         self, candidates: Marginals, estimate: NDArray[np.float64], share: Fraction, progress: Progress = silent
     ) -> NoisyErrors:
-        """The L1 distance of each exact table to a public estimate, plus exact noise as of ``measure``.
+        """The L1 distance of each exact table to a public estimate, plus noise as in ``measure``.
 
-        estimate: float64 [candidates.size], in counts; rounded to steps of 1 / GRID first.
+        candidates: The marginals. Their tables are asked for in batches of bounded size.
+        estimate: The estimate in counts, float64 [candidates.size]; it is rounded to steps of 1 / GRID first.
+        share: Part of the whole budget that the call costs, in (0, 1].
+        progress: As for ``measure``.
 
-        Tables are asked for in batches of bounded size. The noise does not grow with their cells, only with their
-        number (``PrivacyTerms.errors_scale``).
+        Returns: One noisy distance per marginal, in counts. The noise grows with the number of marginals, not with
+            their cells (``PrivacyTerms.errors_scale``).
         """
         if type(candidates) is not Marginals:
             raise TypeError(f"errors of {type(candidates).__name__}; want Marginals")
@@ -132,10 +149,14 @@ class PrivateStatistics:
         return NoisyErrors(candidates, steps / (in_a_step * GRID), noise, scale)
 
     def select(self, candidates: Candidates, score: Score, share: Fraction) -> int:
-        """Index of a candidate whose score is nearly the largest: the exponential mechanism by exact noisy maximum.
+        """Selects a candidate whose score is nearly the largest, by ``noisy_maximum``.
 
-        candidates: Marginals, each a candidate, or the terms of products for a ``LinearL1Error``. Their tables are
+        candidates: The marginals, each a candidate, or the terms of products for a ``LinearL1Error``. Their tables are
             asked for in batches of bounded size.
+        score: A score of the closed set ``SCORES``, whose sensitivity is proved.
+        share: Part of the whole budget that the call costs, in (0, 1].
+
+        Returns: The index of the selected candidate.
         """
         if type(score) not in SCORES:
             raise TypeError(f"score of type {type(score).__name__}; want one of the closed set, of proved sensitivity")
@@ -155,17 +176,18 @@ class PrivateStatistics:
     def sample(
         self, queries: CountingQueries, slope: Fraction, tilt: LogWeights, total: int, size: int
     ) -> NDArray[np.int64]:
-        """Independent draws of queries and complements with chances proportional to exp(slope * c / total + tilt).
+        """Draws queries and complements independently, with probabilities proportional to exp(slope c / total + tilt).
 
-        queries: m of them; c is the exact count of one, or of units that do not satisfy it (its complement), clamped so
-            that c / total is in [0, 1]. Each cell of a marginal is a query.
-        tilt: Of m queries; public.
+        queries: The m queries; each cell of a marginal is a query. c is the exact count of a query, or of the units
+            that do not satisfy it (its complement), clamped so that c / total lies in [0, 1].
+        slope: The slope of the log-weights.
+        tilt: The public part of the log-weights, of m queries.
         total: n0, the public or already noisy number of units.
-        size: Number of draws.
+        size: Number of draws, at least 1.
 
-        Returns int64 [size]: i < m for query i, m + i for its complement.
+        Returns: int64 [size]: i < m for query i, m + i for its complement.
 
-        Raises ValueError when a unit may hold several rows: then a complement has no proof.
+        Raises: ValueError when a unit may hold several rows, because a complement then has no proof.
         """
         slope, total, size = plain_fraction("slope", slope), plain_integer("total", total), plain_integer("size", size)
         self._check_tilted("sample", queries, tilt, total)
@@ -183,17 +205,20 @@ class PrivateStatistics:
     def retain(
         self, queries: CountingQueries, drawn: NDArray[np.int64], slope: Fraction, tilt: LogWeights, total: int
     ) -> NDArray[np.bool_]:
-        """Acceptance bits of DQRS: for each drawn index an exact bit, with chance exp(slope * c / total + tilt).
+        """Acceptance bits of DQRS: an exact bit for each drawn index, 1 with probability exp(slope c / total + tilt).
 
-        queries, tilt, total: As for ``sample``; c is the exact count of a query or complement, clamped to [0, total].
-        drawn: int64 [s], public; indices into queries and complements, as ``sample`` returns them. Each entry gets a
-            bit of its own, also where an index comes twice.
+        queries: As for ``sample``; c is the exact count of a query or complement, clamped to [0, total].
+        drawn: Public indices into queries and complements, as ``sample`` returns them, int64 [s]. Each entry gets a bit
+            of its own, also where an index comes twice.
+        slope: As for ``sample``.
+        tilt: As for ``sample``.
+        total: As for ``sample``.
 
-        Returns bool [s]. All s bits are charged before any is drawn, whether they accept or not; a bit costs the less,
-        the further its largest possible exponent lies below 0 (``PrivacyTerms.retain_amount`` has the proof).
+        Returns: bool [s]. All s bits are charged before any is drawn, whether they accept or not. A bit costs less, the
+            further its largest possible exponent lies below 0 (``PrivacyTerms.retain_amount`` has the proof).
 
-        Raises ValueError when the largest possible exponent of any query or complement is above -SMALLEST_GAP, or when
-        a unit may hold several rows.
+        Raises: ValueError when the largest possible exponent of any query or complement is above -SMALLEST_GAP, or when
+            a unit may hold several rows.
 
         Source: Vietri, Tian, Bun, Steinke and Wu (2020), Algorithm 4.
         """

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.kernel.weighted_sampler import XI
 from dpcore.queries import Conjunctions
 from dpcore.testing.doubles import NoStatistics, private_statistics
 from dpcore.testing.memory import MemoryJournal
@@ -129,6 +131,18 @@ def test_a_bit_costs_what_its_own_largest_chance_asks_for(slope: Fraction) -> No
         retained(private, DRAWN, slope, tilt)
         wanted = 2 * cost(-near) + 2 * cost(-far)  # Indices 0 and 3, and 9 twice.
         assert float(private.charges[0].amount) == pytest.approx(wanted, rel=1e-4)
+
+
+@pytest.mark.parametrize("gap", [kernel.SMALLEST_GAP, Fraction(1, 1000), Fraction(1)])
+def test_a_bit_pays_for_weights_that_are_a_little_off(gap: Fraction) -> None:
+    """Weights are off by up to 2 xi in each dataset: the loss is wider by 4 xi, and the probability larger by 2 xi."""
+    terms = private_statistics(TABLE, Budget.pure(1)).terms
+    width, total = SLOPE / 5 + 4 * XI, 5
+    cost = terms.retain_amount(SLOPE, total, {gap: 1})
+    at_zero = 1 / mpmath.expm1(mpmath.mpf((gap - 2 * XI).numerator) / (gap - 2 * XI).denominator)
+    wanted = mpmath.mpf(width.numerator) / width.denominator * max(1, at_zero)
+    charged = mpmath.mpf(cost.numerator) / cost.denominator
+    assert wanted <= charged <= wanted * (1 + mpmath.mpf("3e-9"))
 
 
 def test_bits_that_ignore_the_data_are_free() -> None:

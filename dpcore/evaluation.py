@@ -54,7 +54,8 @@ def errors(queries: Queries, answers: NDArray[np.float64], exact: NDArray[np.int
 def workload_error(workload: Workload, answers: NDArray[np.float64], exact: NDArray[np.int64], total: float) -> float:
     """The weighted error of a workload: (1 / (k total)) sum over its k parts of weight * L1 distance, with no half.
 
-    answers, exact: In counts, both [queries.size]. A part is a clique, a term of products, or one of other queries.
+    answers: The answers to compare, in counts, float64 [queries.size].
+    exact: The exact answers, in counts, [queries.size]. A part is a clique, a term of products, or one other query.
 
     Source: thesis of McKenna (2022), Definition 26; for products M_r is followed by the term's matrix.
     """
@@ -65,7 +66,8 @@ def workload_error(workload: Workload, answers: NDArray[np.float64], exact: NDAr
 def normalised_error(queries: Marginals | Products, answers: NDArray[np.float64], exact: NDArray[np.int64]) -> float:
     """Mean over terms (or cliques) of L1 distance / (2 * L1 norm of the exact answers).
 
-    answers, exact: In counts, both [queries.size]. A norm of 0 is taken as 1.
+    answers: The answers to compare, in counts, float64 [queries.size].
+    exact: The exact answers, in counts, [queries.size]. A norm of 0 is taken as 1.
 
     Source: thesis of McKenna (2022), section 4.6.1, Error(mu, mu hat).
     """

@@ -36,21 +36,23 @@ _TICKS: Final = 1000
 @final
 @dataclass(frozen=True)
 class CliqueTree:
-    """Measures one-way marginals, asks once how far all pairs and triples are from independence, and then measures, at
-    once, those that lower the workload's error most; one fit makes the model.
+    """Measures the marginals that noisy errors of all pairs and triples select, all at once, and fits one model.
 
-    Nothing is asked in rounds: the data are read for the candidates once, and one model is fitted, so that thousands of
-    candidates over a hundred attributes take minutes.
+    The choice for thousands of marginals, or when run time matters: there are no rounds. One-way marginals are measured
+    first; noisy errors, asked once, say how far all pairs and triples are from independence; those that lower the
+    workload's error most are measured together. Thousands of candidates over a hundred attributes take minutes.
 
-    max_model_mb: Largest junction tree of the chosen cliques, in MiB. Larger ones are a little more accurate and take
-        more time for the fit.
-    order: The largest candidates, of the workload's cliques and the cliques inside them. With 3, triples are asked for
-        where the noise of their errors is below 5 % of the rows, for pairs where it is below 30 %.
+    max_model_mb: Largest size of the junction tree of the chosen cliques, in MiB. A larger model is a little more
+        accurate and takes more time to fit.
+    order: Largest number of attributes of a candidate, 2 or 3; candidates are the workload's cliques and their parts.
+        With 3, triples are asked for where the noise of their errors is below 5 % of the rows, pairs where it is below
+        30 %.
     start_share: Share of the budget for the first measurement of all one-way marginals.
-    start_error: They are measured once more where their expected absolute error is above this fraction of the rows,
-    most_start_share: for at most this share in all.
-    errors_share: Share for the noisy errors; where pairs and triples are asked, each gets half.
-    strength: How far the fit leans towards independent attributes, 1 / prior_scale of ``FitSettings``.
+    start_error: The one-way marginals are measured once more where their expected absolute error is above this fraction
+        of the rows.
+    most_start_share: Share of both measurements of the one-way marginals, at most.
+    errors_share: Share of the budget for the noisy errors; where pairs and triples are asked, each gets half.
+    strength: How strongly the fit leans towards independent attributes, 1 / prior_scale of ``FitSettings``.
 
     Source: this project; the outline, noisy errors of all candidates and a closed-form split of the budget, is that of
     SWIFT in dpsynth. ``choose_cliques`` has the choice and the split.

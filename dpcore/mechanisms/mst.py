@@ -46,10 +46,12 @@ class Mst:
     of it, one that the independent model of the one-way marginals answers worst in L1. Then every selected pair is
     measured, and one graphical model is fitted to everything. Of the workload it only takes the attributes.
 
-    one_way_share, select_share: Parts of the budget, the same for each marginal and each round; the rest measures the
-        pairs, and selects nothing where the pairs form one tree only.
-    max_model_mb: Largest model, in MiB of the tables of its junction tree: a pair of more cells than an equal part of
-        it is no candidate, so that the model may fall into several trees.
+    one_way_share: Part of the budget, in (0, 1), that measures the one-way marginals, the same for each; a third as
+        published.
+    select_share: Part of the budget, in (0, 1), that selects, the same for each round; a third as published. It is 0
+        where the pairs form one tree only. What remains measures the selected pairs.
+    max_model_mb: Largest size of the model's junction tree in MiB. A pair with more cells than an equal part of it is
+        no candidate, so that the model may fall into several trees.
 
     Source: McKenna, Miklau and Sheldon, "Winning the NIST Contest" (2021), section 4, with thirds of the budget as
     there. Rare values are not merged: the fit, which leans towards independent attributes, takes the place of that.

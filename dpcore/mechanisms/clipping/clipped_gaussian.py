@@ -69,9 +69,9 @@ class ClippedGaussian:
        (``histogram_share``).
     3. CHOOSE the queries that are worth measuring and C: least predicted largest error.
     4. MEASURE the clipped sums with the rest.
-    5. ESTIMATE: predict each answer from the others (``column_factors``) and draw it towards the prediction by at most
-       its noise interval (``shrinkage``). Queries that were not measured get the prediction. What clipping is expected
-       to have taken is added (``clipped_loss``).
+    5. ESTIMATE: predict each answer from the others (``estimation.clipping.column_factors``) and draw it towards the
+       prediction by at most its noise interval (``shrinkage``). Queries that were not measured get the prediction. What
+       clipping is expected to have taken is added (``estimation.clipping.expected_loss``).
 
     Formal guarantees of ``answers`` for each query alone, over all noise, whatever the data hold:
         * [lower, upper] holds the exact answer with probability 0.95 or more. A measured query: the noise interval of
@@ -82,9 +82,10 @@ class ClippedGaussian:
           those two bounds, so it is all three together that hold at 0.95.
         * ``stddev`` is that of the noise before shrinkage, without the loss; NaN where the query was not measured.
 
-    marginals_share, histogram_share: Of the budget.
-    shrink_from: Queries from which on answers are drawn towards predictions; below, or with single literals, there is
-        too little to learn from, and the first step is left out.
+    marginals_share: Part of the budget, in (0, 1), for step 1.
+    histogram_share: Part of the budget, in (0, 1), for step 2.
+    shrink_from: Smallest number of queries with which answers are drawn towards predictions. With fewer queries, or
+        with single literals, there is too little to learn from, and step 1 is left out.
     """
 
     traits: ClassVar[Traits] = Traits(

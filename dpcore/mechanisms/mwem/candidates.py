@@ -24,7 +24,8 @@ class Candidates:
     Which those are follows from what was measured, never from a value. Tables only grow, so that a marginal that is
     dropped stays so, and one that was measured stays a candidate.
 
-    queries, weights: The workload's, one weight a clique; only ratios matter.
+    queries: The marginals of the workload.
+    weights: The weight of each of its cliques; only ratios matter.
     """
 
     def __init__(self, queries: Marginals, weights: NDArray[np.float64]) -> None:

@@ -41,15 +41,15 @@ class Mwem:
 
     rounds: T, selections and measurements; None for twice the number of modelled attributes.
     distribution: "final" or, as in Fig. 1, the "average" of the rounds.
-    passes: How often a round follows all measurements so far; 1 pass over only the newest is Fig. 1.
+    passes: Number of times that a round follows all measurements so far; Fig. 1 is 1 pass over the newest alone.
     newest_only: A round follows the newest measurement alone, as in Fig. 1.
     polish: Passes over all measurements after the last round, fewer where the table is so large that they would take
         more than 10^10 cell updates.
     step: Length of a multiplicative step; 1/2 in Fig. 1. Steps up to 4 cannot overshoot a marginal.
     start: Where the distribution starts: "uniform" (Fig. 1), noisy counts of all "cells" (section 2.3.2), or the
         product of noisy "one_way" marginals, which wide tables need more than anything else.
-    start_share: Share of the budget for those noisy counts.
-    total_share: Share for the number of rows where it is private.
+    start_share: Share of the budget for the noisy counts of ``start``.
+    total_share: Share of the budget for the number of rows, where it is private.
     select_share: Part of each round that selects; the rest measures.
     size_penalty: Taken off a marginal's score: its expected "noise" (cells times mean absolute noise), its number of
         "cells" (the paper, section 3.3) or "none".

@@ -70,9 +70,11 @@ class Dqrs:
     and more than s for eta > 1/4. Its A must be q(x) - q(D): with the payoff of its section 2, q(D) - q(x), the weight
     of a query on which the records fall short would drop. Its output must be x^1, ..., x^T.
 
-    eta, samples, rounds: Of Algorithm 4; None for what the budget and the number of units suggest
-        (``dual_query_schedule``). Rounds is an upper bound: the run ends with its budget.
-    burn_in, oracle, free, free_share, total_share, node_limit: As for DualQuery.
+    eta: Step size of the multiplicative weights; None for what the budget and the number of units suggest
+        (``dual_query_schedule``).
+    samples: Number of queries drawn in a round; None as for ``eta``.
+    rounds: Largest number of rounds; None as for ``eta``. The run ends with its budget.
+    burn_in: As for ``DualQuery``, as are the settings below.
 
     Source: Vietri, Tian, Bun, Steinke and Wu (2020), "New Oracle-Efficient Algorithms for Private Synthetic Data
     Release", Algorithm 4.

@@ -69,11 +69,15 @@ class DualQuery:
     A workload's weights are the weights of the first round: important queries start with more attention. Each cell of a
     marginal is a query.
 
-    eta, samples, rounds: Of Algorithm 2; None for what the budget and the number of units suggest
-        (``dual_query_schedule``). Rounds is an upper bound: no more are run than the budget pays for.
-    alpha, beta: Run with the parameters of Algorithm 2 for this guarantee, or refuse. Needs a public number of units
-        and queries of equal weight; keeps every record. A response whose gap is not proved to be within alpha / 4 of
-        the samples ends the run.
+    eta: Step size of the multiplicative weights; None for what the budget and the number of units suggest
+        (``dual_query_schedule``).
+    samples: Number of queries drawn in a round; None as for ``eta``.
+    rounds: Largest number of rounds; None as for ``eta``. No more are run than the budget pays for.
+    alpha: Largest error of an answer, as a fraction of the units, that the run is to guarantee, with the parameters of
+        Algorithm 2; it is refused where they do not fit the budget. It needs a public number of units and queries of
+        equal weight, and keeps every record. A response that is not proved to be within alpha / 4 of the samples ends
+        the run. None for no such guarantee.
+    beta: Probability that the guarantee of ``alpha`` fails; both are given or neither is.
     burn_in: Fraction of the records, the first ones, that play but are not released. Weights correct only what many
         records got wrong, so what the first ones got wrong stays in most answers.
     oracle: "reductions", "anneal", or "enumerate" for at most 2^20 possible records.

@@ -31,12 +31,13 @@ class Fem:
     added or removed: scores are monotone. Ranges add up under pure DP; under zCDP a selection costs range^2 / 8, under
     Gaussian DP about pi/2 times as much of its budget. The total and the marginals below are charged beside them.
 
-    A workload's weights multiply the chances of its queries to be selected. Each cell of a marginal is a query.
+    A workload's weights multiply the probabilities of its queries to be selected. Each cell of a marginal is a query.
 
-    rounds, records: T and s; None for what budget, units and queries suggest (``fem_schedule``). The slope follows: the
-        rounds use the budget up.
-    noise: Scale of the Exponential noise (its mean) over sqrt(T), in weights of one query; None for 0.2.
-    burn_in: Fraction of the rounds, the first ones, whose records are not released: they know few queries yet.
+    rounds: T, the number of rounds; None for what the budget, the units and the queries suggest (``fem_schedule``). The
+        slope of the selections follows, because the rounds use up the budget.
+    records: s, the number of records of each round; None as for ``rounds``.
+    noise: Scale of the Exponential noise (its mean) divided by sqrt(T), in weights of one query; None for 0.2.
+    burn_in: Fraction of the rounds, the first ones, whose records are not released, because they follow few queries.
     start: "marginals": noise is centred so that without any query records follow noisy one-way marginals, measured
         for ``start_share``; "uniform": as in the paper.
     total_share: Share of the budget for the number of units where it is private.

@@ -97,3 +97,13 @@ def test_units_of_several_rows_and_other_views_are_refused() -> None:
         aggregator = aggregator_for(asked, TableLayout("u", schema))
         with pytest.raises(IntegrityError, match=r"want 1 \.\. 1 rows each"):
             aggregator.add(aggregator.create(), TableBlock(np.zeros((1, 4), dtype=np.uint8), 2))
+
+
+@pytest.mark.parametrize("change", [1, -1])
+def test_a_group_that_bins_more_or_fewer_units_than_there_are_is_found(change: int) -> None:
+    aggregator = aggregator_for(SatisfactionHistogram(random_queries(2, 20)), LAYOUT)
+    total = aggregator.add(aggregator.create(), block_of(matrix_of(64, 0.3)))
+    aggregator.extract(total.copy())
+    total[int(np.argmax(total[:-2]))] += change
+    with pytest.raises(IntegrityError, match="bin every unit once"):
+        aggregator.extract(total)

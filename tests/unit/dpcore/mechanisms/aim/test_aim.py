@@ -43,6 +43,7 @@ from tests.support.aim_runs import (
     model_of,
     run,
 )
+from tests.support.recorded_randomness import recorded
 
 
 @every_budget
@@ -81,6 +82,20 @@ def test_single_attributes_are_measured_once_more_where_rows_are_few() -> None:
     assert float(sum(share for _, share in most.start)) == pytest.approx(0.4)
     rich, _ = run(aim_with(batch_share=0, start_error=0.2, workload_error=1e-9), Budget.zcdp(1000))
     assert len(rich.start) == 5
+
+
+def test_the_second_measurement_grows_with_the_square_of_the_error() -> None:
+    """Noise falls with the root of the share, so half the error takes four times the share."""
+    totals = []
+    for start_error in (0.15, 0.125):
+        with recorded("the same first measurement"):
+            twice, _ = run(
+                aim_with(batch_share=0, start_error=start_error, max_start_share=0.9, workload_error=1e-9),
+                Budget.zcdp(Fraction(1, 1000)),
+            )
+        assert len(twice.start) == 10
+        totals.append(float(sum(share for _, share in twice.start)))
+    assert totals[1] / totals[0] == pytest.approx((0.15 / 0.125) ** 2, rel=1e-6)
 
 
 def test_a_cheap_workload_is_measured_at_once() -> None:

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from dpcore.estimation.graphical.confidence.bounds import Bound, bounds
+from dpcore.estimation.graphical.confidence.bounds import Bound, Evidence, bounds
+from dpcore.estimation.graphical.confidence.farthest_table import largest_distance
 from dpcore.estimation.graphical.confidence.noise_tails import signed_gaussians
 from dpcore.measurement import Noise
 from tests.support.adaptive_runs import ASKED, DOMAIN, JOINT, PAIRS, adaptive_run, table
@@ -103,3 +104,46 @@ def test_settings_that_promise_nothing_are_refused() -> None:
         bounds(model, found, rounds, ASKED, horizon=1)
     with pytest.raises(ValueError, match="confidence"):
         bounds(model, found, rounds, ASKED, 1.0)
+
+
+class RecordedRound:
+    """A round that writes down the part of the tail that it is given."""
+
+    def __init__(self) -> None:
+        _, _, (played,) = adaptive_run(Noise.GAUSSIAN, 2.0, np.random.default_rng(3), length=1)
+        self.before, self.candidates, self.tails = played.before, played.candidates, list[float]()
+
+    def errors_before(self, tail: float) -> np.ndarray:
+        self.tails.append(tail)
+        return np.full(len(self.candidates.cliques), 1.0)
+
+
+@pytest.mark.parametrize(("horizon", "wanted"), [(10, [TAIL / 20, TAIL / 20]), (None, [TAIL / 4, TAIL / 12])])
+def test_rounds_share_half_of_the_tail(horizon: int | None, wanted: list[float]) -> None:
+    rounds = [RecordedRound(), RecordedRound()]
+    bounds(rounds[0].before, [], rounds, [("b",)], 1 - TAIL, horizon=horizon)
+    assert [tail for played in rounds for tail in played.tails] == pytest.approx(wanted)
+
+
+def test_a_run_that_could_make_rounds_pays_for_them_even_if_it_made_none() -> None:
+    model, found, _ = adaptive_run(Noise.GAUSSIAN, 2.0, np.random.default_rng(3), length=1)
+    could = bounds(model, found, [], ASKED, 1 - TAIL, horizon=7)
+    could_not = bounds(model, found, [], ASKED, 1 - TAIL / 2)
+    assert could == could_not
+    assert could != bounds(model, found, [], ASKED, 1 - TAIL)
+
+
+def test_noise_gets_three_quarters_of_the_rest_and_the_total_one() -> None:
+    model, found, _ = adaptive_run(Noise.GAUSSIAN, 2.0, np.random.default_rng(3), length=1)
+    evidence = Evidence(model, found, [], TAIL)
+    total = evidence.estimates.sharpest((), 0.25 * TAIL)
+    assert total is not None
+    assert evidence.high - evidence.low == pytest.approx(2 * total.half_width(0.25 * TAIL))
+    clique = found[-1].queries.cliques[0]
+    table_of_model = model.answer(PAIRS.only([clique]))
+    radii = [one.l1_of_noise(0.75 * TAIL) for one in evidence.estimates.of(clique)]
+    distances = [
+        largest_distance(table_of_model, one.values, radius, evidence.low, evidence.high)
+        for one, radius in zip(evidence.estimates.of(clique), radii, strict=True)
+    ]
+    assert evidence.bounds([clique])[0].l1 == pytest.approx(min(distances))

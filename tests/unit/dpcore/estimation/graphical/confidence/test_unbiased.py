@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from dpcore.domain import BinaryView, Clique, Domain
-from dpcore.estimation.graphical.confidence.unbiased import GROWTH, Estimates
+from dpcore.estimation.graphical.confidence.noise_tails import l1_of_gaussians, l1_of_sub_gaussians
+from dpcore.estimation.graphical.confidence.unbiased import GROWTH, Estimate, Estimates
 from dpcore.estimation.graphical.fitting.consistency import LeastSquares
 from dpcore.estimation.least_squares import kronecker_times
 from dpcore.measurement import Measurement, Noise, noise_stddev
@@ -213,3 +216,57 @@ def test_laplaces_and_products_are_not_batched() -> None:
     found = [measurement(word, Noise.LAPLACE, 4.0, np.random.default_rng(7)) for word in ("ab", "ac")]
     assert [one.share for one in Estimates(DOMAIN, found, (0, 2)).of(("a",))] == [0.75, 0.125]
     assert Estimates(DOMAIN, found, (0, 0)).supports(("a",))
+
+
+PART = 1 / 20  # Of a tail that rounding gets, as the module says.
+
+
+def estimate(noise: Noise, summands: int, largest: float = 0.0, cells: int = 6) -> Estimate:
+    return Estimate(np.zeros(cells), noise, 2.0, summands, 0.3, 0.9, 0.5, 0.25, largest)
+
+
+@pytest.mark.parametrize("rounding", [0.3, 30.0])
+@pytest.mark.parametrize(("summands", "largest", "sides"), [(0, 0.0, 4), (3, 0.0, 2), (0, 1.5, 2)])
+def test_a_cell_of_gaussian_noise_is_as_wide_as_its_part_of_the_tail_says(
+    summands: int, largest: float, sides: int, rounding: float
+) -> None:
+    """Both sides of a cell; for an average the maximum over times too, which the reflection principle doubles."""
+    one = replace(estimate(Noise.ROUNDED_GAUSSIAN, summands, largest), rounding=rounding)
+    normal = 2.0 * norm.isf(TAIL * 0.5 * (1 - PART) / sides)
+    rounded = min(rounding * math.sqrt(2 * math.log(2 / (TAIL * 0.25 * PART))), 0.9)
+    assert one.half_width(TAIL) == pytest.approx(normal + rounded, rel=1e-12)
+
+
+@pytest.mark.parametrize("rounding", [0.01, 30.0])
+def test_a_table_of_gaussian_noise_is_as_far_as_its_part_of_the_tail_says(rounding: float) -> None:
+    one = replace(estimate(Noise.ROUNDED_GAUSSIAN, 0), rounding=rounding)
+    noise = 2.0 * l1_of_gaussians(6, TAIL * 0.5 * (1 - 2 * PART))
+    rounded = min(rounding * l1_of_sub_gaussians(6, TAIL * 0.25 * PART), 6 * 0.9)
+    assert one.l1_of_noise(TAIL) == pytest.approx(noise + rounded, rel=1e-12)
+
+
+def test_the_discrete_gaussian_may_use_a_union_over_signs_for_its_part_of_the_tail() -> None:
+    one = replace(estimate(Noise.GAUSSIAN, 0), rounding=1e6, sum_of_rounding=1e6)
+    assert one.l1_of_noise(TAIL) == pytest.approx(2.0 * l1_of_sub_gaussians(6, TAIL * 0.5 * PART), rel=1e-12)
+
+
+def test_a_single_measurement_has_the_rounding_of_all_cells_that_it_sums() -> None:
+    found = measurement("abc", Noise.GAUSSIAN, 3.0, np.random.default_rng(4))
+    (single,) = Estimates(DOMAIN, [found]).of(("b",))
+    assert single.summands == 6
+    assert single.sum_of_rounding == 6.0
+    assert single.rounding == pytest.approx(math.sqrt(6))
+    assert single.deviation == pytest.approx(3 * math.sqrt(6))
+
+
+def test_the_grid_point_of_an_average_is_never_below_the_sum() -> None:
+    generator = np.random.default_rng(5)
+    for scale in (1.0, 1.9, 3.3, 20.0):
+        found = [measurement("ab", Noise.GAUSSIAN, size, generator) for size in (2.0, scale)]
+        _, average = Estimates(DOMAIN, found).of(("a",))
+        weights = [1 / (size**2 * 4) for size in (2.0, scale)]
+        assert average.deviation >= sum(weights) ** -0.5 * (1 - 1e-12)
+        points = math.log(average.deviation**2 * sum(weights) ** 2 / weights[0]) / math.log(GROWTH)
+        assert points == pytest.approx(round(points), abs=1e-9), "a point of the grid"
+        number = round(points)
+        assert average.share == pytest.approx(0.75 if number == 0 else 1 / (4 * number * (number + 1)))

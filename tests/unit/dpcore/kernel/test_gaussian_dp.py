@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import mpmath
@@ -93,3 +94,10 @@ def test_a_wider_range_never_costs_less(width: Fraction, more: Fraction) -> None
 
 def _exactly(value: Fraction) -> mpmath.mpf:
     return mpmath.mpf(value.numerator) / value.denominator
+
+
+@pytest.mark.parametrize("mu", [1e-3, 1e-6, 1e-10])
+def test_a_tiny_range_keeps_its_digits(mu: float) -> None:
+    """logit(Phi(z)) = 4 z / sqrt(2 pi) up to terms of third order."""
+    wanted = 2 * (mu / 2) * 4 / math.sqrt(2 * math.pi)
+    assert float(bounded_range_of_gdp(Fraction(mu) ** 2)) == pytest.approx(wanted, rel=1e-8 + mu**2)

@@ -221,6 +221,7 @@ def test_a_torn_line_longer_than_the_next_leaves_nothing_behind(tmp_path: Path) 
     again = FileJournal(path, RELEASE)
     assert (len(again), again.head) == (3, journal.head)
     assert path.read_bytes().count(b"\n") == 3
+    assert path.read_bytes().endswith(b"\n")
 
 
 def test_zeros_in_a_line_before_the_last_are_damage(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def test_changed_rows_are_an_integrity_error(ledger: SqlLedger, ledger_url: str,
     ("UPDATE datasets SET spent = '0'", None, "the sum of its charges"),
     ("UPDATE consumers SET spent = '0'", "team", "consumer 'team'"),
     ("UPDATE consumers SET spent = '0', window_start = '2020-01-01'", "team", "consumer 'team'"),
+    ("UPDATE consumers SET window_start = '2020-01-01'", "team", "consumer 'team'"),
 ])  # fmt: skip
 def test_a_reservation_believes_no_sum_that_its_last_charge_denies(
     ledger: SqlLedger, ledger_url: str, statement: str, consumer: str | None, says: str

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import exc
 
-from dpcore.errors import BudgetExceededError, ConfigError
+from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError
 from dpcore.kernel.budget import Budget, Currency
 from jobs.ledger import SqlLedger
 from jobs.ledger import schema as ledger_schema
@@ -92,6 +92,10 @@ def test_a_moved_ledger_works_on(ledger_url: str) -> None:
     with pytest.raises(BudgetExceededError):
         reserve(ledger, "e" * 64)
     ledger.adopt_journal("a" * 64, 5, "fifth")
+    ledger.adopt_journal("a" * 64, 5, "fifth")
+    for answers, head in ((5, "another fifth"), (4, "fifth")):
+        with pytest.raises(IntegrityError):
+            ledger.adopt_journal("a" * 64, answers, head)
     ledger.record_answer("a" * 64, 5, "fifth", "sixth")
     record = ledger.release("a" * 64)
     assert record is not None

@@ -149,3 +149,21 @@ def test_a_warm_start_learns_what_a_cold_one_does() -> None:
         assert warm.prior_scales[order] == pytest.approx(cold.prior_scales[order], rel=0.05)
     asked = Marginals(DOMAIN, tuple(TRIPLES))
     np.testing.assert_allclose(warm.model.answer(asked), cold.model.answer(asked), atol=2.0)
+
+
+def test_a_fifth_more_components_of_the_same_orders_are_learnt_from() -> None:
+    joint = tilted(independent(3), PAIRS, 0.5, 4)
+    seen = measured(joint, [*ONES, *PAIRS], 50.0, 5)
+    before = fit_model(DOMAIN, seen[:7], TOTAL, LEARN)
+    after = fit_model(DOMAIN, seen, TOTAL, LEARN, before)
+    assert (before.learnt_from, after.learnt_from) == (7, 10)
+
+
+def test_a_new_order_is_learnt_at_once() -> None:
+    joint = tilted(independent(3), PAIRS, 0.5, 4)
+    seen = measured(joint, [*ONES, *PAIRS, TRIPLES[0]], 50.0, 5)
+    before = fit_model(DOMAIN, seen[:10], TOTAL, LEARN)
+    after = fit_model(DOMAIN, seen, TOTAL, LEARN, before)
+    assert set(before.prior_scales) == {1, 2}
+    assert set(after.prior_scales) == {1, 2, 3}
+    assert after.learnt_from == 11

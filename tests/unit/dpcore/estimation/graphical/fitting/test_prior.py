@@ -31,7 +31,7 @@ Planted = tuple[list[LinearMeasurement], list[NDArray[np.float64]], list[NDArray
 
 
 def planted(spread: float, stddev: float, seed: int, expected: float = 30.0, repeats: int = 20) -> Planted:
-    """PrivacyTerms, how far each lies from a model, and what the base expects: a deviation of the prior, and noise."""
+    """Components, how far each lies from a model, and what the base expects: a deviation of the prior, and noise."""
     generator = np.random.default_rng(seed)
     parts, away, counts = [], [], []
     for clique in PAIRS * repeats:
@@ -110,3 +110,9 @@ def test_prior_variances_lie_between_independent_rows_and_proportions() -> None:
 def test_empty_cells_have_a_little_room() -> None:
     assert prior_variances(np.array([0.0]), 1.0).tolist() == prior_variances(np.array([MIN_EXPECTED]), 1.0).tolist()
     assert prior_variances(np.array([0.0]), 1.0)[0] > 0
+
+
+def test_the_smallest_scale_is_a_thousandth() -> None:
+    """Components that agree with the model to the last digit, measured without noise: a fit still needs some prior."""
+    parts, away, counts = planted(0.3, 1e-6, 1)
+    assert learn_prior_scale(DOMAIN, parts, [np.zeros_like(distance) for distance in away], counts) == 1e-3

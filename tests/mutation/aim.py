@@ -12,7 +12,7 @@ MUTANTS: Final = (
         "dpcore/mechanisms/aim/aim.py",
         "Fraction(error / self._profile.start_error) ** 2",
         "Fraction(error / self._profile.start_error)",
-        "tests/unit/dpcore/mechanisms/aim/test_aim.py",
+        "tests/unit/dpcore/mechanisms/aim/test_aim.py::test_the_second_measurement_grows_with_the_square_of_the_error",
     ),
     Mutant(
         "the second start share has no limit",
@@ -26,14 +26,14 @@ MUTANTS: Final = (
         "dpcore/mechanisms/aim/aim.py",
         "_AFTER_BATCH: Final = Fraction(3, 4)",
         "_AFTER_BATCH: Final = Fraction(1)",
-        "tests/unit/dpcore/mechanisms/aim/test_batch.py",
+        "tests/unit/dpcore/mechanisms/aim/test_batch.py::test_rounds_after_a_batch_leave_a_quarter_of_the_largest_model",
     ),
     Mutant(
         "rounds spend nothing of the model that came before",
         "dpcore/mechanisms/aim/aim.py",
         "spent = 1 - private.remaining_share + annealing.round",
         "spent = annealing.round",
-        "tests/unit/dpcore/mechanisms/aim/test_aim.py",
+        "tests/unit/dpcore/mechanisms/aim/test_aim.py::test_rounds_may_use_the_part_of_the_model_that_has_been_paid_for",
     ),
     Mutant(
         "rounds never grow",
@@ -68,7 +68,7 @@ MUTANTS: Final = (
         "dpcore/mechanisms/aim/rounds.py",
         "return self._done >= self._max_rounds",
         "return False",
-        "tests/unit/dpcore/mechanisms/aim/test_aim.py",
+        "tests/unit/dpcore/mechanisms/aim/test_rounds.py::test_rounds_are_over_after_as_many_as_were_planned",
     ),
     Mutant(
         "the last round keeps a part",

@@ -400,3 +400,15 @@ def test_pairs_have_their_own_priors_in_the_last_fit_alone(monkeypatch: pytest.M
     run(Aim(), BUDGETS[1])
     assert asked[-1]
     assert not any(asked[:-1])
+
+
+def test_rounds_may_use_the_part_of_the_model_that_has_been_paid_for() -> None:
+    """The first round may use a quarter of 40 cells, the last one all of them."""
+    mechanism = aim_with(
+        batch_share=0, start_error=1e9, workload_error=0.0, max_model_mb=8 * 40 / 2**20, rounds_per_attribute=1
+    )
+    kernel, _ = run(mechanism, Budget.zcdp(50))
+    largest = [max(map(DOMAIN.size, asked.candidates.cliques)) for asked in kernel.rounds]
+    assert largest[0] == 4, "single attributes alone, which are in the model already"
+    assert largest[-1] > 8
+    assert largest == sorted(largest)

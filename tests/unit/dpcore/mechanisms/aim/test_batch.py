@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpcore.errors import ScaleError
+from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.confidence.error_round import ErrorRound
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.kernel.budget import Budget
@@ -167,6 +168,17 @@ def test_the_batch_keeps_to_its_part_of_the_largest_model(cells: int) -> None:
     chosen = [clique for clique, _ in kernel.start[5:]]
     assert JunctionTree.of(domain, chosen).cells <= max(domain_cells, cells / 2)
     assert (max(map(len, chosen)) > 1) == (cells / 2 > domain_cells)
+
+
+@pytest.mark.parametrize("cells", [40, 60, 80, 100, 150])
+def test_rounds_after_a_batch_leave_a_quarter_of_the_largest_model(cells: int) -> None:
+    mechanism = aim_with(
+        start_error=1e9, workload_error=0.0, batch_share=0.3, min_relative_change=1e-9, max_model_mb=8 * cells / 2**20
+    )
+    kernel, release = run(mechanism, Budget.zcdp(50))
+    assert kernel.rounds
+    assert isinstance(release.model, GraphicalModel)
+    assert release.model.tree.cells <= 0.75 * cells
 
 
 def test_a_rich_batch_measures_what_depends() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,8 +27,9 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.aim import rounds as aim_rounds
 from dpcore.mechanisms.aim.aim import Aim
+from dpcore.mechanisms.aim.candidates import candidates_of
 from dpcore.mechanisms.aim.profile import PROFILES
-from dpcore.mechanisms.aim.rounds import _gains
+from dpcore.mechanisms.aim.rounds import Rounds, _gains
 from dpcore.mechanisms.api import Release
 from dpcore.queries import Marginals
 from dpcore.queries.ranges import prefix, range_marginals
@@ -263,3 +266,14 @@ def test_a_release_keeps_no_tables_beside_those_of_its_models(mechanism: Aim) ->
     assert len(release.rounds) - len(selections(release)) == (mechanism is not AIM)
     for model in (model_of(release), *(one.before for one in release.rounds)):
         assert "_calibrated" not in vars(model)
+
+
+def test_rounds_are_over_after_as_many_as_were_planned() -> None:
+    """Bounds divide their tail by the horizon, so that one more round would have no part of it."""
+    private = private_statistics(TABLE, BUDGETS[1])
+    rounds = Rounds(private.terms, candidates_of(WORKLOAD, private.terms), (0, 0), (), 2)
+    nothing: Any = SimpleNamespace(queries=None)  # Of what is no marginal nothing is recorded.
+    for _ in range(2):
+        assert not rounds.are_over
+        rounds.add(nothing, nothing, Fraction(1), 0, nothing, nothing)
+    assert rounds.are_over

@@ -12,7 +12,7 @@ MUTANTS: Final = (
         "dpcore/mechanisms/aim/aim.py",
         "Fraction(error / self._profile.start_error) ** 2",
         "Fraction(error / self._profile.start_error)",
-        "tests/unit/dpcore/mechanisms/aim/test_aim.py::test_the_second_measurement_grows_with_the_square_of_the_error",
+        "tests/unit/dpcore/mechanisms/aim/test_profile.py::test_the_second_measurement_grows_with_the_square_of_the_error",
     ),
     Mutant(
         "the second start share has no limit",
@@ -33,7 +33,7 @@ MUTANTS: Final = (
         "dpcore/mechanisms/aim/aim.py",
         "spent = 1 - private.remaining_share + annealing.round",
         "spent = annealing.round",
-        "tests/unit/dpcore/mechanisms/aim/test_aim.py::test_rounds_may_use_the_part_of_the_model_that_has_been_paid_for",
+        "tests/unit/dpcore/mechanisms/aim/test_profile.py::test_rounds_may_use_the_part_of_the_model_that_has_been_paid_for",
     ),
     Mutant(
         "rounds never grow",

@@ -61,7 +61,8 @@ MUTANTS: Final = (
         "dpcore/estimation/graphical/fitting/fit.py",
         "strengths = np.maximum(self._counts, MIN_EXPECTED) /",
         "strengths = self._counts /",
-        "tests/unit/dpcore/estimation/graphical/fitting/test_fit.py",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_fit.py"
+        "::test_counts_below_a_hundredth_lean_towards_independence_as_a_hundredth_does",
     ),
     Mutant(
         "small prior variances have no floor",

@@ -204,6 +204,13 @@ MUTANTS: Final = (
         "tests/unit/dpcore/kernel/test_clipped_answers.py",
     ),
     Mutant(
+        "the overflow guard of products at 2^66",
+        "dpcore/kernel/product_sensitivity.py",
+        "sum(bounds) < 1 << 62",
+        "sum(bounds) < 1 << 66",
+        "tests/unit/dpcore/kernel/test_sensitivity.py::test_the_squared_norms_of_products_are_exact_beyond_64_bits",
+    ),
+    Mutant(
         "Gaussian DP by the far series everywhere",
         "dpcore/kernel/gaussian_dp.py",
         "    if z < 1:\n        return 2 * math.atanh(float(erf(z / math.sqrt(2.0))))\n",

@@ -21,7 +21,7 @@ from dpcore.kernel.sensitivity import (
     marginal_l1_sensitivity,
     squared_l2_sensitivity,
 )
-from dpcore.queries import Conjunctions, Marginals, Parities, Queries, UnitCount
+from dpcore.queries import Conjunctions, Marginals, Parities, Product, Products, Queries, UnitCount
 from dpcore.testing.doubles import ADD_REMOVE, REPLACE
 from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 
@@ -163,3 +163,13 @@ def test_replacing_needs_a_public_number_of_units() -> None:
         PrivacyUnit(REPLACE, Contribution(Shape.TABLE, 1), 0)
     with pytest.raises(ValueError, match="bounded by 0; want >= 1"):
         Contribution(Shape.TABLE, 0)
+
+
+@pytest.mark.parametrize("weight", [4, 8, 16])
+def test_the_squared_norms_of_products_are_exact_beyond_64_bits(weight: int) -> None:
+    """Their largest is 2^60, 2^62 and 2^64: int64 would hold the first two alone."""
+    large = 1 << 14
+    left, right = np.array([[large, large - 1, 1]]), np.array([[large, 3, 1]])
+    products = Products(Domain.of({"a": 3, "b": 3}), (Product(("a", "b"), (left, right), weight),))
+    unit = PrivacyUnit(ADD_REMOVE, Contribution(Shape.TABLE, 1))
+    assert squared_l2_sensitivity(products, unit) == weight**2 << 56

@@ -350,3 +350,17 @@ def test_work_allows_for_iterations_by_the_cells_of_the_model_and_a_sixth_always
     cells = fit_model(DOMAIN, measurements, TOTAL).tree.cells
     fit = fit_model(DOMAIN, measurements, TOTAL, FitSettings(tolerance=1e-300, iterations=60, work=work * cells))
     assert wanted <= fit.evaluations <= wanted + 1  # One more where the last step was of no use.
+
+
+@pytest.mark.parametrize(("total", "expected"), [(8.0, 2.0), (0.008, 0.01)])
+def test_counts_below_a_hundredth_lean_towards_independence_as_a_hundredth_does(total: float, expected: float) -> None:
+    """The optimality condition of one free parameter gives back kappa = e / (scale e^1.5), with e at least 0.01."""
+    domain = Domain.of({"a": 2, "b": 2})
+    queries, stddev = Marginals(domain, (("a", "b"),)), total / 8
+    values = total / 4 + total / 8 * np.array([1.0, -1.0, -1.0, 1.0])
+    settings = FitSettings(prior_scale=5.0, tolerance=1e-12, iterations=5000)
+    fit = fit_model(domain, [Measurement(queries, values, Noise.GAUSSIAN, stddev)], total, settings)
+    agree, differ = fit.model.answer(queries)[:2]
+    multiplier = math.log(agree / differ) / 2
+    kappa = (values[0] - agree) / stddev**2 / multiplier
+    np.testing.assert_allclose(kappa, expected / (5 * expected**1.5), rtol=1e-2)

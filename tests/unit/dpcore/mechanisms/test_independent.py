@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.errors import ConfigError
 from dpcore.estimation.independent import IndependentModel
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.clipping.popularity import noisy_popularity
-from dpcore.mechanisms.independent import Independent
+from dpcore.mechanisms.independent import UNITS_SHARE, Independent
 from dpcore.mechanisms.shared.totals import row_total, total_share
 from dpcore.queries import Conjunctions, Marginals, UnitCount
 from dpcore.queries.ranges import prefix, range_marginals
-from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
+from dpcore.testing.doubles import REPLACE, private_statistics
 from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive
 
@@ -74,10 +73,10 @@ def test_baskets_without_noise_are_the_product_of_their_items(options: dict[str,
 def test_a_public_number_of_units_costs_nothing_and_a_private_one_its_share() -> None:
     for units, verbs in ((80, 1), (None, 2)):
         private = private_statistics(BASKETS, Budget.pure(1), units=units)
-        Independent(total_share=0.25).run(private, conjunctive(TRIPLES), generator=GENERATOR)
+        Independent().run(private, conjunctive(TRIPLES), generator=GENERATOR)
         amounts = [charge.amount for charge in private.charges]
-        assert amounts == ([Fraction(1, 4), Fraction(3, 4)] if verbs == 2 else [1])
-        plan = Independent(total_share=0.25).plan(private.terms, conjunctive(TRIPLES))
+        assert amounts == ([Fraction(UNITS_SHARE), 1 - Fraction(UNITS_SHARE)] if verbs == 2 else [1])
+        plan = Independent().plan(private.terms, conjunctive(TRIPLES))
         assert [step.share for step in plan.steps] == [float(amount) for amount in amounts]
 
 
@@ -90,14 +89,6 @@ def test_noise_far_above_the_data_gives_a_distribution(budget: Budget, statistic
         assert found.probabilities.min() >= 0
         assert found.probabilities.max() <= 1
         assert found.total >= 1
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.5, 2.0])
-def test_a_bad_share_is_refused(share: float) -> None:
-    private = private_statistics(NoStatistics(TABLE.contribution), Budget.pure(1))
-    with pytest.raises(ConfigError, match="mechanism.total_share is"):
-        Independent(total_share=share).run(private, PAIRS, generator=GENERATOR)
-    assert private.charges == ()
 
 
 def test_popularity_is_what_stands_out_of_the_noise() -> None:

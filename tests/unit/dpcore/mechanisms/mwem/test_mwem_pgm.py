@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -30,6 +31,7 @@ from dpcore.testing.doubles import NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
 from tests.support.mirror_descent import MirrorDescent
+from tests.support.mwem_constants import with_constants
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 3})
 RANDOM = np.random.default_rng(3)
@@ -39,7 +41,7 @@ JOINT = np.bincount(CELLS, minlength=36).reshape(DOMAIN.sizes).astype(float)
 TABLE = TinyTable(DOMAIN, CODES)
 WORKLOAD = all_k_way(DOMAIN, 2)
 NO_NOISE = Budget.zcdp(10**9)
-PRINTED = MwemPgm(size_penalty="cells", rounds=3, start="uniform", strength=1e-6)
+PRINTED = with_constants(MwemPgm(rounds=3, profile="published"), prior_scale=1e6)
 
 
 def run(mechanism: MwemPgm, budget: Budget = NO_NOISE, workload: Workload = WORKLOAD, **options: Any) -> Release:
@@ -132,7 +134,7 @@ def test_the_score_and_the_split_are_the_printed_ones(
         return 0
 
     monkeypatch.setattr(kernel, "noisy_argmax", first)
-    mechanism = MwemPgm(rounds=8, start="uniform", size_penalty=penalty)
+    mechanism = with_constants(MwemPgm(rounds=8), start="uniform", size_penalty=penalty)
     release = run(mechanism, Budget.zcdp(Fraction(1, 2)), units=900)
     assert [one.stddev for one in release.measurements] == pytest.approx([4.0] * 8)
     distances = [np.abs(marginal(JOINT - 25.0, clique)).sum() for clique in combinations(DOMAIN.names, 2)]
@@ -143,10 +145,11 @@ def test_the_score_and_the_split_are_the_printed_ones(
 
 def test_marginals_that_would_pass_the_capacity_are_left_out() -> None:
     limit = 22 / 2**17
-    release = run(MwemPgm(rounds=6, start="uniform", max_model_mb=limit))
+    uniform = with_constants(MwemPgm(rounds=6), start="uniform")
+    release = run(replace(uniform, max_model_mb=limit))
     assert isinstance(release.model, GraphicalModel)
     assert release.model.tree.cells <= 22
-    assert run(MwemPgm(rounds=6, start="uniform")).model.tree.cells > 22  # type: ignore[union-attr]
+    assert run(uniform).model.tree.cells > 22  # type: ignore[union-attr]
     with pytest.raises(DomainTooLargeError, match="larger max_model_mb"):
         run(MwemPgm(max_model_mb=9 / 2**17))
 
@@ -155,7 +158,8 @@ def test_weights_decide_what_is_measured() -> None:
     cliques = list(combinations(DOMAIN.names, 2))
     for clique in cliques:
         weights = dict.fromkeys(cliques, 1.0) | {clique: 250.0}
-        release = run(MwemPgm(rounds=1, start="uniform"), workload=explicit(DOMAIN, weights))
+        mechanism = with_constants(MwemPgm(rounds=1), start="uniform")
+        release = run(mechanism, workload=explicit(DOMAIN, weights))
         assert chosen(release)[-1] == clique
 
 
@@ -172,10 +176,8 @@ def test_products_are_answered_from_their_marginals() -> None:
     "mechanism",
     [
         MwemPgm(rounds=0),
-        MwemPgm(select_share=1.0),
-        MwemPgm(start_share=0.99, total_share=0.02),
         MwemPgm(max_model_mb=0.0),
-        MwemPgm(strength=0.0),
+        MwemPgm(profile="printed"),  # type: ignore[arg-type]
     ],
 )
 def test_settings_without_a_meaning_are_refused(mechanism: MwemPgm) -> None:

@@ -111,9 +111,8 @@ class MwemQueries:
             measured = [*measured, private.measure(selected, shares.measure)]  # MEASURE
             value, tolerance = float(measured[-1].values[0]), profile.tolerance * measured[-1].stddev
             measured_queries.append((weights.query(candidates.terms[worst]), value, tolerance))
-            weights.follow(
-                measured_queries[-1:] if profile.newest_only else measured_queries, profile.passes
-            )  # ESTIMATE
+            followed = measured_queries[-1:] if profile.newest_only else measured_queries
+            weights.follow(followed, profile.passes)  # ESTIMATE
             progress(done + 1, self.rounds)
         if profile.distribution == "final":
             weights.follow(measured_queries, profile.final_passes)
@@ -121,7 +120,7 @@ class MwemQueries:
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
 
     def _candidates(self, workload: Workload) -> Products:
-        """The queries to select from, as terms of one answer each. Answers are in the order of the workload."""
+        """The queries to select from, one per term. Answers of the workload keep their order."""
         self._check()
         domain = _named_attributes(workload)
         check_size(domain, f"the dense table of mechanism mwem_queries over {' x '.join(domain.names)}", LARGEST_CELLS)

@@ -115,7 +115,7 @@ def conjunctions() -> Workload:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "workload", "said"),
+    ("mechanism", "workload", "message"),
     [
         (Fourier(), all_k_way(DOMAIN, 2), "attribute 'unused' has 9 values; want 2"),
         (Fourier(), explicit(DOMAIN, {(): 1.0}), "names no attribute"),
@@ -124,12 +124,12 @@ def conjunctions() -> Workload:
     ],
 )
 def test_what_it_cannot_do_is_refused_before_anything_is_measured(
-    mechanism: Fourier, workload: Workload, said: str
+    mechanism: Fourier, workload: Workload, message: str
 ) -> None:
     private = private_statistics(NoStatistics(Contribution(Shape.TABLE, 1)), Budget.pure(1))
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         mechanism.plan(private.terms, workload)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         mechanism.run(private, workload, generator=GENERATOR)
 
 

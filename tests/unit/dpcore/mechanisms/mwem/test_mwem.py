@@ -73,23 +73,23 @@ def by_hand(
 
 def test_the_form_of_the_paper_is_the_average_of_its_rounds() -> None:
     history = by_hand(4, 1, True, [1.0, 1.0, 1.0])
-    wanted = np.mean(history[:4], axis=0)  # Fig. 1: the average over i < T of A_i.
-    assert np.allclose(run(FIG_1).table, wanted.ravel(), rtol=1e-4)
+    expected = np.mean(history[:4], axis=0)  # Fig. 1: the average over i < T of A_i.
+    assert np.allclose(run(FIG_1).table, expected.ravel(), rtol=1e-4)
 
 
 @pytest.mark.parametrize(("passes", "newest_only"), [(1, False), (7, False), (3, True)])
 @pytest.mark.parametrize("step", [0.5, 2.0])
 def test_the_final_distribution_follows_every_measurement(passes: int, newest_only: bool, step: float) -> None:
     mechanism = with_constants(FIG_1, distribution="final", passes=passes, newest_only=newest_only, step=step)
-    wanted = by_hand(4, passes, newest_only, [1.0, 1.0, 1.0], step)[-1]
-    assert np.allclose(run(mechanism).table, wanted.ravel(), rtol=1e-4)
+    expected = by_hand(4, passes, newest_only, [1.0, 1.0, 1.0], step)[-1]
+    assert np.allclose(run(mechanism).table, expected.ravel(), rtol=1e-4)
 
 
 def test_weights_decide_what_is_measured() -> None:
     weights = {("a", "b"): 1.0, ("a", "c"): 1.0, ("b", "c"): 200.0}
     mechanism = replace(with_constants(FIG_1, distribution="final"), rounds=2)
-    wanted = by_hand(2, 1, True, [1 / 200, 1 / 200, 1.0])[-1]
-    assert np.allclose(run(mechanism, workload=explicit(DOMAIN, weights)).table, wanted.ravel(), rtol=1e-4)
+    expected = by_hand(2, 1, True, [1 / 200, 1 / 200, 1.0])[-1]
+    assert np.allclose(run(mechanism, workload=explicit(DOMAIN, weights)).table, expected.ravel(), rtol=1e-4)
 
 
 def first_scores(mechanism: Mwem, budget: Budget, monkeypatch: pytest.MonkeyPatch) -> NDArray[np.float64]:
@@ -107,21 +107,21 @@ def first_scores(mechanism: Mwem, budget: Budget, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("penalty", "a_cell"),
+    ("penalty", "penalty_per_cell"),
     [("none", 0.0), ("cells", 1.0), ("noise", 2 * math.exp(-1 / 32) / (1 - math.exp(-2 / 32)))],
 )
 def test_the_score_is_the_distance_less_the_penalty(
-    penalty: Any, a_cell: float, monkeypatch: pytest.MonkeyPatch
+    penalty: Any, penalty_per_cell: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of a round of epsilon 1/8 measures one marginal, which a replaced unit moves by 2: scale 32."""
     queries = WORKLOAD.queries
     assert isinstance(queries, Marginals)
     truth = queries.split(TABLE.aggregate(QueryAnswers(queries)))
     distances = [np.abs(table - 200 / table.size).sum() for table in truth]
-    wanted = np.array(distances) - a_cell * np.array(queries.sizes)
+    expected = np.array(distances) - penalty_per_cell * np.array(queries.sizes)
     mechanism = with_constants(Mwem(rounds=8), start="uniform", size_penalty=penalty)
-    found = first_scores(mechanism, Budget.pure(1), monkeypatch)
-    assert np.allclose(found, wanted, atol=0.05)
+    scores = first_scores(mechanism, Budget.pure(1), monkeypatch)
+    assert np.allclose(scores, expected, atol=0.05)
 
 
 @pytest.mark.parametrize("start", ["one_way", "cells"])
@@ -132,9 +132,9 @@ def test_a_noisy_start_begins_near_the_data(start: Any) -> None:
     truth = TABLE.aggregate(QueryAnswers(Marginals(DOMAIN, (("a", "b", "c"),)))).reshape(MODELLED.sizes) / 200
     if start == "one_way":
         truth = np.einsum("a,b,c->abc", truth.sum(axis=(1, 2)), truth.sum(axis=(0, 2)), truth.sum(axis=(0, 1)))
-    found = run(mechanism).table
-    assert np.abs(found - 200 * truth.ravel()).max() < 1.0
-    assert found.min() > 0
+    table = run(mechanism).table
+    assert np.abs(table - 200 * truth.ravel()).max() < 1.0
+    assert table.min() > 0
 
 
 STARTS = {"uniform": 0, "cells": 1, "one_way": 3}

@@ -65,11 +65,11 @@ def tables(domain: Domain, cliques: list[Clique]) -> list[Clique]:
 
 
 def measured(release: Release) -> list[Clique]:
-    found = []
+    cliques = []
     for measurement in release.measurements:
         assert isinstance(measurement.queries, Marginals)
-        found.append(measurement.queries.cliques[0])
-    return found
+        cliques.append(measurement.queries.cliques[0])
+    return cliques
 
 
 @settings(max_examples=25, deadline=None)
@@ -93,14 +93,14 @@ def test_candidates_are_the_marginals_that_fit_and_are_scored_by_their_own_answe
     for turn in range(5):
         candidates.refresh(model)
         fitting = [
-            place
-            for place, clique in enumerate(queries.cliques)
+            index
+            for index, clique in enumerate(queries.cliques)
             if max(DOMAIN.size(group) for group in tables(DOMAIN, [*chosen, clique])) <= limit
         ]
-        assert candidates.queries.cliques == tuple(queries.cliques[place] for place in fitting)
+        assert candidates.queries.cliques == tuple(queries.cliques[index] for index in fitting)
         score = candidates.score(model, 0.5)
-        wanted = DenseModel(DOMAIN, model.whole()).answer(candidates.queries)
-        assert np.allclose(score.estimate, wanted, rtol=1e-12)
+        expected = DenseModel(DOMAIN, model.whole()).answer(candidates.queries)
+        assert np.allclose(score.estimate, expected, rtol=1e-12)
         assert np.allclose(score.weights, weights[fitting] / 2)
         assert np.allclose(score.penalties, [0.5 * size for size in candidates.queries.sizes])
         chosen.append(candidates.queries.cliques[turn % len(candidates.queries.cliques)])
@@ -152,9 +152,9 @@ def test_dependent_bits_among_seventy_seven_are_found_and_answered() -> None:
     release = run(Mwem(rounds=6), WIDE, LINKED)
     assert isinstance(release.model, FactoredModel)
     assert ("x0", "x1") in measured(release)
-    found = release.model.answer(Marginals(BITS, (("x0", "x1"),)))
+    answers = release.model.answer(Marginals(BITS, (("x0", "x1"),)))
     exact = WIDE.aggregate(QueryAnswers(Marginals(BITS, (("x0", "x1"),))))
-    assert np.abs(found - exact).max() < 4
+    assert np.abs(answers - exact).max() < 4
     assert release.answers.values.shape == (LINKED.queries.size,)
     rows = release.model.sample(50, np.random.default_rng(1))
     assert (rows.codes[:, 0] == rows.codes[:, 1]).mean() > 0.9

@@ -91,8 +91,8 @@ def test_without_noise_parities_give_all_marginals() -> None:
     mechanism = with_constants(MwemQueries(queries="parities", rounds=20), final_passes=500)
     release = mechanism.run(private_statistics(BINARY_TABLE, NO_NOISE), PAIRS, generator=GENERATOR)
     assert np.allclose(release.answers.values, exact_answers(BINARY_TABLE, PAIRS.queries), atol=0.5)
-    parities = [one.queries for one in release.measurements[1:]]
-    assert all(isinstance(one, Products) and one.size == 1 for one in parities)
+    parities = [measurement.queries for measurement in release.measurements[1:]]
+    assert all(isinstance(parity, Products) and parity.size == 1 for parity in parities)
     first = parities[0]
     assert isinstance(first, Products)
     assert first.terms[0].clique == ("p", "r")  # The two attributes that are mostly equal.
@@ -112,17 +112,17 @@ def test_the_budget_is_charged_as_planned(budget: Budget, replaced: bool, start:
     assert sum(charge.amount for charge in private.charges) == sum(event.charged for event in plan.events)
     assert 0 <= private.remaining_share < Fraction(1, 1 << 20)
     single, share = release.measurements[-5:], Fraction(plan.steps[-1].share) / 5
-    scales = [private.terms.measure_scale(one.queries, share) for one in single]
-    wanted = [noise_stddev(private.terms.noise, scale) for scale in scales]
-    assert [one.stddev for one in single] == pytest.approx(wanted)
-    assert max(wanted) == pytest.approx(plan.steps[-1].stddev)  # Replacing a row moves the number of all rows less.
+    scales = [private.terms.measure_scale(measurement.queries, share) for measurement in single]
+    expected = [noise_stddev(private.terms.noise, scale) for scale in scales]
+    assert [measurement.stddev for measurement in single] == pytest.approx(expected)
+    assert max(expected) == pytest.approx(plan.steps[-1].stddev)  # Replacing a row moves the number of all rows less.
 
 
 def test_the_shares_are_those_of_fig_1() -> None:
     """Half of epsilon / T selects, half measures with noise of scale 2 T / epsilon."""
     private = private_statistics(TABLE, Budget.pure(1), units=200)
     release = FIG_1.run(private, WORKLOAD, generator=GENERATOR)
-    assert [one.scale for one in release.measurements] == pytest.approx([12.0] * 6)
+    assert [measurement.scale for measurement in release.measurements] == pytest.approx([12.0] * 6)
 
 
 def conjunctions() -> Workload:
@@ -134,7 +134,7 @@ def nothing_asked() -> Workload:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "workload", "said"),
+    ("mechanism", "workload", "message"),
     [
         (MwemQueries(), all_k_way(DOMAIN, 1), "want workload.marginals with prefix or ranges"),
         (MwemQueries(), conjunctions(), "want workload.marginals"),
@@ -145,12 +145,12 @@ def nothing_asked() -> Workload:
     ],
 )
 def test_what_it_cannot_do_is_refused_before_anything_is_measured(
-    mechanism: MwemQueries, workload: Workload, said: str
+    mechanism: MwemQueries, workload: Workload, message: str
 ) -> None:
     private = private_statistics(NoStatistics(Contribution(Shape.TABLE, 1)), Budget.pure(1))
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         mechanism.plan(private.terms, workload)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         mechanism.run(private, workload, generator=GENERATOR)
 
 

@@ -1,11 +1,11 @@
-"""Exact noise on every answer of a workload: the Laplace and the Gaussian mechanism."""
+"""The Laplace and the Gaussian mechanism: exactly sampled noise on every answer of a workload."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from numpy.random import Generator
@@ -21,17 +21,19 @@ from dpcore.strategies.allocation import weighted_shares
 from dpcore.uncertainty import of_measurements
 from dpcore.workload import Workload, part_sizes
 
-LARGEST_ANSWERS = 20_000_000  # Answers and error bars take half a gigabyte.
+LARGEST_ANSWERS: Final = 20_000_000  # So many answers with their error bars take half a gigabyte.
 
 
 @final
 @dataclass(frozen=True)
 class Laplace:
-    """Discrete Laplace noise on the workload's answers; pure epsilon-DP.
+    """Adds discrete Laplace noise to every answer of the workload, under pure epsilon-DP.
 
-    A workload of marginals splits the budget between cliques so that the weighted squared error is least, one of
-    products between its terms, each with its own sensitivity; conjunctions and parities are measured as one vector.
-    Every answer has a standard deviation and an interval.
+    The budget is divided between the cliques of marginals, or between the terms of products, so that the weighted
+    squared error is least given the sensitivity of each. Conjunctions and parities are measured as one vector. Every
+    answer has a standard deviation and an interval.
+
+    Guarantee: the budget's, by composition of the measurements.
 
     Source: Dwork, McSherry, Nissim and Smith (2006); discrete noise of Canonne, Kamath and Steinke (2020).
     """
@@ -64,9 +66,13 @@ class Laplace:
 @final
 @dataclass(frozen=True)
 class Gaussian:
-    """Gaussian noise on the workload's answers: discrete under rho-zCDP, rounded to a fine grid under mu-Gaussian DP.
+    """Adds Gaussian noise to every answer of the workload.
 
-    As ``Laplace``, with the allocation and the sensitivity of the Gaussian.
+    The noise is the discrete Gaussian under rho-zCDP, and a Gaussian rounded to a fine grid under mu-Gaussian DP. The
+    budget is divided as by ``Laplace``, but with L2 sensitivities and for Gaussian noise. Every answer has a standard
+    deviation and an interval.
+
+    Guarantee: the budget's, by composition of the measurements.
 
     Source: Canonne, Kamath and Steinke (2020), Theorem 4; Dong, Roth and Su (2022), Theorem 1.
     """
@@ -97,23 +103,23 @@ def _run(private: PrivateStatistics, workload: Workload, progress: Progress) -> 
     parts = _parts(private.terms, workload)
     private.expect(workload.queries)
     measured: list[Measurement] = []
-    before, total = 0, workload.queries.size
+    answered, total = 0, workload.queries.size
     for queries, share in parts:
-        report = partial(_of_all, progress, before, total)
+        report = partial(_report_answers, progress, answered, total)
         measured.append(private.measure(queries, share, report))  # MEASURE
-        before += queries.size
-        progress(before, total)
+        answered += queries.size
+        progress(answered, total)
     return Release(workload, of_measurements(measured), None, tuple(measured))
 
 
-def _of_all(progress: Progress, before: int, total: int, done: int, part: int) -> None:
-    """Progress inside one part, as answers of the whole workload; its end is reported once, also in a replay."""
-    if done < part:
-        progress(before + done, total)
+def _report_answers(progress: Progress, answered: int, total: int, done: int, part_size: int) -> None:
+    """Reports progress inside a part as answers of the whole workload, except its end, which ``_run`` reports."""
+    if done < part_size:
+        progress(answered + done, total)
 
 
 def _parts(terms: PrivacyTerms, workload: Workload) -> list[tuple[Queries, Fraction]]:
-    """What is measured on its own, with its share."""
+    """The parts of the workload that are measured separately, each with its share of the budget."""
     queries = workload.queries
     if isinstance(queries, Conjunctions | Parities):
         return [(queries, Fraction(1))]
@@ -122,7 +128,7 @@ def _parts(terms: PrivacyTerms, workload: Workload) -> list[tuple[Queries, Fract
         parts, weights = [queries.only([clique]) for clique in queries.cliques], workload.weights
     else:
         parts = [Products(queries.domain, (term,)) for term in queries.terms]
-        # Noise of one share is proportional to a term's sensitivity, which so multiplies its weight.
+        # At equal shares the noise of a term is proportional to its sensitivity, which therefore multiplies its weight.
         weights = workload.weights / workload.weights.max() * [terms.measure_scale(part, Fraction(1)) for part in parts]
     shares = weighted_shares(np.array(part_sizes(queries)), weights, terms.noise)
     return list(zip(parts, shares, strict=True))
@@ -139,9 +145,9 @@ def _plan(terms: PrivacyTerms, workload: Workload) -> Plan:
         Step(f"measure {queries.description}", float(share), 1, noise_stddev(terms.noise, scale))
         for (queries, share), scale in zip(parts, scales, strict=True)
     )
-    absolute = sum(
+    total_error = sum(
         queries.size * mean_absolute_noise(terms.noise, scale)
         for (queries, _), scale in zip(parts, scales, strict=True)
     )
     events = tuple(terms.measured(share) for _, share in parts)
-    return Plan(steps, 0, 24 * size, absolute / size, events=events)
+    return Plan(steps, 0, 24 * size, total_error / size, events=events)

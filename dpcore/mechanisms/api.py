@@ -1,4 +1,4 @@
-"""What a mechanism is, what it plans and what it releases."""
+"""The interface of a mechanism: its settings and traits, its plan, and its release."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpcore.measurement import Measurement
 from dpcore.uncertainty import Answers
 from dpcore.workload import Workload
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]  # Called with the number of steps done, and of all steps.
 
 
 def silent(done: int, total: int) -> None:
@@ -29,9 +29,10 @@ def silent(done: int, total: int) -> None:
 class Step:
     """One kind of kernel call in a plan.
 
-    share: Fraction of the whole budget that the step takes, all its calls together.
-    calls: How often it is made.
-    stddev: Noise of one measured value, in counts; None for selections and draws.
+    label: A verb and its object, for the plan report.
+    share: Part of the whole budget that all calls of the step take together.
+    calls: Number of calls.
+    stddev: Standard deviation of the noise in one measured value, in counts; None for selections and draws.
     """
 
     label: str
@@ -42,15 +43,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would do, from public facts alone.
+    """What a run will do, computed from public facts alone.
 
-    rounds: Adaptive rounds, 0 for a one-shot mechanism.
-    memory_bytes: Peak of the driver's arrays.
-    predicted_error: Expected absolute error of one answer, in counts, from the noise alone; None where the paper gives
-        no formula that says more than a worst-case bound.
+    steps: The kinds of kernel calls, in order.
+    rounds: Number of adaptive rounds; 0 for a mechanism without rounds.
+    memory_bytes: Peak memory of the driver's arrays.
+    predicted_error: Expected absolute error of an answer from the noise alone, in counts, as the mean over all answers;
+        None where only a worst-case bound is known.
     notes: Sentences for the analyst.
-    events: Every kernel call, where a numerical bound may hold: the kind, size and number of all of them are fixed in
-        advance. Empty where an answer decides what is charged later.
+    events: Every kernel call, if the kind, size and number of all calls are fixed in advance, so that a numerical bound
+        may hold. Empty if answers decide what is charged later.
     """
 
     steps: tuple[Step, ...]
@@ -63,19 +65,28 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """Everything a mechanism gives; public.
+    """Everything that a run of a mechanism returns. All of it is public.
 
-    measurements: In the order in which they were drawn.
-    rounds: Of a mechanism whose rounds prove bounds on the errors of its model, those that it kept; else empty.
-    horizon, batch: What goes with them. Any marginal, asked of the workload or not, then has a bound on its error:
+    workload: The workload that was answered.
+    answers: Its answers, with standard deviations and intervals where they are known.
+    model: The model that the answers come from; None for a mechanism without a model.
+    measurements: All measurements, in the order in which they were drawn.
+    rounds: The rounds that were kept because they bound the errors of the model; empty for mechanisms without such
+        bounds.
+    horizon: The largest number of rounds that the run could have made, a number fixed before it; None if ``rounds`` are
+        all rounds.
+    batch: First index and end of the measurements that were chosen together; None if there are none.
 
-            bounds(release.model, release.measurements, release.rounds, cliques, confidence,
-                   horizon=release.horizon, batch=release.batch)
+    A release of a graphical model with ``rounds`` or a ``batch`` bounds the error of every marginal, whether the
+    workload has it or not:
 
-        of ``dpcore.estimation.graphical.confidence.bounds``, and cells have intervals by ``answers_with_intervals`` of
-        ``dpcore.estimation.graphical.confidence.intervals``, called alike; add ``rows`` where their number is public.
-        A published folder holds answers with intervals, and the model, but no rounds: to ask for more, run the
-        mechanism in Python, or name the marginals in the workload.
+        bounds(release.model, release.measurements, release.rounds, cliques, confidence,
+               horizon=release.horizon, batch=release.batch)
+
+    of ``dpcore.estimation.graphical.confidence.bounds``. Intervals for cells come from ``answers_with_intervals`` of
+    ``dpcore.estimation.graphical.confidence.intervals``, called in the same way. Add ``rows`` where the number of rows
+    is public. A published folder holds the model and the answers with their intervals, but not the rounds. For bounds
+    on other marginals, run the mechanism in Python or name the marginals in the workload.
     """
 
     workload: Workload
@@ -94,18 +105,17 @@ ANY_QUERIES: Final[tuple[QueryKind, ...]] = ("marginals", "products", "conjuncti
 
 @dataclass(frozen=True)
 class Traits:
-    """What a mechanism is, for configs, plans and documents: an attribute of its class, and the one place for it.
+    """Facts about a mechanism that configs, plans and documents need; a class attribute of the mechanism.
 
-    name: What a config calls it.
-    answers: Kinds of queries that it accepts; "positive conjunctions" are those without negated literals.
+    name: The mechanism's name in a config.
+    answers: Kinds of queries that it accepts. "positive conjunctions" are those without negated literals.
     shapes: Shapes of data that it accepts.
+    rows: Whether a release has a model, and therefore synthetic rows.
+    mostly_gaussian: Whether most of its budget pays for Gaussian noise, so that Gaussian DP gives less noise than zCDP.
+    recommended_for: What to choose it for, as part of a sentence.
     currencies: Privacy definitions for which it has a proof, under every privacy unit.
-    rows: Whether a release has a model, and so synthetic rows.
-    no_rows_where: A setting and its value with which a release has no model although ``rows`` is true.
-    mostly_gaussian: Whether its budget pays for Gaussian noise above all, so that Gaussian DP gives less noise than
-        zCDP.
+    no_rows_where: A setting and the value of it with which a release has no model although ``rows`` is true.
     several_rows: Whether a privacy unit may have several rows of a table.
-    recommended_for: What to choose it for, as a part of a sentence.
     """
 
     name: str
@@ -127,15 +137,16 @@ class Traits:
 
 
 class Mechanism(Protocol):
-    """A private algorithm as a frozen dataclass of its settings, all of them public and of plain types.
+    """A private algorithm, as a frozen dataclass of its settings. Settings are public and of plain types.
 
-    Contract, checked for every mechanism by tests/contract:
+    Contract, which tests/contract checks for every mechanism:
         * ``plan`` and ``run`` raise ConfigError, before anything is measured, for a workload, privacy unit or currency
-          for which there is no proof or no memory;
-        * ``run`` asks the kernel only, never spends more than its budget and answers in the workload's shape;
-        * with one journal and one generator state two runs release the same values.
+          for which the mechanism has no proof or too little memory;
+        * ``run`` sees data through the kernel alone, never spends more than the budget, and returns one answer for each
+          query of the workload, in order;
+        * two runs with the same journal and the same state of the generator release the same values.
 
-    traits: What it is.
+    traits: Facts about the mechanism.
     """
 
     traits: ClassVar[Traits]

@@ -1,10 +1,11 @@
-"""The Fourier baseline for contingency tables: all parities of a workload, and one table that follows them."""
+"""The Fourier baseline for contingency tables: it measures all parities of a workload and fits one table to them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Final, final
+from typing import ClassVar, Final, Literal, final
 
 import numpy as np
 from numpy.random import Generator
@@ -25,7 +26,27 @@ from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
 LARGEST_CELLS: Final = 1 << 22
-_ALL: Final = Fraction(1)
+_WHOLE_BUDGET: Final = Fraction(1)
+
+
+@dataclass(frozen=True)
+class FourierProfile:
+    """When the table is near enough to the measured coefficients.
+
+    tolerance: Updates stop once the root-mean-square residual is at most this many standard deviations of the noise. At
+        1 the residual is indistinguishable from noise; at 0 updates never stop early.
+    iterations: Maximum number of updates, at least 1.
+    """
+
+    tolerance: float
+    iterations: int
+
+
+PROFILES: Final[dict[str, FourierProfile]] = {
+    "default": FourierProfile(tolerance=1.0, iterations=300),
+    "published": FourierProfile(tolerance=0.0, iterations=300),
+}
+"""By the name that a config gives."""
 
 
 @final
@@ -33,16 +54,16 @@ _ALL: Final = Fraction(1)
 class Fourier:
     """Measures every Fourier coefficient of the marginals of a workload over binary attributes, each with equal noise.
 
-    A marginal of k attributes is its 2^k coefficients in another basis, and marginals that overlap share coefficients:
-    all k-way marginals of d attributes need about (d choose k) of them. A non-negative table over all attributes then
-    follows them by multiplicative weights from the uniform one; answers agree, none is negative, and there are
-    synthetic rows. The number of rows is a coefficient as well, measured where it is not public.
+    The 2^k coefficients (parities) of a marginal of k attributes determine its cells, and marginals that overlap share
+    coefficients: all k-way marginals of d attributes have about (d choose k) of them. Multiplicative weights then fit a
+    table over all attributes to the coefficients, starting from the uniform table. Answers are therefore consistent and
+    non-negative, and there are synthetic rows. The number of rows is a coefficient too, and is measured where it is not
+    public.
 
-    within: How near the table comes to the measured coefficients, as the root mean square of what is missing over the
-        standard deviation of the noise. 1 stops where what is missing is no more than noise; 0 follows to the end.
-    iterations: Most steps of the weights.
+    profile: "default" stops the fit once the residual is no more than noise. "published" never stops it early, as in
+        the experiments of Hardt, Ligett and McSherry.
 
-    The measurement spends the whole budget in one call; what comes after it is post-processing.
+    Guarantee: the budget's. One measurement spends all of it, and the fit is post-processing.
 
     Source: Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar (2007), with multiplicative weights in place of their
     linear program as in Hardt, Ligett and McSherry (2012), section 3.2.
@@ -57,22 +78,27 @@ class Fourier:
         recommended_for="a baseline for binary attributes",
     )
 
-    within: float = 1.0
-    iterations: int = 300
+    profile: Literal["default", "published"] = "default"
+
+    retired: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("within", "iterations"),
+        "it is a constant of a profile; leave it out, or write mechanism.profile: published",
+    )
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
-        queries, domain = self._queries(terms, workload), _domain(workload)
-        stddev = noise_stddev(terms.noise, terms.measure_scale(queries, _ALL))
+        queries, domain = self._parities(terms, workload), _named_attributes(workload)
+        stddev = noise_stddev(terms.noise, terms.measure_scale(queries, _WHOLE_BUDGET))
         steps = (Step(f"measure {len(queries.terms):,} parities", 1.0, 1, stddev),)
-        note = f"the measured parities alone are off by {stddev:,.3g} rows (standard deviation)"
+        note = f"the noise of each measured parity has a standard deviation of {stddev:,.3g} rows"
         memory = 8 * 8 * domain.size() + 64 * queries.size + 16 * workload.queries.size
-        return Plan(steps, 0, memory, None, (note,), (terms.measured(_ALL),))
+        return Plan(steps, 0, memory, None, (note,), (terms.measured(_WHOLE_BUDGET),))
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
-        queries, domain = self._queries(private.terms, workload), _domain(workload)
-        measured = private.measure(queries, _ALL)  # MEASURE
+        queries, domain = self._parities(private.terms, workload), _named_attributes(workload)
+        profile = PROFILES[self.profile]
+        measured = private.measure(queries, _WHOLE_BUDGET)  # MEASURE
         progress(1, 2)
         rows = public_total(private.terms)
         values, parities = measured.values, queries.terms
@@ -82,27 +108,26 @@ class Fourier:
             np.full(domain.size(), 1 / domain.size()),
             places_of(domain, [term.clique for term in parities]),
             values / rows,
-            within=self.within * measured.stddev / rows,
-            iterations=self.iterations,
+            within=profile.tolerance * measured.stddev / rows,
+            iterations=profile.iterations,
         )
         progress(2, 2)
         model = DenseModel(domain, rows * probabilities)
         return Release(workload, of_model(model.answer(workload.queries)), model, (measured,))
 
-    def _queries(self, terms: PrivacyTerms, workload: Workload) -> Products:
-        if not (0 <= self.within < float("inf") and self.iterations >= 1):
-            given = f"within {self.within:g}, iterations {self.iterations}"
-            raise ConfigError(f"mechanism.{given}; want 0 <= within < inf, iterations >= 1")
+    def _parities(self, terms: PrivacyTerms, workload: Workload) -> Products:
+        """The coefficients to measure; the first is the number of rows where that number is private."""
+        if self.profile not in PROFILES:
+            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
         marginals = table_marginals(workload, "fourier")
         try:
             queries = parities_below(marginals.domain, marginals.cliques, total=public_total(terms) is None)
         except ValueError as error:
             raise ConfigError(f"mechanism fourier: {error}, or mechanism gaussian_pgm") from error
-        check_size(_domain(workload), "the dense table of mechanism fourier", LARGEST_CELLS)
+        check_size(_named_attributes(workload), "the dense table of mechanism fourier", LARGEST_CELLS)
         return queries
 
 
-def _domain(workload: Workload) -> Domain:
-    """The attributes that the workload names."""
+def _named_attributes(workload: Workload) -> Domain:
     marginals = table_marginals(workload, "fourier")
     return marginals.domain.project(modelled(marginals))

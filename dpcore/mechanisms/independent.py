@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.errors import ConfigError
 from dpcore.estimation.independent import IndependentModel, to_simplex
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -21,13 +21,18 @@ from dpcore.queries import Conjunctions, Marginals, Parities, UnitCount
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
+UNITS_SHARE: Final = 0.05  # Share of the budget for the number of units of baskets, where that number is private.
+
 
 @final
 @dataclass(frozen=True)
 class Independent:
-    """Measures every one-way marginal once and answers as if attributes were independent.
+    """Measures every one-way marginal once, and answers as if attributes, or items of baskets, were independent.
 
-    total_share: Share of the budget for the number of units of baskets, where that number is private.
+    The mechanism has no settings. Conjunctions and parities need the counts of all columns; other queries need only the
+    attributes that they name.
+
+    Guarantee: the budget's, by composition of at most two measurements.
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -39,19 +44,17 @@ class Independent:
         recommended_for="a baseline to beat, or workloads too large for any other mechanism",
     )
 
-    total_share: float = 0.05
+    retired: ClassVar[Mapping[str, str]] = {
+        "total_share": f"a private number of units of baskets gets {UNITS_SHARE:g} of the budget; leave it out"
+    }
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
-        if not 0 < self.total_share < 1:
-            raise ConfigError(f"mechanism.total_share is {self.total_share}; want 0 < total_share < 1")
-        shares = self._shares(terms, workload)
+        units_share, columns_share = _shares(terms, workload)
         columns = _one_way(workload)
-        steps = [
-            Step("measure one-way marginals", float(shares[1]), 1, _stddev(terms, columns, shares[1])),
-        ]
-        if shares[0]:
-            steps.insert(0, Step("measure units", float(shares[0]), 1, _stddev(terms, UnitCount(), shares[0])))
-        events = tuple(terms.measured(share) for share in shares if share)
+        steps = [Step("measure one-way marginals", float(columns_share), 1, _stddev(terms, columns, columns_share))]
+        if units_share:
+            steps.insert(0, Step("measure units", float(units_share), 1, _stddev(terms, UnitCount(), units_share)))
+        events = tuple(terms.measured(share) for share in (units_share, columns_share) if share)
         notes = ("answers assume that attributes are independent",)
         return Plan(tuple(steps), 0, 16 * columns.size, None, notes, events)
 
@@ -59,23 +62,25 @@ class Independent:
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
-        for_units, for_columns = self._shares(private.terms, workload)
+        units_share, columns_share = _shares(private.terms, workload)
         measured: list[Measurement] = []
-        if for_units:
-            measured.append(private.measure(UnitCount(), for_units))  # MEASURE
-        measured.append(private.measure(_one_way(workload), for_columns))
+        if units_share:
+            measured.append(private.measure(UnitCount(), units_share))  # MEASURE
+        measured.append(private.measure(_one_way(workload), columns_share))
         progress(1, 1)
         model = _fit(private.terms, measured)  # ESTIMATE
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
 
-    def _shares(self, terms: PrivacyTerms, workload: Workload) -> tuple[Fraction, Fraction]:
-        """For the number of units, and for the one-way marginals: a table's marginals give its total."""
-        baskets = isinstance(workload.queries, Conjunctions | Parities) and not workload.queries.view.groups
-        share = Fraction(self.total_share) if baskets and terms.unit.units is None else Fraction(0)
-        return share, 1 - share
+
+def _shares(terms: PrivacyTerms, workload: Workload) -> tuple[Fraction, Fraction]:
+    """Shares of the number of units, which the one-way marginals of a table already give, and of those marginals."""
+    baskets = isinstance(workload.queries, Conjunctions | Parities) and not workload.queries.view.groups
+    units_share = Fraction(UNITS_SHARE) if baskets and terms.unit.units is None else Fraction(0)
+    return units_share, 1 - units_share
 
 
 def _one_way(workload: Workload) -> Marginals | Conjunctions:
+    """The one-way marginals of the attributes that the workload names, or the counts of all single columns."""
     queries = workload.queries
     if isinstance(queries, Conjunctions | Parities):
         return Conjunctions.single_columns(queries.view)
@@ -85,7 +90,7 @@ def _one_way(workload: Workload) -> Marginals | Conjunctions:
 
 
 def _fit(terms: PrivacyTerms, measured: list[Measurement]) -> IndependentModel:
-    """Chances from noisy counts: the closest distribution for each attribute, clipped counts for items."""
+    """Probabilities from noisy counts: the nearest distribution for an attribute, a clipped frequency for an item."""
     values = measured[-1].values
     match measured[-1].queries:
         case Marginals() as one_way:
@@ -100,14 +105,16 @@ def _fit(terms: PrivacyTerms, measured: list[Measurement]) -> IndependentModel:
 
 
 def _fit_table(terms: PrivacyTerms, values: NDArray[np.float64], view: BinaryView, domain: Domain) -> IndependentModel:
-    """Every attribute's noisy counts sum to the same total up to noise: their mean, weighted by its precision."""
+    """The nearest distribution for each attribute, and the total: public, or the mean of all attributes' sums."""
     public = terms.unit.units if terms.unit.contribution.bound == 1 else None
     sizes = np.array(domain.sizes)
     sums = np.add.reduceat(values, [start for start, _ in view.groups])
+    # Each attribute's noisy counts sum to the same total plus noise of variance proportional to its size.
     total = float(public or max(1.0, np.average(sums, weights=1 / sizes)))
     probabilities = [to_simplex(values[start:stop] / total) for start, stop in view.groups]
     return IndependentModel(view, np.concatenate(probabilities), total, domain)
 
 
 def _stddev(terms: PrivacyTerms, queries: Marginals | Conjunctions | UnitCount, share: Fraction) -> float:
+    """The standard deviation of the noise in each value, in counts."""
     return noise_stddev(terms.noise, terms.measure_scale(queries, share))

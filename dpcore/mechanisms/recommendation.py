@@ -1,4 +1,7 @@
-"""Which mechanism to begin with: a rule from public facts alone, held to the measured grid of table mechanisms."""
+"""The mechanism to begin with: a rule that uses public facts alone, and agrees with our benchmarks of table mechanisms.
+
+"Small" marginals have at most 64 cells on average, and are not sparse whatever the number of rows.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +21,33 @@ from dpcore.mechanisms.shared.totals import public_total
 from dpcore.queries import Conjunctions, Marginals, Parities, Products
 from dpcore.workload import Workload, downward_closure
 
-_LARGEST_MODEL: Final = 16 * CELLS_IN_MB  # Of one model for the whole workload, which a fit passes over many times.
-_LARGEST_CLOSURE: Final = 5_000  # Cliques that AIM weighs in every round; beyond, a release takes hours.
-_SMALL: Final = 64  # Mean cells of marginals that are no sparse tables, whatever the number of rows.
-_MOST_NOISE: Final = {True: 0.5, False: 0.1}  # Of the rows in a marginal, by whether marginals are small.
-_FEW_QUERIES: Final = 500  # Below, plain noise had the lower mean error on Adult at epsilon 1.
+_MAX_MODEL_CELLS: Final = 16 * CELLS_IN_MB  # Of one model for the whole workload, because a fit makes many passes.
+_MAX_CLOSURE: Final = 5_000  # AIM scores the whole downward closure in every round: a larger one takes hours.
+_SMALL_MARGINAL: Final = 64  # Mean cells of a marginal.
+_MAX_NOISE: Final = {True: 0.5, False: 0.1}  # L1 noise of a marginal over the rows, for small marginals and others.
+_FEW_QUERIES: Final = 500  # With fewer queries plain noise had the smaller mean error on Adult at epsilon 1.
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A registered mechanism, to be used with its defaults. why: One clause, public."""
+    """A registered mechanism, to be used with its default settings.
+
+    name: The mechanism's name in a config.
+    why: The reason, as one clause. It is public.
+    """
 
     name: str
     why: str
 
 
 def recommended(terms: PrivacyTerms, workload: Workload, *, rows: bool = False) -> Recommendation:
-    """The first mechanism, in the order of our measurements, that accepts the workload under these terms.
+    """The first mechanism, in the order of our benchmarks, that accepts the workload under these terms.
 
-    rows: Whether synthetic rows are wanted, which mechanisms without a model cannot give.
+    rows: Whether synthetic rows are wanted. Mechanisms without a model cannot draw any.
 
-    Nothing is asked of data, and the answer is no promise: how well a mechanism does depends on what it must not look
-    at. Raises ConfigError where no mechanism accepts.
+    The rule never looks at data. It can promise no accuracy, because the error of a mechanism depends on the data.
+
+    Raises ConfigError where no mechanism accepts the workload.
     """
     for option in _options(terms, workload):
         if (not rows or _gives_rows(option.name)) and _accepts(option.name, terms, workload):
@@ -60,72 +68,77 @@ def _accepts(name: str, terms: PrivacyTerms, workload: Workload) -> bool:
 
 
 def _options(terms: PrivacyTerms, workload: Workload) -> Iterator[Recommendation]:
-    """Best first. What comes after the first is for terms, or sizes, for which those before have no proof."""
+    """The recommended mechanisms, best first. Later ones serve where those before have no proof, or no memory."""
     queries = workload.queries
     match queries:
         case Marginals():
-            yield from _of_marginals(terms, workload, queries)
+            yield from _for_marginals(terms, workload, queries)
         case Products():
             yield Recommendation("aim", "it measures the most informative ranges, round by round")
-            yield Recommendation("hdmm", "it measures the queries from which the ranges come out with least error")
+            yield Recommendation("hdmm", "it measures the queries that answer the ranges with the smallest error")
         case Conjunctions() | Parities():
-            yield from _of_columns(queries)
-    yield from _additive("the mechanisms with a model have no proof, or no memory, for this workload")
+            yield from _for_columns(queries)
+    yield from _additive_noise("mechanisms with a model have no proof for this workload, or not enough memory")
     yield Recommendation("independent", "the workload is too large for any other mechanism")
 
 
-def _of_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals) -> Iterator[Recommendation]:
+def _for_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals) -> Iterator[Recommendation]:
     cells = _model_cells(queries)
-    if cells <= _LARGEST_MODEL and _is_worth_measuring(terms, workload, queries):
-        sizes = f"{len(queries.cliques):,} marginals fit one model of {cells:,} cells"
-        yield Recommendation("gaussian_pgm", f"all {sizes}, and can be measured at once")
-    candidates = _closure(queries)
+    if cells <= _MAX_MODEL_CELLS and _noise_is_small(terms, workload, queries):
+        marginals = f"{len(queries.cliques):,} marginals fit one model of {cells:,} cells"
+        yield Recommendation("gaussian_pgm", f"all {marginals}, and can be measured at once")
+    candidates = _closure_size(queries)
     if candidates is None:
-        counted = f"the marginals and their parts are more than {_LARGEST_CLOSURE:,}, or than {LARGEST_CELLS:,} cells"
-        yield Recommendation("clique_tree", f"{counted}: it weighs them once, not in every round")
+        limits = f"{_MAX_CLOSURE:,}, or have more than {LARGEST_CELLS:,} cells"
+        counted = f"the marginals and those below them are more than {limits}"
+        yield Recommendation("clique_tree", f"{counted}: it scores them once, not in every round")
     else:
-        why = f"it selects, at once and then round by round, which of {candidates:,} marginals are worth their noise"
+        why = f"it selects, in a batch and then round by round, which of {candidates:,} marginals to measure"
         yield Recommendation("aim", why)
 
 
-def _is_worth_measuring(terms: PrivacyTerms, workload: Workload, queries: Marginals) -> bool:
-    """Whether all marginals can be measured at once without drowning in noise.
+def _noise_is_small(terms: PrivacyTerms, workload: Workload, queries: Marginals) -> bool:
+    """Whether all marginals can be measured at once with little noise compared to the number of rows.
 
-    Where the number of rows is private the marginals must be small: in large ones most cells are nearly empty.
+    Where that number is private, the marginals must be small, because most cells of large ones are nearly empty.
     """
-    rows, sizes = public_total(terms), queries.size / max(1, len(queries.cliques))
+    rows, mean_size = public_total(terms), queries.size / max(1, len(queries.cliques))
+    is_small = mean_size <= _SMALL_MARGINAL
     if rows is None:
-        return sizes <= _SMALL
+        return is_small
     if queries.size > LARGEST_ANSWERS:
         return False
-    noise = (Laplace() if terms.budget.currency is Currency.PURE else Gaussian()).plan(terms, workload).predicted_error
-    return noise is not None and noise * sizes <= _MOST_NOISE[sizes <= _SMALL] * rows
+    plain = Laplace() if terms.budget.currency is Currency.PURE else Gaussian()
+    error = plain.plan(terms, workload).predicted_error
+    return error is not None and error * mean_size <= _MAX_NOISE[is_small] * rows
 
 
-def _of_columns(queries: Conjunctions | Parities) -> Iterator[Recommendation]:
-    """Conjunctions and parities of one-hot columns, or of items of baskets."""
+def _for_columns(queries: Conjunctions | Parities) -> Iterator[Recommendation]:
+    """For conjunctions and parities of one-hot columns, or of items of baskets."""
     if isinstance(queries, Conjunctions) and not queries.negated.any():
-        yield Recommendation("clipped_gaussian", "noise for the usual unit, whatever the number of positive queries")
+        why = "its noise suits a typical unit, and does not grow with the number of positive queries"
+        yield Recommendation("clipped_gaussian", why)
     if queries.size <= _FEW_QUERIES:
-        yield from _additive(f"the queries are few: at most {_FEW_QUERIES:,}")
+        yield from _additive_noise(f"there are at most {_FEW_QUERIES:,} queries")
     yield Recommendation("dqrs", "its noise does not grow with the number of queries")
 
 
-def _additive(why: str) -> Iterator[Recommendation]:
-    """One of the two accepts whatever the currency."""
+def _additive_noise(why: str) -> Iterator[Recommendation]:
+    """The two mechanisms that add noise to every answer. Each budget is accepted by one of them."""
     yield Recommendation("gaussian", why)
     yield Recommendation("laplace", why)
 
 
 def _model_cells(queries: Marginals) -> int:
+    """Cells of the junction tree of all marginals."""
     return JunctionTree.of(queries.domain.project(modelled(queries)), queries.cliques).cells
 
 
-def _closure(queries: Marginals) -> int | None:
-    """Candidates of AIM; None where they are too many for its rounds, or some of them for its memory."""
+def _closure_size(queries: Marginals) -> int | None:
+    """The number of AIM's candidates; None where they are too many for its rounds or too large for its memory."""
     try:
         closure = downward_closure(queries.cliques)
     except ConfigError:
         return None
     cells = sum(map(queries.domain.size, closure))
-    return len(closure) if len(closure) <= _LARGEST_CLOSURE and cells <= LARGEST_CELLS else None
+    return len(closure) if len(closure) <= _MAX_CLOSURE and cells <= LARGEST_CELLS else None

@@ -1,4 +1,4 @@
-"""Every mechanism that a config can name. What each one is, its ``traits`` say."""
+"""Every mechanism that a config can name. The ``traits`` of each one say what it is."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from dpcore.mechanisms.query_game.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.query_game.fem import Fem
 from dpcore.mechanisms.query_game.sep_fem import SepFem
 
+# By the name that a config gives.
 MECHANISMS: Final[dict[str, type[Mechanism]]] = {
     kind.traits.name: kind
     for kind in (

@@ -37,6 +37,7 @@ from tests.audit.verb_calls import VerbCalls
 from tests.audit.worst_cases import Clipping, Copies, Measuring, Retaining, Sampling, Selecting, Trial
 from tests.audit.worst_pairs import Claim
 from tests.support.aim_runs import aim_with
+from tests.support.mwem_constants import with_constants
 
 PURE = (Currency.PURE,)
 GAUSSIAN = tuple(currency for currency in Currency if currency is not Currency.PURE)
@@ -173,9 +174,9 @@ def _answers(claim: Claim) -> int:
     return 8_000_000 if claim.epsilon < 1 else 600_000
 
 
-_MWEM = Mwem(rounds=1, start="uniform", polish=0, passes=1)
-_MWEM_QUERIES = MwemQueries(rounds=1, polish=0, passes=1)
-_MWEM_PGM = MwemPgm(rounds=1, start="uniform")
+_MWEM = with_constants(Mwem(rounds=1), start="uniform", final_passes=0, passes=1)
+_MWEM_QUERIES = with_constants(MwemQueries(rounds=1), final_passes=0, passes=1)
+_MWEM_PGM = with_constants(MwemPgm(rounds=1), start="uniform")
 _EACH = (Kind.MARGINALS, Kind.CONJUNCTIONS, Kind.BASKETS)
 TABLES = (
     AuditRow(
@@ -193,9 +194,11 @@ TABLES = (
     AuditRow(
         "mwem", EVERY, _runs(lambda claim: worst_cases.mwem(_MWEM, claim), 2_500),
         {Kind.MARGINALS: (
-            Mwem(rounds=3, passes=2, polish=3),
-            Mwem(rounds=2, distribution="average", start="cells", size_penalty="cells", newest_only=True),
-            Mwem(rounds=2, start="uniform", size_penalty="none"),
+            with_constants(Mwem(rounds=3), passes=2, final_passes=3),
+            with_constants(
+                Mwem(rounds=2), distribution="average", start="cells", size_penalty="cells", newest_only=True
+            ),
+            with_constants(Mwem(rounds=2), start="uniform", size_penalty="none"),
         )},
         {Kind.MARGINALS: {"rounds": 3}},
     ),
@@ -203,16 +206,19 @@ TABLES = (
         "mwem_queries", EVERY, _runs(lambda claim: worst_cases.mwem_queries(_MWEM_QUERIES, claim), 2_500),
         {
             Kind.RANGES: (
-                MwemQueries(rounds=3, passes=2, polish=3),
-                MwemQueries(rounds=2, distribution="average", start="cells", newest_only=True, within=0.0, step=0.5),
+                with_constants(MwemQueries(rounds=3), passes=2, final_passes=3),
+                with_constants(MwemQueries(rounds=2, profile="published"), passes=10, start="cells", start_share=0.5),
             ),
-            Kind.BITS: (MwemQueries("parities", rounds=3), MwemQueries("parities", rounds=2, start="cells")),
+            Kind.BITS: (
+                MwemQueries("parities", rounds=3),
+                with_constants(MwemQueries("parities", rounds=2), start="cells", start_share=0.5),
+            ),
         },
         {Kind.RANGES: {"rounds": 3}, Kind.BITS: {"rounds": 3, "queries": "parities"}},
     ),
     AuditRow(
         "fourier", EVERY, _runs(lambda claim: worst_cases.parities(Fourier(), claim), 2_500),
-        {Kind.BITS: (Fourier(), Fourier(within=0.0, iterations=20))}, {Kind.BITS: {}},
+        {Kind.BITS: (Fourier(), with_constants(Fourier(profile="published"), iterations=20))}, {Kind.BITS: {}},
     ),
     AuditRow(
         "aim", EVERY, _runs(lambda claim: worst_cases.one_marginal(Aim(rounds_per_attribute=2), claim), 1_000),
@@ -280,7 +286,8 @@ TABLES = (
     AuditRow(
         "mwem_pgm", EVERY, _runs(lambda claim: worst_cases.mwem(_MWEM_PGM, claim), 2_500),
         {Kind.MARGINALS: (
-            MwemPgm(rounds=3), MwemPgm(rounds=2, start="uniform", size_penalty="noise", select_share=0.2),
+            MwemPgm(rounds=3),
+            with_constants(MwemPgm(rounds=2), start="uniform", size_penalty="noise", select_share=0.2),
         )},
         {Kind.MARGINALS: {"rounds": 3}},
     ),

@@ -26,6 +26,7 @@ from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Mechanism, Release
 from dpcore.mechanisms.mwem.mwem import Mwem
 from dpcore.mechanisms.mwem.mwem_pgm import MwemPgm
+from dpcore.mechanisms.mwem.profile import MWEM_PGM
 from dpcore.queries import Marginals
 from tests.benchmarks.case import Case, Judgement, Run, Target
 from tests.benchmarks.figures import datasets
@@ -34,16 +35,16 @@ from tests.benchmarks.graphical.definition26 import workload_error
 from tests.benchmarks.graphical.release_case import Setting, State, prepare
 from tests.benchmarks.graphical.releases import DELTA, made, private_of
 from tests.support.mirror_descent import MirrorDescent
+from tests.support.mwem_constants import with_constants
 
 DATASET: Final = "nltcs"
 EPSILONS: Final = (0.1, 1.0, 10.0)
 ROUNDS: Final = 16
 RELEASES: Final = 4  # Of each mechanism in a run, so that 20 decide: which marginals are selected is chance.
 # As printed: both start uniform, subtract the cells, and measure with half of each round. The prior is next to none.
-STRENGTH: Final = 1e-3
-PGM: Final = MwemPgm(rounds=ROUNDS, start="uniform", size_penalty="cells", strength=STRENGTH)
-MWEM: Final = Mwem(rounds=ROUNDS, start="uniform", size_penalty="cells", passes=20, polish=1_000)
-CONVERGED: Final = FitSettings(prior_scale=1 / STRENGTH, tolerance=1e-6, iterations=20_000)
+PGM: Final = MwemPgm(rounds=ROUNDS, profile="published")
+MWEM: Final = with_constants(Mwem(rounds=ROUNDS), start="uniform", size_penalty="cells", passes=20, final_passes=1_000)
+CONVERGED: Final = FitSettings(prior_scale=MWEM_PGM["published"].prior_scale, tolerance=1e-6, iterations=20_000)
 LEAST_SQUARES: Final = MirrorDescent(iterations=20_000, tolerance=1e-12)
 # (step, passes): long steps first, which get far along what the measurements hardly decide; ever smaller then, because
 # with one step the passes end in a circle around the optimum.
@@ -137,7 +138,7 @@ CASE = Case(
     params={
         "dataset": f"tabular/{DATASET}", "workload": "all 3-way marginals", "epsilon": EPSILONS, "rounds": ROUNDS,
         "delta": DELTA, "neighbours": "add or remove one unit, n public", "releases_of_a_run": RELEASES,
-        "settings": "start uniform, size_penalty cells; mwem_pgm strength 1e-3; mwem passes 20, polish 1000",
+        "settings": "mwem_pgm as published; mwem start uniform, size_penalty cells, passes 20, final_passes 1000",
         "error": "thesis, Definition 26: no factor 1/2",
     },
     seeds=(1, 2, 3, 4, 5),

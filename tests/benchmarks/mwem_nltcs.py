@@ -29,13 +29,12 @@ from pipelines.source import open_source
 from tests.benchmarks.case import Case, Inputs, Judgement, Target
 from tests.benchmarks.generated import kept
 from tests.support.datasets import folder
+from tests.support.mwem_constants import with_constants
 
 UNITS, EPSILON, ROUNDS, ORDER = 21_574, 1, 30, 3
 DEFAULT = Mwem(rounds=ROUNDS)
-VARIATIONS = Mwem(
-    rounds=ROUNDS, distribution="final", passes=10, polish=0, start="uniform", step=0.5
-)  # Of section 2.3.2.
-FIGURE_1 = Mwem(rounds=ROUNDS, distribution="average", passes=1, polish=0, newest_only=True, start="uniform", step=0.5)
+VARIATIONS = with_constants(Mwem(rounds=ROUNDS), final_passes=0, start="uniform", step=0.5)  # Of section 2.3.2.
+FIGURE_1 = with_constants(Mwem(rounds=ROUNDS, profile="published"), size_penalty="noise")
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ CASES = [
     Case("no schema", 2, ("none.yaml",), lambda w: w.set("dataset.schema", "none.yaml")),
     Case("bad schema", 2, ("people.schema.yaml",), lambda w: (w.folder / "people.schema.yaml").write_text("x: 1")),
     Case("domain too large", 2, ("cells", "want at most", "independent"), lambda w: (
-        wide(w), w.set("workload", {"marginals": {"order": 1}}), w.set("mechanism.start", "cells"))),
+        wide(w), w.set("workload", {"marginals": {"order": 1}}), w.set("mechanism.profile", "published"))),
     Case("workload too large", 2, ("workload", "dual_query"), lambda w: (
         wide(w), w.set("workload", {"marginals": {"order": 4}}))),
     Case("epsilon 0", 2, ("privacy.epsilon", "> 0"), lambda w: w.set("privacy.epsilon", 0)),

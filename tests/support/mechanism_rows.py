@@ -38,6 +38,7 @@ from dpcore.testing.tiny_data import (
     ZCDP,
 )
 from tests.support.aim_runs import aim_with
+from tests.support.mwem_constants import with_constants
 
 __all__ = ["DATA", "ROWS"]
 
@@ -67,20 +68,22 @@ ROWS: Final = [
         SepFem(rounds=5, records=6, burn_in=0.5), ONE_RECORD, BUDGETS, spends_all=True, rounds_follow_units=True
     ),
     MechanismContract(Mwem(rounds=3), MARGINALS, BUDGETS, spends_all=True),
-    MechanismContract(Mwem(rounds=2, distribution="average", start="cells"), MARGINALS, BUDGETS, spends_all=True),
+    MechanismContract(
+        with_constants(Mwem(rounds=2), distribution="average", start="cells"), MARGINALS, BUDGETS, spends_all=True
+    ),
     MechanismContract(
         Mwem(rounds=3, max_table_mb=6 / CELLS_IN_MB), MARGINALS, BUDGETS, spends_all=True
     ),  # A pair in a table, no triple.
     MechanismContract(MwemQueries(rounds=3), (*PRODUCTS, "products of bits"), BUDGETS, spends_all=True),
     MechanismContract(
-        MwemQueries(rounds=2, distribution="average", newest_only=True, within=0.0, step=0.5, start="cells"),
+        with_constants(MwemQueries(rounds=2, profile="published"), passes=10, start="cells", start_share=0.5),
         (*PRODUCTS, "products of bits"),
         BUDGETS,
         spends_all=True,
     ),
     MechanismContract(MwemQueries("parities", rounds=4), OF_BITS, BUDGETS, spends_all=True),
     MechanismContract(Fourier(), OF_BITS, BUDGETS, spends_all=True),
-    MechanismContract(Fourier(within=0.0, iterations=20), OF_BITS, BUDGETS, spends_all=True),
+    MechanismContract(with_constants(Fourier(profile="published"), iterations=20), OF_BITS, BUDGETS, spends_all=True),
     MechanismContract(Hdmm(), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
     MechanismContract(Hdmm(reconstruction="graphical"), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
     MechanismContract(Mst(), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
@@ -99,7 +102,10 @@ ROWS: Final = [
     MechanismContract(GaussianPgm(), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
     MechanismContract(MwemPgm(rounds=3), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
     MechanismContract(
-        MwemPgm(rounds=2, start="uniform", size_penalty="noise"), MARGINALS + PRODUCTS, BUDGETS, spends_all=True
+        with_constants(MwemPgm(rounds=2), start="uniform", size_penalty="noise"),
+        MARGINALS + PRODUCTS,
+        BUDGETS,
+        spends_all=True,
     ),
     MechanismContract(
         DualQueryPgm(oracle="enumerate", rounds=8),

@@ -1,4 +1,4 @@
-"""What MWEM may select from, and how badly the model answers it."""
+"""The marginals that MWEM may still select, and how badly the model answers them."""
 
 from __future__ import annotations
 
@@ -18,49 +18,51 @@ from dpcore.workload import relative
 
 
 @final
-class Candidates:
-    """The marginals of a workload whose measurement keeps every table within its limit.
+class RemainingCandidates:
+    """The marginals of a workload whose measurement keeps every table within its size limit.
 
-    Which those are follows from what was measured, never from a value. Tables only grow, so that a marginal that is
-    dropped stays so, and one that was measured stays a candidate.
+    Which marginals remain depends only on which ones were measured, never on a measured value. Tables only grow, so
+    that a marginal that was dropped never returns. A marginal that was measured remains a candidate.
 
     queries: The marginals of the workload.
-    weights: The weight of each of its cliques; only ratios matter.
+    weights: The weight of each clique, float64 [cliques]; only ratios matter.
     """
 
     def __init__(self, queries: Marginals, weights: NDArray[np.float64]) -> None:
         self.queries = queries
         self._weights = relative(weights)
         self._answers = FactoredAnswers(queries)
-        self._fitting = np.ones(len(queries.cliques), np.bool_)
+        self._remains = np.ones(len(queries.cliques), np.bool_)
         self._cells = np.array(queries.sizes, np.int64)
-        self._fitting_cells: NDArray[np.bool_] | None = None  # Of all answers; None for all of them.
+        self._remaining_cells: NDArray[np.bool_] | None = None  # For each answer of the workload; None if all remain.
 
     def refresh(self, model: FactoredWeights) -> None:
-        """Drops the marginals that would pass the limit by now."""
-        fitting = self._fitting & (self._answers.joined_cells(model.factors) <= model.limit)
-        if (fitting == self._fitting).all():
+        """Drops the marginals whose measurement would now join a table above the limit."""
+        remains = self._remains & (self._answers.joined_cells(model.factors) <= model.limit)
+        if (remains == self._remains).all():
             return
-        kept = fitting[self._fitting]
-        self.queries = self.queries.only(compress(self.queries.cliques, kept))
-        self._fitting, self._fitting_cells = fitting, np.repeat(fitting, self._cells)
+        self.queries = self.queries.only(compress(self.queries.cliques, remains[self._remains]))
+        self._remains, self._remaining_cells = remains, np.repeat(remains, self._cells)
 
     def score(self, model: FactoredWeights, penalty: float) -> L1Error:
-        """The L1 distance of each candidate to the model.
+        """The L1 distance between the data and the model on each candidate, less a penalty.
 
-        penalty: Taken off for each cell of a candidate, in counts.
+        penalty: What to subtract from a score for each cell of the candidate, in counts.
         """
         estimate = self._answers.values(model.factors, model.total)
-        if self._fitting_cells is not None:
-            estimate = estimate[self._fitting_cells]
-        penalties = np.asarray(penalty * self._cells[self._fitting], dtype=np.float64)
-        return L1Error(estimate, self._weights[self._fitting], penalties)
+        if self._remaining_cells is not None:
+            estimate = estimate[self._remaining_cells]
+        penalties = np.asarray(penalty * self._cells[self._remains], dtype=np.float64)
+        return L1Error(estimate, self._weights[self._remains], penalties)
 
 
-def first_candidates(queries: Marginals, domain: Domain, limit: int) -> int:
-    """Marginals that fit a table of ``limit`` cells by themselves.
+def count_candidates(queries: Marginals, domain: Domain, limit: int) -> int:
+    """The number of marginals that have at most ``limit`` cells themselves.
 
-    Raises DomainTooLargeError where an attribute or every marginal is larger.
+    domain: The attributes that the marginals name.
+    limit: Size limit of a table in cells.
+
+    Raises DomainTooLargeError where an attribute, or every marginal, has more cells.
     """
     advice = "a larger mechanism.max_table_mb, fewer attributes or coarser bins, or mechanism independent or gaussian"
     widest = max(domain.names, key=lambda name: domain.size((name,)), default=None)
@@ -71,13 +73,13 @@ def first_candidates(queries: Marginals, domain: Domain, limit: int) -> int:
     return sum(size <= limit for size in queries.sizes)
 
 
-def largest_cells(domain: Domain, limit: int) -> int:
-    """Cells that disjoint tables of at most ``limit`` each can have together.
+def max_total_cells(domain: Domain, limit: int) -> int:
+    """The maximum number of cells of disjoint tables together, if each table has at most ``limit`` cells.
 
-    Of two tables with one product of cells, the more unequal pair has the larger sum: the worst case is as many full
-    tables as the whole domain takes.
+    Of two pairs of tables with the same product of sizes, the more unequal pair has the larger sum. The worst case is
+    therefore as many full tables as the whole domain fills.
     """
-    whole, full = domain.size(), 0
-    while whole > 1:
-        whole, full = -(-whole // max(2, limit)), full + 1
-    return min(domain.size(), full * limit) if full else 1
+    remaining_size, full_tables = domain.size(), 0
+    while remaining_size > 1:
+        remaining_size, full_tables = -(-remaining_size // max(2, limit)), full_tables + 1
+    return min(domain.size(), full_tables * limit) if full_tables else 1

@@ -1,10 +1,11 @@
-"""MWEM: multiplicative weights with the exponential mechanism."""
+"""MWEM: multiplicative weights with the exponential mechanism, for whole marginals."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, final
+from typing import ClassVar, Final, Literal, final
 
 import numpy as np
 from numpy.random import Generator
@@ -16,50 +17,43 @@ from dpcore.estimation.multiplicative_weights.dense import LARGEST_CELLS, DenseM
 from dpcore.estimation.multiplicative_weights.factored import FactoredModel, FactoredWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
-from dpcore.mechanisms.mwem.candidates import Candidates, first_candidates, largest_cells
-from dpcore.mechanisms.mwem.shares import Shares, check_split, start_chances
+from dpcore.measurement import Measurement, mean_absolute_noise
+from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
+from dpcore.mechanisms.mwem.candidates import RemainingCandidates, count_candidates, max_total_cells
+from dpcore.mechanisms.mwem.profile import MWEM, MwemProfile
+from dpcore.mechanisms.mwem.shares import Shares, starting_distribution
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB
 from dpcore.mechanisms.shared.totals import row_total
 from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
-LARGEST_STEP = 4.0
-LARGEST_POLISH = 10**10  # Updates of a cell, about 20 CPU seconds.
-LARGEST_WORK = 10**12  # Updates of a cell in all rounds, about half a CPU hour.
-WIDE_CELLS = 1 << 18  # Of one table, where one of all attributes does not fit or takes more work.
+MAX_FINAL_UPDATES: Final = 10**10  # Cell updates of all final passes together: about 20 CPU-seconds.
+MAX_ROUND_UPDATES: Final = 10**12  # Cell updates of all rounds together: about half a CPU-hour.
+WIDE_CELLS: Final = 1 << 18  # Limit of each table where one table of all attributes is too large or too slow.
 
 
 @final
 @dataclass(frozen=True)
 class Mwem:
-    """Selects the worst answered marginal, measures it, and lets a distribution follow the measurements.
+    """Selects the marginal that the model answers worst, measures it, and updates the model towards its measurements.
 
-    The distribution is a product of dense tables: attributes share one as soon as measured marginals connect them.
+    The model is a product of dense tables over disjoint groups of attributes. Every attribute starts in a group of its
+    own, and a measured marginal joins the groups of its attributes into one table.
 
-    rounds: T, selections and measurements; None for twice the number of modelled attributes.
-    distribution: "final" or, as in Fig. 1, the "average" of the rounds.
-    passes: Number of times that a round follows all measurements so far; Fig. 1 is 1 pass over the newest alone.
-    newest_only: A round follows the newest measurement alone, as in Fig. 1.
-    polish: Passes over all measurements after the last round, fewer where the table is so large that they would take
-        more than 10^10 cell updates.
-    step: Length of a multiplicative step; 1/2 in Fig. 1. Steps up to 4 cannot overshoot a marginal.
-    start: Where the distribution starts: "uniform" (Fig. 1), noisy counts of all "cells" (section 2.3.2), or the
-        product of noisy "one_way" marginals, which wide tables need more than anything else.
-    start_share: Share of the budget for the noisy counts of ``start``.
-    total_share: Share of the budget for the number of rows, where it is private.
-    select_share: Part of each round that selects; the rest measures.
-    size_penalty: Taken off a marginal's score: its expected "noise" (cells times mean absolute noise), its number of
-        "cells" (the paper, section 3.3) or "none".
-    max_table_mb: Largest table, in MiB: marginals that would connect more are no candidates. None for 1,525 where one
-        table of all attributes fits into that, at no more than 10^12 cell updates, so that every marginal is a
-        candidate, and 2 elsewhere. The "average" and a start from "cells" need one table of all attributes.
+    rounds: T in the paper, the number of selections and measurements, at least 1. By default it is twice the number of
+        attributes that the workload names, which was chosen on six datasets.
+    max_table_mb: Size limit of each table in MiB, above 0 and at most 1,525. A marginal that would join a larger table
+        is never selected. By default the limit is 1,525 if one table of all attributes fits into it and takes at most
+        10^12 cell updates in all rounds, so that every marginal may be selected; otherwise it is 2.
+    profile: "default", or "published" for Fig. 1 of the paper: a uniform start, one pass over the newest measurement
+        with step 1/2, and the average of the rounds. "published" needs one dense table of all attributes.
 
-    Source: Hardt, Ligett and McSherry (2012), Fig. 1 for whole marginals (section 3.3) with the three variations of
-    section 2.3.2 and the factored distribution of section 4. Under zCDP the noise is the discrete Gaussian and the
-    selection costs range^2 / 8; Gaussian DP has better measurements for dearer selections.
+    Guarantee: the budget's, by adaptive composition of the kernel's selections and measurements.
+
+    Source: Hardt, Ligett and McSherry (2012), Fig. 1 for whole marginals (section 3.3). The default profile adds the
+    variations of section 2.3.2; the factored model is that of section 4. Under zCDP the noise is the discrete Gaussian
+    and a selection costs range^2 / 8. Gaussian DP makes measurements cheaper and selections dearer than zCDP does.
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -72,131 +66,118 @@ class Mwem:
     )
 
     rounds: int | None = None
-    distribution: Literal["final", "average"] = "final"
-    passes: int = 10
-    polish: int = 100
-    newest_only: bool = False
-    step: float = 2.0
-    start: Literal["uniform", "one_way", "cells"] = "one_way"
-    start_share: float = 0.1
-    total_share: float = 0.02
-    select_share: float = 0.5
-    size_penalty: Literal["noise", "cells", "none"] = "noise"
     max_table_mb: float | None = None
+    profile: Literal["default", "published"] = "default"
+
+    retired: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (
+            *("distribution", "passes", "polish", "newest_only", "step"),
+            *("start", "start_share", "total_share", "select_share", "size_penalty"),
+        ),
+        "it is a constant of a profile; leave it out, or write mechanism.profile: published",
+    )
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         self._check()
         queries = _marginals(workload)
-        domain = _modelled(queries)
-        limit = self._limit(domain)
-        if self._is_dense():
-            check_size(domain, f"the dense table of mechanism mwem over {' x '.join(domain.names)}", limit)
-        left = len(queries.cliques) - first_candidates(queries, domain, limit)
-        rounds = self._rounds(domain)
-        shares = self._shares(terms, rounds)
-        scale = terms.measure_scale(queries.only(queries.cliques[:1]), shares.measure)
-        steps = [
-            Step("select", float(shares.select * rounds), rounds),
-            Step("measure", float(shares.measure * rounds), rounds, noise_stddev(terms.noise, scale)),
-        ]
-        first = self._start_queries(queries)
-        if first:
-            stddev = noise_stddev(terms.noise, terms.measure_scale(first[0], shares.start / len(first)))
-            steps.insert(0, Step(f"measure {self.start} to start from", float(shares.start), len(first), stddev))
-        if shares.total:
-            empty = terms.measure_scale(queries.only([()]), shares.total)
-            steps.insert(0, Step("measure rows", float(shares.total), 1, noise_stddev(terms.noise, empty)))
-        cells = largest_cells(domain, limit)
-        memory = 8 * cells * (3 if self.distribution == "average" else 2) + 64 * queries.size
-        notes = (f"{left} marginals of more than {limit:,} cells are predicted and never measured",) if left else ()
-        return Plan(tuple(steps), rounds, memory, None, notes, shares.events(terms, rounds, len(first)))
+        domain = _named_attributes(queries)
+        max_cells = self._max_cells(domain)
+        if self._needs_dense_table():
+            check_size(domain, f"the dense table of mechanism mwem over {' x '.join(domain.names)}", max_cells)
+        excluded = len(queries.cliques) - count_candidates(queries, domain, max_cells)
+        shares = Shares.of(terms, self._rounds(domain), self._profile)
+        start_queries = self._start_queries(queries)
+        candidate = queries.only(queries.cliques[:1])
+        steps = shares.steps(terms, queries.domain, self._profile.start, start_queries, candidate)
+        copies = 3 if self._profile.distribution == "average" else 2
+        memory = 8 * copies * max_total_cells(domain, max_cells) + 64 * queries.size
+        note = f"{excluded} marginals of more than {max_cells:,} cells are never measured, only predicted by the model"
+        notes = (note,) if excluded else ()
+        return Plan(steps, shares.rounds, memory, None, notes, shares.events(terms, len(start_queries)))
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
-        queries = _marginals(workload)
-        rounds = self._rounds(_modelled(queries))
-        shares = self._shares(private.terms, rounds)
-        first = self._start_queries(queries)
-        private.expect(queries.only([*queries.cliques, *(part.cliques[0] for part in first), ()]))
+        profile, queries = self._profile, _marginals(workload)
+        domain = _named_attributes(queries)
+        shares = Shares.of(private.terms, self._rounds(domain), profile)
+        start_queries = self._start_queries(queries)
+        private.expect(queries.only([*queries.cliques, *(part.cliques[0] for part in start_queries), ()]))
         total, total_measured = row_total(private, queries.domain, shares.total or Fraction(1))
-        measured = [private.measure(part, shares.start / len(first)) for part in first]
-        model = self._start(_modelled(queries), measured, total)
-        candidates = Candidates(queries, workload.weights)
-        penalty = self._penalty(private.terms, queries, shares)
-        average = np.zeros(model.domain.size()) if self.distribution == "average" else None
-        for done in range(rounds):
+        measured = [private.measure(part, shares.start / len(start_queries)) for part in start_queries]
+        model = self._start(domain, measured, total)
+        candidates = RemainingCandidates(queries, workload.weights)
+        penalty = self._penalty_per_cell(private.terms, queries, shares)
+        average = np.zeros(domain.size()) if profile.distribution == "average" else None
+        for done in range(shares.rounds):
             if average is not None:
-                average += model.whole() / rounds
+                average += model.whole() / shares.rounds
             candidates.refresh(model)
             worst = private.select(candidates.queries, candidates.score(model, penalty), shares.select)  # SELECT
-            chosen = queries.only([candidates.queries.cliques[worst]])
-            measured.append(private.measure(chosen, shares.measure))  # MEASURE
-            model.follow(_pairs(measured[-1:] if self.newest_only else measured), self.passes)  # ESTIMATE
-            progress(done + 1, rounds)
-        released = self._released(model, measured, average)
+            selected = queries.only([candidates.queries.cliques[worst]])
+            measured.append(private.measure(selected, shares.measure))  # MEASURE
+            model.follow(_pairs(measured[-1:] if profile.newest_only else measured), profile.passes)  # ESTIMATE
+            progress(done + 1, shares.rounds)
+        released = DenseModel(domain, average) if average is not None else self._final_model(model, measured)
         return Release(workload, of_model(released.answer(queries)), released, (*total_measured, *measured))
 
     def _start(self, domain: Domain, measured: list[Measurement], total: float) -> FactoredWeights:
-        """The product of what was measured; one table where the mechanism needs one."""
-        start = [(_clique(measurement), start_chances(measurement.values)) for measurement in measured]
-        model = FactoredWeights(domain, start, total, self.step, self._limit(domain))
-        if self._is_dense():
+        """The product of the measured distributions, in one table if the profile needs one."""
+        start = [(_clique(measurement), starting_distribution(measurement.values)) for measurement in measured]
+        model = FactoredWeights(domain, start, total, self._profile.step, self._max_cells(domain))
+        if self._needs_dense_table():
             model.join(domain.names)
         return model
 
-    def _released(
-        self, model: FactoredWeights, measured: list[Measurement], average: NDArray[np.float64] | None
-    ) -> DenseModel | FactoredModel:
-        if average is not None:
-            return DenseModel(model.domain, average)
+    def _final_model(self, model: FactoredWeights, measured: list[Measurement]) -> DenseModel | FactoredModel:
+        """The model after its final passes, of which a large table gets fewer."""
         pairs = _pairs(measured)
-        model.follow(pairs, min(self.polish, LARGEST_POLISH // max(1, model.work(pairs))))
+        affordable_passes = MAX_FINAL_UPDATES // max(1, model.work(pairs))
+        model.follow(pairs, min(self._profile.final_passes, affordable_passes))
         return model.model()
 
-    def _penalty(self, terms: PrivacyTerms, queries: Marginals, shares: Shares) -> float:
-        """Taken off a marginal's score for each of its cells, in counts."""
-        if self.size_penalty == "noise":
+    def _penalty_per_cell(self, terms: PrivacyTerms, queries: Marginals, shares: Shares) -> float:
+        """What the score of a marginal subtracts for each of its cells, in counts."""
+        if self._profile.size_penalty == "noise":
             scale = terms.measure_scale(queries.only(queries.cliques[:1]), shares.measure)
             return mean_absolute_noise(terms.noise, scale)
-        return 1.0 if self.size_penalty == "cells" else 0.0
+        return 1.0 if self._profile.size_penalty == "cells" else 0.0
 
     def _start_queries(self, queries: Marginals) -> list[Marginals]:
-        """What is measured to start from, each part with one clique."""
-        names = _modelled(queries).names
+        """What the start measures, one marginal each."""
+        names = _named_attributes(queries).names
         cliques: dict[str, list[Clique]] = {"uniform": [], "one_way": [(name,) for name in names], "cells": [names]}
-        return [queries.only([clique]) for clique in cliques[self.start]]
+        return [queries.only([clique]) for clique in cliques[self._profile.start]]
 
     def _rounds(self, domain: Domain) -> int:
         return 2 * len(domain.names) if self.rounds is None else self.rounds
 
-    def _is_dense(self) -> bool:
-        return self.distribution == "average" or self.start == "cells"
+    def _needs_dense_table(self) -> bool:
+        return self._profile.distribution == "average" or self._profile.start == "cells"
 
-    def _limit(self, domain: Domain) -> int:
-        """Cells of a table, at most."""
+    def _max_cells(self, domain: Domain) -> int:
+        """Size limit of a table in cells."""
         if self.max_table_mb is not None:
             return min(LARGEST_CELLS, round(self.max_table_mb * CELLS_IN_MB))
         rounds = self._rounds(domain)
-        followed = rounds if self.newest_only else rounds * (len(domain.names) + rounds // 2)
-        fits = domain.size() <= min(LARGEST_CELLS, LARGEST_WORK // max(1, self.passes * followed))
-        return LARGEST_CELLS if fits or self._is_dense() else WIDE_CELLS
+        followed = rounds if self._profile.newest_only else rounds * (len(domain.names) + rounds // 2)
+        affordable_cells = MAX_ROUND_UPDATES // max(1, self._profile.passes * followed)
+        fits = domain.size() <= min(LARGEST_CELLS, affordable_cells)
+        return LARGEST_CELLS if fits or self._needs_dense_table() else WIDE_CELLS
 
-    def _shares(self, terms: PrivacyTerms, rounds: int) -> Shares:
-        start = 0.0 if self.start == "uniform" else self.start_share
-        return Shares.of(terms, rounds, self.total_share, start, self.select_share)
+    @property
+    def _profile(self) -> MwemProfile:
+        return MWEM[self.profile]
 
     def _check(self) -> None:
-        if (self.rounds is not None and self.rounds < 1) or self.passes < 1 or self.polish < 0:
-            given = f"mechanism.rounds {self.rounds}, passes {self.passes}, polish {self.polish}"
-            raise ConfigError(f"{given}; want rounds and passes >= 1, polish >= 0")
-        if not 0 < self.step <= LARGEST_STEP:
-            raise ConfigError(f"mechanism.step is {self.step}; want 0 < step <= {LARGEST_STEP:g}")
+        if self.profile not in MWEM:
+            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
+        if self.rounds is not None and self.rounds < 1:
+            raise ConfigError(f"mechanism.rounds is {self.rounds}; want rounds >= 1")
         if self.max_table_mb is not None and not 0 < self.max_table_mb <= LARGEST_CELLS / CELLS_IN_MB:
             max_mb = LARGEST_CELLS // CELLS_IN_MB
             raise ConfigError(f"mechanism.max_table_mb is {self.max_table_mb:g}; want 0 < max_table_mb <= {max_mb:,}")
-        check_split(self.start_share, self.total_share, self.select_share)
 
 
 def _pairs(measured: list[Measurement]) -> list[tuple[Clique, NDArray[np.float64]]]:
@@ -204,7 +185,7 @@ def _pairs(measured: list[Measurement]) -> list[tuple[Clique, NDArray[np.float64
 
 
 def _clique(measurement: Measurement) -> Clique:
-    """The one clique of a measurement that this mechanism asked for."""
+    """The clique of a measurement, each of which has one here."""
     assert isinstance(measurement.queries, Marginals)
     return measurement.queries.cliques[0]
 
@@ -218,7 +199,7 @@ def _marginals(workload: Workload) -> Marginals:
     return workload.queries
 
 
-def _modelled(queries: Marginals) -> Domain:
-    """The attributes that some clique names: the others need no place in a table."""
+def _named_attributes(queries: Marginals) -> Domain:
+    """The attributes that some clique names. Tables leave the others out."""
     used = {name for clique in queries.cliques for name in clique}
     return queries.domain.project(name for name in queries.domain.names if name in used)

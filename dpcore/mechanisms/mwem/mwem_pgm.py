@@ -1,8 +1,8 @@
-"""MWEM+PGM: the exponential mechanism selects marginals, and a graphical model follows their measurements."""
+"""MWEM+PGM: the exponential mechanism selects marginals, and a graphical model is fitted to their measurements."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal, final
@@ -11,17 +11,17 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpcore.domain import Clique
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.graphical.fitting.expected_error import expected_errors
 from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
 from dpcore.estimation.graphical.structure.triangulation import Triangulation
-from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
+from dpcore.mechanisms.mwem.profile import MWEM_PGM, MwemPgmProfile
+from dpcore.mechanisms.mwem.shares import Shares
 from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
     COPIES,
@@ -29,14 +29,12 @@ from dpcore.mechanisms.shared.pgm_common import (
     LAST_WORK,
     ROUND_WORK,
     check_model_size,
-    check_shares,
     clique_weights,
     modelled,
-    stddev_of,
     table_marginals,
     uniform_note,
 )
-from dpcore.mechanisms.shared.totals import row_total, total_share
+from dpcore.mechanisms.shared.totals import row_total
 from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload, relative
@@ -45,26 +43,20 @@ from dpcore.workload import Workload, relative
 @final
 @dataclass(frozen=True)
 class MwemPgm:
-    """Selects the worst answered marginal of the workload, measures it, fits a graphical model to all measurements.
+    """Selects the marginal that the model answers worst, measures it, and fits a graphical model to all measurements.
 
-    rounds: T, selections and measurements; None for the number of modelled attributes, as published code has it. Twice
-        as many err less where the workload has many marginals, and more where it has few.
-    start: What the first selection compares with: the "uniform" distribution, as printed, or the model of noisy
-        "one_way" marginals.
-    start_share: Share of the budget for those.
-    total_share: Share for the number of rows where it is private.
-    select_share: Part of each round that selects; the rest measures. 1/2 as printed: epsilon^2 / 8 = 1 / (2 sigma^2).
-    size_penalty: Taken off a marginal's score: its number of "cells", as printed, the "noise" that its measurement is
-        expected to have, cells times mean absolute noise, or what the fit is "expected" to leave of that.
-    max_model_mb: Largest junction tree, in MiB. As printed nothing bounds the model; here marginals with which it would
-        pass this size are no candidates.
-    strength: How far fits lean towards independent attributes, 1 / prior_scale of ``FitSettings``. Near 0 they minimise
-        the squared loss, as printed and as MWEM's multiplicative weights do, but where noise makes values contradict
-        each other they trust those more that independent attributes expect to be large. 1e-3 is near enough; far below
-        it fits may end before they converge.
+    rounds: T in the thesis, the number of selections and measurements, at least 1. By default it is the number of
+        attributes that the workload names, as in published code. Twice as many give smaller errors for workloads of
+        many marginals, and larger ones for workloads of few.
+    max_model_mb: Size limit of the junction tree in MiB, above 0. A marginal with which the tree would be larger is not
+        a candidate. Algorithm 5 has no limit; the default is that of AIM.
+    profile: "default", or "published" for Algorithm 5 as printed: a uniform start, scores that subtract the number of
+        cells, and fits near the least squared error.
+
+    Guarantee: the budget's, by adaptive composition of the kernel's selections and measurements.
 
     Source: McKenna (2022), section 4.5 and Algorithm 5. The number of rows, which Algorithm 5 takes as known, is public
-    or measured first. Products are answered from the marginals that they are read off.
+    or measured first. Prefixes and ranges are answered from the marginals that contain them.
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -77,47 +69,39 @@ class MwemPgm:
     )
 
     rounds: int | None = None
-    start: Literal["uniform", "one_way"] = "one_way"
-    start_share: float = 0.2
-    total_share: float = 0.02
-    select_share: float = 0.5
-    size_penalty: Literal["cells", "noise", "expected"] = "expected"
     max_model_mb: float = 80.0
-    strength: float = 0.2
+    profile: Literal["default", "published"] = "default"
+
+    retired: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("start", "start_share", "total_share", "select_share", "size_penalty", "strength"),
+        "it is a constant of a profile; leave it out, or write mechanism.profile: published",
+    )
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         self._check()
-        queries, shares = table_marginals(workload, "mwem_pgm"), self._shares(terms, workload)
-        rounds, first = shares.rounds, self._first(queries)
-        _candidates(queries, Triangulation.of(queries.domain, first), self._largest)
-        part = queries.only(queries.cliques[:1])
-        steps = [
-            Step("select", float(shares.select * rounds), rounds),
-            Step("measure", float(shares.measure * rounds), rounds, stddev_of(terms, part, shares.measure)),
-        ]
-        if first:
-            each = shares.start / len(first)
-            stddev = stddev_of(terms, queries.only(first[:1]), each)
-            steps.insert(0, Step("measure one-way marginals", float(shares.start), len(first), stddev))
-        if shares.total:
-            stddev = stddev_of(terms, queries.only([()]), shares.total)
-            steps.insert(0, Step("measure rows", float(shares.total), 1, stddev))
-        memory = 40 * queries.size + int(COPIES * 8 * self._largest)
-        return Plan(tuple(steps), rounds, memory, None, uniform_note(queries), shares.events(terms, len(first)))
+        queries = table_marginals(workload, "mwem_pgm")
+        shares, start_queries = self._shares(terms, queries), self._start_queries(queries)
+        _candidates(queries, _start_structure(queries, start_queries), self._max_cells)
+        candidate = queries.only(queries.cliques[:1])
+        steps = shares.steps(terms, queries.domain, self._profile.start, start_queries, candidate)
+        memory = 40 * queries.size + int(COPIES * 8 * self._max_cells)
+        events = shares.events(terms, len(start_queries))
+        return Plan(steps, shares.rounds, memory, None, uniform_note(queries), events)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
-        queries, shares = table_marginals(workload, "mwem_pgm"), self._shares(private.terms, workload)
-        first, weights = self._first(queries), clique_weights(workload, queries)
-        private.expect(queries.only([*queries.cliques, *first, ()]))
+        queries = table_marginals(workload, "mwem_pgm")
+        shares, start_queries = self._shares(private.terms, queries), self._start_queries(queries)
+        weights = clique_weights(workload, queries)
+        private.expect(queries.only([*queries.cliques, *(part.cliques[0] for part in start_queries), ()]))
         total, total_measured = row_total(private, queries.domain, shares.total or Fraction(1))
-        measured = [private.measure(queries.only([clique]), shares.start / len(first)) for clique in first]
-        structure = Triangulation.of(queries.domain, first)
-        fit = self._fitted(queries, measured, total, None) if measured else None
+        measured = [private.measure(part, shares.start / len(start_queries)) for part in start_queries]
+        structure = _start_structure(queries, start_queries)
+        fit = self._fit(queries, measured, total, None) if measured else None
         for done in range(shares.rounds):
-            indices = _candidates(queries, structure, self._largest)
+            indices = _candidates(queries, structure, self._max_cells)
             candidates = queries.only([queries.cliques[index] for index in indices])
             estimate = _estimate(candidates, fit, total)
             penalties = self._penalties(private.terms, candidates, shares, estimate)
@@ -125,35 +109,36 @@ class MwemPgm:
             clique = candidates.cliques[private.select(candidates, score, shares.select)]  # SELECT
             measured.append(private.measure(queries.only([clique]), shares.measure))  # MEASURE
             structure = structure.with_clique(clique)
-            fit = self._fitted(queries, measured, total, fit, last=done + 1 == shares.rounds)  # ESTIMATE
+            fit = self._fit(queries, measured, total, fit, last=done + 1 == shares.rounds)  # ESTIMATE
             progress(done + 1, shares.rounds)
         assert fit is not None
         return Release(workload, of_model(fit.model.answer(workload.queries)), fit.model, (*total_measured, *measured))
 
     @property
-    def _largest(self) -> float:
-        """Cells of the largest junction tree."""
+    def _max_cells(self) -> float:
+        """Size limit of the junction tree in cells."""
         return self.max_model_mb * CELLS_IN_MB
 
-    def _first(self, queries: Marginals) -> list[Clique]:
-        """What is measured to start from."""
-        return [] if self.start == "uniform" else [(name,) for name in modelled(queries)]
+    def _start_queries(self, queries: Marginals) -> list[Marginals]:
+        """What the start measures, one marginal each."""
+        names = () if self._profile.start == "uniform" else modelled(queries)
+        return [queries.only([(name,)]) for name in names]
 
     def _penalties(
-        self, terms: PrivacyTerms, candidates: Marginals, shares: _Shares, estimate: NDArray[np.float64]
+        self, terms: PrivacyTerms, candidates: Marginals, shares: Shares, estimate: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Float64 [candidates], in counts."""
+        """What the score of each candidate subtracts, float64 [candidates], in counts."""
         cells = np.array(candidates.sizes, dtype=np.float64)
-        if self.size_penalty == "cells":
+        if self._profile.size_penalty == "cells":
             return cells
         scale = terms.measure_scale(candidates.only(candidates.cliques[:1]), shares.measure)
-        if self.size_penalty == "noise":
+        if self._profile.size_penalty == "noise":
             return np.minimum(cells * mean_absolute_noise(terms.noise, scale), LARGEST_PENALTY)
-        left = expected_errors(estimate, noise_stddev(terms.noise, scale))
+        remaining_errors = expected_errors(estimate, noise_stddev(terms.noise, scale))
         starts = np.cumsum([0, *candidates.sizes[:-1]])
-        return np.minimum(np.add.reduceat(left, starts), LARGEST_PENALTY)
+        return np.minimum(np.add.reduceat(remaining_errors, starts), LARGEST_PENALTY)
 
-    def _fitted(
+    def _fit(
         self,
         queries: Marginals,
         measured: Sequence[Measurement],
@@ -161,66 +146,49 @@ class MwemPgm:
         warm: GraphicalFit | None,
         last: bool = False,
     ) -> GraphicalFit:
-        prior_scale = 1 / self.strength
+        """A model fitted to all measurements so far, starting from the last fit. The last one is closer."""
         tolerance, iterations, work = (1e-3, 1000, LAST_WORK) if last else (1e-2, 300, ROUND_WORK)
-        settings = FitSettings(prior_scale, tolerance, iterations, work)
+        settings = FitSettings(self._profile.prior_scale, tolerance, iterations, work)
         return fit_model(queries.domain, measured, total, settings, warm)
 
-    def _shares(self, terms: PrivacyTerms, workload: Workload) -> _Shares:
-        queries = table_marginals(workload, "mwem_pgm")
+    def _shares(self, terms: PrivacyTerms, queries: Marginals) -> Shares:
         rounds = len(modelled(queries)) if self.rounds is None else self.rounds
-        total = total_share(terms, Fraction(self.total_share))
-        start = Fraction(self.start_share) if self.start == "one_way" else Fraction(0)
-        a_round = (1 - total - start) / rounds
-        select = a_round * Fraction(self.select_share)
-        return _Shares(rounds, total, start, select, a_round - select)
+        return Shares.of(terms, rounds, self._profile)
+
+    @property
+    def _profile(self) -> MwemPgmProfile:
+        return MWEM_PGM[self.profile]
 
     def _check(self) -> None:
-        check_model_size(self.max_model_mb)
-        check_shares([("start_share", self.start_share), ("total_share", self.total_share)])
+        if self.profile not in MWEM_PGM:
+            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
         if self.rounds is not None and self.rounds < 1:
             raise ConfigError(f"mechanism.rounds is {self.rounds}; want rounds >= 1")
-        if not (0 < self.select_share < 1 and self.strength > 0):
-            given = f"mechanism.select_share {self.select_share:g}, strength {self.strength:g}"
-            raise ConfigError(f"{given}; want 0 < select_share < 1, strength > 0")
+        check_model_size(self.max_model_mb)
 
 
-@dataclass(frozen=True)
-class _Shares:
-    """Shares of the whole budget for each kernel call, but for ``start``, which all its calls take together."""
-
-    rounds: int
-    total: Fraction
-    start: Fraction
-    select: Fraction
-    measure: Fraction
-
-    def events(self, terms: PrivacyTerms, starts: int) -> tuple[Event, ...]:
-        """All kernel calls; only which marginal is measured depends on answers."""
-        events = [terms.selected(self.select, self.rounds), terms.measured(self.measure, self.rounds)]
-        if starts:
-            events.append(terms.measured(self.start / starts, starts))
-        if self.total:
-            events.append(terms.measured(self.total))
-        return tuple(events)
+def _start_structure(queries: Marginals, start_queries: Sequence[Marginals]) -> Triangulation:
+    """The triangulated graph of what the start measures."""
+    return Triangulation.of(queries.domain, [part.cliques[0] for part in start_queries])
 
 
-def _candidates(queries: Marginals, structure: Triangulation, cells: float) -> list[int]:
-    """Places of the marginals with which the junction tree has at most so many cells: a public choice.
+def _candidates(queries: Marginals, structure: Triangulation, max_cells: float) -> list[int]:
+    """Indices of the marginals with which the junction tree has at most ``max_cells`` cells.
 
-    One that was measured stays a candidate. Raises DomainTooLargeError where there is none, which only the structure
-    that a run starts from can lead to.
+    They depend only on what was measured, never on a measured value. A marginal that was measured remains a candidate.
+
+    Raises DomainTooLargeError where there is no candidate, which can happen only before the first round.
     """
-    fitting = [index for index, clique in enumerate(queries.cliques) if structure.cells_with(clique) <= cells]
-    if not fitting:
-        least = min(structure.cells_with(clique) for clique in queries.cliques)
+    candidates = [index for index, clique in enumerate(queries.cliques) if structure.cells_with(clique) <= max_cells]
+    if not candidates:
+        min_cells = min(structure.cells_with(clique) for clique in queries.cliques)
         advice = "choose a workload with smaller marginals, or a larger max_model_mb"
-        raise DomainTooLargeError("the model of mechanism mwem_pgm", least, int(cells), advice)
-    return fitting
+        raise DomainTooLargeError("the model of mechanism mwem_pgm", min_cells, int(max_cells), advice)
+    return candidates
 
 
 def _estimate(candidates: Marginals, fit: GraphicalFit | None, total: float) -> NDArray[np.float64]:
-    """What the model, or the uniform distribution, expects in each cell."""
+    """The expected counts of all candidates' cells, by the fitted model or else by the uniform distribution."""
     if fit is not None:
         return total * fit.calibrated.vector(candidates.cliques)
     sizes = np.array(candidates.sizes)

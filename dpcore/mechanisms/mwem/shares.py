@@ -1,7 +1,8 @@
-"""How MWEM splits its budget, and what noisy counts of cells start it from."""
+"""How the MWEM mechanisms divide their budget, and the distribution that noisy counts start them from."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, final
@@ -9,51 +10,91 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.errors import ConfigError
+from dpcore.domain import Domain
 from dpcore.estimation.independent import to_simplex
 from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
+from dpcore.measurement import noise_stddev
+from dpcore.mechanisms.api import Step
+from dpcore.mechanisms.mwem.profile import MwemPgmProfile, MwemProfile, MwemQueriesProfile
 from dpcore.mechanisms.shared.totals import total_share
+from dpcore.queries import Marginals, Queries
 
-START_MIX: Final = 0.001
+_UNIFORM_PART: Final = 0.001  # Part of a starting distribution that is uniform.
+_START_LABELS: Final = {"one_way": "measure one-way marginals", "cells": "measure all cells", "uniform": ""}
 
 
 @final
 @dataclass(frozen=True)
 class Shares:
-    """Shares of the whole budget: for the rows, for all calls of the start, and for each selection and measurement."""
+    """How a budget is divided. Shares are parts of the whole budget.
 
+    rounds: Number of rounds.
+    total: Share of the number of rows; 0 where that number is public.
+    start: Share of all measurements that the start needs together; 0 for a uniform start.
+    select: Share of each selection.
+    measure: Share of the measurement of each round.
+    """
+
+    rounds: int
     total: Fraction
     start: Fraction
     select: Fraction
     measure: Fraction
 
     @classmethod
-    def of(cls, terms: PrivacyTerms, rounds: int, total: float, start: float, select: float) -> Shares:
-        """total: Where the number of rows is private. start: 0 for a uniform one. select: Part of a round."""
-        rows, first = total_share(terms, Fraction(total)), Fraction(start)
-        a_round = (1 - rows - first) / rounds
-        chosen = a_round * Fraction(select)
-        return cls(rows, first, chosen, a_round - chosen)
+    def of(cls, terms: PrivacyTerms, rounds: int, profile: MwemProfile | MwemQueriesProfile | MwemPgmProfile) -> Shares:
+        """Rounds share equally what the number of rows and the start leave."""
+        total, start = total_share(terms, Fraction(profile.total_share)), Fraction(profile.start_share)
+        per_round = (1 - total - start) / rounds
+        select = per_round * Fraction(profile.select_share)
+        return cls(rounds, total, start, select, per_round - select)
 
-    def events(self, terms: PrivacyTerms, rounds: int, starts: int) -> tuple[Event, ...]:
-        """All kernel calls; only what is measured in a round depends on answers. starts: Calls of the start."""
-        events = [terms.selected(self.select, rounds), terms.measured(self.measure, rounds)]
-        if starts:
-            events.append(terms.measured(self.start / starts, starts))
+    def events(self, terms: PrivacyTerms, start_calls: int) -> tuple[Event, ...]:
+        """All kernel calls, which are known in advance: answers decide only which query a round measures.
+
+        start_calls: Number of measurements that the start needs.
+        """
+        events = [terms.selected(self.select, self.rounds), terms.measured(self.measure, self.rounds)]
+        if start_calls:
+            events.append(terms.measured(self.start / start_calls, start_calls))
         if self.total:
             events.append(terms.measured(self.total))
         return tuple(events)
 
+    def steps(
+        self, terms: PrivacyTerms, domain: Domain, start: str, start_queries: Sequence[Marginals], candidate: Queries
+    ) -> tuple[Step, ...]:
+        """The steps of a plan.
 
-def check_split(start: float, total: float, select: float) -> None:
-    """Raises ConfigError for settings start_share, total_share and select_share that leave nothing for something."""
-    if not 0 < select < 1:
-        raise ConfigError(f"mechanism.select_share is {select}; want 0 < select_share < 1")
-    if min(start, total) <= 0 or start + total >= 1:
-        raise ConfigError("mechanism.start_share and mechanism.total_share; want both > 0 and their sum < 1")
+        start: The ``start`` of the profile.
+        start_queries: What the start measures, one marginal each.
+        candidate: One query that a round may measure.
+        """
+        steps = []
+        if self.total:
+            steps.append(
+                Step("measure rows", float(self.total), 1, _stddev(terms, Marginals(domain, ((),)), self.total))
+            )
+        if start_queries:
+            stddev = _stddev(terms, start_queries[0], self.start / len(start_queries))
+            steps.append(Step(_START_LABELS[start], float(self.start), len(start_queries), stddev))
+        stddev = _stddev(terms, candidate, self.measure)
+        return (
+            *steps,
+            Step("select", float(self.select * self.rounds), self.rounds),
+            Step("measure", float(self.measure * self.rounds), self.rounds, stddev),
+        )
 
 
-def start_chances(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Noisy counts as a distribution, mixed with a little of the uniform so that no cell starts at 0."""
-    return (1 - START_MIX) * to_simplex(counts / max(1.0, counts.sum())) + START_MIX / counts.size
+def starting_distribution(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Noisy counts as probabilities, float64 [cells].
+
+    They are mixed with a thousandth of the uniform distribution, because a cell of probability 0 could never grow.
+    """
+    return (1 - _UNIFORM_PART) * to_simplex(counts / max(1.0, counts.sum())) + _UNIFORM_PART / counts.size
+
+
+def _stddev(terms: PrivacyTerms, queries: Queries, share: Fraction) -> float:
+    """The standard deviation of the noise in each value of a measurement, in counts."""
+    return noise_stddev(terms.noise, terms.measure_scale(queries, share))

@@ -21,6 +21,7 @@ from dpcore.queries import Marginals
 from dpcore.workload import all_k_way
 from tests.benchmarks.mwem.histograms import Histogram
 from tests.benchmarks.mwem.lines import Line, expected, line, release, repeated
+from tests.support.mwem_constants import with_constants
 
 MEASURE: Final = "relative entropy"
 MIXED: Final = 1e-6  # Part of every released table that is uniform: one cell of 0 would make the entropy infinite.
@@ -46,21 +47,15 @@ class Setting:
 
     def mechanisms(self) -> dict[str, Mechanism]:
         found: dict[str, Mechanism] = {
-            BARAK: Fourier(within=0.0),
+            BARAK: Fourier(profile="published"),
             BARAK_STOPPED: Fourier(),
             MWEM_PARITIES: MwemQueries(queries="parities", rounds=self.rounds),
         }
         if self.all_forms:
-            found["MWEM, Fig. 1"] = MwemQueries(
-                queries="parities",
-                rounds=self.rounds,
-                distribution="average",
-                passes=1,
-                newest_only=True,
-                within=0.0,
-                step=0.5,
+            found["MWEM, Fig. 1"] = MwemQueries(queries="parities", rounds=self.rounds, profile="published")
+            found["MWEM, noisy cells"] = with_constants(
+                MwemQueries(queries="parities", rounds=self.rounds), start="cells", start_share=0.5
             )
-            found["MWEM, noisy cells"] = MwemQueries(queries="parities", rounds=self.rounds, start="cells")
             found["mwem, whole marginals"] = Mwem()
         return {**found, **OURS}
 

@@ -20,6 +20,7 @@ from dpcore.workload import Workload
 from tests.benchmarks.mwem.cuboid_choice import Cube, b_max_c, p_most_c
 from tests.benchmarks.mwem.histograms import Histogram
 from tests.benchmarks.mwem.lines import Line, expected, line, release, repeated
+from tests.support.mwem_constants import with_constants
 
 EPSILONS: Final = (0.25, 0.5, 1.0, 2.0)
 ROUNDS, RUNS = 10, 2
@@ -27,11 +28,11 @@ HDMM_EPSILON: Final = 1.0  # Its errors at another epsilon are these, scaled: it
 AVERAGE, LARGEST = "average of averages", "largest average"
 FIGURE_5, WEIGHTED, MWEM = "MWEM, sec. 3.3", "MWEM, weighted score", "MWEM, weighted, from one-way"
 P_MOST_C, B_MAX_C, HDMM = "PMostC", "BMaxC", "hdmm"
-_PAPER: Final = Mwem(rounds=ROUNDS, start="uniform", size_penalty="cells", passes=5, polish=10)
+_PAPER: Final = with_constants(Mwem(rounds=ROUNDS), start="uniform", size_penalty="cells", passes=5, final_passes=10)
 MECHANISMS: Final[Mapping[str, Mechanism]] = {
     FIGURE_5: _PAPER,
     WEIGHTED: _PAPER,
-    MWEM: Mwem(rounds=ROUNDS, passes=5, polish=10),
+    MWEM: with_constants(Mwem(rounds=ROUNDS), passes=5, final_passes=10),
     "clique_tree": CliqueTree(),
 }
 

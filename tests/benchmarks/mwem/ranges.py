@@ -33,7 +33,7 @@ MEASURE: Final = "squared error"
 SVD, SVD_PURE = "SVD bound, delta 1/n", "SVD bound, Laplace"
 FIGURE_1, VARIED = "MWEM, Fig. 1", "MWEM, sec. 2.3.2"
 MWEM: Final = {
-    FIGURE_1: MwemQueries(rounds=ROUNDS, distribution="average", passes=1, newest_only=True, within=0.0, step=0.5),
+    FIGURE_1: MwemQueries(rounds=ROUNDS, profile="published"),
     VARIED: MwemQueries(rounds=ROUNDS),
 }
 FIXED: Final[Mapping[str, Callable[[int], ImplicitMatrix]]] = {

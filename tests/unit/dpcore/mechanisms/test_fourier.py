@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -15,12 +13,14 @@ from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import PrivacyUnit
-from dpcore.mechanisms.fourier import Fourier
+from dpcore.mechanisms.fourier import PROFILES, Fourier, FourierProfile
 from dpcore.queries import Conjunctions, Products
 from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.testing.doubles import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
+from tests.support.mwem_constants import with_constants
+from tests.support.recorded_randomness import recorded
 
 DOMAIN = Domain.of({"a": 2, "b": 2, "unused": 9, "c": 2, "d": 2})
 ROWS = np.random.default_rng(0).integers(0, DOMAIN.sizes, (300, 5))
@@ -29,6 +29,7 @@ TABLE = TinyTable(DOMAIN, ROWS)
 WORKLOAD = all_k_way(DOMAIN, 2, ["a", "b", "c", "d"])
 BUDGETS = (Budget.pure(1), Budget.zcdp(1), Budget.gdp(1))
 GENERATOR = np.random.default_rng(0)
+LONG = with_constants(Fourier(), iterations=3000)
 every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.currency.name)
 
 
@@ -37,7 +38,7 @@ every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: bud
 def test_without_noise_the_answers_are_exact(budget: Budget, units: int | None) -> None:
     plenty = 10**4 if budget.currency is Currency.PURE else 10**10
     private = private_statistics(TABLE, Budget(budget.currency, plenty * budget.amount), units=units)
-    release = Fourier(iterations=3000).run(private, WORKLOAD, generator=GENERATOR)
+    release = LONG.run(private, WORKLOAD, generator=GENERATOR)
     assert np.allclose(release.answers.values, exact_answers(TABLE, WORKLOAD.queries), atol=0.1)
     assert isinstance(release.model, DenseModel)
     assert release.model.domain.names == ("a", "b", "c", "d")
@@ -68,15 +69,15 @@ def test_the_noise_of_pure_dp_is_laplace_of_scale_m_over_epsilon() -> None:
 @every_budget
 def test_answers_agree_and_none_is_negative(budget: Budget) -> None:
     small = Budget(budget.currency, budget.amount / 20)
-    for within in (0.0, 1.0):
-        release = Fourier(within=within).run(private_statistics(TABLE, small), WORKLOAD, generator=GENERATOR)
+    for mechanism in (Fourier(profile="published"), Fourier()):
+        release = mechanism.run(private_statistics(TABLE, small), WORKLOAD, generator=GENERATOR)
         ab, ac = release.answers.values[:4].reshape(2, 2), release.answers.values[4:8].reshape(2, 2)
         assert np.allclose(ab.sum(axis=1), ac.sum(axis=1))
         assert release.answers.values.min() >= 0
 
 
 def test_what_is_below_the_noise_stays_uniform() -> None:
-    release = Fourier(within=10.0).run(
+    release = with_constants(Fourier(), tolerance=10.0).run(
         private_statistics(TABLE, Budget.pure(1), units=300), WORKLOAD, generator=GENERATOR
     )
     assert np.allclose(release.answers.values, 75)
@@ -84,10 +85,29 @@ def test_what_is_below_the_noise_stays_uniform() -> None:
 
 def test_products_are_answered_from_the_marginals_that_they_are_read_off() -> None:
     queries = range_marginals(DOMAIN, [("a", "b")], {"a": prefix(2)})
-    release = Fourier(iterations=3000).run(
-        private_statistics(TABLE, Budget.pure(10**4)), linear(queries), generator=GENERATOR
-    )
+    release = LONG.run(private_statistics(TABLE, Budget.pure(10**4)), linear(queries), generator=GENERATOR)
     assert np.allclose(release.answers.values, exact_answers(TABLE, queries), atol=0.1)
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_the_constants_of_a_profile_have_a_meaning(profile: FourierProfile) -> None:
+    assert 0 <= profile.tolerance < float("inf")
+    assert profile.iterations >= 1
+
+
+def test_the_published_profile_follows_the_coefficients_further_than_the_noise() -> None:
+    """Its table is nearer to the measured parities, whose residual the default leaves at the size of the noise."""
+    residuals = {}
+    for name in ("default", "published"):
+        with recorded("the same measurement"):
+            private = private_statistics(TABLE, Budget.pure(1), units=300)
+            release = Fourier(profile=name).run(private, WORKLOAD, generator=GENERATOR)  # type: ignore[arg-type]
+        (measured,) = release.measurements
+        assert release.model is not None
+        fitted = release.model.answer(measured.queries)
+        residuals[name] = np.sqrt(np.mean((measured.values - fitted) ** 2)) / measured.stddev
+    assert 0.3 < residuals["default"] <= 1
+    assert residuals["published"] < 0.1
 
 
 def conjunctions() -> Workload:
@@ -95,23 +115,21 @@ def conjunctions() -> Workload:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "workload", "said"),
+    ("mechanism", "workload", "message"),
     [
         (Fourier(), all_k_way(DOMAIN, 2), "attribute 'unused' has 9 values; want 2"),
         (Fourier(), explicit(DOMAIN, {(): 1.0}), "names no attribute"),
         (Fourier(), conjunctions(), "want workload.marginals"),
-        (Fourier(within=-1), WORKLOAD, "want 0 <= within"),
-        (Fourier(within=math.nan), WORKLOAD, "want 0 <= within"),
-        (Fourier(iterations=0), WORKLOAD, "iterations >= 1"),
+        (Fourier(profile="printed"), WORKLOAD, "want default or published"),  # type: ignore[arg-type]
     ],
 )
 def test_what_it_cannot_do_is_refused_before_anything_is_measured(
-    mechanism: Fourier, workload: Workload, said: str
+    mechanism: Fourier, workload: Workload, message: str
 ) -> None:
     private = private_statistics(NoStatistics(Contribution(Shape.TABLE, 1)), Budget.pure(1))
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         mechanism.plan(private.terms, workload)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         mechanism.run(private, workload, generator=GENERATOR)
 
 

@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.errors import ConfigError
 from dpcore.estimation.independent import IndependentModel
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.clipping.popularity import noisy_popularity
-from dpcore.mechanisms.independent import Independent
+from dpcore.mechanisms.independent import UNITS_SHARE, Independent
 from dpcore.mechanisms.shared.totals import row_total, total_share
 from dpcore.queries import Conjunctions, Marginals, UnitCount
 from dpcore.queries.ranges import prefix, range_marginals
-from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
+from dpcore.testing.doubles import REPLACE, private_statistics
 from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive
 
@@ -40,44 +39,44 @@ def model_of(statistics: Any, workload: Workload, budget: Budget = NO_NOISE, **o
 
 @pytest.mark.parametrize("options", [{}, {"neighbours": REPLACE, "units": 60}])
 def test_a_table_without_noise_is_the_product_of_its_marginals(options: dict[str, Any]) -> None:
-    found = model_of(TABLE, PAIRS, **options)
+    model = model_of(TABLE, PAIRS, **options)
     a, b = (np.bincount(CODES[:, axis], minlength=DOMAIN.sizes[axis]) / 60 for axis in (0, 1))
-    assert found.total == pytest.approx(60)
-    assert np.allclose(found.answer(PAIRS.queries), 60 * np.outer(a, b).ravel())
+    assert model.total == pytest.approx(60)
+    assert np.allclose(model.answer(PAIRS.queries), 60 * np.outer(a, b).ravel())
 
 
 def test_products_of_a_table_are_sums_of_products_of_its_marginals() -> None:
     """Only attributes that a term names are measured."""
     queries = range_marginals(DOMAIN, [("a", "b"), ("b",)], {"b": prefix(4, 3)})
-    found = model_of(TABLE, Workload(queries, np.array([1.0, 5.0])))
-    assert found.domain == DOMAIN.project(["a", "b"])
+    model = model_of(TABLE, Workload(queries, np.array([1.0, 5.0])))
+    assert model.domain == DOMAIN.project(["a", "b"])
     a, b = (np.bincount(CODES[:, axis], minlength=DOMAIN.sizes[axis]) / 60 for axis in (0, 1))
     below = np.array([b[0], b[:2].sum(), b[:3].sum(), b[3]])
-    assert np.allclose(found.answer(queries), 60 * np.concatenate([np.outer(a, below).ravel(), below]))
+    assert np.allclose(model.answer(queries), 60 * np.concatenate([np.outer(a, below).ravel(), below]))
 
 
 def test_conjunctions_of_a_table_use_its_groups_and_keep_its_names() -> None:
-    found = model_of(TABLE, conjunctive(Conjunctions.single_columns(VIEW)))
+    model = model_of(TABLE, conjunctive(Conjunctions.single_columns(VIEW)))
     for start, stop in VIEW.groups:
-        assert found.probabilities[start:stop].sum() == pytest.approx(1.0)
-    assert found.domain == DOMAIN
+        assert model.probabilities[start:stop].sum() == pytest.approx(1.0)
+    assert model.domain == DOMAIN
 
 
 @pytest.mark.parametrize("options", [{}, {"neighbours": REPLACE, "units": 80}])
 def test_baskets_without_noise_are_the_product_of_their_items(options: dict[str, Any]) -> None:
-    found = model_of(BASKETS, conjunctive(TRIPLES), **options)
+    model = model_of(BASKETS, conjunctive(TRIPLES), **options)
     p = BITS.mean(axis=0)
-    assert found.total == pytest.approx(80)
-    assert np.allclose(found.answer(TRIPLES), [80 * p[0] * p[1] * p[2], 80 * (1 - p[2]) * p[3] * p[4]])
+    assert model.total == pytest.approx(80)
+    assert np.allclose(model.answer(TRIPLES), [80 * p[0] * p[1] * p[2], 80 * (1 - p[2]) * p[3] * p[4]])
 
 
 def test_a_public_number_of_units_costs_nothing_and_a_private_one_its_share() -> None:
     for units, verbs in ((80, 1), (None, 2)):
         private = private_statistics(BASKETS, Budget.pure(1), units=units)
-        Independent(total_share=0.25).run(private, conjunctive(TRIPLES), generator=GENERATOR)
+        Independent().run(private, conjunctive(TRIPLES), generator=GENERATOR)
         amounts = [charge.amount for charge in private.charges]
-        assert amounts == ([Fraction(1, 4), Fraction(3, 4)] if verbs == 2 else [1])
-        plan = Independent(total_share=0.25).plan(private.terms, conjunctive(TRIPLES))
+        assert amounts == ([Fraction(UNITS_SHARE), 1 - Fraction(UNITS_SHARE)] if verbs == 2 else [1])
+        plan = Independent().plan(private.terms, conjunctive(TRIPLES))
         assert [step.share for step in plan.steps] == [float(amount) for amount in amounts]
 
 
@@ -85,19 +84,11 @@ def test_a_public_number_of_units_costs_nothing_and_a_private_one_its_share() ->
 @pytest.mark.parametrize(("statistics", "workload"), [(TABLE, PAIRS), (BASKETS, conjunctive(TRIPLES))])
 def test_noise_far_above_the_data_gives_a_distribution(budget: Budget, statistics: Any, workload: Workload) -> None:
     for _ in range(5):
-        found = model_of(statistics, workload, budget)
-        assert np.isfinite(found.probabilities).all()
-        assert found.probabilities.min() >= 0
-        assert found.probabilities.max() <= 1
-        assert found.total >= 1
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.5, 2.0])
-def test_a_bad_share_is_refused(share: float) -> None:
-    private = private_statistics(NoStatistics(TABLE.contribution), Budget.pure(1))
-    with pytest.raises(ConfigError, match="mechanism.total_share is"):
-        Independent(total_share=share).run(private, PAIRS, generator=GENERATOR)
-    assert private.charges == ()
+        model = model_of(statistics, workload, budget)
+        assert np.isfinite(model.probabilities).all()
+        assert model.probabilities.min() >= 0
+        assert model.probabilities.max() <= 1
+        assert model.total >= 1
 
 
 def test_popularity_is_what_stands_out_of_the_noise() -> None:
@@ -108,12 +99,12 @@ def test_popularity_is_what_stands_out_of_the_noise() -> None:
 
 def test_popularity_below_the_noise_is_uniform() -> None:
     """Two standard deviations are taken off: at a noise of a million a column stays with chance 0.03, often none."""
-    found = [
+    popularities = [
         noisy_popularity(private_statistics(BASKETS, Budget.pure(Fraction(1, 10**6))), BinaryView(5), Fraction(1))
         for _ in range(20)
     ]
-    assert any((weights == 1).all() for weights in found)
-    assert all((weights >= 0).all() and weights.any() for weights in found)
+    assert any((weights == 1).all() for weights in popularities)
+    assert all((weights >= 0).all() and weights.any() for weights in popularities)
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_what_is_recommended_accepts_the_terms(name: str, budget: Budget) -> Non
 
 @every_budget
 def test_very_many_marginals_are_accepted_too(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recommendation, "_LARGEST_CLOSURE", 1)
+    monkeypatch.setattr(recommendation, "_MAX_CLOSURE", 1)
     asked, workload = terms(Shape.TABLE, budget, bound=3), WORKLOADS["large marginals"]
     found = recommended(asked, workload)
     assert found.name == "clique_tree"
@@ -135,10 +135,10 @@ def test_units_of_several_rows_get_what_has_a_proof_for_them() -> None:
 def test_the_model_decides_whether_marginals_are_selected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The junction tree of all pairs of four attributes is one node of 3 * 4 * 2 * 3 = 72 cells."""
     small = WORKLOADS["small marginals"]
-    monkeypatch.setattr(recommendation, "_LARGEST_MODEL", 72)
+    monkeypatch.setattr(recommendation, "_MAX_MODEL_CELLS", 72)
     found = recommended(terms(Shape.TABLE), small)
     assert (found.name, "6 marginals" in found.why, "72 cells" in found.why) == ("gaussian_pgm", True, True)
-    monkeypatch.setattr(recommendation, "_LARGEST_MODEL", 71)
+    monkeypatch.setattr(recommendation, "_MAX_MODEL_CELLS", 71)
     assert recommended(terms(Shape.TABLE), small).name == "aim"
 
 
@@ -176,12 +176,12 @@ def test_more_answers_than_can_be_measured_are_left_to_a_selection(
 def test_the_closure_decides_whether_it_is_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All triples of nine attributes, with what lies below: 84 + 36 + 9 cliques of 84 * 12^3 + 36 * 12^2 + 9 * 12."""
     large = WORKLOADS["large marginals"]
-    monkeypatch.setattr(recommendation, "_LARGEST_CLOSURE", 129)
+    monkeypatch.setattr(recommendation, "_MAX_CLOSURE", 129)
     found = recommended(terms(Shape.TABLE), large)
     assert (found.name, "129" in found.why) == ("aim", True)
-    monkeypatch.setattr(recommendation, "_LARGEST_CLOSURE", 128)
+    monkeypatch.setattr(recommendation, "_MAX_CLOSURE", 128)
     assert recommended(terms(Shape.TABLE), large).name == "clique_tree"
-    monkeypatch.setattr(recommendation, "_LARGEST_CLOSURE", 129)
+    monkeypatch.setattr(recommendation, "_MAX_CLOSURE", 129)
     monkeypatch.setattr(recommendation, "LARGEST_CELLS", 84 * 12**3 + 36 * 12**2 + 9 * 12 - 1)
     assert recommended(terms(Shape.TABLE), large).name == "clique_tree"
 

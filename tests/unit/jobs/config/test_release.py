@@ -319,10 +319,9 @@ def test_the_published_schema_tells_good_from_bad() -> None:
 
 def test_a_mechanism_gets_its_settings() -> None:
     mechanism = mechanism_of(
-        parse_config(changed(TABLE, "mechanism", {"name": "mwem", "rounds": 7, "start_share": 0})).mechanism
+        parse_config(changed(TABLE, "mechanism", {"name": "mwem", "rounds": 7, "max_table_mb": 4})).mechanism
     )
-    settings = settings_of(mechanism)
-    assert (settings["rounds"], settings["start_share"], settings["distribution"]) == (7, 0.0, "final")
+    assert settings_of(mechanism) == {"rounds": 7, "max_table_mb": 4.0, "profile": "default"}
 
 
 MECHANISMS: list[tuple[dict[str, Any], str]] = [
@@ -331,8 +330,8 @@ MECHANISMS: list[tuple[dict[str, Any], str]] = [
     ({"name": "mwem", "round": 3}, "unknown setting of mechanism mwem 'round'; did you mean 'rounds'?"),
     ({"name": "mwem", "rounds": "3"}, "mechanism.rounds is '3'; want an integer"),
     ({"name": "mwem", "rounds": 3.5}, "mechanism.rounds is"),
-    ({"name": "mwem", "distribution": "finall"}, "want 'final' or 'average'"),
-    ({"name": "mwem", "newest_only": 1}, "mechanism.newest_only is 1; want true or false"),
+    ({"name": "mwem", "profile": "printed"}, "want 'default' or 'published'"),
+    ({"name": "mwem", "polish": 100}, "polish is no longer a setting of mechanism mwem: it is a constant of a profile"),
     ({"name": "laplace", "scale": 1}, "unknown setting of mechanism laplace 'scale'"),
 ]
 

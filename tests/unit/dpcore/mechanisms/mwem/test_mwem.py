@@ -26,6 +26,7 @@ from dpcore.queries import Conjunctions, Marginals
 from dpcore.testing.doubles import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit
+from tests.support.mwem_constants import with_constants
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "unused": 50})
 CELLS = np.random.default_rng(0).choice(600, size=200, p=np.random.default_rng(1).dirichlet(np.full(600, 0.05)))
@@ -35,16 +36,7 @@ WORKLOAD = all_k_way(DOMAIN, 2, ["a", "b", "c"])
 MODELLED = DOMAIN.project(["a", "b", "c"])
 NO_NOISE = Budget.pure(10**9)
 GENERATOR = np.random.default_rng(0)
-FIG_1 = Mwem(
-    rounds=4,
-    distribution="average",
-    passes=1,
-    newest_only=True,
-    polish=0,
-    step=0.5,
-    start="uniform",
-    size_penalty="none",
-)
+FIG_1 = with_constants(Mwem(rounds=4, profile="published"), size_penalty="none")
 
 
 def run(mechanism: Mwem, budget: Budget = NO_NOISE, workload: Workload = WORKLOAD, **options: Any) -> DenseModel:
@@ -81,23 +73,23 @@ def by_hand(
 
 def test_the_form_of_the_paper_is_the_average_of_its_rounds() -> None:
     history = by_hand(4, 1, True, [1.0, 1.0, 1.0])
-    wanted = np.mean(history[:4], axis=0)  # Fig. 1: the average over i < T of A_i.
-    assert np.allclose(run(FIG_1).table, wanted.ravel(), rtol=1e-4)
+    expected = np.mean(history[:4], axis=0)  # Fig. 1: the average over i < T of A_i.
+    assert np.allclose(run(FIG_1).table, expected.ravel(), rtol=1e-4)
 
 
 @pytest.mark.parametrize(("passes", "newest_only"), [(1, False), (7, False), (3, True)])
 @pytest.mark.parametrize("step", [0.5, 2.0])
 def test_the_final_distribution_follows_every_measurement(passes: int, newest_only: bool, step: float) -> None:
-    mechanism = replace(FIG_1, distribution="final", passes=passes, newest_only=newest_only, step=step)
-    wanted = by_hand(4, passes, newest_only, [1.0, 1.0, 1.0], step)[-1]
-    assert np.allclose(run(mechanism).table, wanted.ravel(), rtol=1e-4)
+    mechanism = with_constants(FIG_1, distribution="final", passes=passes, newest_only=newest_only, step=step)
+    expected = by_hand(4, passes, newest_only, [1.0, 1.0, 1.0], step)[-1]
+    assert np.allclose(run(mechanism).table, expected.ravel(), rtol=1e-4)
 
 
 def test_weights_decide_what_is_measured() -> None:
     weights = {("a", "b"): 1.0, ("a", "c"): 1.0, ("b", "c"): 200.0}
-    mechanism = replace(FIG_1, distribution="final", rounds=2)
-    wanted = by_hand(2, 1, True, [1 / 200, 1 / 200, 1.0])[-1]
-    assert np.allclose(run(mechanism, workload=explicit(DOMAIN, weights)).table, wanted.ravel(), rtol=1e-4)
+    mechanism = replace(with_constants(FIG_1, distribution="final"), rounds=2)
+    expected = by_hand(2, 1, True, [1 / 200, 1 / 200, 1.0])[-1]
+    assert np.allclose(run(mechanism, workload=explicit(DOMAIN, weights)).table, expected.ravel(), rtol=1e-4)
 
 
 def first_scores(mechanism: Mwem, budget: Budget, monkeypatch: pytest.MonkeyPatch) -> NDArray[np.float64]:
@@ -115,32 +107,34 @@ def first_scores(mechanism: Mwem, budget: Budget, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("penalty", "a_cell"),
+    ("penalty", "penalty_per_cell"),
     [("none", 0.0), ("cells", 1.0), ("noise", 2 * math.exp(-1 / 32) / (1 - math.exp(-2 / 32)))],
 )
 def test_the_score_is_the_distance_less_the_penalty(
-    penalty: Any, a_cell: float, monkeypatch: pytest.MonkeyPatch
+    penalty: Any, penalty_per_cell: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of a round of epsilon 1/8 measures one marginal, which a replaced unit moves by 2: scale 32."""
     queries = WORKLOAD.queries
     assert isinstance(queries, Marginals)
     truth = queries.split(TABLE.aggregate(QueryAnswers(queries)))
     distances = [np.abs(table - 200 / table.size).sum() for table in truth]
-    wanted = np.array(distances) - a_cell * np.array(queries.sizes)
-    found = first_scores(Mwem(rounds=8, start="uniform", size_penalty=penalty), Budget.pure(1), monkeypatch)
-    assert np.allclose(found, wanted, atol=0.05)
+    expected = np.array(distances) - penalty_per_cell * np.array(queries.sizes)
+    mechanism = with_constants(Mwem(rounds=8), start="uniform", size_penalty=penalty)
+    scores = first_scores(mechanism, Budget.pure(1), monkeypatch)
+    assert np.allclose(scores, expected, atol=0.05)
 
 
 @pytest.mark.parametrize("start", ["one_way", "cells"])
 def test_a_noisy_start_begins_near_the_data(start: Any) -> None:
     """Noise is next to nothing: the truth of all cells, or the product of one-way marginals, but no cell at 0."""
-    mechanism = replace(FIG_1, rounds=1, start=start)  # The average of one round is where it started.
+    started = with_constants(FIG_1, start=start, start_share=0.1)
+    mechanism = replace(started, rounds=1)  # The average of one round is where it started.
     truth = TABLE.aggregate(QueryAnswers(Marginals(DOMAIN, (("a", "b", "c"),)))).reshape(MODELLED.sizes) / 200
     if start == "one_way":
         truth = np.einsum("a,b,c->abc", truth.sum(axis=(1, 2)), truth.sum(axis=(0, 2)), truth.sum(axis=(0, 1)))
-    found = run(mechanism).table
-    assert np.abs(found - 200 * truth.ravel()).max() < 1.0
-    assert found.min() > 0
+    table = run(mechanism).table
+    assert np.abs(table - 200 * truth.ravel()).max() < 1.0
+    assert table.min() > 0
 
 
 STARTS = {"uniform": 0, "cells": 1, "one_way": 3}
@@ -150,7 +144,7 @@ STARTS = {"uniform": 0, "cells": 1, "one_way": 3}
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("units", [None, 200])
 def test_the_plan_is_what_is_charged(budget: Budget, start: Any, units: int | None) -> None:
-    mechanism = Mwem(rounds=3, start=start, start_share=0.25, select_share=0.3, total_share=0.1)
+    mechanism = with_constants(Mwem(rounds=3), start=start, start_share=0.25, select_share=0.3, total_share=0.1)
     private = private_statistics(TABLE, budget, units=units)
     plan = mechanism.plan(private.terms, WORKLOAD)
     mechanism.run(private, WORKLOAD, generator=GENERATOR)
@@ -181,7 +175,7 @@ def test_several_rows_a_unit_need_a_bought_total() -> None:
 def test_noise_far_above_the_data_gives_finite_answers(budget: Budget, distribution: Any, start: Any) -> None:
     """One row, noise of a million: measured totals below 1 and counts far above the total."""
     private = private_statistics(TinyTable(DOMAIN, CODES[:1]), budget)
-    mechanism = Mwem(rounds=5, distribution=distribution, start=start)
+    mechanism = with_constants(Mwem(rounds=5), distribution=distribution, start=start)
     release = mechanism.run(private, WORKLOAD, generator=GENERATOR)
     assert np.isfinite(release.answers.values).all()
     assert (release.answers.values >= 0).all()
@@ -193,24 +187,24 @@ def test_rounds_follow_from_the_number_of_modelled_attributes() -> None:
     assert Mwem(rounds=4).plan(private.terms, WORKLOAD).rounds == 4
 
 
-def test_polishing_brings_the_model_to_its_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without noise a long polish leaves less error; a table too large for one pass gets none."""
-    few, many = Mwem(rounds=3, passes=1, polish=0), Mwem(rounds=3, passes=1, polish=200)
+def test_final_passes_bring_the_model_to_its_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without noise many final passes leave less error; a table too large for one pass gets none."""
+    few, many = (with_constants(Mwem(rounds=3), passes=1, final_passes=passes) for passes in (0, 200))
     exact = TABLE.aggregate(QueryAnswers(WORKLOAD.queries))
 
     def error(mechanism: Mwem) -> float:
         return float(np.abs(run(mechanism).answer(WORKLOAD.queries) - exact).max())
 
-    unpolished = error(few)
-    assert error(many) < unpolished / 2
-    monkeypatch.setattr(mwem, "LARGEST_POLISH", 10)
-    assert error(many) == pytest.approx(unpolished)
+    without_passes = error(few)
+    assert error(many) < without_passes / 2
+    monkeypatch.setattr(mwem, "MAX_FINAL_UPDATES", 10)
+    assert error(many) == pytest.approx(without_passes)
 
 
 def test_only_the_rounds_keep_to_the_newest_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     followed: list[int] = []
     monkeypatch.setattr(mwem.FactoredWeights, "follow", lambda _, pairs, passes: followed.append(len(pairs)))
-    run(Mwem(rounds=3, newest_only=True, start="uniform"))
+    run(with_constants(Mwem(rounds=3), newest_only=True, start="uniform"))
     assert followed == [1, 1, 1, 3]
 
 
@@ -221,17 +215,8 @@ def test_only_ratios_of_weights_matter_however_large() -> None:
 
 
 BAD = [
-    ({"rounds": 0}, "mechanism.rounds 0"),
-    ({"passes": 0}, "passes 0"),
-    ({"polish": -1}, "polish -1"),
-    ({"select_share": 0.0}, "mechanism.select_share is 0.0"),
-    ({"select_share": 1.0}, "mechanism.select_share is 1.0"),
-    ({"start_share": -0.1}, "mechanism.start_share"),
-    ({"start_share": 0.99}, "mechanism.start_share"),
-    ({"start_share": 0.0}, "mechanism.start_share"),
-    ({"total_share": 0.0}, "total_share"),
-    ({"step": 0.0}, "mechanism.step is 0.0; want 0 < step <= 4"),
-    ({"step": 4.5}, "mechanism.step is 4.5"),
+    ({"rounds": 0}, "mechanism.rounds is 0; want rounds >= 1"),
+    ({"profile": "printed"}, "mechanism.profile is 'printed'; want default or published"),
 ]
 
 
@@ -247,7 +232,7 @@ def test_a_dense_table_that_does_not_fit_is_refused_with_its_size() -> None:
     wide = Domain.of({f"x{i}": 100 for i in range(6)})
     terms = PrivacyTerms(PrivacyUnit(ADD_REMOVE, Contribution(Shape.TABLE, 1)), Budget.pure(1))
     with pytest.raises(DomainTooLargeError, match="x0 x x1 .* has 1,000,000,000,000 cells; .*independent, gaussian"):
-        Mwem(start="cells").plan(terms, all_k_way(wide, 2))
+        with_constants(Mwem(), start="cells").plan(terms, all_k_way(wide, 2))
     assert Mwem().plan(terms, all_k_way(wide, 2, ["x0", "x1", "x2"])).memory_bytes > 8 * 10**6
 
 

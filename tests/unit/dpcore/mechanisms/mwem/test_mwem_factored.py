@@ -24,13 +24,14 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import PrivacyUnit
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.mwem import mwem
-from dpcore.mechanisms.mwem.candidates import Candidates, largest_cells
+from dpcore.mechanisms.mwem.candidates import RemainingCandidates, max_total_cells
 from dpcore.mechanisms.mwem.mwem import Mwem
 from dpcore.queries import Marginals
 from dpcore.testing.doubles import ADD_REMOVE, NoStatistics, private_statistics
 from dpcore.testing.memory import MemoryJournal
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, explicit
+from tests.support.mwem_constants import with_constants
 
 MB = 2.0**-17  # MiB of one cell.
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 4, "e": 2})
@@ -64,17 +65,18 @@ def tables(domain: Domain, cliques: list[Clique]) -> list[Clique]:
 
 
 def measured(release: Release) -> list[Clique]:
-    found = []
+    cliques = []
     for measurement in release.measurements:
         assert isinstance(measurement.queries, Marginals)
-        found.append(measurement.queries.cliques[0])
-    return found
+        cliques.append(measurement.queries.cliques[0])
+    return cliques
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(4, 96), st.sampled_from(["uniform", "one_way"]), st.integers(1, 7))
 def test_no_table_passes_the_limit(limit: int, start: Any, rounds: int) -> None:
-    release = run(Mwem(rounds=rounds, start=start, max_table_mb=limit * MB), TABLE, WORKLOAD)
+    mechanism = with_constants(Mwem(rounds=rounds, max_table_mb=limit * MB), start=start)
+    release = run(mechanism, TABLE, WORKLOAD)
     assert max(DOMAIN.size(group) for group in tables(DOMAIN, measured(release))) <= limit
     assert len(measured(release)) == 1 + (5 if start == "one_way" else 0) + rounds
 
@@ -86,19 +88,19 @@ def test_candidates_are_the_marginals_that_fit_and_are_scored_by_their_own_answe
     queries = WORKLOAD.queries
     assert isinstance(queries, Marginals)
     model = FactoredWeights(DOMAIN, [], 300.0, limit=limit)
-    candidates = Candidates(queries, weights)
+    candidates = RemainingCandidates(queries, weights)
     chosen: list[Clique] = []
     for turn in range(5):
         candidates.refresh(model)
         fitting = [
-            place
-            for place, clique in enumerate(queries.cliques)
+            index
+            for index, clique in enumerate(queries.cliques)
             if max(DOMAIN.size(group) for group in tables(DOMAIN, [*chosen, clique])) <= limit
         ]
-        assert candidates.queries.cliques == tuple(queries.cliques[place] for place in fitting)
+        assert candidates.queries.cliques == tuple(queries.cliques[index] for index in fitting)
         score = candidates.score(model, 0.5)
-        wanted = DenseModel(DOMAIN, model.whole()).answer(candidates.queries)
-        assert np.allclose(score.estimate, wanted, rtol=1e-12)
+        expected = DenseModel(DOMAIN, model.whole()).answer(candidates.queries)
+        assert np.allclose(score.estimate, expected, rtol=1e-12)
         assert np.allclose(score.weights, weights[fitting] / 2)
         assert np.allclose(score.penalties, [0.5 * size for size in candidates.queries.sizes])
         chosen.append(candidates.queries.cliques[turn % len(candidates.queries.cliques)])
@@ -135,14 +137,14 @@ def exact(clique: Clique) -> NDArray[np.int64]:
 @pytest.mark.parametrize("newest_only", [True, False])
 def test_a_release_is_that_of_one_dense_table(start: Any, newest_only: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one journal: the dense run asks the kernel the same, scores included, and releases the same answers."""
-    mechanism, journal = Mwem(rounds=5, start=start, newest_only=newest_only), MemoryJournal()
+    mechanism, journal = with_constants(Mwem(rounds=5), start=start, newest_only=newest_only), MemoryJournal()
 
     def answers() -> NDArray[np.float64]:
         private = private_statistics(TABLE, Budget.pure(5), journal=journal)
         return mechanism.run(private, WORKLOAD, generator=np.random.default_rng(0)).answers.values
 
     factors = answers()
-    monkeypatch.setattr(Mwem, "_is_dense", lambda _: True)
+    monkeypatch.setattr(Mwem, "_needs_dense_table", lambda _: True)
     assert np.abs(answers() - factors).max() <= 1e-12 * 300
 
 
@@ -150,9 +152,9 @@ def test_dependent_bits_among_seventy_seven_are_found_and_answered() -> None:
     release = run(Mwem(rounds=6), WIDE, LINKED)
     assert isinstance(release.model, FactoredModel)
     assert ("x0", "x1") in measured(release)
-    found = release.model.answer(Marginals(BITS, (("x0", "x1"),)))
+    answers = release.model.answer(Marginals(BITS, (("x0", "x1"),)))
     exact = WIDE.aggregate(QueryAnswers(Marginals(BITS, (("x0", "x1"),))))
-    assert np.abs(found - exact).max() < 4
+    assert np.abs(answers - exact).max() < 4
     assert release.answers.values.shape == (LINKED.queries.size,)
     rows = release.model.sample(50, np.random.default_rng(1))
     assert (rows.codes[:, 0] == rows.codes[:, 1]).mean() > 0.9
@@ -182,36 +184,44 @@ def test_noise_far_above_the_data_gives_finite_answers() -> None:
 def test_marginals_that_can_never_be_measured_are_named_in_the_plan() -> None:
     assert Mwem().plan(TERMS, LINKED).notes == ()
     (note,) = Mwem(max_table_mb=4 * MB).plan(TERMS, LINKED).notes
-    assert note == "1 marginals of more than 4 cells are predicted and never measured"
+    assert note == "1 marginals of more than 4 cells are never measured, only predicted by the model"
 
 
 def test_the_limit_is_the_whole_table_where_that_fits_in_memory_and_time() -> None:
-    def limit(attributes: int, **options: Any) -> int:
-        return Mwem(**options)._limit(Domain.of({f"x{place}": 2 for place in range(attributes)}))
+    def limit(mechanism: Mwem, attributes: int) -> int:
+        return mechanism._max_cells(Domain.of({f"x{place}": 2 for place in range(attributes)}))
 
-    assert limit(16) == limit(24) == LARGEST_CELLS
-    assert limit(27) == limit(77) == mwem.WIDE_CELLS
-    assert limit(27, rounds=5) == LARGEST_CELLS
-    assert limit(27, newest_only=True) == LARGEST_CELLS
-    assert limit(77, max_table_mb=8.0) == 1 << 20
-    assert limit(27, distribution="average") == LARGEST_CELLS
+    assert limit(Mwem(), 16) == limit(Mwem(), 24) == LARGEST_CELLS
+    assert limit(Mwem(), 27) == limit(Mwem(), 77) == mwem.WIDE_CELLS
+    assert limit(Mwem(rounds=5), 27) == LARGEST_CELLS
+    assert limit(with_constants(Mwem(), newest_only=True), 27) == LARGEST_CELLS
+    assert limit(Mwem(max_table_mb=8.0), 77) == 1 << 20
+    assert limit(with_constants(Mwem(), distribution="average"), 27) == LARGEST_CELLS
+    assert limit(Mwem(profile="published"), 27) == LARGEST_CELLS
 
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"start": "cells"}, "the dense table of mechanism mwem over x0 x x1 .* has 151,115,727,451,828,646,838,272 cells"),
-    ({"distribution": "average"}, "the dense table of mechanism mwem .*; want at most 200,000,000: choose fewer"),
+REFUSED: list[tuple[Mwem, str]] = [
     (
-        {"max_table_mb": MB},
+        with_constants(Mwem(), start="cells"),
+        "the dense table of mechanism mwem over x0 x x1 .* has 151,115,727,451,828,646,838,272 cells",
+    ),
+    (
+        with_constants(Mwem(), distribution="average"),
+        "the dense table of mechanism mwem .*; want at most 200,000,000: choose fewer",
+    ),
+    (Mwem(profile="published"), "the dense table of mechanism mwem .*; want at most 200,000,000: choose fewer"),
+    (
+        Mwem(max_table_mb=MB),
         "attribute 'x0' of mechanism mwem has 2 cells; want at most 1: a larger mechanism.max_table_mb",
     ),
 ]
 
 
-@pytest.mark.parametrize(("settings_", "message"), REFUSED)
-def test_what_does_not_fit_is_refused_before_anything_is_measured(settings_: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("mechanism", "message"), REFUSED)
+def test_what_does_not_fit_is_refused_before_anything_is_measured(mechanism: Mwem, message: str) -> None:
     private = private_statistics(NoStatistics(WIDE.contribution), Budget.pure(1))
     with pytest.raises(DomainTooLargeError, match=message):
-        Mwem(**settings_).run(private, LINKED, generator=np.random.default_rng(0))
+        mechanism.run(private, LINKED, generator=np.random.default_rng(0))
     assert private.charges == ()
 
 
@@ -238,7 +248,7 @@ def test_no_partition_within_the_limit_has_more_cells_than_planned(sizes: list[i
             groups[random.choice(fitting)] *= size
         else:
             groups.append(size)
-    assert sum(cells for cells in groups if cells > 1) <= max(largest_cells(domain, limit), 1)
+    assert sum(cells for cells in groups if cells > 1) <= max(max_total_cells(domain, limit), 1)
 
 
 def test_pairs_of_a_thousand_bits_fit_where_their_table_cannot() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -30,6 +31,7 @@ from dpcore.testing.doubles import NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
 from tests.support.mirror_descent import MirrorDescent
+from tests.support.mwem_constants import with_constants
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 3})
 RANDOM = np.random.default_rng(3)
@@ -39,7 +41,7 @@ JOINT = np.bincount(CELLS, minlength=36).reshape(DOMAIN.sizes).astype(float)
 TABLE = TinyTable(DOMAIN, CODES)
 WORKLOAD = all_k_way(DOMAIN, 2)
 NO_NOISE = Budget.zcdp(10**9)
-PRINTED = MwemPgm(size_penalty="cells", rounds=3, start="uniform", strength=1e-6)
+PRINTED = with_constants(MwemPgm(rounds=3, profile="published"), prior_scale=1e6)
 
 
 def run(mechanism: MwemPgm, budget: Budget = NO_NOISE, workload: Workload = WORKLOAD, **options: Any) -> Release:
@@ -87,13 +89,15 @@ def chosen(release: Release) -> list[Clique]:
 def test_mwem_iterated_to_convergence_finds_the_same_distribution(cycle: bool) -> None:
     """Thesis, section 4.5: the same measurements and start, the same squared loss, so the same table."""
     cliques: list[Clique] = [("a", "b"), ("b", "c"), ("a", "c")] if cycle else [("a", "b"), ("b", "d")]
-    found = measured(cliques, 2.0)
+    measurements = measured(cliques, 2.0)
     total = float(JOINT.sum())
     weights = MultiplicativeWeights(DOMAIN, np.ones(36), total, 1.0)
     for step in (1.0, 0.1, 0.01):  # Smaller and smaller: with one step the passes end in a circle.
         weights.step = step
-        weights.follow([(clique, one.values) for clique, one in zip(cliques, found, strict=True)], 2000)
-    loss = SquaredLoss(DOMAIN, found)
+        weights.follow(
+            [(clique, measurement.values) for clique, measurement in zip(cliques, measurements, strict=True)], 2000
+        )
+    loss = SquaredLoss(DOMAIN, measurements)
     oracle = Inference(JunctionTree.of(DOMAIN, cliques), loss.queries.cliques)
     estimator = MirrorDescent(iterations=5000, tolerance=1e-12)
     potentials = estimator.estimate(oracle, loss, total, np.zeros(loss.queries.size)).potentials
@@ -101,7 +105,7 @@ def test_mwem_iterated_to_convergence_finds_the_same_distribution(cycle: bool) -
     dense = weights.table.reshape(DOMAIN.sizes)
     assert np.abs(joint_of(model) - dense).sum() < 1e-3 * total
     fitting = FitSettings(prior_scale=1e5, tolerance=1e-9, iterations=5000)
-    near = fit_model(DOMAIN, found, total, fitting).model
+    near = fit_model(DOMAIN, measurements, total, fitting).model
     assert np.abs(joint_of(near) - dense).sum() < 3e-3 * total
     assert np.abs(dense - total / 36).sum() > 0.1 * total  # The start is far away.
 
@@ -109,20 +113,20 @@ def test_mwem_iterated_to_convergence_finds_the_same_distribution(cycle: bool) -
 def test_each_round_selects_the_worst_answered_marginal_less_its_cells() -> None:
     """Algorithm 5 without noise, by hand."""
     release = run(PRINTED)
-    model, wanted = np.full(DOMAIN.sizes, JOINT.sum() / 36), list[Clique]()
+    model, expected = np.full(DOMAIN.sizes, JOINT.sum() / 36), list[Clique]()
     for _ in range(3):
-        cliques = [clique for clique in combinations(DOMAIN.names, 2) if clique not in wanted]
+        cliques = [clique for clique in combinations(DOMAIN.names, 2) if clique not in expected]
         scores = [np.abs(marginal(JOINT - model, clique)).sum() - DOMAIN.size(clique) for clique in cliques]
-        wanted.append(cliques[int(np.argmax(scores))])
-        model = fitted_to_exact(wanted)
-    assert chosen(release)[-3:] == wanted
+        expected.append(cliques[int(np.argmax(scores))])
+        model = fitted_to_exact(expected)
+    assert chosen(release)[-3:] == expected
     assert isinstance(release.model, GraphicalModel)
     assert np.abs(joint_of(release.model) - model).sum() < 5e-3 * JOINT.sum()
 
 
-@pytest.mark.parametrize(("penalty", "a_cell"), [("cells", 1.0), ("noise", 4 * np.sqrt(2 / np.pi))])
+@pytest.mark.parametrize(("penalty", "penalty_per_cell"), [("cells", 1.0), ("noise", 4 * np.sqrt(2 / np.pi))])
 def test_the_score_and_the_split_are_the_printed_ones(
-    penalty: Any, a_cell: float, monkeypatch: pytest.MonkeyPatch
+    penalty: Any, penalty_per_cell: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """rho = 1/2, T = 8: sigma = sqrt(T / rho) = 4, and epsilon = 2 sqrt(rho / T) = 1/2."""
     seen = list[tuple[NDArray[np.int64], float]]()
@@ -132,21 +136,22 @@ def test_the_score_and_the_split_are_the_printed_ones(
         return 0
 
     monkeypatch.setattr(kernel, "noisy_argmax", first)
-    mechanism = MwemPgm(rounds=8, start="uniform", size_penalty=penalty)
+    mechanism = with_constants(MwemPgm(rounds=8), start="uniform", size_penalty=penalty)
     release = run(mechanism, Budget.zcdp(Fraction(1, 2)), units=900)
-    assert [one.stddev for one in release.measurements] == pytest.approx([4.0] * 8)
+    assert [measurement.stddev for measurement in release.measurements] == pytest.approx([4.0] * 8)
     distances = [np.abs(marginal(JOINT - 25.0, clique)).sum() for clique in combinations(DOMAIN.names, 2)]
-    penalties = [a_cell * DOMAIN.size(clique) for clique in combinations(DOMAIN.names, 2)]
+    penalties = [penalty_per_cell * DOMAIN.size(clique) for clique in combinations(DOMAIN.names, 2)]
     assert np.allclose(seen[0][0] / GRID**2, np.array(distances) - penalties, atol=0.05)
     assert seen[0][1] / GRID**2 == pytest.approx(2 / 0.5, rel=1e-3)  # Chances are as exp(epsilon score / 2).
 
 
 def test_marginals_that_would_pass_the_capacity_are_left_out() -> None:
     limit = 22 / 2**17
-    release = run(MwemPgm(rounds=6, start="uniform", max_model_mb=limit))
+    uniform = with_constants(MwemPgm(rounds=6), start="uniform")
+    release = run(replace(uniform, max_model_mb=limit))
     assert isinstance(release.model, GraphicalModel)
     assert release.model.tree.cells <= 22
-    assert run(MwemPgm(rounds=6, start="uniform")).model.tree.cells > 22  # type: ignore[union-attr]
+    assert run(uniform).model.tree.cells > 22  # type: ignore[union-attr]
     with pytest.raises(DomainTooLargeError, match="larger max_model_mb"):
         run(MwemPgm(max_model_mb=9 / 2**17))
 
@@ -155,7 +160,8 @@ def test_weights_decide_what_is_measured() -> None:
     cliques = list(combinations(DOMAIN.names, 2))
     for clique in cliques:
         weights = dict.fromkeys(cliques, 1.0) | {clique: 250.0}
-        release = run(MwemPgm(rounds=1, start="uniform"), workload=explicit(DOMAIN, weights))
+        mechanism = with_constants(MwemPgm(rounds=1), start="uniform")
+        release = run(mechanism, workload=explicit(DOMAIN, weights))
         assert chosen(release)[-1] == clique
 
 
@@ -172,10 +178,8 @@ def test_products_are_answered_from_their_marginals() -> None:
     "mechanism",
     [
         MwemPgm(rounds=0),
-        MwemPgm(select_share=1.0),
-        MwemPgm(start_share=0.99, total_share=0.02),
         MwemPgm(max_model_mb=0.0),
-        MwemPgm(strength=0.0),
+        MwemPgm(profile="printed"),  # type: ignore[arg-type]
     ],
 )
 def test_settings_without_a_meaning_are_refused(mechanism: MwemPgm) -> None:

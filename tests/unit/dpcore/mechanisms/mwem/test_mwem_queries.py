@@ -24,6 +24,7 @@ from dpcore.queries.ranges import all_ranges, range_marginals
 from dpcore.testing.doubles import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, linear
+from tests.support.mwem_constants import with_constants
 
 DOMAIN = Domain.of({"a": 5, "unused": 50, "b": 3})
 ROWS = np.random.default_rng(1).integers(0, DOMAIN.sizes, (200, 3))
@@ -39,7 +40,7 @@ BITS[:150, 2] = BITS[:150, 0]
 BINARY_TABLE, PAIRS = TinyTable(BINARY, BITS), all_k_way(BINARY, 2)
 NO_NOISE = Budget.pure(10**9)
 GENERATOR = np.random.default_rng(0)
-FIG_1 = MwemQueries(rounds=6, distribution="average", passes=1, newest_only=True, within=0.0, step=0.5)
+FIG_1 = MwemQueries(rounds=6, profile="published")
 BUDGETS = (Budget.pure(1), Budget.zcdp(1), Budget.gdp(1))
 every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.currency.name)
 
@@ -72,26 +73,26 @@ def test_it_is_fig_1() -> None:
 
 
 def test_the_final_table_follows_all_measurements() -> None:
-    asked = MwemQueries(rounds=6, passes=4, polish=0, within=0.0, step=1.0)
-    assert np.allclose(table_of(asked), by_hand(6, 4, False, 1.0)[-1], rtol=1e-6)
+    mechanism = with_constants(MwemQueries(rounds=6), passes=4, final_passes=0, tolerance=0.0, step=1.0)
+    assert np.allclose(table_of(mechanism), by_hand(6, 4, False, 1.0)[-1], rtol=1e-6)
 
 
 @every_budget
 @pytest.mark.parametrize("start", ["uniform", "cells"])
 def test_without_noise_many_rounds_are_exact(budget: Budget, start: str) -> None:
     plenty = 10**6 if budget.currency is Currency.PURE else 10**13
-    asked = MwemQueries(rounds=25, polish=500, step=4.0, start="cells" if start == "cells" else "uniform")
+    mechanism = with_constants(MwemQueries(rounds=25), final_passes=500, step=4.0, start=start, start_share=0.5)
     private = private_statistics(TABLE, Budget(budget.currency, plenty * budget.amount))
-    release = asked.run(private, WORKLOAD, generator=GENERATOR)
+    release = mechanism.run(private, WORKLOAD, generator=GENERATOR)
     assert np.allclose(release.answers.values, exact_answers(TABLE, RANGES), atol=2)
 
 
 def test_without_noise_parities_give_all_marginals() -> None:
-    asked = MwemQueries(queries="parities", rounds=20, polish=500)
-    release = asked.run(private_statistics(BINARY_TABLE, NO_NOISE), PAIRS, generator=GENERATOR)
+    mechanism = with_constants(MwemQueries(queries="parities", rounds=20), final_passes=500)
+    release = mechanism.run(private_statistics(BINARY_TABLE, NO_NOISE), PAIRS, generator=GENERATOR)
     assert np.allclose(release.answers.values, exact_answers(BINARY_TABLE, PAIRS.queries), atol=0.5)
-    parities = [one.queries for one in release.measurements[1:]]
-    assert all(isinstance(one, Products) and one.size == 1 for one in parities)
+    parities = [measurement.queries for measurement in release.measurements[1:]]
+    assert all(isinstance(parity, Products) and parity.size == 1 for parity in parities)
     first = parities[0]
     assert isinstance(first, Products)
     assert first.terms[0].clique == ("p", "r")  # The two attributes that are mostly equal.
@@ -101,27 +102,27 @@ def test_without_noise_parities_give_all_marginals() -> None:
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("start", ["uniform", "cells"])
 def test_the_budget_is_charged_as_planned(budget: Budget, replaced: bool, start: str) -> None:
-    asked = MwemQueries(rounds=5, start="cells" if start == "cells" else "uniform", select_share=0.3)
+    mechanism = with_constants(MwemQueries(rounds=5), start=start, start_share=0.5, select_share=0.3)
     neighbours = REPLACE if replaced else ADD_REMOVE
     private = private_statistics(TABLE, budget, neighbours=neighbours, units=200)
-    plan = asked.plan(private.terms, WORKLOAD)
-    release = asked.run(private, WORKLOAD, generator=GENERATOR)
+    plan = mechanism.plan(private.terms, WORKLOAD)
+    release = mechanism.run(private, WORKLOAD, generator=GENERATOR)
     assert sum(step.share for step in plan.steps) == pytest.approx(1)
     assert sum(step.calls for step in plan.steps) == len(private.charges) == 10 + (start == "cells")
     assert sum(charge.amount for charge in private.charges) == sum(event.charged for event in plan.events)
     assert 0 <= private.remaining_share < Fraction(1, 1 << 20)
     single, share = release.measurements[-5:], Fraction(plan.steps[-1].share) / 5
-    scales = [private.terms.measure_scale(one.queries, share) for one in single]
-    wanted = [noise_stddev(private.terms.noise, scale) for scale in scales]
-    assert [one.stddev for one in single] == pytest.approx(wanted)
-    assert max(wanted) == pytest.approx(plan.steps[-1].stddev)  # Replacing a row moves the number of all rows less.
+    scales = [private.terms.measure_scale(measurement.queries, share) for measurement in single]
+    expected = [noise_stddev(private.terms.noise, scale) for scale in scales]
+    assert [measurement.stddev for measurement in single] == pytest.approx(expected)
+    assert max(expected) == pytest.approx(plan.steps[-1].stddev)  # Replacing a row moves the number of all rows less.
 
 
 def test_the_shares_are_those_of_fig_1() -> None:
     """Half of epsilon / T selects, half measures with noise of scale 2 T / epsilon."""
     private = private_statistics(TABLE, Budget.pure(1), units=200)
     release = FIG_1.run(private, WORKLOAD, generator=GENERATOR)
-    assert [one.scale for one in release.measurements] == pytest.approx([12.0] * 6)
+    assert [measurement.scale for measurement in release.measurements] == pytest.approx([12.0] * 6)
 
 
 def conjunctions() -> Workload:
@@ -133,27 +134,23 @@ def nothing_asked() -> Workload:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "workload", "said"),
+    ("mechanism", "workload", "message"),
     [
         (MwemQueries(), all_k_way(DOMAIN, 1), "want workload.marginals with prefix or ranges"),
         (MwemQueries(), conjunctions(), "want workload.marginals"),
         (MwemQueries(), nothing_asked(), "asks for no value"),
         (MwemQueries(queries="parities"), WORKLOAD, "attribute 'a' has 5 values; want 2"),
-        (MwemQueries(rounds=0), WORKLOAD, "want rounds and passes >= 1"),
-        (MwemQueries(select_share=1.0), WORKLOAD, "want 0 < select_share < 1"),
-        (MwemQueries(within=-0.5), WORKLOAD, "want 0 <= within"),
-        (MwemQueries(step=4.5), WORKLOAD, "want 0 < step <= 4"),
-        (MwemQueries(step=2.0, queries="parities"), PAIRS, "want 0 < step <= 1"),
-        (MwemQueries(start_share=0.99), WORKLOAD, "their sum < 1"),
+        (MwemQueries(rounds=0), WORKLOAD, "mechanism.rounds is 0; want rounds >= 1"),
+        (MwemQueries(profile="printed"), WORKLOAD, "want default or published"),  # type: ignore[arg-type]
     ],
 )
 def test_what_it_cannot_do_is_refused_before_anything_is_measured(
-    mechanism: MwemQueries, workload: Workload, said: str
+    mechanism: MwemQueries, workload: Workload, message: str
 ) -> None:
     private = private_statistics(NoStatistics(Contribution(Shape.TABLE, 1)), Budget.pure(1))
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         mechanism.plan(private.terms, workload)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         mechanism.run(private, workload, generator=GENERATOR)
 
 

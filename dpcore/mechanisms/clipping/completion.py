@@ -10,7 +10,7 @@ from dpcore.estimation.clipping.column_factors import Predicted, cross_predicted
 from dpcore.estimation.clipping.expected_loss import expected_loss
 from dpcore.estimation.clipping.shrinkage import shrunk
 from dpcore.measurement import Measurement
-from dpcore.mechanisms.clipping.clip_choice import loss_bound, points_inside, significant
+from dpcore.mechanisms.clipping.clip_choice import loss_bound, points_of_cells, significant
 from dpcore.mechanisms.clipping.constants import BOUND_CONFIDENCE, NOISE_CONFIDENCE
 from dpcore.mechanisms.clipping.marginals import OneWay
 from dpcore.mechanisms.clipping.query_sets import ChosenSet, QuerySet, column_frequencies
@@ -70,7 +70,7 @@ def completed_answers(
 
 def _expected_loss(cells: NDArray[np.float64], sums: ClippedSums, answers: NDArray[np.float64]) -> NDArray[np.float64]:
     """The counts that each measured answer is expected to lack, from the cleaned cells of the histogram."""
-    satisfied = np.minimum(points_inside(len(cells)), sums.queries.size)
+    satisfied = np.minimum(points_of_cells(len(cells)), sums.queries.size)
     lost = 1.0 - sums.weights[0][satisfied.astype(np.int64)] / sums.denominator
     units = np.broadcast_to(cells[1:, None] / satisfied.shape[1], satisfied.shape)
     return expected_loss(answers, satisfied.ravel(), units.ravel(), lost.ravel())

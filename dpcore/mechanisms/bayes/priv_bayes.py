@@ -47,7 +47,7 @@ class PrivBayesConstants:
 
     score: Score of a family in a selection: "r", the total variation distance from independence, which a single row
         changes least (2017), or "mutual_information" (2014).
-    structure_share: Part of the budget, apart from ``total_share``, that selects the structure; a half as published.
+    structure_share: Part of the budget, apart from ``total_share``, that selects the structure.
     total_share: Share of the whole budget that measures the number of rows, on which theta-usefulness depends, if that
         number is private.
     """

@@ -173,7 +173,7 @@ def _check_nonnegative(terms: PrivacyTerms, queries: Marginals | Products) -> No
     if isinstance(queries, Marginals):
         return
     if not all(matrix.any(axis=1).all() for product_term in queries.terms for matrix in product_term.matrices):
-        raise ConfigError("mechanism.answers nonnegative, and a query that asks for no value; want one or more each")
+        raise ConfigError("mechanism.answers nonnegative: a query asks for no value; want one value or more in each")
     single_terms = (Products(queries.domain, (product_term,)) for product_term in queries.terms)
     if public_total(terms) is None and all(total_factors(single_term) is None for single_term in single_terms):
         raise ConfigError(

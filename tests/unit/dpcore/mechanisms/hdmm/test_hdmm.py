@@ -242,7 +242,7 @@ EMPTY = Products(DOMAIN, (Product(("a",), (np.array([[1, 1, 1, 1, 1, 1], [0, 0, 
 
 @every_budget
 @pytest.mark.parametrize(
-    ("queries", "message"), [(FEW, "cannot give the number of rows"), (EMPTY, "a query that asks for no value")]
+    ("queries", "message"), [(FEW, "cannot give the number of rows"), (EMPTY, "a query asks for no value")]
 )
 def test_answers_that_no_table_can_be_made_of_are_refused_before_anything_is_measured(
     budget: Budget, queries: Products, message: str

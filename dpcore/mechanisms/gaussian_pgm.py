@@ -1,15 +1,16 @@
-"""Gaussian+PGM: noisy marginals of a whole workload, and one graphical model fitted to all of them."""
+"""Gaussian+PGM: measures all marginals of a workload once and fits one graphical model to the measurements."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from numpy.random import Generator
 
-from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.errors import DomainTooLargeError
 from dpcore.estimation.graphical.confidence.intervals import answers_with_intervals
 from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
@@ -35,7 +36,10 @@ from dpcore.strategies.allocation import weighted_shares
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
-_ADVICE = "choose cliques that overlap less, a larger max_model_mb, or mechanism aim or clique_tree"
+# The prior is learnt, as is sound for marginals that no answer selected. The fit stops once the optimality gap is far
+# below the noise, or after 1000 calls of the marginal oracle.
+_FIT_SETTINGS: Final = FitSettings(prior_scale=None, tolerance=1e-3, iterations=1000)
+_ADVICE: Final = "choose cliques that overlap less, a larger max_model_mb, or mechanism aim or clique_tree"
 
 
 @final
@@ -43,22 +47,23 @@ _ADVICE = "choose cliques that overlap less, a larger max_model_mb, or mechanism
 class GaussianPgm:
     """Measures all marginals of the workload at once and fits one graphical model to them.
 
-    Under Gaussian noise the residuals of the marginals are measured, in one call, with the least weighted sum of
-    absolute errors that residuals can have: what marginals share is measured once. Under pure DP, or where an attribute
-    has too many values for residuals, the measured values are those of ``laplace`` or ``gaussian``. The model's answers
-    agree with one another, none is negative, and there are synthetic rows. The junction tree holds every marginal of
-    the workload, so that cliques that overlap much are refused. Products are answered from the marginals that they are
-    read off.
+    Under Gaussian noise the mechanism measures the residuals of the marginals in one call, with the precisions that
+    minimise the weighted sum of absolute errors; what several marginals have in common is thus measured once. Under
+    pure DP, or if an attribute has too many values for residuals, it measures the marginals one by one, with the same
+    values as ``laplace`` or ``gaussian``. The model's answers are consistent and non-negative, and there are synthetic
+    rows. The junction tree contains every marginal of the workload, so that workloads whose cliques overlap too much
+    are refused. Products are computed from the model's marginals.
 
-    Answers of marginals have intervals at 95 %, around the least-squares estimate; ``Release`` says how to ask for
-    more.
+    Answers of marginals have 95 % intervals around the least-squares estimate; ``Release`` describes how to get
+    intervals for further marginals.
 
-    max_model_mb: Largest graphical model, in MiB of the tables of its junction tree.
-    tolerance: How far from the optimum the fit may stop, in units a measured value whose own noise is worth 1/2.
-    iterations: Most steps of the fit.
+    max_model_mb: Maximum size of the tables of the model's junction tree, in MiB. The default is MAX-SIZE of McKenna's
+        thesis, as for AIM.
 
-    Source: thesis of McKenna (2022), Table 5.1; Xiao, He, Zhang and Kifer (2023) for residuals. Marginals measured one
-    by one split the budget so that the weighted squared error of the measured values is least.
+    Guarantee: the budget's, by composition of the kernel's measurements.
+
+    Source: thesis of McKenna (2022), Table 5.1; Xiao, He, Zhang and Kifer (2023) for residuals. Where marginals are
+    measured one by one, the split of the budget minimises the weighted squared error of the measured values.
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -71,31 +76,33 @@ class GaussianPgm:
     )
 
     max_model_mb: float = 80.0
-    tolerance: float = 1e-3
-    iterations: int = 1000
+
+    retired: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("tolerance", "iterations"), "it is a constant now; leave it out"
+    )
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
-        measured_queries = self._asked(terms, workload)
-        note = f"the measured values alone are off by {measured_queries.error:,.3g} counts a cell"
-        size = sum(queries.size for queries, _ in measured_queries.parts)
-        memory = 32 * size + 8 * workload.queries.size + COPIES * 8 * measured_queries.cells
-        events = tuple(terms.measured(share) for _, share in measured_queries.parts)
-        return Plan(measured_queries.steps, 0, memory, None, (note, *uniform_note(measured_queries.marginals)), events)
+        design = self._design(terms, workload)
+        note = f"the measured values alone have an expected absolute error of {design.error:,.3g} counts per cell"
+        size = sum(queries.size for queries, _ in design.parts)
+        memory = 32 * size + 8 * workload.queries.size + COPIES * 8 * design.cells
+        events = tuple(terms.measured(share) for _, share in design.parts)
+        return Plan(design.steps, 0, memory, None, (note, *uniform_note(design.marginals)), events)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
-        measured_queries = self._asked(private.terms, workload)
-        if len(measured_queries.parts) > 1:  # Residuals are asked for in one pass as they are.
-            private.expect(measured_queries.marginals)
+        design = self._design(private.terms, workload)
+        if len(design.parts) > 1:  # All residuals are one call, which needs no announcement to read the data once.
+            private.expect(design.marginals)
         measured: list[Measurement] = []
-        for queries, share in measured_queries.parts:
+        for queries, share in design.parts:
             measured.append(private.measure(queries, share))  # MEASURE
-            progress(len(measured), len(measured_queries.parts) + 1)
-        fitting = FitSettings(prior_scale=None, tolerance=self.tolerance, iterations=self.iterations)
-        rows = rows_of(private.terms, measured_queries.marginals.domain, measured)
-        model = fit_model(measured_queries.marginals.domain, measured, rows, fitting).model  # ESTIMATE
-        progress(len(measured_queries.parts) + 1, len(measured_queries.parts) + 1)
+            progress(len(measured), len(design.parts) + 1)
+        domain = design.marginals.domain
+        rows = rows_of(private.terms, domain, measured)
+        model = fit_model(domain, measured, rows, _FIT_SETTINGS).model  # ESTIMATE
+        progress(len(design.parts) + 1, len(design.parts) + 1)
         if not isinstance(workload.queries, Marginals):
             return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
         public, batch = public_total(private.terms), (0, len(measured))
@@ -104,39 +111,43 @@ class GaussianPgm:
         )
         return Release(workload, answers, model, tuple(measured), batch=batch)
 
-    def _asked(self, terms: PrivacyTerms, workload: Workload) -> _Asked:
-        """From public facts alone. Raises DomainTooLargeError where the answers or the model are too large."""
+    def _design(self, terms: PrivacyTerms, workload: Workload) -> _Design:
+        """What to measure, from public facts alone: residuals where possible, else the marginals one by one.
+
+        Raises DomainTooLargeError if the marginals or the model have too many cells.
+        """
         check_model_size(self.max_model_mb)
-        if not (0 < self.tolerance <= 1 and self.iterations >= 1):
-            measured_queries = f"tolerance {self.tolerance:g}, iterations {self.iterations}"
-            raise ConfigError(f"mechanism.{measured_queries}; want 0 < tolerance <= 1, iterations >= 1")
         queries = table_marginals(workload, "gaussian_pgm")
         if queries.size > LARGEST_ANSWERS:
             raise DomainTooLargeError("the marginals of mechanism gaussian_pgm", queries.size, LARGEST_ANSWERS, _ADVICE)
-        largest, cells = int(self.max_model_mb * CELLS_IN_MB), JunctionTree.of(queries.domain, queries.cliques).cells
-        if cells > largest:
-            raise DomainTooLargeError("the model of mechanism gaussian_pgm", cells, largest, _ADVICE)
+        max_cells = int(self.max_model_mb * CELLS_IN_MB)
+        cells = JunctionTree.of(queries.domain, queries.cliques).cells
+        if cells > max_cells:
+            raise DomainTooLargeError("the model of mechanism gaussian_pgm", cells, max_cells, _ADVICE)
         weighted = Workload(queries, clique_weights(workload, queries))
         residuals = MeasuredResiduals.of(terms, weighted, error="absolute")
         if residuals is not None:
-            whole = (residuals.queries, Fraction(1))
-            return _Asked(queries, (whole,), (residuals.step(terms),), residuals.absolute_error(terms), cells)
+            part = (residuals.queries, Fraction(1))
+            return _Design(queries, (part,), (residuals.step(terms),), residuals.absolute_error(terms), cells)
         shares = weighted_shares(np.array(queries.sizes), weighted.weights, terms.noise)
         parts = [(queries.only([clique]), share) for clique, share in zip(queries.cliques, shares, strict=True)]
-        noise = [mean_absolute_noise(terms.noise, terms.measure_scale(part, share)) for part, share in parts]
+        errors = [mean_absolute_noise(terms.noise, terms.measure_scale(marginal, share)) for marginal, share in parts]
         steps = [
-            Step(f"measure {part.description}", float(share), 1, stddev_of(terms, part, share)) for part, share in parts
+            Step(f"measure {marginal.description}", float(share), 1, stddev_of(terms, marginal, share))
+            for marginal, share in parts
         ]
-        return _Asked(queries, tuple(parts), tuple(steps), float(np.average(noise, weights=queries.sizes)), cells)
+        return _Design(queries, tuple(parts), tuple(steps), float(np.average(errors, weights=queries.sizes)), cells)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What is measured, with shares of the budget.
+class _Design:
+    """The measurements and their consequences, from public facts alone.
 
-    marginals: Those that are answered. steps: What a plan says of the parts.
-    error: Expected absolute error of a cell of the marginals, by least squares from the measured values.
-    cells: Of the model.
+    marginals: The marginals of the workload, each once.
+    parts: The queries of each measurement, with its share of the budget.
+    steps: The steps of the plan, one per measurement.
+    error: Expected absolute error of a cell of the marginals, in counts, by least squares from the measured values.
+    cells: Number of cells of the model's junction tree.
     """
 
     marginals: Marginals

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
 from typing import ClassVar, Final, final
@@ -23,7 +23,6 @@ from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
     COPIES,
     check_model_size,
-    check_shares,
     modelled,
     rows_of,
     stddev_of,
@@ -34,27 +33,41 @@ from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
-_LARGEST_CANDIDATES: Final = 1 << 26  # Cells of all pairs that are compared.
+_MAX_CANDIDATE_CELLS: Final = 1 << 26  # Cells of all candidate pairs together.
+
+
+@dataclass(frozen=True)
+class MstConstants:
+    """How ``Mst`` divides its budget, in thirds as published. Shares are parts of the whole budget.
+
+    one_way_share: Share of the one-way marginals, each of which gets an equal part.
+    select_share: Share of the selections, each of which gets an equal part. The selected pairs get the rest.
+    """
+
+    one_way_share: float = 1 / 3
+    select_share: float = 1 / 3
 
 
 @final
 @dataclass(frozen=True)
 class Mst:
-    """Measures all one-way marginals, then the pairs of a tree that joins the attributes that depend most.
+    """Measures all one-way marginals, then the pairs of a spanning tree of strongly dependent attributes.
 
-    The tree grows as Kruskal's: in each round the exponential mechanism selects, among the pairs that join two parts
-    of it, one that the independent model of the one-way marginals answers worst in L1. Then every selected pair is
-    measured, and one graphical model is fitted to everything. Of the workload it only takes the attributes.
+    The tree grows as in Kruskal's algorithm. In each round the exponential mechanism selects a pair that joins two
+    components of the forest; the score is the L1 error of the independent model of the one-way marginals on that pair.
+    Then every selected pair is measured, and one graphical model is fitted to all measurements. Of the workload the
+    mechanism uses the attributes alone, not the cliques or their weights.
 
-    one_way_share: Part of the budget, in (0, 1), that measures the one-way marginals, the same for each; a third as
-        published.
-    select_share: Part of the budget, in (0, 1), that selects, the same for each round; a third as published. It is 0
-        where the pairs form one tree only. What remains measures the selected pairs.
-    max_model_mb: Largest size of the model's junction tree in MiB. A pair with more cells than an equal part of it is
-        no candidate, so that the model may fall into several trees.
+    If the pairs form one tree only, nothing is selected, and the selected pairs get that share as well.
+
+    max_model_mb: Maximum size of the model's junction tree, in MiB. A pair is a candidate only if it has at most
+        1 / (d - 1) of that many cells, where d is the number of attributes; the tree may therefore become a forest. The
+        default is MAX-SIZE of McKenna's thesis, as for AIM.
+
+    Guarantee: the budget's, by adaptive composition of the kernel's selections and measurements.
 
     Source: McKenna, Miklau and Sheldon, "Winning the NIST Contest" (2021), section 4, with thirds of the budget as
-    there. Rare values are not merged: the fit, which leans towards independent attributes, takes the place of that.
+    published. Rare values are not merged; instead the fit has a prior that attributes are independent.
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -66,151 +79,172 @@ class Mst:
         recommended_for="synthetic rows from pairs of attributes, quickly",
     )
 
-    one_way_share: float = 1 / 3
-    select_share: float = 1 / 3
     max_model_mb: float = 80.0
+    constants: MstConstants = field(default=MstConstants(), init=False, repr=False)
+
+    retired: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("one_way_share", "select_share"), "it is a third as published; leave it out"
+    )
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
-        chosen = self._design(terms, workload)
-        steps = [Step(*chosen.one_way.step("measure one-way marginals", terms))]
-        if chosen.select.calls:
-            steps.append(Step("select pairs", float(chosen.select.share), chosen.select.calls))
-        if chosen.measure.calls:
-            steps.append(Step(*chosen.measure.step("measure pairs", terms)))
-        candidates = sum(map(chosen.queries.domain.size, chosen.pairs))
-        memory = 32 * candidates + COPIES * 8 * chosen.largest_model
-        notes = ("every pair counts as much, whatever the workload's weights", *chosen.notes)
-        return Plan(tuple(steps), chosen.select.calls, memory, None, notes, chosen.events(terms))
+        design = self._design(workload)
+        steps = [design.one_way.measure_step("measure one-way marginals", terms)]
+        if design.select.calls:
+            steps.append(Step("select pairs", float(design.select.share), design.select.calls))
+        if design.measure.calls:
+            steps.append(design.measure.measure_step("measure pairs", terms))
+        candidate_cells = sum(map(design.queries.domain.size, design.pairs))
+        memory = 32 * candidate_cells + COPIES * 8 * design.max_model_cells
+        notes = ("all pairs count equally, whatever the weights of the workload", *design.notes)
+        return Plan(tuple(steps), design.select.calls, memory, None, notes, design.events(terms))
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
-        chosen = self._design(private.terms, workload)
-        private.expect(chosen.queries.only([*chosen.one_way.first, *chosen.pairs]))
+        design = self._design(workload)
+        queries, domain = design.queries, design.queries.domain
+        private.expect(queries.only([*design.one_way.cliques, *design.pairs]))
         measured = [
-            private.measure(chosen.queries.only([clique]), chosen.one_way.each)  # MEASURE
-            for clique in chosen.one_way.first
+            private.measure(queries.only([clique]), design.one_way.share_per_call)  # MEASURE
+            for clique in design.one_way.cliques
         ]
-        independent = _fitted(private.terms, chosen.queries.domain, measured)
-        steps = chosen.measure.calls + 1
-        tree = _selected(private, chosen, independent) if chosen.select.calls else chosen.pairs  # SELECT
+        independent = _fit(private.terms, domain, measured)  # ESTIMATE
+        ticks = design.measure.calls + 1
+        tree = _select_tree(private, design, independent) if design.select.calls else design.pairs  # SELECT
         for done, pair in enumerate(tree):
-            progress(done + 1, steps)
-            measured.append(private.measure(chosen.queries.only([pair]), chosen.measure.each))  # MEASURE
-        model = _fitted(private.terms, chosen.queries.domain, measured, independent).model  # ESTIMATE
-        progress(steps, steps)
+            progress(done + 1, ticks)
+            measured.append(private.measure(queries.only([pair]), design.measure.share_per_call))  # MEASURE
+        model = _fit(private.terms, domain, measured, independent).model  # ESTIMATE
+        progress(ticks, ticks)
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
 
-    def _design(self, terms: PrivacyTerms, workload: Workload) -> _Design:
-        """What is asked of the kernel, from public facts alone: the same for a plan and for its run."""
+    def _design(self, workload: Workload) -> _Design:
+        """All kernel calls, from public facts alone; plan and run share it."""
         check_model_size(self.max_model_mb)
-        check_shares([("one_way_share", self.one_way_share), ("select_share", self.select_share)])
         queries = table_marginals(workload, "mst")
         names = modelled(queries)
-        everything = list(combinations(names, 2))
-        pairs = _small(queries.domain, everything, int(self.max_model_mb * CELLS_IN_MB) // max(1, len(names) - 1))
-        rounds = len(list(_kruskal(names, pairs)))
-        first = Fraction(self.one_way_share) if rounds else Fraction(1)
-        select = Fraction(self.select_share) if len(pairs) > rounds else Fraction(0)
-        left = len(everything) - len(pairs)
-        notes = (f"{left} of {len(everything)} pairs have too many cells to be candidates",) if left else ()
+        all_pairs = list(combinations(names, 2))
+        max_pair_cells = int(self.max_model_mb * CELLS_IN_MB) // max(1, len(names) - 1)
+        pairs = _small_pairs(queries.domain, all_pairs, max_pair_cells)
+        edges = len(list(_spanning_forest(names, pairs)))
+        one_way_share = Fraction(self.constants.one_way_share) if edges else Fraction(1)
+        select_share = Fraction(self.constants.select_share) if len(pairs) > edges else Fraction(0)
+        excluded = len(all_pairs) - len(pairs)
+        notes = (f"{excluded} of {len(all_pairs)} pairs have too many cells to be candidates",) if excluded else ()
         return _Design(
             queries,
             pairs,
-            _Part(queries, first, len(names), tuple((name,) for name in names)),
-            _Part(queries, select, rounds if select else 0),
-            _Part(queries, 1 - first - select, rounds, pairs[:1]),
+            _Phase(queries, one_way_share, len(names), tuple((name,) for name in names)),
+            _Phase(queries, select_share, edges if select_share else 0),
+            _Phase(queries, 1 - one_way_share - select_share, edges, pairs[:1]),
             (*notes, *uniform_note(queries)),
         )
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Calls of one kind that cost the same. first: Cliques that it is about, or one that stands for them."""
+class _Phase:
+    """Kernel calls of one kind that get equal shares of the budget.
+
+    share: Share of the whole budget that all calls get together.
+    calls: Number of calls.
+    cliques: The cliques to measure, or one of them if answers decide which ones are measured.
+    """
 
     queries: Marginals
     share: Fraction
     calls: int
-    first: tuple[Clique, ...] = ()
+    cliques: tuple[Clique, ...] = ()
 
     @property
-    def each(self) -> Fraction:
+    def share_per_call(self) -> Fraction:
         return self.share / self.calls
 
-    def step(self, label: str, terms: PrivacyTerms) -> tuple[str, float, int, float]:
-        """Fields of a Step that measures."""
-        return label, float(self.share), self.calls, stddev_of(terms, self.queries.only(self.first[:1]), self.each)
+    def measure_step(self, label: str, terms: PrivacyTerms) -> Step:
+        stddev = stddev_of(terms, self.queries.only(self.cliques[:1]), self.share_per_call)
+        return Step(label, float(self.share), self.calls, stddev)
 
 
 @dataclass(frozen=True)
 class _Design:
-    """pairs: The candidates. The other parts are those of the budget."""
+    """All kernel calls, from public facts alone.
+
+    queries: The marginals of the workload.
+    pairs: The candidates.
+    one_way, select, measure: The three phases.
+    notes: Sentences of the plan.
+    """
 
     queries: Marginals
     pairs: tuple[Clique, ...]
-    one_way: _Part
-    select: _Part
-    measure: _Part
+    one_way: _Phase
+    select: _Phase
+    measure: _Phase
     notes: tuple[str, ...]
 
     @property
-    def largest_model(self) -> int:
-        """Cells of the largest tree of candidates, at most."""
-        sizes = sorted(map(self.queries.domain.size, self.pairs), reverse=True)
-        alone = map(self.queries.domain.size, self.one_way.first)
-        return sum(sizes[: self.measure.calls]) + sum(alone)
+    def max_model_cells(self) -> int:
+        """An upper bound on the number of cells of the final model."""
+        pair_sizes = sorted(map(self.queries.domain.size, self.pairs), reverse=True)
+        one_way_sizes = map(self.queries.domain.size, self.one_way.cliques)
+        return sum(pair_sizes[: self.measure.calls]) + sum(one_way_sizes)
 
     def events(self, terms: PrivacyTerms) -> tuple[Event, ...]:
-        """All kernel calls; only which pairs are measured depends on answers."""
-        events = [terms.measured(part.each, part.calls) for part in (self.one_way, self.measure) if part.calls]
-        return (*events, terms.selected(self.select.each, self.select.calls)) if self.select.calls else tuple(events)
+        """All kernel calls. Their number and shares are fixed; answers decide only which pairs are measured."""
+        phases = (self.one_way, self.measure)
+        events = [terms.measured(phase.share_per_call, phase.calls) for phase in phases if phase.calls]
+        if self.select.calls:
+            events.append(terms.selected(self.select.share_per_call, self.select.calls))
+        return tuple(events)
 
 
-def _selected(private: PrivateStatistics, chosen: _Design, independent: GraphicalFit) -> list[Clique]:
-    """A spanning tree: each round selects among the pairs that join two parts."""
-    estimates = dict(zip(chosen.pairs, independent.calibrated.marginals(chosen.pairs), strict=True))
-    rounds = _Forest(chosen.one_way.first)
-    while candidates := rounds.joining(chosen.pairs):
+def _select_tree(private: PrivateStatistics, design: _Design, independent: GraphicalFit) -> list[Clique]:
+    """Selects the edges of a spanning forest, one per round, among the pairs that join two components."""
+    estimates = dict(zip(design.pairs, independent.calibrated.marginals(design.pairs), strict=True))
+    forest = _Forest(design.one_way.cliques)
+    while candidates := forest.joining(design.pairs):
         estimate = independent.total * np.concatenate([estimates[pair].ravel() for pair in candidates])
         score = L1Error(estimate, np.ones(len(candidates)), np.zeros(len(candidates)))
-        rounds.join(candidates[private.select(chosen.queries.only(candidates), score, chosen.select.each)])
-    return rounds.pairs
+        forest.join(candidates[private.select(design.queries.only(candidates), score, design.select.share_per_call)])
+    return forest.edges
 
 
 class _Forest:
-    """Attributes in parts that pairs join."""
+    """A forest over attributes, which starts without edges."""
 
-    def __init__(self, alone: Sequence[Clique]) -> None:
-        self._part = {name: index for index, (name,) in enumerate(alone)}
-        self.pairs: list[Clique] = []
+    def __init__(self, attributes: Sequence[Clique]) -> None:
+        self._component = {name: index for index, (name,) in enumerate(attributes)}
+        self.edges: list[Clique] = []
 
     def joining(self, pairs: Sequence[Clique]) -> list[Clique]:
-        return [pair for pair in pairs if self._part[pair[0]] != self._part[pair[1]]]
+        """The pairs whose attributes lie in different components."""
+        return [pair for pair in pairs if self._component[pair[0]] != self._component[pair[1]]]
 
     def join(self, pair: Clique) -> None:
-        kept, lost = (self._part[name] for name in pair)
-        self._part = {name: kept if part == lost else part for name, part in self._part.items()}
-        self.pairs.append(pair)
+        kept, merged = (self._component[name] for name in pair)
+        self._component = {
+            name: kept if component == merged else component for name, component in self._component.items()
+        }
+        self.edges.append(pair)
 
 
-def _kruskal(names: Sequence[str], pairs: Sequence[Clique]) -> Iterator[Clique]:
-    """A spanning forest: every one of the same pairs has as many edges."""
+def _spanning_forest(names: Sequence[str], pairs: Sequence[Clique]) -> Iterator[Clique]:
+    """The edges of one spanning forest; all spanning forests of the same pairs have equally many edges."""
     forest = _Forest([(name,) for name in names])
     while joining := forest.joining(pairs):
         forest.join(joining[0])
         yield joining[0]
 
 
-def _small(domain: Domain, pairs: Sequence[Clique], largest: int) -> tuple[Clique, ...]:
-    """The pairs of at most so many cells, small ones first as long as all of them together fit the memory; in order."""
+def _small_pairs(domain: Domain, pairs: Sequence[Clique], max_cells: int) -> tuple[Clique, ...]:
+    """The pairs with at most ``max_cells`` cells, in order; the largest are left out if all exceed the memory limit."""
     sizes = np.array([domain.size(pair) for pair in pairs], dtype=np.float64)
-    order = np.argsort(sizes, kind="stable")
-    fits = (sizes[order] <= largest) & (np.cumsum(sizes[order]) <= _LARGEST_CANDIDATES)
-    return tuple(pairs[index] for index in sorted(order[fits].tolist()))
+    small_first = np.argsort(sizes, kind="stable")
+    fits = (sizes[small_first] <= max_cells) & (np.cumsum(sizes[small_first]) <= _MAX_CANDIDATE_CELLS)
+    return tuple(pairs[index] for index in sorted(small_first[fits].tolist()))
 
 
-def _fitted(
-    terms: PrivacyTerms, domain: Domain, measured: list[Measurement], warm: GraphicalFit | None = None
+def _fit(
+    terms: PrivacyTerms, domain: Domain, measured: Sequence[Measurement], warm: GraphicalFit | None = None
 ) -> GraphicalFit:
     return fit_model(domain, measured, rows_of(terms, domain, measured), warm=warm)

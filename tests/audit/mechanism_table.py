@@ -37,7 +37,7 @@ from tests.audit.verb_calls import VerbCalls
 from tests.audit.worst_cases import Clipping, Copies, Measuring, Retaining, Sampling, Selecting, Trial
 from tests.audit.worst_pairs import Claim
 from tests.support.aim_runs import aim_with
-from tests.support.mwem_constants import with_constants
+from tests.support.constants import with_constants
 
 PURE = (Currency.PURE,)
 GAUSSIAN = tuple(currency for currency in Currency if currency is not Currency.PURE)
@@ -153,8 +153,11 @@ def _clipping(claim: Claim) -> Sequence[Audited]:
     return (Audited(Clipping(claim), 60, 2_500, in_mu=claim.budget.currency is not Currency.PURE),)
 
 
+_SHRINKING = with_constants(ClippedGaussian(), marginals_share=0.3, histogram_share=0.3, min_shrunk_queries=1)
+
+
 def _clipped(claim: Claim) -> Sequence[Audited]:
-    trial = worst_cases.clipped_answer(ClippedGaussian(histogram_share=0.01), claim)
+    trial = worst_cases.clipped_answer(with_constants(ClippedGaussian(), histogram_share=0.01), claim)
     return (Audited(trial, 60, 2_500, in_mu=claim.budget.currency is not Currency.PURE),)
 
 
@@ -259,8 +262,8 @@ TABLES = (
     ),
     AuditRow(
         "clipped_gaussian", EVERY, _clipped,
-        {kind: (ClippedGaussian(), ClippedGaussian(0.3, 0.3, shrink_from=1)) for kind in _EACH[1:]},
-        {Kind.CONJUNCTIONS: {}, Kind.BASKETS: {"shrink_from": 1}}, one_row=True, positive=True,
+        {kind: (ClippedGaussian(), _SHRINKING) for kind in _EACH[1:]},
+        {Kind.CONJUNCTIONS: {}, Kind.BASKETS: {}}, one_row=True, positive=True,
     ),
     AuditRow(
         "hdmm", EVERY, _runs(lambda claim: worst_cases.one_marginal(Hdmm(), claim), 2_500),
@@ -268,11 +271,13 @@ TABLES = (
     ),
     AuditRow(
         "mst", EVERY, _runs(lambda claim: worst_cases.one_marginal(Mst(), claim), 2_500),
-        {Kind.MARGINALS: (Mst(), Mst(one_way_share=0.1, select_share=0.6))}, {Kind.MARGINALS: {}},
+        {Kind.MARGINALS: (Mst(), with_constants(Mst(), one_way_share=0.1, select_share=0.6))}, {Kind.MARGINALS: {}},
     ),
     AuditRow(
         "priv_bayes", EVERY, _runs(lambda claim: worst_cases.one_marginal(PrivBayes(), claim), 2_500),
-        {Kind.MARGINALS: (PrivBayes(usefulness=1e-3), PrivBayes("mutual_information", usefulness=1e-3))},
+        {Kind.MARGINALS: (
+            PrivBayes(usefulness=1e-3), with_constants(PrivBayes(usefulness=1e-3), score="mutual_information"),
+        )},
         {Kind.MARGINALS: {"usefulness": 0.001}},
     ),
     AuditRow(
@@ -300,7 +305,9 @@ TABLES = (
     ),
     AuditRow(
         "clique_tree", EVERY, _runs(lambda claim: worst_cases.one_marginal(CliqueTree(), claim), 1_000),
-        {Kind.MARGINALS: (CliqueTree(), CliqueTree(order=2, start_share=0.01, errors_share=0.5))},
+        {Kind.MARGINALS: (
+            CliqueTree(), with_constants(CliqueTree(order=2), start_share=0.01, errors_share=0.5),
+        )},
         {Kind.MARGINALS: {}},
     ),
 )  # fmt: skip

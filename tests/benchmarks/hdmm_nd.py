@@ -25,7 +25,7 @@ from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.measurement import Noise, noise_stddev
-from dpcore.mechanisms.hdmm.joint_strategy import measured_together
+from dpcore.mechanisms.hdmm.joint_strategy import best_joint_strategy
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.kronecker.joint_strategy import kronecker_strategy
 from dpcore.strategies.residual_planning.planning import least_squared_error
@@ -112,9 +112,9 @@ def _terms(noise: str, epsilon: float) -> PrivacyTerms:
 
 
 def _selected(terms: PrivacyTerms, workload: Workload) -> Error:
-    together = measured_together(terms, workload, "best", "total")
-    if together is not None:
-        return together.weighted_error
+    joint = best_joint_strategy(terms, workload, "best", "total")
+    if joint is not None:
+        return joint.weighted_error
     queries = workload.queries
     assert isinstance(queries, Products)
     if terms.noise is Noise.LAPLACE:

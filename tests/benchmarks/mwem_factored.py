@@ -27,7 +27,7 @@ from tests.benchmarks.figures import datasets
 from tests.benchmarks.figures.datasets import Table
 from tests.benchmarks.generated import kept
 from tests.benchmarks.graphical.releases import mechanism, private_of
-from tests.support.mwem_constants import with_constants
+from tests.support.constants import with_constants
 
 EPSILON: Final = 1.0
 EXTRA, WIDE, WIDE_ROWS, RANDOM = 50, 1_000, 50_000, 500

@@ -34,8 +34,8 @@ from tests.benchmarks.figures.runs import Remembered
 from tests.benchmarks.graphical.definition26 import workload_error
 from tests.benchmarks.graphical.release_case import Setting, State, prepare
 from tests.benchmarks.graphical.releases import DELTA, made, private_of
+from tests.support.constants import with_constants
 from tests.support.mirror_descent import MirrorDescent
-from tests.support.mwem_constants import with_constants
 
 DATASET: Final = "nltcs"
 EPSILONS: Final = (0.1, 1.0, 10.0)

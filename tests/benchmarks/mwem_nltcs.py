@@ -28,8 +28,8 @@ from pipelines.schema import schema_from
 from pipelines.source import open_source
 from tests.benchmarks.case import Case, Inputs, Judgement, Target
 from tests.benchmarks.generated import kept
+from tests.support.constants import with_constants
 from tests.support.datasets import folder
-from tests.support.mwem_constants import with_constants
 
 UNITS, EPSILON, ROUNDS, ORDER = 21_574, 1, 30, 3
 DEFAULT = Mwem(rounds=ROUNDS)

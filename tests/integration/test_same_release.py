@@ -29,6 +29,7 @@ from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.layout import BasketLayout, TableLayout
 from pipelines.source import open_source
 from tests.support import engine_cases
+from tests.support.constants import with_constants
 from tests.support.engine_cases import SALT
 from tests.support.engines import DISTRIBUTED
 from tests.support.recorder import Scene, record
@@ -38,7 +39,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "dqrs": Dqrs(samples=8, rounds=12),
     "fem": Fem(rounds=4, records=6),
     "sep_fem": SepFem(rounds=4, records=6),
-    "clipped_gaussian": ClippedGaussian(shrink_from=1),
+    "clipped_gaussian": with_constants(ClippedGaussian(), min_shrunk_queries=1),
 }
 BASKETS, TABLE = engine_cases.messy_baskets(), engine_cases.text_units()
 

@@ -38,7 +38,7 @@ from dpcore.testing.tiny_data import (
     ZCDP,
 )
 from tests.support.aim_runs import aim_with
-from tests.support.mwem_constants import with_constants
+from tests.support.constants import with_constants
 
 __all__ = ["DATA", "ROWS"]
 
@@ -93,7 +93,7 @@ ROWS: Final = [
     ),
     MechanismContract(PrivBayesPgm(), MARGINALS + PRODUCTS, BUDGETS, spends_all=True, rounds_follow_draws=True),
     MechanismContract(
-        PrivBayesPgm(score="mutual_information"),
+        with_constants(PrivBayesPgm(), score="mutual_information"),
         MARGINALS + PRODUCTS,
         BUDGETS,
         spends_all=True,
@@ -130,7 +130,7 @@ ROWS: Final = [
         scales_follow_answers=True,
     ),
     MechanismContract(
-        CliqueTree(order=2, max_model_mb=1e-4, start_share=0.01, errors_share=0.5),
+        with_constants(CliqueTree(order=2, max_model_mb=1e-4), start_share=0.01, errors_share=0.5),
         MARGINALS + PRODUCTS,
         BUDGETS,
         spends_all=True,
@@ -149,5 +149,11 @@ ROWS: Final = [
         scales_follow_answers=True,
     ),
     MechanismContract(ClippedGaussian(), POSITIVE, BUDGETS, spends_all=True, scales_follow_answers=True),
-    MechanismContract(ClippedGaussian(shrink_from=1), POSITIVE, BUDGETS, spends_all=True, scales_follow_answers=True),
+    MechanismContract(
+        with_constants(ClippedGaussian(), min_shrunk_queries=1),
+        POSITIVE,
+        BUDGETS,
+        spends_all=True,
+        scales_follow_answers=True,
+    ),
 ]

@@ -1,11 +1,11 @@
-"""Clipping: estimates of what contribution clipping took from conjunctions, and their completion and shrinkage.
+"""Clipping: predictions and shrinkage of clipped answers of conjunctions, and their expected loss by clipping.
 
-Open first: ``expected_loss.py``. The steps are independent of each other, and
-``dpcore.mechanisms.clipping.clipped_gaussian`` runs all three.
+Open ``expected_loss.py`` first. The three steps are independent of each other;
+``dpcore.mechanisms.clipping.clipped_gaussian`` runs all of them.
 
     expected_loss.py: the counts that each clipped answer is expected to lack.
     column_factors.py: predictions of conjunctions from each other, by a low-rank factorisation with cross-fitting.
-    shrinkage.py: noisy answers moved towards those predictions, by empirical Bayes with a limited translation.
+    shrinkage.py: noisy answers moved towards those predictions, by empirical Bayes with limited translation.
 """
 
 from __future__ import annotations

@@ -11,19 +11,20 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 
 RANKS = (1, 2, 4, 8)
-_SWEEPS = 12
+_SWEEPS = 12  # Sweeps of alternating least squares over all columns.
 _FOLDS = 2
-_MAX_RELATIVE_EXCESS = 1.05  # Of the best rank's excess error: the largest rank within it is chosen.
-_MIN_RELATIVE_VARIANCE = 0.02  # Of the factors around their mean, so that the ridge never becomes infinite.
+_MAX_RELATIVE_EXCESS = 1.05  # The largest rank whose excess error is at most this multiple of the best is chosen.
+# Lower bound on the variance of the factors, in squares of their mean, so that the ridge never becomes infinite.
+_MIN_RELATIVE_VARIANCE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """Predictions of answers, each made without the answer itself.
+    """Predicted frequencies of conjunctions, each made without the conjunction's own noisy frequency.
 
-    values: float64 [fitted queries], each predicted from the fold that does not hold it.
+    values: float64 [fitted queries], each predicted from the fold that does not contain it.
     others: float64 [other queries], means over the folds.
-    rank: The number of products that are added up; 0 for independent columns.
+    rank: Number of products in the sum; 0 for independent columns.
     """
 
     values: NDArray[np.float64]
@@ -43,23 +44,25 @@ def cross_predicted(
 
     columns: int32 [m, k], the columns of the fitted conjunctions.
     values: float64 [m], their frequencies with independent noise.
-    stddev: The standard deviation of that noise, as a frequency.
+    stddev: Standard deviation of that noise, as a frequency.
     frequencies: float64 [columns of the view], positive, the one-way frequencies p.
     others: int32 [o, k], the columns of further conjunctions to predict.
-    generator: Of the folds and of the starting values.
+    generator: For the folds and the starting values.
 
-    The model: the frequency of columns a, b, c is the sum over r of prod over j in {a, b, c} of p_j f_jr. A mixture of
-    independent columns has this form, with one r per kind of units. The factors f_j are fitted by alternating least
-    squares, one column after another. A ridge, whose strength follows from the variance of all factors, draws each
-    towards the mean factor, so that rare columns keep their frequency.
+    In the model, the frequency of the conjunction of columns a, b, c is the sum over r of the product over j in
+    {a, b, c} of p_j f_jr. A mixture of independent columns has this form, with one r per component. The factors f_j are
+    fitted by alternating least squares, one column after another. A ridge penalty draws each f_j towards the mean
+    factor, so that the predictions of rare columns stay in proportion to their frequencies; its strength follows from
+    the variance of all factors.
 
-    With two folds the prediction of an answer never depends on its own noise, so that the mean square of the residuals
-    less that of the noise estimates the error. Of all ranks the largest within 5 % of the best is chosen, because at
-    equal mean errors more products miss fewer single answers by far.
+    With two folds, the prediction of an answer never depends on its own noise. The mean squared residual minus the
+    noise variance therefore estimates the squared error of the predictions, the excess error. Among the ranks 1, 2, 4
+    and 8 the largest whose excess error is within 5 % of the best is chosen: at equal mean error, a sum of more
+    products has fewer answers with a large error.
 
     Source: alternating least squares of the canonical decomposition (Carroll and Chang 1970); cross-fitting.
     """
-    stddev = max(stddev, 1e-12)  # Answers without noise have equal weights, too.
+    stddev = max(stddev, 1e-12)  # Answers without noise must have finite weights.
     fold = generator.permutation(np.arange(len(values)) % _FOLDS)
     best, best_excess = Predicted(frequencies[columns].prod(axis=1), frequencies[others].prod(axis=1), 0), np.inf
     for rank in RANKS:
@@ -94,7 +97,7 @@ def _fit(
     weights /= weights.sum()
     products = frequencies[columns[use]].prod(axis=1)
     lift = max(0.1, float(values[use] @ products) / max(float(products @ products), 1e-300))
-    # Different starts for the ranks: from equal ones they would stay equal.
+    # The starting values differ between the ranks, because equal ones would stay equal.
     mean = (lift / rank) ** (1 / order) * np.exp(0.3 * generator.standard_normal(rank))
     factors = mean * np.exp(0.3 * generator.standard_normal((frequencies.size, rank)))
     ridge = np.full(rank, 2.0 / float(mean.mean()) ** 2)
@@ -122,7 +125,10 @@ def _sweep(
     common_first: NDArray[np.int64],
     stddev: float,
 ) -> None:
-    """Solves for the factors of each column in turn, all others fixed; values and features in units of the noise."""
+    """Solves for the factors of each column in turn, with all others fixed.
+
+    The factors are updated in place, common columns first. Values and features are in units of the noise.
+    """
     rank = factors.shape[1]
     feature = np.empty(rank)
     for column in common_first:

@@ -6,24 +6,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BINS_PER_OCTAVE = 8  # Answers within 9 % of each other share a bin when the activity of units is fitted.
-_ROUNDS = 3  # Each round uses the answers that the previous one completed; further ones change nothing.
+_ROUNDS = 3  # Each round starts from the answers that the previous round completed; more rounds change nothing.
 _BISECTIONS = 60
 
 
 def expected_loss(
     answers: NDArray[np.float64], satisfied: NDArray[np.float64], units: NDArray[np.float64], lost: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The counts that each of m clipped answers is expected to lack: float64 [m], >= 0.
+    """The counts that each of m clipped answers is expected to lack, float64 [m], >= 0.
 
-    answers: float64 [m], clipped answers in counts; negative ones count as 0.
-    satisfied: float64 [p], positive, distinct numbers of queries that a unit satisfies.
-    units: float64 [p], the number of units that satisfy so many queries.
-    lost: float64 [p], in [0, 1], the part of each of its counts that such a unit loses by clipping.
+    answers: float64 [m], clipped answers in counts; negative ones are treated as 0.
+    satisfied: float64 [p], positive and distinct, numbers of queries that a unit may satisfy.
+    units: float64 [p], the number of units that satisfy each of these numbers of queries.
+    lost: float64 [p], in [0, 1], the fraction of each count that such a unit loses by clipping.
 
-    A unit that satisfies k queries is assumed to satisfy query q with probability 1 - exp(-s a_q), which is
-    proportional to the answer a_q while that is small, and never above 1. s is such that these probabilities sum to k.
-    Scaling all answers by one factor instead makes popular ones far too large, because heavy units satisfy nearly all
-    popular queries already.
+    A unit that satisfies k queries is assumed to satisfy query q with probability 1 - exp(-s a_q). This probability is
+    proportional to the answer a_q while it is small, and never exceeds 1; s is chosen so that the probabilities sum to
+    k. Multiplying all answers by one factor instead would make popular answers far too large, because heavy units
+    satisfy nearly all popular queries already.
     """
     heavy = (lost > 0) & (units > 0)
     positive_answers = np.maximum(answers, 0.0)
@@ -40,12 +40,15 @@ def expected_loss(
 
 
 def _activities(answers: NDArray[np.float64], satisfied: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The s of each k with sum over q of 1 - exp(-s a_q) = k: float64 [p]; very large where k cannot be attained."""
+    """The s of each k for which 1 - exp(-s a_q), summed over q, is k, by bisection; float64 [p].
+
+    It is very large if no s attains k.
+    """
     positive = answers[answers > 0]
     bins = np.floor(_BINS_PER_OCTAVE * np.log2(positive)).astype(np.int64)
     _, bin_of_answer, sizes = np.unique(bins, return_inverse=True, return_counts=True)
     means = np.bincount(bin_of_answer, weights=positive) / sizes
-    low = np.full(satisfied.size, -60.0)  # log2 of s times the largest answer.
+    low = np.full(satisfied.size, -60.0)  # Bounds on log2(s max(a)).
     high = np.full(satisfied.size, 60.0)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

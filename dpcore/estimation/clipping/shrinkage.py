@@ -1,29 +1,28 @@
-"""Shrinkage of noisy answers towards predictions: empirical Bayes with a limit on the move of each answer."""
+"""Shrinkage of noisy answers towards predictions: empirical Bayes with limited translation."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-_MIN_BIN = 100
-_GROWTH = 1.25
+_MIN_BIN = 100  # Minimum number of answers in a bin.
+_GROWTH = 1.25  # Ratio of the sizes of successive bins.
 
 
 def shrunk(
     values: NDArray[np.float64], stddev: float, predicted: NDArray[np.float64], limit: float
 ) -> NDArray[np.float64]:
-    """Empirical Bayes estimates of m answers: float64 [m].
+    """Empirical Bayes estimates of m answers, float64 [m].
 
     values: float64 [m], answers with independent noise.
-    stddev: The standard deviation of the noise, in the units of the values.
+    stddev: Standard deviation of the noise, in the units of the values.
     predicted: float64 [m], a prediction of each answer that does not depend on the answer's own noise.
-    limit: The farthest that an answer may move, in the units of the values, so that an answer that the prediction
-        misses by far is not lost.
+    limit: Maximum change of an answer, in the units of the values. It protects answers whose predictions are far off.
 
-    Answers are put in bins of similar predictions, smaller bins where predictions are large. With a the mean and v the
-    variance of a bin's residuals, the true answers vary by v - stddev^2 around predicted + a, and an answer moves
-    towards that by the part stddev^2 / v of its residual. Fewer than 100 answers, and answers without noise, stay as
-    they are.
+    Answers with similar predictions share a bin; bins of large predictions are smaller. Let a be the mean and v the
+    variance of the residuals in a bin. Then the true answers have variance v - stddev^2 around predicted + a, and an
+    answer moves towards predicted + a by the fraction stddev^2 / v of its distance. Fewer than 100 answers, and answers
+    without noise, are returned unchanged.
 
     Source: Efron and Morris (1971), limited translation rules for Bayes and empirical Bayes estimators.
     """
@@ -42,7 +41,7 @@ def shrunk(
 
 
 def _bins(count: int) -> list[tuple[int, int]]:
-    """Ranges (start, stop) of growing sizes from 100 on; a last one that is smaller is merged into the one before."""
+    """Ranges (start, stop) of growing sizes, the first of 100; a smaller last range is merged into the one before."""
     bins: list[tuple[int, int]] = []
     start, size = 0, float(_MIN_BIN)
     while start < count:

@@ -1,10 +1,10 @@
-"""PrivBayes: a Bayesian network; half of the budget selects its structure and half measures its tables."""
+"""PrivBayes: a Bayesian network. Half of the budget selects its structure, and half of it measures its tables."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal, final
 
@@ -29,7 +29,6 @@ from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
     COPIES,
     check_model_size,
-    check_shares,
     modelled,
     rows_of,
     stddev_of,
@@ -43,30 +42,46 @@ from dpcore.workload import Workload
 
 
 @dataclass(frozen=True)
-class _PrivBayes(ABC):
-    """What PrivBayes and PrivBayes+PGM share: structure and measurements."""
+class PrivBayesConstants:
+    """The constants of ``PrivBayes`` and ``PrivBayesPgm``.
+
+    score: Score of a family in a selection: "r", the total variation distance from independence, which a single row
+        changes least (2017), or "mutual_information" (2014).
+    structure_share: Part of the budget, apart from ``total_share``, that selects the structure.
+    total_share: Share of the whole budget that measures the number of rows, on which theta-usefulness depends, if that
+        number is private.
+    """
 
     score: Literal["r", "mutual_information"] = "r"
     structure_share: float = 0.5
+    total_share: float = 0.02
+
+
+@dataclass(frozen=True)
+class _PrivBayes(ABC):
+    """The settings, structure and measurements that PrivBayes and PrivBayes+PGM share."""
+
     usefulness: float = 4.0
     max_parents: int = 5
-    total_share: float = 0.02
     max_model_mb: float = 80.0
+    constants: PrivBayesConstants = field(default=PrivBayesConstants(), init=False, repr=False)
 
     name: ClassVar[str]
+    retired: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("score", "structure_share", "total_share"), "it is a constant now; leave it out"
+    )
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
-        queries = self._checked(workload)
-        names, shares = modelled(queries), self._shares(terms, workload)
-        marginal = stddev_of(terms, queries.only([names[:1]]), shares.measure / len(names))
-        steps = [Step("measure joint tables of families, at most", float(shares.measure), len(names), marginal)]
+        queries = self._checked_marginals(workload)
+        names, shares = modelled(queries), self._shares(terms, queries)
+        stddev = stddev_of(terms, queries.only([names[:1]]), shares.measure / len(names))
+        steps = [Step("measure joint tables of families, at most", float(shares.measure), len(names), stddev)]
         if shares.structure:
             steps.insert(0, Step("select families, at most", float(shares.structure), len(names) - 1))
         if shares.total:
-            steps.insert(
-                0, Step("measure rows", float(shares.total), 1, stddev_of(terms, _rows(queries), shares.total))
-            )
-        notes = ["every attribute counts as much, whatever the workload's cliques and weights"]
+            total_stddev = stddev_of(terms, queries.only([()]), shares.total)
+            steps.insert(0, Step("measure rows", float(shares.total), 1, total_stddev))
+        notes = ["all attributes count equally, whatever the cliques and weights of the workload"]
         if (rows := public_total(terms)) is not None and len(names) > 1:
             notes.append(
                 f"families of at most {self._limits(terms, queries, rows, shares).cells:,.0f} cells are useful"
@@ -78,25 +93,26 @@ class _PrivBayes(ABC):
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
-        queries, domain = self._checked(workload), self._checked(workload).domain
-        names, shares = modelled(queries), self._shares(private.terms, workload)
+        queries = self._checked_marginals(workload)
+        domain, names, shares = queries.domain, modelled(queries), self._shares(private.terms, queries)
         rows, total_measured = (
             row_total(private, domain, shares.total) if shares.total else (public_total(private.terms), [])
         )
         network = [Family(names[generator.integers(len(names))], ())]
-        left = 1 - shares.total
+        remaining_share = 1 - shares.total
         if rows is not None and len(names) > 1:
             limits = self._limits(private.terms, queries, rows, shares)
             while len(network) < len(names):
                 progress(len(network), len(names))
-                choices = candidates(domain, network, names, limits)
-                if len(choices) > 1:
-                    left -= shares.a_selection
-                    network.append(self._selected(private, domain, choices, shares.a_selection))  # SELECT
+                families = candidates(domain, network, names, limits)
+                if len(families) > 1:
+                    remaining_share -= shares.per_selection
+                    network.append(self._select_family(private, domain, families, shares.per_selection))  # SELECT
                 else:
-                    network += choices
+                    network += families
         cliques = maximal(domain, [family.names for family in network])
-        measured = [private.measure(queries.only([clique]), left / len(cliques)) for clique in cliques]  # MEASURE
+        share_per_table = remaining_share / len(cliques)
+        measured = [private.measure(queries.only([clique]), share_per_table) for clique in cliques]  # MEASURE
         total = rows_of(private.terms, domain, [*total_measured, *measured])
         model = self._model(domain, network, measured, total)  # ESTIMATE
         progress(len(names), len(names))
@@ -106,18 +122,20 @@ class _PrivBayes(ABC):
     def _model(
         self, domain: Domain, network: Sequence[Family], measured: Sequence[Measurement], total: float
     ) -> GraphicalModel:
-        """From the joint tables of the maximal families, one a measurement."""
+        """The model, from measurements of the joint tables of the maximal families, one table each."""
 
-    def _selected(
-        self, private: PrivateStatistics, domain: Domain, choices: Sequence[Family], share: Fraction
+    def _select_family(
+        self, private: PrivateStatistics, domain: Domain, families: Sequence[Family], share: Fraction
     ) -> Family:
-        """The next family, by the exponential mechanism."""
-        children = tuple(family.child for family in choices)
-        score = RScore(children) if self.score == "r" else MutualInformation(children)
-        return choices[private.select(Marginals(domain, tuple(family.names for family in choices)), score, share)]
+        """Selects the next family by the exponential mechanism."""
+        children = tuple(family.child for family in families)
+        score = RScore(children) if self.constants.score == "r" else MutualInformation(children)
+        return families[private.select(Marginals(domain, tuple(family.names for family in families)), score, share)]
 
     def _limits(self, terms: PrivacyTerms, queries: Marginals, rows: float, shares: _Shares) -> Limits:
-        """theta-usefulness: a cell holds theta times the mean absolute noise on average, all families being measured.
+        """Families are theta-useful: a cell holds at least theta times the mean absolute noise, on average over cells.
+
+        The noise is that of tables of all families, each measured with an equal share.
 
         Source: Zhang et al. (2017), theta-usefulness.
         """
@@ -126,17 +144,17 @@ class _PrivBayes(ABC):
         cells = rows / (self.usefulness * mean_absolute_noise(terms.noise, scale))
         return Limits(cells, self.max_parents, int(self.max_model_mb * CELLS_IN_MB))
 
-    def _shares(self, terms: PrivacyTerms, workload: Workload) -> _Shares:
-        attributes = len(modelled(self._checked(workload)))
+    def _shares(self, terms: PrivacyTerms, queries: Marginals) -> _Shares:
+        attributes = len(modelled(queries))
         if attributes == 1:
             return _Shares(Fraction(0), Fraction(0), Fraction(1), Fraction(0))
-        total = total_share(terms, Fraction(self.total_share))
-        structure = (1 - total) * Fraction(self.structure_share)
+        total = total_share(terms, Fraction(self.constants.total_share))
+        structure = (1 - total) * Fraction(self.constants.structure_share)
         return _Shares(total, structure, 1 - total - structure, structure / (attributes - 1))
 
-    def _checked(self, workload: Workload) -> Marginals:
+    def _checked_marginals(self, workload: Workload) -> Marginals:
+        """The marginals of the workload. Raises ConfigError for other workloads and for settings out of range."""
         check_model_size(self.max_model_mb)
-        check_shares([("structure_share", self.structure_share), ("total_share", self.total_share)])
         if not (0 < self.usefulness < float("inf") and self.max_parents >= 0):
             given = f"usefulness {self.usefulness:g}, max_parents {self.max_parents}"
             raise ConfigError(f"mechanism.{given}; want usefulness > 0, max_parents >= 0")
@@ -146,24 +164,26 @@ class _PrivBayes(ABC):
 @final
 @dataclass(frozen=True)
 class PrivBayes(_PrivBayes):
-    """A Bayesian network: half of the budget for its structure, half for its tables.
+    """A Bayesian network: half of the budget selects its structure, and half of it measures its tables.
 
-    The structure grows from a random attribute: in each round the exponential mechanism selects an attribute and its
-    parents among those added before, by how much the attribute depends on them. Then the joint table of every family is
-    measured, unless that of another one holds it; negative cells are clipped to 0 and the rest is normalised to
-    conditional tables, uniform where nothing is left. Of the workload it only takes the attributes.
+    The structure grows from a random attribute. In each round the exponential mechanism selects a family: a new
+    attribute with parents among the earlier attributes, scored by how strongly the attribute depends on these parents.
+    Then the joint table of every family is measured, unless another family contains it. Negative cells are clipped to
+    0, and the tables are normalised to conditional distributions, which are uniform for parents without a count. Of the
+    workload the mechanism uses the attributes alone, not the cliques or their weights.
 
-    Rows and answers have the exact distribution of the network: no answer is read off sampled rows.
+    Rows and answers have the exact distribution of the network; no answer is computed from sampled rows.
 
-    score: "r" is the distance from independence, which one row moves least; "mutual_information" that of 2014.
-    structure_share: Part of the budget, but for the number of rows, that selects.
-    usefulness: theta: a cell of a family holds at least so many times the mean absolute noise, on average.
-    max_parents: Most parents of an attribute, usefulness apart.
-    total_share: Share for the number of rows, where it is private, on which usefulness depends.
-    max_model_mb: Largest junction tree of the network, in MiB: parents that would make it larger are no candidates.
+    usefulness: theta > 0, the minimum ratio of the average count of a cell to the mean absolute noise. A smaller value
+        allows larger families with noisier tables; 4 is the published choice.
+    max_parents: Maximum number of parents of an attribute, at least 0, whatever ``usefulness`` allows.
+    max_model_mb: Maximum size of the network's junction tree, in MiB. Parents that would make it larger are not
+        candidates. The default is MAX-SIZE of McKenna's thesis, as for AIM.
 
-    Source: Zhang, Cormode, Procopiuc, Srivastava and Xiao, "PrivBayes" (SIGMOD 2014; TODS 2017).
-    Attributes of many values keep them: there is no encoding in bits and no taxonomy.
+    Guarantee: the budget's, by adaptive composition of the kernel's selections and measurements.
+
+    Source: Zhang, Cormode, Procopiuc, Srivastava and Xiao, "PrivBayes" (SIGMOD 2014; TODS 2017). Attributes with many
+    values are used as they are: there is no binary encoding and no taxonomy.
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -194,7 +214,7 @@ class PrivBayes(_PrivBayes):
 @final
 @dataclass(frozen=True)
 class PrivBayesPgm(_PrivBayes):
-    """PrivBayes+PGM: the structure, measurements and settings of ``PrivBayes``, and one graphical model fitted to them.
+    """PrivBayes+PGM: the settings, structure and measurements of ``PrivBayes``, and a graphical model fitted to them.
 
     Source: thesis of McKenna (2022), section 4.5.
     """
@@ -218,21 +238,30 @@ class PrivBayesPgm(_PrivBayes):
 
 @dataclass(frozen=True)
 class _Shares:
-    """Of the whole budget. a_selection: For one round; what rounds of one choice leave goes to the measurements."""
+    """Shares of the whole budget.
+
+    total: Share of the number of rows.
+    structure: Share of all selections together.
+    measure: Share of the tables. They also get what rounds with a single candidate, which select nothing, do not spend.
+    per_selection: Share of one selection.
+    """
 
     total: Fraction
     structure: Fraction
     measure: Fraction
-    a_selection: Fraction
+    per_selection: Fraction
 
 
 def conditional(domain: Domain, family: Family, tables: dict[Clique, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """p(child | parents) from the smallest table that holds the family, shape ``domain.shape`` of the canonical family.
+    """p(child | parents) from the smallest table that contains the family.
 
-    tables: Non-negative, shape ``domain.shape(clique)`` each. Uniform for parents without a count.
+    tables: Non-negative counts, one array of shape ``domain.shape(clique)`` per clique.
+
+    Returns an array whose axes are the family's attributes in the order of the domain; uniform for parents without a
+    count.
     """
     names = domain.canonical(family.names)
-    clique = min((marginal for marginal in tables if set(names) <= set(marginal)), key=domain.size)
+    clique = min((clique for clique in tables if set(names) <= set(clique)), key=domain.size)
     joint = tables[clique].sum(axis=tuple(axis for axis, name in enumerate(clique) if name not in names))
     counts = joint.sum(axis=names.index(family.child), keepdims=True)
     uniform = np.full(joint.shape, 1 / domain.size((family.child,)))
@@ -240,10 +269,6 @@ def conditional(domain: Domain, family: Family, tables: dict[Clique, NDArray[np.
 
 
 def _clique(measurement: Measurement) -> Clique:
-    """The one clique of a measurement that this mechanism asked for."""
+    """The clique of a measurement of one marginal."""
     assert isinstance(measurement.queries, Marginals)
     return measurement.queries.cliques[0]
-
-
-def _rows(queries: Marginals) -> Marginals:
-    return queries.only([()])

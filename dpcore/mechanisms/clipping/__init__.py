@@ -1,11 +1,14 @@
-"""Clipped answers: noise that fits the usual unit, not the one that satisfies most queries.
+"""Clipped answers: noise for the typical unit, instead of the unit that satisfies the most queries.
 
 * ``clipped_gaussian``: open it first. The mechanism for conjunctions of sparse data.
-* ``clip_choice``: how far to clip what one unit adds, chosen from a noisy histogram.
-* ``marginals``: one-way marginals of baskets by the same means, for the mechanisms that start from them.
-* ``popularity``: noisy popularity of columns, by which a workload of conjunctions is drawn.
+* ``constants``: its constants, and the measurements that chose them.
+* ``query_sets``: the set of queries to measure, with its clip norm.
+* ``clip_choice``: the clip norm for one set of queries from a noisy histogram, and a bound on the loss by clipping.
+* ``completion``: the answers from the measurements.
+* ``marginals``: clipped one-way marginals of baskets, also for other mechanisms that start from them.
+* ``popularity``: noisy popularity of columns, which weights the random choice of a workload of conjunctions.
 
-``dpcore/kernel/clipped_sensitivity.py`` has the proof of what clipped sums cost.
+``dpcore/kernel/clipped_sensitivity.py`` has the proof of the sensitivity of clipped sums.
 """
 
 from __future__ import annotations

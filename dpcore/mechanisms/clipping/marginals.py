@@ -1,4 +1,4 @@
-"""One-way marginals of baskets with far less noise than their largest basket asks for."""
+"""One-way marginals of baskets, clipped so that their noise does not depend on the largest basket."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from dpcore.mechanisms.clipping.clip_choice import choose_clip, loss_bound, sign
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram
 from dpcore.uncertainty import half_width
 
-HISTOGRAM_PART = Fraction(1, 4)  # Of the share, for how many items units hold.
+HISTOGRAM_PART = Fraction(1, 4)  # Part of the share that measures the histogram of basket sizes.
 
 
 @dataclass(frozen=True, eq=False)
 class OneWay:
     """Noisy one-way marginals of some columns.
 
-    columns: int32, ascending.
-    values: float64, one a column, in counts; may be negative. Clipped: nearly always a little too small.
-    stddev: Of their noise.
-    units: Noisy number of units, at least 1.
-    measurements: Everything that was measured for them.
+    columns: int32 [columns], ascending.
+    values: float64 [columns], in counts; they may be negative. Clipped values are usually slightly too small.
+    stddev: Standard deviation of the noise in each value, in counts.
+    units: The number of units, public or noisy, at least 1.
+    measurements: All measurements behind the values: the histogram of basket sizes, if there is one, and the marginals.
     """
 
     columns: NDArray[np.int32]
@@ -41,48 +41,53 @@ class OneWay:
     measurements: tuple[Measurement, ...]
 
     def upper(self, confidence: float) -> NDArray[np.float64]:
-        """Upper ends of intervals of the exact counts, each alone at this confidence at least."""
+        """Upper bounds on the exact counts, float64 [columns]; each alone holds at this confidence or more."""
         *histogram, measured = self.measurements
-        left = (1 - confidence) / 2
+        tail = (1 - confidence) / 2
         steps = measured.denominator
-        noise = half_width(measured.noise, measured.scale * steps, 1 - 2 * left) / steps
+        noise = half_width(measured.noise, measured.scale * steps, 1 - 2 * tail) / steps
         if not histogram or not isinstance(measured.queries, ClippedSums):
             return self.values + noise
-        return self.values + noise + loss_bound(histogram[0], histogram[0].values, measured.queries, 1 - left)
+        return self.values + noise + loss_bound(histogram[0], histogram[0].values, measured.queries, 1 - tail)
 
 
 def clipped_marginals(
     private: PrivateStatistics, view: BinaryView, share: Fraction, columns: NDArray[np.int32] | None = None
 ) -> OneWay:
-    """How many units have a 1 in each column, measured for ``share``; ``columns`` restricts it to some.
+    """Measures how many units have a 1 in each column.
 
-    Baskets: a quarter buys the histogram of basket sizes in powers of two; from it the norm C is chosen to which each
-    basket is clipped (noise of the largest of all columns against the loss of the most common item). The noise is then
-    proportional to C, not to the largest basket that the declared contribution allows.
-    Tables: a row has one 1 in each one-hot group, so nothing is clipped.
+    private: The kernel.
+    view: The columns of the table or the baskets.
+    share: Share of the budget for all measurements together.
+    columns: The columns to measure, int32 [columns]; all columns by default.
+
+    For baskets, a quarter of the share measures a histogram of basket sizes in powers of two. From it follows the norm
+    C to which each basket is clipped: it balances the largest noise over all columns against the loss of the most
+    common item. The noise is then proportional to C, and not to the largest basket that the declared contribution
+    allows. For tables nothing is clipped, because a row has exactly one 1 in each one-hot group.
     """
     terms = private.terms
-    singles = one_way_queries(view, columns)
-    named = singles.columns[:, 0]
+    literals = one_way_queries(view, columns)
+    indices = literals.columns[:, 0]
     if view.groups:
-        measured = private.measure(singles, share)
-        units = terms.unit.units or _rows(measured.values, named, view)
-        return OneWay(named, measured.values, measured.stddev, max(1.0, float(units)), (measured,))
-    sizes = SatisfactionHistogram(singles)
-    histogram = private.measure(sizes, HISTOGRAM_PART * share)
+        measured = private.measure(literals, share)  # MEASURE
+        units = terms.unit.units or _row_count(measured.values, indices, view)
+        return OneWay(indices, measured.values, measured.stddev, max(1.0, float(units)), (measured,))
+    histogram = private.measure(SatisfactionHistogram(literals), HISTOGRAM_PART * share)  # MEASURE
     units = max(1.0, float(terms.unit.units or histogram.values.sum()))
-    rest = (1 - HISTOGRAM_PART) * share
-    extreme = math.sqrt(2 * math.log(max(2, singles.size)))
+    sums_share = (1 - HISTOGRAM_PART) * share
+    noise_factor = math.sqrt(2 * math.log(max(2, literals.size)))  # About the largest of that many normal variables.
     cells = significant(histogram.values, histogram.stddev)
-    choice = choose_clip(cells, singles.size, unit_stddev(terms, rest), extreme, 1.0, norm_of(terms))
-    measured = private.measure(ClippedSums.of(singles, [choice.clip], norm=norm_of(terms)), rest)
-    return OneWay(named, measured.values, measured.stddev, units, (histogram, measured))
+    choice = choose_clip(cells, literals.size, unit_stddev(terms, sums_share), noise_factor, 1.0, norm_of(terms))
+    sums = ClippedSums.of(literals, [choice.clip], norm=norm_of(terms))
+    measured = private.measure(sums, sums_share)  # MEASURE
+    return OneWay(indices, measured.values, measured.stddev, units, (histogram, measured))
 
 
 def plan_clipped_marginals(
     terms: PrivacyTerms, view: BinaryView, share: Fraction, columns: NDArray[np.int32] | None = None
 ) -> tuple[list[Step], list[Event]]:
-    """What ``clipped_marginals`` will measure."""
+    """The steps and kernel calls of ``clipped_marginals``, from public facts alone."""
     if view.groups:
         stddev = noise_stddev(terms.noise, terms.measure_scale(one_way_queries(view, columns), share))
         return [Step("measure one-way marginals", float(share), 1, stddev)], [terms.measured(share)]
@@ -95,28 +100,31 @@ def plan_clipped_marginals(
 
 
 def one_way_queries(view: BinaryView, columns: NDArray[np.int32] | None) -> Conjunctions:
-    """The positive literal of each of these columns, of all when None."""
-    named = np.arange(view.columns, dtype=np.int32) if columns is None else np.unique(columns)
-    return Conjunctions(view, named[:, None], np.zeros((named.size, 1), dtype=np.bool_))
+    """The positive literal of each distinct column, ascending; of all columns if ``columns`` is None."""
+    indices = np.arange(view.columns, dtype=np.int32) if columns is None else np.unique(columns)
+    return Conjunctions(view, indices[:, None], np.zeros((indices.size, 1), dtype=np.bool_))
 
 
 def unit_scale(terms: PrivacyTerms, share: Fraction) -> float:
-    """Noise scale of answers that one unit moves by 1 in the norm of the currency, in counts."""
-    one = Conjunctions(BinaryView(1), np.zeros((1, 1), dtype=np.int32), np.zeros((1, 1), dtype=np.bool_))
-    return terms.measure_scale(SatisfactionHistogram(one), share)
+    """Noise scale, in counts, of answers whose sensitivity in the norm of the currency is 1."""
+    literal = Conjunctions(BinaryView(1), np.zeros((1, 1), dtype=np.int32), np.zeros((1, 1), dtype=np.bool_))
+    return terms.measure_scale(SatisfactionHistogram(literal), share)
 
 
 def unit_stddev(terms: PrivacyTerms, share: Fraction) -> float:
-    """Standard deviation of that noise, in counts."""
+    """Standard deviation of the noise of ``unit_scale``, in counts."""
     return noise_stddev(terms.noise, unit_scale(terms, share))
 
 
 def norm_of(terms: PrivacyTerms) -> int:
-    """Laplace noise follows the sum of what a unit moves, Gaussian noise its Euclidean norm."""
+    """The norm of the sensitivity: 1 for Laplace noise (pure DP), 2 for Gaussian noise."""
     return 1 if terms.budget.currency is Currency.PURE else 2
 
 
-def _rows(values: NDArray[np.float64], columns: NDArray[np.int32], view: BinaryView) -> float:
-    """The largest sum over the columns of one attribute: all its columns sum to the number of rows."""
+def _row_count(values: NDArray[np.float64], columns: NDArray[np.int32], view: BinaryView) -> float:
+    """A noisy number of rows: the largest sum of counts over the columns of one attribute.
+
+    The counts of all columns of an attribute sum to the number of rows; some of them may not have been measured.
+    """
     groups = view.group_of_column()[columns]
     return float(np.bincount(groups, weights=values).max())

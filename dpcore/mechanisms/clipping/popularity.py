@@ -1,4 +1,4 @@
-"""Noisy popularity of columns, to weight the choice of queries by."""
+"""Noisy popularity of columns, which weights the random choice of queries."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.mechanisms.clipping.marginals import clipped_marginals
 from dpcore.queries import Conjunctions
 
-WIDE = 128  # Items. Clipping halved the noise at bounds of 169 and 285, and gained nothing at 64.
+# Minimum declared bound on basket sizes, in items, at which baskets are clipped. Clipping halved the noise at bounds of
+# 169 and 285, and gained nothing at 64.
+WIDE = 128
 
 
 def noisy_popularity(private: PrivateStatistics, view: BinaryView, share: Fraction) -> NDArray[np.float64]:
-    """How often each column is 1, measured for ``share``; float64 [view.columns], >= 0, not all 0.
+    """Noisy counts of each column, float64 [view.columns], >= 0 and not all 0, measured for ``share`` of the budget.
 
-    Counts below the noise say nothing, so two standard deviations are taken off: what remains is mostly real.
-    Where nothing remains the weights are uniform. Baskets are clipped where their declared bound is so wide that the
-    noise would be that of baskets which hardly anybody has.
+    Two standard deviations are subtracted from each count, so that what remains is mostly signal. If nothing remains,
+    the weights are uniform. Baskets are clipped if their declared bound is large, because the noise would otherwise be
+    that of baskets which hardly any unit has.
     """
     if not view.groups and private.terms.unit.contribution.bound >= WIDE:
         measured = clipped_marginals(private, view, share).measurements[-1]

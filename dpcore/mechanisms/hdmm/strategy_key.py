@@ -1,4 +1,4 @@
-"""Products with their weights, as caches of strategies know them."""
+"""The cache key of a strategy for products: the queries and the relative weights of their terms."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from dpcore.workload import Workload, relative
 
 @final
 @dataclass(frozen=True)
-class AskedProducts:
-    """What a strategy is chosen for; two are equal where queries and relative weights are.
+class ProductsKey:
+    """Products with relative weights. Two keys are equal if their queries and their relative weights are equal.
 
-    digest: Of the queries. weights: Of their terms, parts of the largest.
+    digest: Digest of the queries.
+    weights: The weight of each term, divided by the largest weight.
+    queries: The queries themselves, which equality and hash ignore.
     """
 
     digest: str
@@ -25,11 +27,11 @@ class AskedProducts:
     queries: Products = field(compare=False)
 
     @classmethod
-    def of(cls, queries: Products, workload: Workload) -> AskedProducts:
-        """queries: The workload's, or the same over another domain."""
+    def of(cls, queries: Products, workload: Workload) -> ProductsKey:
+        """The key of the workload's queries, or of the same queries over another domain."""
         return cls(queries.digest(), tuple(relative(workload.weights).tolist()), queries)
 
     @property
     def squared_weights(self) -> NDArray[np.float64]:
-        """How much a squared error of each term matters, float64 [terms]."""
+        """The weight of the squared error of each term, float64 [terms]."""
         return np.asarray(self.weights, dtype=np.float64) ** 2

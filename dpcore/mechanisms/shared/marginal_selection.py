@@ -1,4 +1,4 @@
-"""Marginals that noisy errors call for, all chosen at once and measured together: shared by clique_tree and AIM."""
+"""Selects a batch of marginals from noisy errors of all candidates, measured once: shared by clique_tree and AIM."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ from dpcore.strategies.allocation import split_by_size
 from dpcore.strategies.clique_selection import NoisyDependence, ShareToNoise, choose_cliques
 from dpcore.workload import Workload
 
-_LARGEST_CELLS: Final = 1 << 26  # Of all candidates together: half a gibibyte for each vector over them.
-_LARGEST_NOISE: Final = (0.3, 0.05)  # Of the rows, in errors of pairs and triples: with more, chance would choose.
+_MAX_CELLS: Final = 1 << 26  # Cells of all candidates together: each vector over them then takes 512 MiB.
+# Maximum noise in errors of pairs and of triples, as a fraction of the rows; above it the selection would be random.
+_MAX_RELATIVE_NOISE: Final = (0.3, 0.05)
 
 
 @final
 @dataclass(frozen=True)
 class Design:
-    """What may be asked, from public facts alone.
+    """The one-way marginals and the candidates that may be measured, from public facts alone.
 
-    queries: The marginals of the workload. order: Of the largest candidates.
+    queries: The marginals of the workload, each once.
+    workload: The workload itself, for its weights.
+    order: Maximum number of attributes of a candidate.
     """
 
     queries: Marginals
@@ -49,16 +52,17 @@ class Design:
 
     @cached_property
     def by_order(self) -> tuple[tuple[Clique, ...], ...]:
-        """Candidates of two attributes, of three and so on: small ones as long as all of them fit in memory."""
+        """Candidates with two attributes, then those with three, and so on.
+
+        If all candidates together exceed the memory limit, the largest are left out.
+        """
         orders = range(2, self.order + 1)
-        found = [dict.fromkeys(c for clique in self.queries.cliques for c in combinations(clique, k)) for k in orders]
-        every = [clique for group in found for clique in group]
-        sizes = np.array(
-            [min(self.queries.domain.size(clique), 2 * _LARGEST_CELLS) for clique in every], dtype=np.int64
-        )
-        order = np.argsort(sizes, kind="stable")
-        kept = {every[index] for index in order[np.cumsum(sizes[order]) <= _LARGEST_CELLS].tolist()}
-        return tuple(tuple(clique for clique in group if clique in kept) for group in found)
+        subsets = [dict.fromkeys(c for clique in self.queries.cliques for c in combinations(clique, k)) for k in orders]
+        cliques = [clique for group in subsets for clique in group]
+        sizes = np.array([min(self.queries.domain.size(clique), 2 * _MAX_CELLS) for clique in cliques], dtype=np.int64)
+        small_first = np.argsort(sizes, kind="stable")
+        kept = {cliques[index] for index in small_first[np.cumsum(sizes[small_first]) <= _MAX_CELLS].tolist()}
+        return tuple(tuple(clique for clique in group if clique in kept) for group in subsets)
 
     @cached_property
     def candidates(self) -> tuple[Clique, ...]:
@@ -66,10 +70,11 @@ class Design:
 
     @property
     def cells(self) -> int:
+        """Cells of all one-way marginals and candidates together."""
         return int(self.sizes([*self.one_way, *self.candidates]).sum())
 
-    def starts(self, share: Fraction) -> list[tuple[Clique, Fraction]]:
-        """The one-way marginals with their parts of a share."""
+    def one_way_shares(self, share: Fraction) -> list[tuple[Clique, Fraction]]:
+        """The one-way marginals, each with its part of ``share``."""
         shares = split_by_size(self.sizes(self.one_way), np.ones(len(self.one_way)), share)
         return list(zip(self.one_way, shares, strict=True))
 
@@ -81,24 +86,26 @@ class Design:
 
 
 def noisy_errors(private: PrivateStatistics, design: Design, fit: GraphicalFit, share: Fraction) -> list[NoisyErrors]:
-    """Noisy distances of candidates to a model, for at most this share, as long as they are more than noise: pairs
-    where the noise is below 30 % of the rows, triples where it is below 5 %.
+    """Measures the noisy L1 errors of a model on all candidates, for at most ``share`` of the budget.
+
+    Errors of pairs are requested only if their noise is at most 30 % of the number of rows, and then errors of triples
+    only if theirs is at most 5 %.
     """
-    parts = [design.queries.only(group) for group in design.by_order if group]
-    part = share / max(1, len(parts))
-    found: list[NoisyErrors] = []
-    for queries, limit in zip(parts, _LARGEST_NOISE, strict=False):
-        if not _stand_out(private.terms, queries, part, limit * fit.total):
+    groups = [design.queries.only(group) for group in design.by_order if group]
+    group_share = share / max(1, len(groups))
+    noisy: list[NoisyErrors] = []
+    for queries, max_relative_noise in zip(groups, _MAX_RELATIVE_NOISE, strict=False):
+        if not _is_noise_at_most(private.terms, queries, group_share, max_relative_noise * fit.total):
             break
         estimate = fit.total * fit.calibrated.vector(queries.cliques)
-        found.append(private.measure_errors(queries, estimate, part))
-    return found
+        noisy.append(private.measure_errors(queries, estimate, group_share))
+    return noisy
 
 
-def _stand_out(terms: PrivacyTerms, queries: Marginals, share: Fraction, max_noise: float) -> bool:
-    """Whether the noise of errors would be at most this; more than can be drawn is not."""
+def _is_noise_at_most(terms: PrivacyTerms, queries: Marginals, share: Fraction, max_scale: float) -> bool:
+    """Whether the noise scale of errors, in counts, stays within a limit; False for a scale that cannot be drawn."""
     try:
-        return terms.errors_scale(queries, share) <= max_noise
+        return terms.errors_scale(queries, share) <= max_scale
     except ScaleError:
         return False
 
@@ -112,53 +119,61 @@ def select_marginals(
     budget: Fraction,
     max_model_mb: float,
 ) -> list[tuple[Marginals, Fraction]]:
-    """What to measure for a share of the budget, with parts of that share.
+    """Selects the marginals to measure together, each with its share of the whole budget.
 
-    measured, fit: One-way marginals, and the model of them.
-    errors: Of that model.
-    max_model_mb: Largest junction tree of the chosen cliques, in MiB.
+    measured: Measurements of the one-way marginals.
+    fit: The model of these measurements.
+    errors: Noisy errors of that model.
+    budget: Share of the whole budget that the selected marginals get together.
+    max_model_mb: Maximum size of the junction tree of the selected cliques, in MiB.
+
+    Returns the one-way marginals if no clique is expected to lower the error.
     """
-    cliques = [*design.one_way, *(clique for part in errors for clique in part.queries.cliques)]
-    before = _precisions(cliques, measured)
-    alone = len(design.one_way)
-    first = [
-        expected(fit, clique, precision**-0.5)
-        for clique, precision in zip(cliques[:alone], before[:alone].tolist(), strict=True)
+    cliques = [*design.one_way, *(clique for noisy in errors for clique in noisy.queries.cliques)]
+    precisions = _precisions(cliques, measured)
+    one_way_count = len(design.one_way)
+    one_way_errors = [
+        expected_l1_error(fit, clique, precision**-0.5)
+        for clique, precision in zip(cliques[:one_way_count], precisions[:one_way_count].tolist(), strict=True)
     ]
     dependence = NoisyDependence(
         cliques,
-        np.concatenate([first, *(part.values for part in errors)]),
-        np.concatenate([np.zeros(alone), *(np.full(len(part.values), part.stddev) for part in errors)]),
+        np.concatenate([one_way_errors, *(noisy.values for noisy in errors)]),
+        np.concatenate([np.zeros(one_way_count), *(np.full(len(noisy.values), noisy.stddev) for noisy in errors)]),
         design.queries.cliques,
         clique_weights(design.workload, design.queries),
     )
     power = 1.0 if terms.noise is Noise.LAPLACE else 0.5
     unit = terms.measure_scale(design.marginal(cliques[0]), budget)
-    purse = ShareToNoise(unit, power, design.sizes(cliques), before, _left(fit, cliques))
+    share_to_noise = ShareToNoise(unit, power, design.sizes(cliques), precisions, _remaining_errors(fit, cliques))
     structure = Triangulation.of(fit.tree.domain, [])
-    chosen = choose_cliques(dependence, purse, structure, max_model_mb * CELLS_IN_MB)
-    pairs = [(cliques[selected.place], budget * selected.share) for selected in chosen] or design.starts(budget)
-    return [(design.marginal(clique), share) for clique, share in pairs]
+    selected = choose_cliques(dependence, share_to_noise, structure, max_model_mb * CELLS_IN_MB)
+    shares = [(cliques[clique.place], budget * clique.share) for clique in selected] or design.one_way_shares(budget)
+    return [(design.marginal(clique), share) for clique, share in shares]
 
 
 def _precisions(cliques: Sequence[Clique], measured: Sequence[Measurement]) -> NDArray[np.float64]:
-    """1 / sigma^2 of all that was measured of each clique itself, float64 [cliques]."""
-    place = {clique: index for index, clique in enumerate(cliques)}
-    found = np.zeros(len(cliques))
+    """Sum of 1 / sigma^2 over the measurements of each clique, in 1 / counts^2; float64 [cliques]."""
+    index_of = {clique: index for index, clique in enumerate(cliques)}
+    precisions = np.zeros(len(cliques))
     for measurement in measured:
         assert isinstance(measurement.queries, Marginals)
-        found[place[measurement.queries.cliques[0]]] += precision_of(measurement)
-    return found
+        precisions[index_of[measurement.queries.cliques[0]]] += precision_of(measurement)
+    return precisions
 
 
-def expected(fit: GraphicalFit, clique: Clique, stddev: float) -> float:
-    """Expected L1 error of a marginal that is measured with this noise."""
+def expected_l1_error(fit: GraphicalFit, clique: Clique, stddev: float) -> float:
+    """Expected L1 error of a marginal that is measured with noise of this standard deviation, in counts."""
     return float(expected_errors(fit.total * fit.calibrated.vector([clique]), stddev).sum())
 
 
-def _left(fit: GraphicalFit, cliques: Sequence[Clique]) -> Callable[[int, NDArray[np.float64]], NDArray[np.float64]]:
-    def left(index: int, stddevs: NDArray[np.float64]) -> NDArray[np.float64]:
+def _remaining_errors(
+    fit: GraphicalFit, cliques: Sequence[Clique]
+) -> Callable[[int, NDArray[np.float64]], NDArray[np.float64]]:
+    """The function ``remaining_errors`` of ``ShareToNoise``, with the fit's counts as the expected ones."""
+
+    def remaining_errors(index: int, stddevs: NDArray[np.float64]) -> NDArray[np.float64]:
         counts = fit.total * fit.calibrated.vector([cliques[index]])
         return np.array([expected_errors(counts, stddev).sum() for stddev in stddevs.tolist()])
 
-    return left
+    return remaining_errors

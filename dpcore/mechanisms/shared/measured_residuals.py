@@ -1,4 +1,4 @@
-"""Marginals under Gaussian noise, measured as all their residuals in one call: by hdmm, gaussian_pgm and aim."""
+"""Measures marginals under Gaussian noise by all their residuals in one call: shared by hdmm, gaussian_pgm and aim."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dpcore.strategies.residual_planning.planning import (
 from dpcore.workload import Workload, added_weights
 
 Error = Literal["squared", "absolute", "largest"]
-_LEAST: Final[dict[Error, Callable[..., ResidualPlan]]] = {
+_PLANNERS: Final[dict[Error, Callable[..., ResidualPlan]]] = {
     "squared": least_squared_error,
     "absolute": least_absolute_error,
     "largest": least_largest_variance,
@@ -36,10 +36,13 @@ _LEAST: Final[dict[Error, Callable[..., ResidualPlan]]] = {
 @final
 @dataclass(frozen=True, eq=False)
 class MeasuredResiduals:
-    """Residual planning: what linear queries with Gaussian noise can do best.
+    """Residual planning: the optimal linear queries with Gaussian noise for a workload of marginals.
 
-    workload: Of marginals. plan: Of their residuals. queries: These, a term each. error: What the plan has least of:
-        the sum of weighted "squared" or "absolute" errors, or the "largest" weighted variance of a cell.
+    workload: The workload of marginals.
+    plan: The residuals to measure, with their precisions.
+    queries: The same residuals as products, one term per residual.
+    error: What the plan minimises: the sum of weighted "squared" or "absolute" errors, or the "largest" weighted
+        variance of a cell.
 
     Source: Xiao, He, Zhang and Kifer (2023), ResidualPlanner.
     """
@@ -51,54 +54,59 @@ class MeasuredResiduals:
 
     @classmethod
     def of(cls, terms: PrivacyTerms, workload: Workload, *, error: Error = "squared") -> MeasuredResiduals | None:
-        """From public facts alone; None for other queries or noise, and for attributes of too many values."""
+        """Plans the residuals from public facts alone.
+
+        Returns None for other queries than marginals, for Laplace noise, and if an attribute has too many values.
+        """
         queries = workload.queries
         if terms.noise is Noise.LAPLACE or not isinstance(queries, Marginals) or not queries.cliques:
             return None
         try:
             weights = added_weights(workload, 1 if error == "absolute" else 2)
-            plan = _LEAST[error](queries.domain, weights, replaced=terms.unit.replaced)
+            plan = _PLANNERS[error](queries.domain, weights, replaced=terms.unit.replaced)
             return cls(workload, plan, joint_queries(plan), error)
         except ValueError:
             return None
 
     def weighted_error(self, terms: PrivacyTerms) -> float:
-        """Expected sum over the answers of (weight * error)^2; the largest weight^2 * variance where that is wanted.
+        """Expected sum over the answers of (weight * error)^2, or for "largest" the maximum of weight^2 * variance.
 
-        For plans of squared and largest errors.
+        It is defined for plans of "squared" and "largest" errors.
         """
-        return (self._unit(terms) * float(self.workload.weights.max())) ** 2 * self.plan.error
+        return (self._unit_stddev(terms) * float(self.workload.weights.max())) ** 2 * self.plan.error
 
     def step(self, terms: PrivacyTerms) -> Step:
-        """Its standard deviation is that of a measured value: of a sum with large weights, not of a count."""
+        """The step of a plan. Its standard deviation is that of a measured sum with large weights, not of a count."""
         stddev = noise_stddev(terms.noise, terms.measure_scale(self.queries, Fraction(1)))
         return Step(f"measure {len(self.plan.residuals):,} weighted residuals of marginals", 1.0, 1, stddev)
 
-    def of_release(self, terms: PrivacyTerms) -> Plan:
+    def release_plan(self, terms: PrivacyTerms) -> Plan:
+        """The plan of a release that measures these residuals with the whole budget."""
         memory = 32 * self.workload.queries.size + 32 * self.queries.size
         notes: tuple[str, ...] = ("no linear queries with Gaussian noise have a smaller weighted squared error",)
         if self.error == "largest":
-            beyond = math.sqrt(1 + self.plan.gap) - 1
-            notes = (f"the largest weighted error is at most {beyond:.2%} above the least possible",)
+            relative_excess = math.sqrt(1 + self.plan.gap) - 1
+            notes = (f"the largest weighted error is at most {relative_excess:.2%} above the minimum possible",)
         if terms.unit.replaced:
-            notes = ()  # The bound is of rows that are added or removed.
+            notes = ()  # Optimality is proven for adding or removing a row only.
         return Plan((self.step(terms),), 0, memory, self.absolute_error(terms), notes, (terms.measured(Fraction(1)),))
 
     def run(self, private: PrivateStatistics, progress: Progress) -> Release:
+        """Measures the residuals with the whole budget and answers the workload by least squares."""
         assert isinstance(self.workload.queries, Marginals)
         measured = private.measure(self.queries, Fraction(1), progress)  # MEASURE
         answers = Residuals([measured]).answers(self.workload.queries)  # ESTIMATE
         return Release(self.workload, answers, None, (measured,))
 
-    def _unit(self, terms: PrivacyTerms) -> float:
-        """Noise that the budget pays for in a query of sensitivity 1, as a standard deviation in counts."""
+    def _unit_stddev(self, terms: PrivacyTerms) -> float:
+        """Standard deviation, in counts, of the noise that the whole budget gives a query of sensitivity 1."""
         stddev = noise_stddev(terms.noise, terms.measure_scale(self.queries, Fraction(1)))
         return stddev / joint_noise(self.plan, self.queries)
 
     def absolute_error(self, terms: PrivacyTerms) -> float:
-        """Expected absolute error of an answer, the mean over all."""
+        """Expected absolute error of an answer, in counts, averaged over all answers."""
         queries = self.workload.queries
         assert isinstance(queries, Marginals)
-        stddev = dict(zip(self.plan.marginals, np.sqrt(self.plan.variances).tolist(), strict=True))
-        total = sum(size * stddev[clique] for clique, size in zip(queries.cliques, queries.sizes, strict=True))
-        return float(math.sqrt(2 / math.pi) * self._unit(terms) * total / queries.size)
+        stddev_of = dict(zip(self.plan.marginals, np.sqrt(self.plan.variances).tolist(), strict=True))
+        total = sum(size * stddev_of[clique] for clique, size in zip(queries.cliques, queries.sizes, strict=True))
+        return float(math.sqrt(2 / math.pi) * self._unit_stddev(terms) * total / queries.size)

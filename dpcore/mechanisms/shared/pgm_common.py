@@ -1,4 +1,4 @@
-"""What mechanisms share that measure marginals and release a graphical model."""
+"""Limits, checks and helpers of mechanisms that measure marginals and release a graphical model."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ from dpcore.mechanisms.shared.totals import public_total
 from dpcore.queries import Marginals, Products
 from dpcore.workload import Workload
 
-CELLS_IN_MB: Final = 1 << 17  # Of float64.
-COPIES: Final = 6  # Of the tables of a model, at most, while it is fitted.
-LARGEST_PENALTY: Final = 2.0**44  # Of a score.
-# Of ``FitSettings``: between rounds a few seconds on one core, at the end what models of a few hundred MiB need.
+CELLS_IN_MB: Final = 1 << 17  # float64 cells in one MiB.
+COPIES: Final = 6  # Maximum number of copies of a model's tables in memory during a fit.
+LARGEST_PENALTY: Final = 2.0**44  # Maximum penalty that a score subtracts from a candidate.
+# ``FitSettings.work`` of fits between rounds (a few seconds on one core) and of the last fit, which allows models of a
+# few hundred MiB to converge.
 ROUND_WORK: Final = 2.0**28
 LAST_WORK: Final = 2.0**32
 
 
 def table_marginals(workload: Workload, mechanism: str) -> Marginals:
-    """The marginals of a workload, or those that its products are read off, each once.
+    """The marginals of a workload, or the marginals from which its products are computed, each once.
+
+    workload: A workload of marginals or of products.
+    mechanism: Name of the mechanism, for the error message.
 
     Raises ConfigError for other queries.
     """
@@ -42,34 +46,40 @@ def table_marginals(workload: Workload, mechanism: str) -> Marginals:
 
 
 def clique_weights(workload: Workload, queries: Marginals) -> NDArray[np.float64]:
-    """One for each of the ``table_marginals``: what is asked of it in several parts adds up; float64 [cliques]."""
+    """The weight of each of the ``table_marginals``, float64 [cliques].
+
+    The weights of all parts of the workload with the same clique are added up.
+    """
     parts = workload.queries
     assert isinstance(parts, Marginals | Products)
-    given = parts.cliques if isinstance(parts, Marginals) else [term.clique for term in parts.terms]
-    place = {clique: index for index, clique in enumerate(queries.cliques)}
-    return np.bincount([place[clique] for clique in given], weights=workload.weights).astype(np.float64)
+    cliques = parts.cliques if isinstance(parts, Marginals) else [product.clique for product in parts.terms]
+    index_of = {clique: index for index, clique in enumerate(queries.cliques)}
+    return np.bincount([index_of[clique] for clique in cliques], weights=workload.weights).astype(np.float64)
 
 
 def modelled(queries: Marginals) -> Clique:
-    """The attributes that some clique names, in the order of the domain; the first one where none does."""
+    """The attributes of the model: those in some clique, in the order of the domain.
+
+    If no clique names an attribute, the model has the first attribute of the domain alone.
+    """
     used = {name for clique in queries.cliques for name in clique}
     names = tuple(name for name in queries.domain.names if name in used)
     return names or queries.domain.names[:1]
 
 
 def rows_of(terms: PrivacyTerms, domain: Domain, measurements: Sequence[Measurement]) -> float:
-    """Rows of the model, at least 1: public, or the least-squares estimate from everything that was measured."""
+    """Number of rows of the model, at least 1: public, or the least-squares estimate from all measurements."""
     public = public_total(terms)
     return max(1.0, estimate_total(domain, measurements)[0] if public is None else public)
 
 
 def stddev_of(terms: PrivacyTerms, queries: Marginals, share: Fraction) -> float:
-    """Of the noise in each value of a measurement, in counts."""
+    """Standard deviation, in counts, of the noise in each value of a measurement."""
     return noise_stddev(terms.noise, terms.measure_scale(queries, share))
 
 
 def check_shares(shares: Iterable[tuple[str, float]]) -> None:
-    """Refuses parts of a budget that are not positive, or leave nothing for what comes after them."""
+    """Raises ConfigError unless all shares of the budget are positive and sum to less than 1."""
     named = tuple(shares)
     if min(share for _, share in named) <= 0 or sum(share for _, share in named) >= 1:
         given = ", ".join(f"mechanism.{name} {share:g}" for name, share in named)
@@ -77,11 +87,12 @@ def check_shares(shares: Iterable[tuple[str, float]]) -> None:
 
 
 def check_model_size(max_model_mb: float) -> None:
+    """Raises ConfigError unless ``max_model_mb`` is positive and finite."""
     if not 0 < max_model_mb < float("inf"):
         raise ConfigError(f"mechanism.max_model_mb is {max_model_mb:g}; want a number > 0")
 
 
 def uniform_note(queries: Marginals) -> tuple[str, ...]:
-    """A sentence for the analyst where the workload leaves attributes out."""
-    left = len(queries.domain.names) - len(modelled(queries))
-    return (f"{left} attributes that the workload does not name are uniform in the rows",) if left else ()
+    """A note of a plan that says how many attributes the workload does not name; empty if it names all of them."""
+    unnamed = len(queries.domain.names) - len(modelled(queries))
+    return (f"{unnamed} attributes that the workload does not name are uniform in the rows",) if unnamed else ()

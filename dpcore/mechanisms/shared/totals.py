@@ -1,4 +1,4 @@
-"""The number of units or rows: public, or measured first."""
+"""The number of rows of a table, which is public or measured first."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from dpcore.queries import Marginals
 
 
 def total_share(terms: PrivacyTerms, share: Fraction) -> Fraction:
-    """What the row total costs: nothing where the number of units is public and each holds one row."""
-    return Fraction(0) if _is_public(terms) else share
+    """Share of the budget that measures the number of rows: 0 if that number is public, else ``share``.
+
+    The number of rows is public if the number of units is public and each unit holds one row.
+    """
+    return Fraction(0) if _is_row_count_public(terms) else share
 
 
 def row_total(private: PrivateStatistics, domain: Domain, share: Fraction) -> tuple[float, list[Measurement]]:
-    """Rows of a table, at least 1: the public number of units, or a noisy count measured for ``share``."""
+    """Number of rows of a table, at least 1, with its measurement: public, or a noisy count measured for ``share``."""
     public = public_total(private.terms)
     if public is not None:
         return public, []
@@ -26,9 +29,9 @@ def row_total(private: PrivateStatistics, domain: Domain, share: Fraction) -> tu
 
 
 def public_total(terms: PrivacyTerms) -> float | None:
-    """Rows of a table where that number is public, else None."""
-    return float(terms.unit.units) if terms.unit.units is not None and _is_public(terms) else None
+    """Number of rows of a table if it is public, else None."""
+    return float(terms.unit.units) if terms.unit.units is not None and _is_row_count_public(terms) else None
 
 
-def _is_public(terms: PrivacyTerms) -> bool:
+def _is_row_count_public(terms: PrivacyTerms) -> bool:
     return terms.unit.units is not None and terms.unit.contribution.bound == 1

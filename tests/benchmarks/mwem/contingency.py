@@ -21,7 +21,7 @@ from dpcore.queries import Marginals
 from dpcore.workload import all_k_way
 from tests.benchmarks.mwem.histograms import Histogram
 from tests.benchmarks.mwem.lines import Line, expected, line, release, repeated
-from tests.support.mwem_constants import with_constants
+from tests.support.constants import with_constants
 
 MEASURE: Final = "relative entropy"
 MIXED: Final = 1e-6  # Part of every released table that is uniform: one cell of 0 would make the entropy infinite.

@@ -20,7 +20,7 @@ from dpcore.workload import Workload
 from tests.benchmarks.mwem.cuboid_choice import Cube, b_max_c, p_most_c
 from tests.benchmarks.mwem.histograms import Histogram
 from tests.benchmarks.mwem.lines import Line, expected, line, release, repeated
-from tests.support.mwem_constants import with_constants
+from tests.support.constants import with_constants
 
 EPSILONS: Final = (0.25, 0.5, 1.0, 2.0)
 ROUNDS, RUNS = 10, 2

@@ -23,6 +23,7 @@ from dpcore.strategies.one_attribute.best_strategy import attribute_strategy
 from dpcore.workload import linear
 from tests.benchmarks.mwem.histograms import Histogram
 from tests.benchmarks.mwem.lines import Line, expected, line, release, repeated
+from tests.support.constants import with_constants
 from tests.support.implicit_matrices import Identity
 from tests.support.implicit_ranges import AllRanges
 from tests.support.range_strategies import Privelet, greedy_h, hb, hierarchy
@@ -133,7 +134,7 @@ def from_model(asked: RandomRanges, epsilon: float) -> list[float]:
         queries = range_marginals(domain, [domain.names], matrices)
 
     def one(seed: int) -> list[float]:
-        mechanism = Hdmm(reconstruction="graphical", iterations=300)
+        mechanism = with_constants(Hdmm(reconstruction="graphical"), iterations=300)
         model = release(asked.data, mechanism, linear(queries), epsilon, seed).model
         assert model is not None
         return [asked.error(model.answer(asked.queries))]

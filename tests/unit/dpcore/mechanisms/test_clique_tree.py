@@ -11,10 +11,11 @@ import pytest
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.fitting.fit import FitSettings
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.api import Release
-from dpcore.mechanisms.clique_tree import CliqueTree
+from dpcore.mechanisms.clique_tree import CliqueTree, CliqueTreeConstants
 from dpcore.mechanisms.independent import Independent
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.queries.ranges import prefix, range_marginals
@@ -105,18 +106,22 @@ def test_candidates_are_the_pairs_and_triples_of_the_workload() -> None:
 @pytest.mark.parametrize(
     "mechanism",
     [
-        CliqueTree(start_share=0.0),
-        CliqueTree(start_share=0.5, most_start_share=0.4),
-        CliqueTree(most_start_share=0.9, errors_share=0.1),
         CliqueTree(order=4),  # type: ignore[arg-type]
         CliqueTree(max_model_mb=-1.0),
-        CliqueTree(strength=0.0),
     ],
 )
 def test_settings_without_a_meaning_are_refused(mechanism: CliqueTree) -> None:
     private = private_statistics(NoStatistics(TABLE.contribution), BUDGET)
     with pytest.raises(ConfigError, match="want"):
         mechanism.run(private, WORKLOAD, generator=np.random.default_rng(0))
+
+
+def test_the_constants_leave_a_share_for_the_selected_cliques() -> None:
+    constants = CliqueTreeConstants()
+    assert 0 < constants.start_share <= constants.max_start_share
+    assert 0 < constants.errors_share < 1 - constants.max_start_share
+    assert constants.start_error > 0
+    assert constants.prior_scale == FitSettings().prior_scale
 
 
 def test_conjunctions_are_refused() -> None:

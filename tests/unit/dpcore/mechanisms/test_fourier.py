@@ -19,7 +19,7 @@ from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.testing.doubles import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
-from tests.support.mwem_constants import with_constants
+from tests.support.constants import with_constants
 from tests.support.recorded_randomness import recorded
 
 DOMAIN = Domain.of({"a": 2, "b": 2, "unused": 9, "c": 2, "d": 2})

@@ -22,6 +22,7 @@ from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
+from tests.support.constants import with_constants
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "unused": 4, "c": 3, "d": 2, "e": 4})
 NAMES = ("a", "b", "c", "d", "e")
@@ -121,9 +122,10 @@ def test_the_budget_goes_in_thirds_each_in_equal_parts() -> None:
     assert plan.rounds == 4
 
 
-def test_shares_are_settings() -> None:
+def test_the_shares_are_those_of_the_constants() -> None:
     private = private_statistics(TinyTable(DOMAIN, dependent(0)), Budget.gdp(1))
-    Mst(one_way_share=0.25, select_share=0.125).run(private, WORKLOAD, generator=GENERATOR)
+    mechanism = with_constants(Mst(), one_way_share=0.25, select_share=0.125)
+    mechanism.run(private, WORKLOAD, generator=GENERATOR)
     amounts = [charge.amount for charge in private.charges]
     found = [float(sum(amounts[i:j], Fraction(0))) for i, j in ((0, 5), (5, 9), (9, 13))]
     assert found == pytest.approx([0.25, 0.125, 0.625])
@@ -183,8 +185,6 @@ def test_the_plan_says_what_the_workload_leaves_out() -> None:
 
 SOME_CONJUNCTIONS = conjunctive(Conjunctions.single_columns(BinaryView.one_hot(DOMAIN)))
 REFUSED = {
-    "no share": (Mst(one_way_share=0.0), WORKLOAD, "mechanism.one_way_share 0, .* want each > 0"),
-    "no share left": (Mst(one_way_share=0.5, select_share=0.5), WORKLOAD, "want each > 0 and their sum < 1"),
     "no model": (Mst(max_model_mb=0.0), WORKLOAD, "mechanism.max_model_mb is 0; want a number > 0"),
     "conjunctions": (Mst(), SOME_CONJUNCTIONS, "mechanism mst answers marginals, .* want workload.marginals"),
 }

@@ -18,13 +18,14 @@ from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.bayes import priv_bayes
-from dpcore.mechanisms.bayes.priv_bayes import PrivBayes, PrivBayesPgm, conditional
+from dpcore.mechanisms.bayes.priv_bayes import PrivBayes, PrivBayesConstants, PrivBayesPgm, conditional
 from dpcore.mechanisms.bayes.structure import Family, Limits, candidates
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
 from dpcore.testing.memory import MemoryJournal
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit
+from tests.support.constants import with_constants
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "unused": 2, "c": 3, "d": 2, "e": 4})
 NAMES = ("a", "b", "c", "d", "e")
@@ -175,7 +176,7 @@ def r_score(family: Family) -> float:
 
 
 @pytest.mark.parametrize(("score", "second"), [("r", "d"), ("mutual_information", "c")])
-def test_the_score_is_a_setting(score: Any, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_score_is_that_of_the_constants(score: Any, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """c tells a rare value of a for certain: 0.20 nats, R 0.10. d tells a frequent one by and large: 0.03 and 0.12."""
     random = np.random.default_rng(0)
     codes = np.zeros((2000, 6), dtype=np.int64)
@@ -186,7 +187,7 @@ def test_the_score_is_a_setting(score: Any, second: str, monkeypatch: pytest.Mon
     private = private_statistics(TinyTable(DOMAIN, codes), NO_NOISE[1])
     workload = all_k_way(DOMAIN, 2, ["a", "c", "d"])
     seed = next(seed for seed in range(100) if np.random.default_rng(seed).integers(3) == 0)
-    mechanism = PrivBayes(score=score, usefulness=1e-9, max_parents=1)
+    mechanism = with_constants(PrivBayes(usefulness=1e-9, max_parents=1), score=score)
     mechanism.run(private, workload, generator=np.random.default_rng(seed))
     assert [family.child for family in networks[0][:2]] == ["a", second]
 
@@ -283,9 +284,13 @@ def test_the_model_keeps_its_limit(kind: Kind) -> None:
         assert release.model.tree.cells <= 60
 
 
+def test_the_constants_leave_a_share_for_the_tables() -> None:
+    constants = PrivBayesConstants()
+    assert 0 < constants.total_share < 1
+    assert 0 < constants.structure_share < 1
+
+
 REFUSED: dict[str, tuple[dict[str, Any], Workload, str]] = {
-    "no structure": ({"structure_share": 0.0}, WORKLOAD, "mechanism.structure_share 0, .* want each > 0"),
-    "no tables": ({"structure_share": 0.99}, WORKLOAD, "want each > 0 and their sum < 1"),
     "no usefulness": ({"usefulness": 0.0}, WORKLOAD, "mechanism.usefulness 0, max_parents 5; want"),
     "no parents": ({"max_parents": -1}, WORKLOAD, "max_parents -1; want"),
     "no model": ({"max_model_mb": -1.0}, WORKLOAD, "mechanism.max_model_mb is -1; want"),

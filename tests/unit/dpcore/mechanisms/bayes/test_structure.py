@@ -93,10 +93,10 @@ def test_where_there_are_too_many_families_they_have_fewer_parents(monkeypatch: 
     network = [Family(name, ()) for name in "abcdefghij"]
     limits = Limits(1e6, 3, PLENTY)
     assert len(candidates(domain, network, domain.names, limits)) == 240
-    monkeypatch.setattr(priv_bayes_structure, "_MOST_CANDIDATES", 239)
+    monkeypatch.setattr(priv_bayes_structure, "_MAX_CANDIDATES", 239)
     assert len(candidates(domain, network, domain.names, limits)) == 90
-    monkeypatch.setattr(priv_bayes_structure, "_MOST_CANDIDATES", 1)
+    monkeypatch.setattr(priv_bayes_structure, "_MAX_CANDIDATES", 1)
     assert len(candidates(domain, network, domain.names, limits)) == 20
     monkeypatch.undo()
-    monkeypatch.setattr(priv_bayes_structure, "_MOST_CELLS", 2 * 2 * 4 * 45)
+    monkeypatch.setattr(priv_bayes_structure, "_MAX_CELLS", 2 * 2 * 4 * 45)
     assert len(candidates(domain, network, domain.names, limits)) == 90

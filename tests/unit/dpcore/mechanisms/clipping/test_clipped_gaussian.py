@@ -11,12 +11,14 @@ from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.mechanisms.clipping import clipped_gaussian
 from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
+from dpcore.mechanisms.clipping.constants import BOUND_CONFIDENCE, NOISE_CONFIDENCE, ClippedGaussianConstants
 from dpcore.mechanisms.clipping.marginals import clipped_marginals
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram
 from dpcore.queries.generation import random_conjunctions
 from dpcore.testing.doubles import REPLACE, private_statistics
 from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive
+from tests.support.constants import with_constants
 
 DRAW = np.random.default_rng(0)
 VIEW = BinaryView(30)
@@ -79,7 +81,9 @@ def test_intervals_of_what_all_units_satisfy_keep_their_order() -> None:
     everybody = TinyBaskets(BinaryView(3), np.ones((40, 3), dtype=bool))
     same = conjunctive(Conjunctions(everybody.view, np.tile([0, 1], (2000, 1)), np.zeros((2000, 2), dtype=bool)))
     private = private_statistics(everybody, Budget.gdp(1000), neighbours=REPLACE, units=40)
-    release = ClippedGaussian(shrink_from=9999).run(private, same, generator=np.random.default_rng(0))
+    release = with_constants(ClippedGaussian(), min_shrunk_queries=9999).run(
+        private, same, generator=np.random.default_rng(0)
+    )
     answers, measured = release.answers, release.measurements[-1]
     assert (measured.values - 2.06 * measured.stddev > 40).any()
     assert ((answers.lower <= answers.values) & (answers.values <= answers.upper) & (answers.upper <= 40)).all()
@@ -91,12 +95,10 @@ def test_few_queries_and_single_literals_buy_no_marginals() -> None:
         assert [type(measured.queries) for measured in release.measurements] == [SatisfactionHistogram, ClippedSums]
 
 
-def test_unpopular_queries_may_be_left_unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a quarter on offer and a spread that makes the other queries look small, only that quarter is measured."""
-    monkeypatch.setattr(clipped_gaussian, "_HEADS", (1.0, 0.25))
-    monkeypatch.setattr(clipped_gaussian, "_FINEST_HEADS", 1e9)
-    monkeypatch.setattr(clipped_gaussian, "_SPREAD", 1e-9)
-    answers = answers_of(Budget.gdp(100), conjunctive(TRIPLES)).answers
+def test_unpopular_queries_may_be_left_unmeasured() -> None:
+    """A quarter of the queries may be measured alone, and the ratio makes all other answers look small."""
+    mechanism = with_constants(ClippedGaussian(), set_fractions=(1.0, 0.25), max_set_noise=1e9, max_to_mean=1e-9)
+    answers = answers_of(Budget.gdp(100), conjunctive(TRIPLES), mechanism).answers
     measured = ~np.isnan(answers.stddev)
     assert measured.sum() == TRIPLES.size // 4
     assert EXACT[measured].mean() > EXACT[~measured].mean()
@@ -119,9 +121,10 @@ def test_the_plan_names_the_noise_of_a_norm_and_bounds_the_error() -> None:
 def test_a_table_is_taken_by_its_one_hot_columns() -> None:
     table = TinyTable(DOMAIN, CODES)
     pairs = conjunctive(Conjunctions(BinaryView.one_hot(DOMAIN), np.array([[0, 3], [1, 4]]), np.zeros((2, 2), bool)))
-    for shrink_from in (1, 500):
+    for min_shrunk_queries in (1, 500):
         private = private_statistics(table, NO_NOISE[Currency.ZCDP])
-        release = ClippedGaussian(shrink_from=shrink_from).run(private, pairs, generator=np.random.default_rng(0))
+        mechanism = with_constants(ClippedGaussian(), min_shrunk_queries=min_shrunk_queries)
+        release = mechanism.run(private, pairs, generator=np.random.default_rng(0))
         assert np.abs(release.answers.values - table.aggregate(QueryAnswers(pairs.queries))).max() < 0.01
 
 
@@ -130,15 +133,22 @@ def test_a_table_is_taken_by_its_one_hot_columns() -> None:
     [
         (ClippedGaussian(), all_k_way(DOMAIN, 2), "want workload.conjunctions"),
         (ClippedGaussian(), conjunctive(random_conjunctions(VIEW, 9, 2, DRAW, negate=True)), "want negations: none"),
-        (ClippedGaussian(marginals_share=0.0), FEW, "want both > 0"),
-        (ClippedGaussian(histogram_share=0.99), FEW, "a sum < 1"),
-        (ClippedGaussian(shrink_from=0), FEW, "want >= 1"),
     ],
 )
 def test_what_it_cannot_do_is_refused(mechanism: ClippedGaussian, workload: Workload, wanted: str) -> None:
     private = private_statistics(BASKETS, Budget.gdp(1))
     with pytest.raises(ConfigError, match=wanted):
         mechanism.plan(private.terms, workload)
+
+
+def test_the_constants_leave_a_share_for_the_clipped_sums() -> None:
+    constants = ClippedGaussianConstants()
+    assert constants.marginals_share > 0
+    assert 0 < constants.histogram_share < 1 - constants.marginals_share
+    assert constants.min_shrunk_queries >= 1
+    assert constants.set_fractions[0] == 1
+    assert sorted(constants.set_fractions, reverse=True) == list(constants.set_fractions)
+    assert (1 - NOISE_CONFIDENCE) + 2 * (1 - BOUND_CONFIDENCE) <= 0.05 + 1e-12
 
 
 def test_too_many_answers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

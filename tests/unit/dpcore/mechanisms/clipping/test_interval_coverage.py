@@ -24,6 +24,7 @@ from dpcore.testing.doubles import ADD_REMOVE, REPLACE, private_statistics
 from dpcore.testing.tiny_statistics import TinyBaskets
 from dpcore.uncertainty import half_width
 from dpcore.workload import conjunctive
+from tests.support.constants import with_constants
 
 RUNS, WANTED = 40, 0.93
 DRAW = np.random.default_rng(5)
@@ -58,7 +59,7 @@ def covered(name: str, currency: Currency, replaced: bool, count: int) -> tuple[
             neighbours=REPLACE if replaced else ADD_REMOVE,
             units=UNITS if replaced else None,
         )
-        mechanism = ClippedGaussian(shrink_from=200)
+        mechanism = with_constants(ClippedGaussian(), min_shrunk_queries=200)
         release = mechanism.run(private, conjunctive(queries), generator=np.random.default_rng(run))
         answers, measured = release.answers, release.measurements[-1]
         assert isinstance(measured.queries, ClippedSums)

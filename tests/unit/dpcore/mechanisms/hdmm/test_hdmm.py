@@ -13,14 +13,15 @@ from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
-from dpcore.mechanisms.hdmm import hdmm
-from dpcore.mechanisms.hdmm.hdmm import Hdmm
+from dpcore.mechanisms.hdmm import parts
+from dpcore.mechanisms.hdmm.hdmm import Hdmm, HdmmConstants
 from dpcore.queries import Conjunctions, Product, Products, SymmetricQueries
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
 from dpcore.testing.memory import MemoryJournal
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, cell_weights, conjunctive, explicit, linear
+from tests.support.constants import with_constants
 
 DOMAIN = Domain.of({"a": 6, "b": 16, "c": 2})
 TABLE = TinyTable(DOMAIN, np.random.default_rng(0).integers(0, DOMAIN.sizes, (50, 3)))
@@ -138,7 +139,7 @@ def test_progress_counts_the_measured_values() -> None:
     assert [done for done, _ in seen][-1] == total
 
 
-GRAPHICAL = Hdmm(reconstruction="graphical", tolerance=1e-4, iterations=5000)
+GRAPHICAL = with_constants(Hdmm(reconstruction="graphical"), tolerance=1e-4, iterations=5000)
 
 
 @pytest.mark.parametrize(("budget", "units"), [(BUDGETS[0], None), (BUDGETS[1], 50), (BUDGETS[2], None)], ids=str)
@@ -241,7 +242,7 @@ EMPTY = Products(DOMAIN, (Product(("a",), (np.array([[1, 1, 1, 1, 1, 1], [0, 0, 
 
 @every_budget
 @pytest.mark.parametrize(
-    ("queries", "message"), [(FEW, "cannot give the number of rows"), (EMPTY, "a query that asks for no value")]
+    ("queries", "message"), [(FEW, "cannot give the number of rows"), (EMPTY, "a query asks for no value")]
 )
 def test_answers_that_no_table_can_be_made_of_are_refused_before_anything_is_measured(
     budget: Budget, queries: Products, message: str
@@ -276,10 +277,15 @@ def test_a_model_needs_to_know_its_rows() -> None:
     assert np.allclose(release.answers.values, [3, 2], atol=0.01)
 
 
-@pytest.mark.parametrize("settings", [{"max_model_mb": 0.0}, {"tolerance": 0.0}, {"tolerance": 2.0}, {"iterations": 0}])
-def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
+def test_a_model_without_a_size_is_refused() -> None:
     with pytest.raises(ConfigError, match="mechanism.max_model_mb .* want"):
-        Hdmm(**settings).plan(private_statistics(TABLE, BUDGETS[1]).terms, RANGES)  # type: ignore[arg-type]
+        Hdmm(max_model_mb=0.0).plan(private_statistics(TABLE, BUDGETS[1]).terms, RANGES)
+
+
+def test_a_fit_stops_within_the_noise() -> None:
+    """The noise of a measured value is worth half a unit of the tolerance."""
+    assert 0 < HdmmConstants().tolerance < 0.5
+    assert HdmmConstants().iterations >= 1
 
 
 WIDE = Domain.of({"a": 5000, "b": 5000})
@@ -312,6 +318,6 @@ def test_a_strategy_of_more_values_than_can_be_drawn_is_refused(monkeypatch: pyt
     """p-Identity strategies have more queries than values: 64 answers here from 68 measured ones."""
     workload = linear(range_marginals(Domain.of({"a": 64}), [("a",)], {"a": prefix(64)}))
     private = private_statistics(NoStatistics(TABLE.contribution), BUDGETS[0])
-    monkeypatch.setattr(hdmm, "LARGEST_ANSWERS", 66)
+    monkeypatch.setattr(parts, "LARGEST_ANSWERS", 66)
     with pytest.raises(DomainTooLargeError, match="the strategy of mechanism hdmm has 68 cells; want at most 66"):
         Hdmm().plan(private.terms, workload)

@@ -57,7 +57,7 @@ def test_answers_are_unbiased_with_the_variances_that_they_tell(replaced: bool) 
     assert np.abs(errors.var(axis=0) / stddev**2 - 1).max() < 6 * math.sqrt(5 / 300)
     assert 0.94 < np.mean([(run.lower <= exact) & (exact <= run.upper) for run in runs]) < 0.98
     terms = private_statistics(TABLE, BUDGET, **options).terms  # type: ignore[arg-type]
-    predicted = of().of_release(terms).predicted_error
+    predicted = of().release_plan(terms).predicted_error
     assert predicted is not None
     assert np.abs(errors).mean() < 1.05 * predicted < 1.2 * np.abs(errors).mean()
 
@@ -67,7 +67,7 @@ def test_one_call_and_the_weighted_error_of_its_answers() -> None:
     release = released(journal=journal)
     assert len(journal.answers) == 1
     (measured,) = release.measurements
-    plan = of().of_release(private.terms)
+    plan = of().release_plan(private.terms)
     assert [(step.calls, step.share) for step in plan.steps] == [(1, 1.0)]
     assert measured.stddev == pytest.approx(plan.steps[0].stddev, rel=1e-12)
     of().run(private, silent)

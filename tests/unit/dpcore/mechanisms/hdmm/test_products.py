@@ -53,7 +53,7 @@ def test_the_error_is_the_predicted_one_and_intervals_hold(budget: Budget, repla
     assert abs(squared.mean() - predicted) < 4.5 * deviation < 0.3 * predicted
     absolute = np.array([np.abs(run.values - exact).mean() for run in runs])
     terms = private_statistics(TABLE, budget, **options).terms  # type: ignore[arg-type]
-    plan = of(budget).of_release(terms)
+    plan = of(budget).release_plan(terms)
     assert plan.predicted_error is not None
     assert abs(absolute.mean() - plan.predicted_error) < 4.5 * absolute.std() / math.sqrt(len(runs))
     assert 0.93 < np.mean([(run.lower <= exact) & (exact <= run.upper) for run in runs]) < 0.97
@@ -67,14 +67,14 @@ def test_one_call_and_the_weighted_error_of_its_answers(budget: Budget) -> None:
     release = released(budget, journal=journal)
     assert len(journal.answers) == 1
     (measured,) = release.measurements
-    plan = of(budget).of_release(terms)
+    plan = of(budget).release_plan(terms)
     assert [step.calls for step in plan.steps] == [1]
     assert measured.stddev == pytest.approx(plan.steps[0].stddev)
     assert measured.stddev == pytest.approx(math.sqrt(0.5) if budget.currency == "rho" else 1.0, rel=0.01)
     weights = np.repeat(WORKLOAD.weights, [term.size for term in WORKLOAD.queries.terms])  # type: ignore[union-attr]
     expected = float(((weights * release.answers.stddev) ** 2).sum())
     assert of(budget).weighted_error(terms) == pytest.approx(expected)
-    assert "above the least weighted error of linear queries with Gaussian noise" in plan.notes[0]
+    assert "above the minimum weighted error of linear queries with Gaussian noise" in plan.notes[0]
     apart = Hdmm(strategy="parts").run(private_statistics(TABLE, budget), WORKLOAD, generator=np.random.default_rng(0))
     assert expected < 0.85 * float(((weights * apart.answers.stddev) ** 2).sum())
 
@@ -95,13 +95,13 @@ def test_without_noise_the_answers_are_exact(budget: Budget) -> None:
 def test_weights_of_any_size_are_relative() -> None:
     once = of(Budget.zcdp(1))
     large = of(Budget.zcdp(1), Workload(WORKLOAD.queries, 1e150 * WORKLOAD.weights))
-    assert large.selected.queries.digest() == once.selected.queries.digest()
+    assert large.strategy.queries.digest() == once.strategy.queries.digest()
     far = Workload(WORKLOAD.queries, np.array([1.0, 1e-300, 1.0, 1.0]))
     assert np.isfinite(released(Budget.zcdp(1), far).answers.values).all()
 
 
 def test_the_choice_is_kept_for_the_run() -> None:
-    assert of(Budget.zcdp(1)).selected is of(Budget.gdp(2)).selected
+    assert of(Budget.zcdp(1)).strategy is of(Budget.gdp(2)).strategy
 
 
 def test_what_has_no_such_residuals() -> None:
@@ -123,7 +123,7 @@ def test_pairs_of_forty_attributes_have_a_plan() -> None:
     terms = private_statistics(TinyTable(domain, np.zeros((3, 40), dtype=np.int64)), Budget.gdp(1)).terms
     found = MeasuredProductResiduals.of(terms, workload)
     assert found is not None
-    plan, parts = found.of_release(terms), Hdmm(strategy="parts").plan(terms, workload)
+    plan, parts = found.release_plan(terms), Hdmm(strategy="parts").plan(terms, workload)
     assert plan.predicted_error is not None
     assert parts.predicted_error is not None
     assert plan.predicted_error < 0.65 * parts.predicted_error

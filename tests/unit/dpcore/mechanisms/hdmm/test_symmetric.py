@@ -64,7 +64,7 @@ def test_answers_are_unbiased_with_the_variances_that_they_tell(budget: Budget, 
     assert np.abs(errors.var(axis=0) / stddev**2 - 1).max() < 5 * math.sqrt(2 / 299)
     assert 0.93 < np.mean([(run.lower <= exact) & (exact <= run.upper) for run in runs]) < 0.97
     terms = private_statistics(TABLE, budget, **options).terms  # type: ignore[arg-type]
-    plan = of(budget, **options).of_release(terms)
+    plan = of(budget, **options).release_plan(terms)
     assert plan.predicted_error == pytest.approx(math.sqrt(2 / math.pi) * stddev.mean(), rel=1e-3)
     assert (plan.notes == ()) == replaced
 
@@ -75,7 +75,7 @@ def test_one_call_and_the_weighted_error_of_its_answers(budget: Budget) -> None:
     release = released(budget, journal=journal)
     assert len(journal.answers) == 1
     (measured,) = release.measurements
-    plan = of(budget).of_release(private.terms)
+    plan = of(budget).release_plan(private.terms)
     assert [(step.calls, step.share) for step in plan.steps] == [(1, 1.0)]
     assert measured.stddev == pytest.approx(plan.steps[0].stddev, rel=1e-12)
     of(budget).run(private, silent)
@@ -83,7 +83,7 @@ def test_one_call_and_the_weighted_error_of_its_answers(budget: Budget) -> None:
     assert [event.charged for event in plan.events] == [budget.amount]
     expected = float(((cell_weights(WORKLOAD) * release.answers.stddev) ** 2).sum())
     assert of(budget).weighted_error(private.terms) == pytest.approx(expected)
-    assert "above the least weighted error of linear queries with Gaussian noise" in plan.notes[0]
+    assert "above the minimum weighted error of linear queries with Gaussian noise" in plan.notes[0]
     apart = Hdmm(strategy="parts").run(private_statistics(TABLE, budget), WORKLOAD, generator=np.random.default_rng(0))
     assert expected < 0.85 * float(((cell_weights(WORKLOAD) * apart.answers.stddev) ** 2).sum())
 
@@ -141,5 +141,5 @@ def test_the_census_at_its_optimum() -> None:
     assert math.sqrt(found.weighted_error(terms) / sf1.ANSWERS) == pytest.approx(8.0445, abs=3e-4)
     assert found.queries.largest <= 1 << 20
     assert found.selected.norms.shape == (sf1.ANSWERS,)
-    plan = found.of_release(terms)
+    plan = found.release_plan(terms)
     assert "at most 0.00% above" in plan.notes[0]

@@ -26,7 +26,7 @@ from dpcore.queries import Conjunctions, Marginals
 from dpcore.testing.doubles import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit
-from tests.support.mwem_constants import with_constants
+from tests.support.constants import with_constants
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "unused": 50})
 CELLS = np.random.default_rng(0).choice(600, size=200, p=np.random.default_rng(1).dirichlet(np.full(600, 0.05)))

@@ -31,7 +31,7 @@ from dpcore.testing.doubles import ADD_REMOVE, NoStatistics, private_statistics
 from dpcore.testing.memory import MemoryJournal
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, explicit
-from tests.support.mwem_constants import with_constants
+from tests.support.constants import with_constants
 
 MB = 2.0**-17  # MiB of one cell.
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 4, "e": 2})

@@ -30,8 +30,8 @@ from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.testing.doubles import NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
+from tests.support.constants import with_constants
 from tests.support.mirror_descent import MirrorDescent
-from tests.support.mwem_constants import with_constants
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 3})
 RANDOM = np.random.default_rng(3)

@@ -24,7 +24,7 @@ from dpcore.queries.ranges import all_ranges, range_marginals
 from dpcore.testing.doubles import ADD_REMOVE, REPLACE, NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, linear
-from tests.support.mwem_constants import with_constants
+from tests.support.constants import with_constants
 
 DOMAIN = Domain.of({"a": 5, "unused": 50, "b": 3})
 ROWS = np.random.default_rng(1).integers(0, DOMAIN.sizes, (200, 3))

@@ -1,4 +1,4 @@
-"""What ``hdmm`` measures for a workload of ranges under Laplace noise: a few products from which all others follow."""
+"""What ``hdmm`` measures for ranges under Laplace noise: a few products, from which all others follow."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from dpcore.queries import Marginals, Products
 from dpcore.strategies.marginals.product_strategy import ProductStrategy, clique_weights_and_matrices, product_strategy
 from dpcore.workload import Workload, cell_weights, relative
 
-Content = tuple[str, tuple[int, ...], bytes]
+_FrozenMatrix = tuple[str, tuple[int, ...], bytes]  # Name of the attribute, shape and content of an int64 matrix.
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class MeasuredTerms:
-    """OPT_M with one strategy an attribute: products, from all of which together least squares answers the workload.
+class MeasuredProductMarginals:
+    """OPT_M with one strategy per attribute: measured products; least squares from all of them answers the workload.
 
-    workload: Of products that ask an attribute the same queries wherever they ask it. strategy: What is measured.
+    workload: A workload of products that have one matrix per attribute, the same in every term.
+    strategy: The products to measure.
 
-    Source: thesis of McKenna (2022), section 3.7; strategies of attributes, and least squares from them, are this
+    Source: thesis of McKenna (2022), section 3.7. The strategies per attribute, and least squares from them, are this
     project's.
     """
 
@@ -39,15 +40,19 @@ class MeasuredTerms:
     strategy: ProductStrategy
 
     @classmethod
-    def of(cls, terms: PrivacyTerms, workload: Workload) -> MeasuredTerms | None:
-        """From public facts alone; None for other queries or noise, too many attributes, and noise of too many bits."""
+    def of(cls, terms: PrivacyTerms, workload: Workload) -> MeasuredProductMarginals | None:
+        """Searches for the strategy, from public facts alone.
+
+        Returns None for other queries than products, for Gaussian noise, for two different matrices of one attribute,
+        for too many attributes, and if the noise has too many bits.
+        """
         queries = workload.queries
         if terms.noise is not Noise.LAPLACE or not isinstance(queries, Products):
             return None
         try:
             clique_weights, matrices = clique_weights_and_matrices(queries, relative(workload.weights))
-            contents = tuple((name, one.shape, frozen_bytes(one)) for name, one in matrices.items())
-            measured = cls(workload, _strategy(queries.domain, tuple(clique_weights.items()), contents))
+            frozen = tuple((name, matrix.shape, frozen_bytes(matrix)) for name, matrix in matrices.items())
+            measured = cls(workload, _cached_strategy(queries.domain, tuple(clique_weights.items()), frozen))
             measured._scales(terms)
         except ValueError:
             return None
@@ -57,7 +62,8 @@ class MeasuredTerms:
         """Expected sum over the answers of (weight * error)^2."""
         return float(((cell_weights(self.workload) * self._stddevs(terms)) ** 2).sum())
 
-    def of_release(self, terms: PrivacyTerms) -> Plan:
+    def release_plan(self, terms: PrivacyTerms) -> Plan:
+        """The plan of a release that measures this strategy with the whole budget."""
         measured = list(zip(self.strategy.queries, self.strategy.shares, self._scales(terms), strict=True))
         steps = tuple(
             Step(
@@ -68,13 +74,14 @@ class MeasuredTerms:
             )
             for queries, share, scale in measured
         )
-        # Sums of Laplaces are nearer to a normal variable than to one of them: at worst 13 % too large.
-        absolute = math.sqrt(2 / math.pi) * float(self._stddevs(terms).mean())
+        # Sums of Laplace variables are treated as normal, which overestimates mean absolute errors by at most 13 %.
+        error = math.sqrt(2 / math.pi) * float(self._stddevs(terms).mean())
         events = tuple(terms.measured(share) for _, share, _ in measured)
         memory = 32 * self._queries.size + 48 * sum(queries.size for queries, _, _ in measured)
-        return Plan(steps, 0, memory, absolute, (), events)
+        return Plan(steps, 0, memory, error, (), events)
 
     def run(self, private: PrivateStatistics, progress: Progress) -> Release:
+        """Measures the strategy with the whole budget and answers the workload by least squares."""
         cliques = tuple(queries.terms[0].clique for queries in self.strategy.queries)
         private.expect(Marginals(self._queries.domain, cliques))
         measured: list[Measurement] = []
@@ -85,15 +92,17 @@ class MeasuredTerms:
         return Release(self.workload, answers, None, tuple(measured))
 
     def _scales(self, terms: PrivacyTerms) -> list[float]:
-        """Of the noise, in steps of the integer answers."""
+        """Noise scale of each measured product, in units of its integer answers."""
         pairs = zip(self.strategy.queries, self.strategy.shares, strict=True)
         return [terms.measure_scale(queries, share) for queries, share in pairs]
 
     def _stddevs(self, terms: PrivacyTerms) -> NDArray[np.float64]:
-        """Of all answers."""
-        pairs = zip(self.strategy.queries, self._scales(terms), strict=True)
-        none = [Measurement(one, np.zeros(one.size), terms.noise, scale / one.denominator) for one, scale in pairs]
-        return JointProducts(none).stddev(self._queries)
+        """Standard deviations of all answers, float64 [answers], in counts."""
+        zeros = [
+            Measurement(product, np.zeros(product.size), terms.noise, scale / product.denominator)
+            for product, scale in zip(self.strategy.queries, self._scales(terms), strict=True)
+        ]
+        return JointProducts(zeros).stddev(self._queries)
 
     @property
     def _queries(self) -> Products:
@@ -102,9 +111,9 @@ class MeasuredTerms:
 
 
 @lru_cache(maxsize=8)
-def _strategy(
-    domain: Domain, clique_weights: tuple[tuple[Clique, float], ...], contents: tuple[Content, ...]
+def _cached_strategy(
+    domain: Domain, clique_weights: tuple[tuple[Clique, float], ...], frozen: tuple[_FrozenMatrix, ...]
 ) -> ProductStrategy:
-    """Searched once for a plan and its run."""
-    matrices = {name: np.frombuffer(content, dtype=np.int64).reshape(shape) for name, shape, content in contents}
+    """The strategy; it is searched for once for a plan and its run."""
+    matrices = {name: np.frombuffer(content, dtype=np.int64).reshape(shape) for name, shape, content in frozen}
     return product_strategy(domain, dict(clique_weights), matrices)

@@ -15,7 +15,7 @@ from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
-from dpcore.mechanisms.hdmm.terms import MeasuredTerms
+from dpcore.mechanisms.hdmm.product_marginals import MeasuredProductMarginals
 from dpcore.queries import Product, Products
 from dpcore.queries.ranges import all_ranges, identity, prefix, range_marginals
 from dpcore.testing.doubles import REPLACE, private_statistics
@@ -32,8 +32,8 @@ PAIRS = linear(range_marginals(DOMAIN, combinations(DOMAIN.names, 2), {"a": all_
 BUDGET = Budget.pure(1)
 
 
-def found(workload: Workload, terms: PrivacyTerms) -> MeasuredTerms:
-    strategy = MeasuredTerms.of(terms, workload)
+def found(workload: Workload, terms: PrivacyTerms) -> MeasuredProductMarginals:
+    strategy = MeasuredProductMarginals.of(terms, workload)
     assert strategy is not None
     return strategy
 
@@ -55,7 +55,7 @@ def test_answers_are_unbiased_with_the_predicted_error_and_intervals_hold(worklo
     deviation = squared.std() / math.sqrt(len(runs))
     assert abs(squared.mean() - predicted) < 4.5 * deviation < 0.25 * predicted
     terms = private_statistics(TABLE, BUDGET, **options).terms
-    plan = found(workload, terms).of_release(terms)
+    plan = found(workload, terms).release_plan(terms)
     assert plan.predicted_error is not None
     absolute = np.abs(off).mean(axis=1)
     deviation = absolute.std() / math.sqrt(len(runs))
@@ -94,7 +94,7 @@ def test_answers_are_least_squares_of_all_measured_values() -> None:
 
 def test_the_plan_and_its_run_measure_the_same_and_spend_the_budget() -> None:
     private = private_statistics(TABLE, BUDGET)
-    plan = found(FEW, private.terms).of_release(private.terms)
+    plan = found(FEW, private.terms).release_plan(private.terms)
     told: list[tuple[int, int]] = []
     release = found(FEW, private.terms).run(private, lambda done, total: told.append((done, total)))
     assert [step.calls for step in plan.steps] == [1] * len(release.measurements)
@@ -116,11 +116,11 @@ def test_without_noise_the_answers_are_exact() -> None:
 
 def test_other_workloads_and_noise_are_left_to_others() -> None:
     terms = private_statistics(TABLE, BUDGET).terms
-    assert MeasuredTerms.of(private_statistics(TABLE, Budget.zcdp(1)).terms, FEW) is None
-    assert MeasuredTerms.of(terms, all_k_way(DOMAIN, 2)) is None
+    assert MeasuredProductMarginals.of(private_statistics(TABLE, Budget.zcdp(1)).terms, FEW) is None
+    assert MeasuredProductMarginals.of(terms, all_k_way(DOMAIN, 2)) is None
     different = (Product(("a",), (prefix(12),)), Product(("a",), (identity(12),)))
-    assert MeasuredTerms.of(terms, linear(Products(DOMAIN, different))) is None
+    assert MeasuredProductMarginals.of(terms, linear(Products(DOMAIN, different))) is None
     wide = Domain.of({f"x{place}": 2 for place in range(17)})
-    assert MeasuredTerms.of(terms, linear(range_marginals(wide, combinations(wide.names, 2), {}))) is None
+    assert MeasuredProductMarginals.of(terms, linear(range_marginals(wide, combinations(wide.names, 2), {}))) is None
     tiny = private_statistics(TABLE, Budget.pure("1e-9")).terms
-    assert MeasuredTerms.of(tiny, FEW) is None
+    assert MeasuredProductMarginals.of(tiny, FEW) is None

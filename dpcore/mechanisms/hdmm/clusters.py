@@ -62,7 +62,7 @@ class MeasuredClusters:
         absolute = 0.0
         for cluster in self.clusters:
             scale, measured = terms.measure_scale(cluster.strategy.queries, cluster.share), cluster.strategy.queries
-            for term in (self._queries.terms[index] for index in cluster.places):
+            for term in (self._queries.terms[index] for index in cluster.term_indices):
                 factors = cluster.strategy.reconstruction(term)
                 absolute += term.size * mean_absolute_error(terms.noise, scale, measured.denominator, factors)
         memory = 32 * self._queries.size + 32 * sum(cluster.strategy.queries.size for cluster in self.clusters)
@@ -80,7 +80,7 @@ class MeasuredClusters:
         owners = {
             index: (cluster, measurement)
             for cluster, measurement in zip(self.clusters, measured, strict=True)
-            for index in cluster.places
+            for index in cluster.term_indices
         }
         parts = []
         for index, term in enumerate(self._queries.terms):

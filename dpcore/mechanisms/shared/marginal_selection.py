@@ -137,7 +137,8 @@ def select_marginals(
     purse = ShareToNoise(unit, power, design.sizes(cliques), before, _left(fit, cliques))
     structure = Triangulation.of(fit.tree.domain, [])
     chosen = choose_cliques(dependence, purse, structure, max_model_mb * CELLS_IN_MB)
-    pairs = [(cliques[selected.place], budget * selected.share) for selected in chosen] or design.starts(budget)
+    selection = [(cliques[selected.candidate_index], budget * selected.share) for selected in chosen]
+    pairs = selection or design.starts(budget)
     return [(design.marginal(clique), share) for clique, share in pairs]
 
 

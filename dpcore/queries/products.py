@@ -147,7 +147,7 @@ def _checked(matrix: NDArray[np.int64]) -> NDArray[np.int64]:
     if not np.issubdtype(matrix.dtype, np.signedinteger) or matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"a matrix of {matrix.dtype} {matrix.shape}; want integers, one row and one column or more")
     if not matrix.any():
-        raise ValueError("a matrix of zeros; want a row that asks something")
+        raise ValueError("a matrix of zeros; want a row with an entry other than 0")
     if (np.square(matrix, dtype=np.float64).sum(axis=0) > 0.99 * _LARGEST_SQUARE).any():
         raise ValueError("a column of a matrix has a square above 2^60; want smaller integers")
     return frozen(matrix, np.int64)

@@ -99,9 +99,9 @@ class ClassAxis:
         parts = [(classes == np.arange(len(members))[:, None]).astype(np.int64)]
         row_slices: dict[int | None, slice] = {None: slice(0, len(members))}
         for at in sorted(chosen):
-            within = residual_matrix(int(members[at]))
-            part = np.zeros((len(within), len(classes)), dtype=np.int64)
-            part[:, classes == at] = within
+            residual = residual_matrix(int(members[at]))
+            part = np.zeros((len(residual), len(classes)), dtype=np.int64)
+            part[:, classes == at] = residual
             start = sum(map(len, parts))
             row_slices[at] = slice(start, start + len(part))
             parts.append(part)
@@ -220,8 +220,8 @@ class SymmetricQueries:
     def read(self, table: NDArray[Any]) -> NDArray[Any]:
         """The table multiplied by the stacked queries of all attributes: ``read_shape``, in the table's own dtype."""
         read = table.reshape([len(each) for each in self.classes])
-        for axis, each in enumerate(self.axes):
-            read = np.moveaxis(np.tensordot(each.matrix.astype(table.dtype), read, axes=(1, axis)), 0, axis)
+        for axis, attribute in enumerate(self.axes):
+            read = np.moveaxis(np.tensordot(attribute.matrix.astype(table.dtype), read, axes=(1, axis)), 0, axis)
         return read
 
     def part(self, block: BlockQueries, read: NDArray[Any]) -> NDArray[Any]:
@@ -247,11 +247,11 @@ class SymmetricQueries:
         return int(rows.stop - rows.start)
 
 
-def _integers(what: str, array: Integers, dimensions: int) -> Integers:
+def _integers(subject: str, array: Integers, dimensions: int) -> Integers:
     """A read-only copy. Floats are refused, because the sensitivity is derived from exact integers."""
     if not np.issubdtype(array.dtype, np.signedinteger) or array.ndim != dimensions or 0 in array.shape:
-        raise ValueError(f"{what} of {array.dtype} {array.shape}; want integers, one or more")
-    held = frozen(array, np.int64)
-    if held.ndim != dimensions or not held.size:
-        raise ValueError(f"{what} of {held.shape}; want {dimensions} dimensions")
-    return held
+        raise ValueError(f"{subject} of {array.dtype} {array.shape}; want integers, one or more")
+    integers = frozen(array, np.int64)
+    if integers.ndim != dimensions or not integers.size:
+        raise ValueError(f"{subject} of {integers.shape}; want {dimensions} dimensions")
+    return integers

@@ -24,18 +24,18 @@ _MAX_INNER_CELLS = 1 << 12  # Largest inner offset table, small enough for the p
 _MAX_EXPONENT = 30.0
 
 
-def check_size(domain: Domain, what: str, limit: int = LARGEST_CELLS) -> None:
+def check_size(domain: Domain, purpose: str, limit: int = LARGEST_CELLS) -> None:
     """Refuses a domain whose dense table would be too large.
 
     domain: The domain of the table.
-    what: The purpose of the table, which begins the error message.
+    purpose: What the table is for; the error message begins with it.
     limit: The largest allowed number of cells.
 
     Raises DomainTooLargeError for more cells than ``limit``.
     """
     if domain.size() > limit:
         advice = "choose fewer attributes or coarser bins, or a mechanism without a dense table: independent, gaussian"
-        raise DomainTooLargeError(what, domain.size(), limit, advice)
+        raise DomainTooLargeError(purpose, domain.size(), limit, advice)
 
 
 @final

@@ -51,8 +51,8 @@ def clustered_terms(queries: Products, weights: Real) -> tuple[Cluster, ...]:
 
     Raises ValueError for more than 64 terms, for a term over more than 2^21 cells, and as ``kronecker_strategy`` does.
 
-    Source: thesis of McKenna (2022), Definition 21 and the partition of a workload that comes with it; the order in
-    which clusters are merged is this project's.
+    Source: thesis of McKenna (2022), Definition 21 with the partition of the workload; the order of the merges is this
+    project's.
     """
     if len(queries.terms) > _MAX_TERMS:
         raise ValueError(f"{len(queries.terms)} terms; want at most {_MAX_TERMS} to be clustered")

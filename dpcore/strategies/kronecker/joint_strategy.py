@@ -138,7 +138,7 @@ class _Axis:
 
 
 def _term_matrix(domain: Domain, term: Product, name: str) -> Integers:
-    """A term's query matrix for one attribute: the sum over all values where the term does not name the attribute."""
+    """A term's query matrix for one attribute; a row of ones if the term does not name the attribute."""
     if name in term.clique:
         return term.matrices[term.clique.index(name)]
     return np.ones((1, domain.size((name,))), dtype=np.int64)

@@ -87,10 +87,10 @@ def attribute_strategy(workload: NDArray[np.int64], noise: Noise, bits: int) -> 
 
 def _single_values(workload: NDArray[np.int64], noise: Noise) -> AttributeStrategy:
     """The strategy that measures each value that some query reads; for workloads whose queries read one value each."""
-    read = np.asarray(workload.any(axis=0))
-    squares = (workload[:, read].astype(np.float64) ** 2).sum(axis=0)
+    is_read = np.asarray(workload.any(axis=0))
+    squares = (workload[:, is_read].astype(np.float64) ** 2).sum(axis=0)
     bound = np.sqrt(squares).sum() ** 2 / squares.size if noise is Noise.LAPLACE else squares.sum()
-    matrix, reconstruction = np.eye(len(read), dtype=np.int64)[read], workload[:, read].astype(np.float64)
+    matrix, reconstruction = np.eye(len(is_read), dtype=np.int64)[is_read], workload[:, is_read].astype(np.float64)
     return AttributeStrategy(matrix, 1, reconstruction, float(squares.sum()), float(bound))
 
 
@@ -177,8 +177,8 @@ def _spanning_rows(workload: NDArray[np.int64]) -> NDArray[np.int64]:
 def _factor(gram: NDArray[np.float64], basis: NDArray[np.int64]) -> NDArray[np.float64]:
     """The upper triangular B with basis' B'B basis = gram, for a gram whose range is that of basis'."""
     inverse = np.linalg.pinv(basis.astype(np.float64))
-    within = inverse.T @ gram @ inverse
-    return np.asarray(np.linalg.cholesky((within + within.T) / 2).T)
+    reduced = inverse.T @ gram @ inverse
+    return np.asarray(np.linalg.cholesky((reduced + reduced.T) / 2).T)
 
 
 def _rounded_candidate(

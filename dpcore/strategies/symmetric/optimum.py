@@ -42,21 +42,21 @@ class _Point(DualPoint):
     """A point of the dual with one entry of v per orbit that some query reads; all cells of the orbit share it."""
 
     @classmethod
-    def at(cls, workload: SymmetricGram, read: NDArray[np.bool_], v: Real) -> _Point:
-        """The point at v, float64 [orbits that are read]; ``read``, bool [orbits], says which orbits a query reads."""
+    def at(cls, workload: SymmetricGram, is_read: NDArray[np.bool_], v: Real) -> _Point:
+        """The point at v, float64 [read orbits]; ``is_read``, bool [orbits], says which orbits some query reads."""
         v = np.maximum(v, MIN_RELATIVE_V * v.max())
-        v = v / (v @ workload.sizes[read])
-        v_of_orbits = _on_all_orbits(v, read)
+        v = v / (v @ workload.sizes[is_read])
+        v_of_orbits = _on_all_orbits(v, is_read)
         size = max(len(block.gram) for block in workload.blocks)
         scaled_blocks = ((block.gram, np.sqrt(v_of_orbits[block.orbits])) for block in workload.blocks)
         roots, vectors = root_spectra(scaled_blocks, size)
         total = sum(block.multiplicity * float(part.sum()) for block, part in zip(workload.blocks, roots, strict=True))
         diagonal = workload.diagonal([columns**2 @ part for columns, part in zip(vectors, roots, strict=True)])
-        return cls(v, total, diagonal[read] / (v * total), roots, vectors)
+        return cls(v, total, diagonal[is_read] / (v * total), roots, vectors)
 
-    def grams(self, workload: SymmetricGram, read: NDArray[np.bool_]) -> tuple[Real, ...]:
+    def grams(self, workload: SymmetricGram, is_read: NDArray[np.bool_]) -> tuple[Real, ...]:
         """X = D^-1 K^(1/2) D^-1, scaled to sensitivity 1, block by block; 0 on orbits that no query reads."""
-        inverse = _on_all_orbits(1 / np.sqrt(self.v), read)
+        inverse = _on_all_orbits(1 / np.sqrt(self.v), is_read)
         grams = []
         for block, roots, vectors in zip(workload.blocks, self.roots, self.vectors, strict=True):
             scaled = vectors * np.sqrt(roots) * inverse[block.orbits][:, None]
@@ -79,15 +79,15 @@ def symmetric_optimum(workload: SymmetricGram, gap: float = 1e-6, steps: int = 1
 
     Source: thesis of McKenna (2022), Definition 13, for the problem; its dual and the blocks are this project's.
     """
-    read = workload.cells > 0
-    if not read.any():
+    is_read = workload.cells > 0
+    if not is_read.any():
         raise ValueError("a workload of zeros; want a query that reads a value")
-    best, bound, steps_taken = ascend_dual(partial(_Point.at, workload, read), workload.sizes[read], gap, steps)
-    return SymmetricOptimum(workload, best.grams(workload, read), best.error, bound, steps_taken)
+    best, bound, steps_taken = ascend_dual(partial(_Point.at, workload, is_read), workload.sizes[is_read], gap, steps)
+    return SymmetricOptimum(workload, best.grams(workload, is_read), best.error, bound, steps_taken)
 
 
-def _on_all_orbits(values: Real, read: NDArray[np.bool_]) -> Real:
+def _on_all_orbits(values: Real, is_read: NDArray[np.bool_]) -> Real:
     """The values on the orbits that are read, and 0 on all other orbits."""
-    full = np.zeros(len(read))
-    full[read] = values
+    full = np.zeros(len(is_read))
+    full[is_read] = values
     return full

@@ -136,8 +136,8 @@ class _Basis:
 
     def factor(self, gram: Real) -> Real:
         """The upper triangular B such that the Gram matrix of B rows * roots is ``gram``."""
-        within = self.inverse.T @ gram @ self.inverse
-        return np.asarray(np.linalg.cholesky((within + within.T) / 2).T)
+        reduced = self.inverse.T @ gram @ self.inverse
+        return np.asarray(np.linalg.cholesky((reduced + reduced.T) / 2).T)
 
 
 def _class_constant_rows(queries: Products, workload: SymmetricGram, term: int, index: int) -> Integers:

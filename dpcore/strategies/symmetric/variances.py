@@ -66,14 +66,15 @@ def _term_variances(strategy: SymmetricStrategy, term: Product) -> Real:
     rows = [_Rows.of(queries, axis, term) for axis in range(len(queries.clique))]
     total = np.zeros([len(axis_rows.sums) for axis_rows in rows])
     for block, inverse in zip(queries.blocks, strategy.inverses, strict=True):
-        within = np.ones([1] * len(rows))
+        residual_factor = np.ones([1] * len(rows))
         for axis in block.chosen:
             at = block.choice[axis]
             scale = residual_scale(int(queries.axes[axis].members[at]))
-            within = within * _along(rows[axis].within[:, at].ravel() / scale**2, axis, len(rows))
-        if within.any():
+            factor = _along(rows[axis].within[:, at].ravel() / scale**2, axis, len(rows))
+            residual_factor = residual_factor * factor
+        if residual_factor.any():
             squared_norms = _squared_norms([rows[axis].sums for axis in block.free], inverse)
-            total += within * squared_norms.reshape(
+            total += residual_factor * squared_norms.reshape(
                 [1 if axis in block.chosen else len(axis_rows.sums) for axis, axis_rows in enumerate(rows)]
             )
     return total[np.ix_(*(axis_rows.indices for axis_rows in rows))].ravel()

@@ -160,8 +160,8 @@ class AttributeResidual:
         v and Q give a valid bound; this Q maximises tau + kappa sigma.
         """
         d = np.sqrt(multipliers)
-        tilt = np.eye(self.size) + (kappa - 1) * np.outer(d, d)
-        values, vectors = np.linalg.eigh(tilt @ (d[:, None] * self.gram * d) @ tilt)
+        scaling = np.eye(self.size) + (kappa - 1) * np.outer(d, d)
+        values, vectors = np.linalg.eigh(scaling @ (d[:, None] * self.gram * d) @ scaling)
         roots = np.sqrt(np.maximum(values, 0.0))
         along = float(roots @ (vectors.T @ d) ** 2)
         return (along / kappa) ** 2, (float(roots.sum()) - along) ** 2

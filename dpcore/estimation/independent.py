@@ -19,11 +19,11 @@ from dpcore.queries import Marginals, Parities, Products, Queries
 @final
 @dataclass(frozen=True, eq=False)
 class IndependentModel:
-    """A distribution in which attributes (or items of baskets) are independent of each other.
+    """A distribution in which all attributes (or all items of baskets) are independent. Implements Model.
 
     view: The 0/1 columns.
-    probabilities: float64 [view.columns], the probability that a column is 1. They sum to 1 within each one-hot group
-        of a table, and are in [0, 1] for baskets.
+    probabilities: float64 [view.columns], the probability that each column is 1. For a table they sum to 1 within each
+        one-hot group; for baskets each is in [0, 1].
     total: The number of units.
     domain: The attributes of a table, one per one-hot group; None for baskets.
     """
@@ -45,7 +45,7 @@ class IndependentModel:
         return self.total * _conjunction_probabilities(queries.columns, queries.negated, self.probabilities, groups)
 
     def sample(self, units: int, generator: np.random.Generator) -> SyntheticRows:
-        """Independent rows, or baskets."""
+        """Independent rows of a table, or independent baskets; see ``Model``."""
         if self.domain is None:
             return self._sample_baskets(units, generator)
         codes = [
@@ -65,27 +65,30 @@ class IndependentModel:
         return reduce(lambda left, right: np.multiply.outer(left, right).ravel(), factors, np.ones(1))
 
     def _sample_baskets(self, units: int, generator: np.random.Generator) -> BasketRows:
-        """Item by item: first the number of units that hold it, then which units."""
-        holders = generator.binomial(units, self.probabilities)
-        chosen = [generator.choice(units, size=count, replace=False) for count in holders.tolist()]
-        unit = np.concatenate(chosen).astype(np.int32)
-        item = np.repeat(np.arange(self.view.columns, dtype=np.int32), holders)
+        """Draws, for each item, how many units hold it, and then which units."""
+        holder_counts = generator.binomial(units, self.probabilities)
+        units_of_item = [generator.choice(units, size=count, replace=False) for count in holder_counts.tolist()]
+        unit = np.concatenate(units_of_item).astype(np.int32)
+        item = np.repeat(np.arange(self.view.columns, dtype=np.int32), holder_counts)
         order = np.lexsort((item, unit))
         return BasketRows(units, unit[order], item[order])
 
 
 def to_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The probability vector closest in L2 to values of any sign: float64 [n].
+    """The Euclidean projection onto the probability simplex: float64 [n].
 
-    values: float64 [n], n >= 1.
+    values: float64 [n], n >= 1, of any sign.
 
-    Source: Duchi et al. (2008), Fig. 1: one threshold is subtracted, and negative entries become 0.
+    One threshold is subtracted from all values, and negative results become 0.
+
+    Source: Duchi et al. (2008), Fig. 1.
     """
-    values = values - values.max()  # A common shift changes nothing, and large values would lose the 1 below.
+    # A shift does not change the projection, and next to large values the 1 below would be lost to rounding.
+    values = values - values.max()
     ordered = np.sort(values)[::-1]
     thresholds = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
-    last = np.flatnonzero(ordered > thresholds)[-1]
-    projected = np.maximum(values - thresholds[last], 0)
+    last_positive = np.flatnonzero(ordered > thresholds)[-1]
+    projected = np.maximum(values - thresholds[last_positive], 0)
     return np.asarray(projected / projected.sum())
 
 
@@ -96,30 +99,30 @@ def _conjunction_probabilities(
     probabilities: NDArray[np.float64],
     groups: NDArray[np.int32],
 ) -> NDArray[np.float64]:
-    """The probability of each conjunction where groups are independent, and each is one-hot or a single column.
+    """The probability of each conjunction, for independent groups that are one-hot or a single column.
 
-    Within a group the literals together allow the column of the positive literal, if there is exactly one, or every
-    column without a negated literal.
+    Within a group, exactly one positive literal has the probability of its column. Without a positive literal, the
+    probability is 1 minus that of the negated columns. Two positive literals contradict each other.
     """
     result = np.ones(columns.shape[0])
     for row in range(columns.shape[0]):
         for first in range(columns.shape[1]):
             group = groups[columns[row, first]]
-            positive_literals, refused_probability, seen = 0, 0.0, False
+            positive_literals, negated_probability, seen = 0, 0.0, False
             positive_probability = 0.0
             for second in range(columns.shape[1]):
                 if groups[columns[row, second]] != group:
                     continue
                 seen = seen or second < first
                 if negated[row, second]:
-                    refused_probability += probabilities[columns[row, second]]
+                    negated_probability += probabilities[columns[row, second]]
                 else:
                     positive_literals += 1
                     positive_probability = probabilities[columns[row, second]]
             if seen:
                 continue
             if positive_literals == 0:
-                result[row] *= max(0.0, 1.0 - refused_probability)
+                result[row] *= max(0.0, 1.0 - negated_probability)
             elif positive_literals == 1:
                 result[row] *= positive_probability
             else:
@@ -131,14 +134,14 @@ def _conjunction_probabilities(
 def _parity_probabilities(
     columns: NDArray[np.int32], probabilities: NDArray[np.float64], groups: NDArray[np.int32]
 ) -> NDArray[np.float64]:
-    """The probability that an even number of columns is 1, where groups are independent; column -1 is no column.
+    """The probability that an even number of a parity's columns is 1, for independent groups; -1 is padding.
 
-    With x the columns of a record, E prod (1 - 2 x) = 2 probability - 1. At most one of a group's columns is 1, so that
-    the group's factor is 1 - 2 (sum of their probabilities).
+    For the columns x of a record, E prod (1 - 2 x) = 2 probability - 1. At most one column of a group is 1, so the
+    factor of a group is 1 - 2 (sum of its columns' probabilities).
     """
     result = np.ones(columns.shape[0])
     for row in range(columns.shape[0]):
-        signed = 1.0
+        expected_sign = 1.0
         for first in range(columns.shape[1]):
             if columns[row, first] < 0:
                 continue
@@ -148,6 +151,6 @@ def _parity_probabilities(
                     seen = seen or second < first
                     group_probability += probabilities[columns[row, second]]
             if not seen:
-                signed *= 1.0 - 2.0 * min(1.0, group_probability)
-        result[row] = (1.0 + signed) / 2.0
+                expected_sign *= 1.0 - 2.0 * min(1.0, group_probability)
+        result[row] = (1.0 + expected_sign) / 2.0
     return result

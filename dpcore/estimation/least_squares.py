@@ -16,21 +16,22 @@ from dpcore.uncertainty import CONFIDENCE, Answers, half_width
 
 Factors = Sequence[NDArray[np.float64]]
 
-_MIN_STDDEV = 1e-9  # Counts: smaller noise counts as this, because its square would underflow in a sum.
-_SINGLE_ENTRY = 1 - 1e-9  # A row whose largest entry is at least this part of its norm has only that entry.
+_MIN_STDDEV = 1e-9  # In counts. Smaller noise is treated as this, so that its square does not underflow in a sum.
+_SINGLE_ENTRY = 1 - 1e-9  # A row has a single non-zero entry if its largest entry is at least this part of its norm.
 
 
 def local_least_squares(measured: Sequence[tuple[Measurement, Factors]]) -> Answers:
     """The answers (R_1 x ... x R_k) y of each measurement y, concatenated, with intervals.
 
-    measured: Each measurement with its matrices R_i, float64 [m_i, p_i], whose p_i multiply to the number of values;
-        no matrices for the values themselves. For R_i = W_i A_i^+ and y = (A_1 x ... x A_k) x + noise the answers are
-        the best linear unbiased ones of (W_1 x ... x W_k) x from y.
+    measured: Each measurement with its matrices R_i, float64 [m_i, p_i]; the product of the p_i is the number of
+        measured values. Without matrices, the answers are the values themselves. If y = (A_1 x ... x A_k) x + noise and
+        R_i = W_i A_i^+, the answers are the best linear unbiased estimates of (W_1 x ... x W_k) x from y.
 
-    An answer r'y has standard deviation |r|_2 times that of one value, and an interval |r|_2 times as wide. Where r has
-    several entries, the interval is at least that of a normal (Gaussians) or Laplace variable of its standard
-    deviation, and one step of the grid of the noise is added on each side. A sum of Laplace variables is closer to
-    normal than one of them, so that its interval is a little wide: at worst it covers 96.6 % where 95 % are asked.
+    The standard deviation and the interval of an answer r'y are |r|_2 times those of one value. If r has several
+    entries, the interval is at least that of a normal (or, under Laplace noise, Laplace) variable of the answer's
+    standard deviation, and is widened by one step of the noise's grid on each side. A sum of Laplace variables is
+    closer to normal than a single one, so its interval is slightly conservative: at a nominal 95 % it covers at most
+    96.6 %.
 
     Returns the answers in counts, with standard deviations and 95 % intervals.
 
@@ -42,10 +43,10 @@ def local_least_squares(measured: Sequence[tuple[Measurement, Factors]]) -> Answ
 
 
 def kronecker_times(factors: Factors, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The product (R_1 x ... x R_k) values, one factor at a time: float64 [product of the factors' rows].
+    """The product (R_1 x ... x R_k) values, computed one factor at a time: float64 [product of the m_i].
 
     factors: R_i, float64 [m_i, p_i].
-    values: Any shape with as many entries as the p_i multiply to, in C order.
+    values: [product of the p_i], in C order and of any shape.
 
     Source: thesis of McKenna (2022), Algorithm 1.
     """
@@ -56,11 +57,12 @@ def kronecker_times(factors: Factors, values: NDArray[np.float64]) -> NDArray[np
 
 
 def total_factors(queries: Marginals | Products) -> Factors | None:
-    """Rows T_i, float64 [1, p_i], whose Kronecker product takes the exact answers to the number of rows.
+    """Row vectors T_i, float64 [1, p_i], whose Kronecker product maps the exact answers to the number of rows.
 
     queries: Marginals of one clique, or products of one term.
 
-    The rows are those of least variance, 1' A^+. None where the number of rows is no linear function of the answers.
+    Returns the vectors of least variance, 1' A^+, or None if the number of rows is not a linear function of the
+    answers.
     """
     if isinstance(queries, Marginals):
         return [np.ones((1, size)) for size in queries.domain.shape(queries.cliques[0])]
@@ -75,11 +77,11 @@ def total_factors(queries: Marginals | Products) -> Factors | None:
 
 
 def row_total(measurements: Sequence[Measurement]) -> float:
-    """The number of rows of the table, averaged over all measurements that determine it, weighted by precision.
+    """The number of rows of the table: the precision-weighted mean over all measurements that determine it.
 
-    measurements: Each of marginals of one clique or of products of one term.
+    measurements: Measurements of marginals of one clique, or of products of one term.
 
-    Raises ValueError where no measurement determines the number of rows.
+    Raises ValueError if no measurement determines the number of rows.
     """
     totals, precisions = [], []
     for measurement in measurements:
@@ -95,49 +97,52 @@ def row_total(measurements: Sequence[Measurement]) -> float:
 
 
 def mean_absolute_error(noise: Noise, scale: float, denominator: int, factors: Factors) -> float:
-    """The expected absolute error of an answer of ``local_least_squares``, as a mean over the answers, in counts.
+    """The expected absolute error of the answers of ``local_least_squares``, averaged over the answers, in counts.
 
     noise: The law of the noise.
     scale: The scale of the noise, in steps of 1 / denominator.
     denominator: Steps of the noise's grid per count.
     factors: R_i, float64 [m_i, p_i].
 
-    It is exact for answers that are one measured value, and for Gaussian noise. For sums of Laplace variables, which
-    are scale mixtures of normals, it is at most 13 % too large (Jensen's inequality).
+    The result is exact for Gaussian noise, and for answers that use a single measured value. For sums of Laplace
+    variables, which are scale mixtures of normals, it is at most 13 % too large (Jensen's inequality).
     """
-    single_value, normal = mean_absolute_noise(noise, scale), noise_stddev(noise, scale) * math.sqrt(2 / math.pi)
+    of_single_value, of_normal = mean_absolute_noise(noise, scale), noise_stddev(noise, scale) * math.sqrt(2 / math.pi)
     norms = [np.linalg.norm(factor, axis=1) for factor in factors]
-    alone = [np.abs(factor).max(axis=1) >= _SINGLE_ENTRY * norm for factor, norm in zip(factors, norms, strict=True)]
-    every = math.prod(float(norm.mean()) for norm in norms)
-    single = math.prod(float((norm * only).mean()) for norm, only in zip(norms, alone, strict=True))
-    return (single * single_value + (every - single) * normal) / denominator
+    is_single = [
+        np.abs(factor).max(axis=1) >= _SINGLE_ENTRY * norm for factor, norm in zip(factors, norms, strict=True)
+    ]
+    mean_norm = math.prod(float(norm.mean()) for norm in norms)
+    single_norm = math.prod(float((norm * single).mean()) for norm, single in zip(norms, is_single, strict=True))
+    return (single_norm * of_single_value + (mean_norm - single_norm) * of_normal) / denominator
 
 
 def _part(
     measurement: Measurement, factors: Factors
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The answers of one measurement, their standard deviations, and half the widths of their intervals."""
+    """The answers of one measurement, their standard deviations, and the half-widths of their intervals."""
     steps, scale = measurement.denominator, measurement.scale
     value_width = half_width(measurement.noise, scale * steps) / steps
     if not factors:
         size = len(measurement.values)
         return measurement.values, np.full(size, measurement.stddev), np.full(size, value_width)
-    norms = _kronecker_row_sizes([np.linalg.norm(factor, axis=1) for factor in factors])
-    largest = _kronecker_row_sizes([np.abs(factor).max(axis=1) for factor in factors])
-    summed = norms * max(value_width, unit_quantile(measurement.noise) * measurement.stddev) + largest / steps
-    widths = np.where(largest >= _SINGLE_ENTRY * norms, norms * value_width, summed)
+    norms = _kronecker_row_norms([np.linalg.norm(factor, axis=1) for factor in factors])
+    largest = _kronecker_row_norms([np.abs(factor).max(axis=1) for factor in factors])
+    widths_of_sums = norms * max(value_width, unit_quantile(measurement.noise) * measurement.stddev) + largest / steps
+    widths = np.where(largest >= _SINGLE_ENTRY * norms, norms * value_width, widths_of_sums)
     return kronecker_times(factors, measurement.values), norms * measurement.stddev, widths
 
 
-def _kronecker_row_sizes(sizes: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Norms, or other multiplicative sizes, of the rows of a Kronecker product from those of its factors."""
-    return reduce(lambda left, right: np.multiply.outer(left, right).ravel(), sizes)
+def _kronecker_row_norms(norms: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The norms (or other multiplicative functions) of a Kronecker product's rows, from those of its factors."""
+    return reduce(lambda left, right: np.multiply.outer(left, right).ravel(), norms)
 
 
 def unit_quantile(noise: Noise) -> float:
-    """Half the width of the 95 % interval of a variable of variance 1.
+    """The half-width of the 95 % interval of a variable of variance 1.
 
-    noise: Laplace noise has the quantile of a Laplace variable, which is larger; other noise that of a normal one.
+    noise: The law of the noise. Laplace noise gets the quantile of a Laplace variable, which is larger than that of a
+        normal variable; all other noise gets the normal quantile.
     """
     if noise is Noise.LAPLACE:
         return -math.log(1 - CONFIDENCE) / math.sqrt(2)

@@ -1,4 +1,4 @@
-"""Answers of products as linear functions of marginals."""
+"""Answers of products, as linear functions of marginals."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dpcore.queries import Marginals, Product, Products
 
 
 def answers_of_products(queries: Products, answer: Callable[[Marginals], NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Answers of products from a function that answers marginals: float64 [queries.size].
+    """The answers of products, from a function that answers marginals: float64 [queries.size].
 
     queries: The products.
-    answer: Answers marginals, concatenated; it is called once, with ``queries.marginals``.
+    answer: Returns the concatenated answers of marginals. It is called once, with ``queries.marginals``.
     """
     marginals = queries.marginals
     tables = dict(zip(marginals.cliques, marginals.split(answer(marginals)), strict=True))
@@ -24,10 +24,10 @@ def answers_of_products(queries: Products, answer: Callable[[Marginals], NDArray
 
 
 def product_of_table(term: Product, table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """weight * (M_1 x ... x M_k) applied to one table, float64 [term.size], without the queries' denominator.
+    """weight * (M_1 x ... x M_k) applied to one table, not divided by the denominator: float64 [term.size].
 
     term: The product, with its weight and matrices.
-    table: float64 [cells of the term's clique], any shape, in C order.
+    table: float64 [cells of the term's clique], in C order and of any shape.
 
     Source: thesis of McKenna (2022), Algorithm 4, for a dense table: one matrix at a time.
     """

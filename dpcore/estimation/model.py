@@ -26,10 +26,10 @@ class TableRows:
 
 @dataclass(frozen=True, eq=False)
 class BasketRows:
-    """Synthetic baskets as pairs of a unit and an item that it holds.
+    """Synthetic baskets, as pairs of a unit and an item that the unit holds.
 
     units: The number of baskets; some may be empty.
-    unit: int32 [pairs], the unit of each pair, ascending from 0.
+    unit: int32 [pairs], the unit of each pair, numbered from 0, in ascending order.
     item: int32 [pairs], the item of each pair.
     """
 
@@ -45,9 +45,10 @@ class Model(Protocol):
     """A public distribution over records, scaled to a number of units. Everything computed from it is post-processing.
 
     Contract, checked for every model by tests/contract:
-        * ``answer(q)`` has shape (q.size,), is finite and non-negative, and lies within [0, total] where q counts;
-        * the answers of overlapping marginals agree, and those of products are linear in them;
-        * frequencies in ``sample(n, generator)`` approach ``answer / total``; one generator state gives one sample.
+        * ``answer(q)`` has the shape (q.size,) and is finite. Answers of counting queries are in [0, total].
+        * The answers of overlapping marginals agree, and the answers of products are linear in those of marginals.
+        * The frequencies in ``sample(n, generator)`` approach ``answer / total``. Equal generator states give equal
+          samples.
     """
 
     @property
@@ -66,6 +67,6 @@ class Model(Protocol):
         """Synthetic rows.
 
         units: The number of synthetic units, >= 0.
-        generator: The source of randomness, which need not be secret.
+        generator: The source of randomness. It need not be secret, because the model is public.
         """
         ...

@@ -16,8 +16,8 @@ from dpcore.estimation.linear_answers import answers_of_products
 from dpcore.estimation.model import BasketRows, SyntheticRows, TableRows
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 
-_WORD_BITS = 64
-_MAX_UNPACKED = 1 << 26  # Cells of the 0/1 matrix that are unpacked at a time: 64 MiB.
+_WORD_BITS = 64  # Bits per word of a bitmap.
+_MAX_UNPACKED = 1 << 26  # Entries of the 0/1 matrix that are unpacked at a time: 64 MiB.
 
 
 @final
@@ -25,7 +25,7 @@ _MAX_UNPACKED = 1 << 26  # Cells of the 0/1 matrix that are unpacked at a time: 
 class RecordModel:
     """The uniform distribution over T records, scaled to ``total`` units. Implements Model.
 
-    view: The columns of a record. With one-hot groups the model is of a table, without them of baskets.
+    view: The columns of a record. With one-hot groups it is a model of a table, without them a model of baskets.
     records: uint8 [T, ceil(columns / 8)], the bits of each record in the order of ``numpy.packbits``.
     total: The number of units, >= 0.
 
@@ -37,15 +37,15 @@ class RecordModel:
     total: float
 
     def __post_init__(self) -> None:
-        wanted = -(-self.view.columns // 8)
-        if self.records.ndim != 2 or len(self.records) == 0 or self.records.shape[1] != wanted:
-            raise ValueError(f"records of shape {self.records.shape}; want (at least 1, {wanted}) bytes")
+        width = -(-self.view.columns // 8)
+        if self.records.ndim != 2 or len(self.records) == 0 or self.records.shape[1] != width:
+            raise ValueError(f"records of shape {self.records.shape}; want (at least 1, {width}) bytes")
         if not self.total >= 0:
             raise ValueError(f"total is {self.total}; want >= 0")
 
     @classmethod
     def of_rows(cls, view: BinaryView, rows: NDArray[np.bool_], total: float) -> RecordModel:
-        """The model of records as bits.
+        """The model of records that are given as 0/1 rows.
 
         view: The columns of a record.
         rows: bool [T, view.columns], the records.
@@ -61,27 +61,28 @@ class RecordModel:
         return np.asarray(counts * (self.total / len(self.records)), dtype=np.float64)
 
     def sample(self, units: int, generator: np.random.Generator) -> SyntheticRows:
-        """Rows in random order that hold every record equally often, up to one; which come once more is random."""
+        """Rows in random order. All records occur equally often, except that a random part of them occurs once more."""
         records = len(self.records)
-        every, once_more = np.repeat(np.arange(records), units // records), generator.permutation(records)
-        chosen = np.concatenate([every, once_more[: units % records]])
-        generator.shuffle(chosen)
+        whole_copies, permuted = np.repeat(np.arange(records), units // records), generator.permutation(records)
+        record_of_unit = np.concatenate([whole_copies, permuted[: units % records]])
+        generator.shuffle(record_of_unit)
         domain = self.view.domain
         if domain is not None:
-            return TableRows(domain, self._codes()[chosen])
-        return _baskets(self._rows(), chosen)
+            return TableRows(domain, self._codes()[record_of_unit])
+        return _baskets(self._rows(), record_of_unit)
 
     def _rows(self) -> NDArray[np.bool_]:
         """The records as bits, bool [T, columns]."""
         return np.unpackbits(self.records, axis=1, count=self.view.columns).view(np.bool_)
 
     def _codes(self) -> NDArray[np.int32]:
-        """The code of each one-hot group, int32 [T, groups]."""
+        """The code of each record in each one-hot group, int32 [T, groups]."""
         rows = self._rows()
         codes = [rows[:, start:stop].argmax(axis=1) for start, stop in self.view.groups]
         return np.stack(codes, axis=1).astype(np.int32)
 
     def _count_cells(self, queries: Marginals) -> NDArray[np.int64]:
+        """The number of records in each cell of the marginals."""
         self._check_domain(queries.domain)
         codes = self._codes()
         tables = []
@@ -98,17 +99,18 @@ class RecordModel:
             raise ConfigError("marginals over other attributes than the model's; want its own domain, and a table")
 
     def _count_satisfied(self, queries: Conjunctions | Parities) -> NDArray[np.int64]:
+        """The number of records that satisfy each query."""
         if queries.view != self.view:
             raise ConfigError("conjunctions or parities over other columns than the model's; want its own view")
         counts = np.empty(queries.size, dtype=np.int64)
         if isinstance(queries, Parities):
-            _count_even(self._bitmaps(), len(self.records), queries.columns, counts)
+            _count_parities(self._bitmaps(), len(self.records), queries.columns, counts)
         else:
-            _count(self._bitmaps(), len(self.records), queries.columns, queries.negated, counts)
+            _count_conjunctions(self._bitmaps(), len(self.records), queries.columns, queries.negated, counts)
         return counts
 
     def _bitmaps(self) -> NDArray[np.uint64]:
-        """Each column as bits over the records, uint64 [columns, ceil(T / 64)]; bit t is that of record t."""
+        """A bitmap over the records for each column, uint64 [columns, ceil(T / 64)]; bit t belongs to record t."""
         words = -(-len(self.records) // _WORD_BITS)
         bitmaps = np.zeros((self.view.columns, words * 8), dtype=np.uint8)
         step = max(8, _MAX_UNPACKED // len(self.records) // 8 * 8)
@@ -121,7 +123,7 @@ class RecordModel:
 
 
 @compiled
-def _count(
+def _count_conjunctions(
     bitmaps: NDArray[np.uint64],
     records: int,
     columns: NDArray[np.int32],
@@ -131,23 +133,23 @@ def _count(
     """Counts the records that satisfy each conjunction: the AND of its literals' bitmaps, 64 records at a time."""
     words = bitmaps.shape[1]
     ones = np.uint64(0xFFFFFFFFFFFFFFFF)
-    last = ones if records % 64 == 0 else (np.uint64(1) << np.uint64(records % 64)) - np.uint64(1)
+    last_word = ones if records % 64 == 0 else (np.uint64(1) << np.uint64(records % 64)) - np.uint64(1)
     for query in range(columns.shape[0]):
         count = 0
         for word in range(words):
-            bits = last if word == words - 1 else ones
+            bits = last_word if word == words - 1 else ones
             for literal in range(columns.shape[1]):
                 column = bitmaps[columns[query, literal], word]
                 bits &= ~column if negated[query, literal] else column
-            count += _ones(bits)
+            count += _bit_count(bits)
         counts[query] = count
 
 
 @compiled
-def _count_even(
+def _count_parities(
     bitmaps: NDArray[np.uint64], records: int, columns: NDArray[np.int32], counts: NDArray[np.int64]
 ) -> None:
-    """Counts the records in which an even number of a parity's columns is 1; -1 is no column. Padding bits are 0."""
+    """Counts the records in which an even number of a parity's columns is 1; column -1 and padding bits count as 0."""
     for query in range(columns.shape[0]):
         odd = 0
         for word in range(bitmaps.shape[1]):
@@ -155,12 +157,12 @@ def _count_even(
             for index in range(columns.shape[1]):
                 if columns[query, index] >= 0:
                     bits ^= bitmaps[columns[query, index], word]
-            odd += _ones(bits)
+            odd += _bit_count(bits)
         counts[query] = records - odd
 
 
 @compiled
-def _ones(bits: np.uint64) -> int:
+def _bit_count(bits: np.uint64) -> int:
     """The number of 1 bits of a word."""
     bits = bits - ((bits >> np.uint64(1)) & np.uint64(0x5555555555555555))
     bits = (bits & np.uint64(0x3333333333333333)) + ((bits >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -168,11 +170,12 @@ def _ones(bits: np.uint64) -> int:
     return int((bits * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-def _baskets(rows: NDArray[np.bool_], chosen: NDArray[np.int64]) -> BasketRows:
-    """Baskets in which unit u has the items of record chosen[u]."""
+def _baskets(rows: NDArray[np.bool_], record_of_unit: NDArray[np.int64]) -> BasketRows:
+    """Baskets in which unit u has the items of record record_of_unit[u]."""
     record, item = np.nonzero(rows)
     starts = np.searchsorted(record, np.arange(len(rows) + 1))
-    sizes = np.diff(starts)[chosen]
-    unit = np.repeat(np.arange(len(chosen), dtype=np.int32), sizes)
-    within = np.arange(len(unit)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return BasketRows(len(chosen), unit, item[np.repeat(starts[chosen], sizes) + within].astype(np.int32))
+    sizes = np.diff(starts)[record_of_unit]
+    unit = np.repeat(np.arange(len(record_of_unit), dtype=np.int32), sizes)
+    offset = np.arange(len(unit)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    items = item[np.repeat(starts[record_of_unit], sizes) + offset].astype(np.int32)
+    return BasketRows(len(record_of_unit), unit, items)

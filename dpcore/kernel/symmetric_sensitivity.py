@@ -109,7 +109,7 @@ def _inner_products(queries: SymmetricQueries, axes: list[_Pairs]) -> Exact:
 def _column(queries: SymmetricQueries, block: BlockQueries, axis: int, index: int) -> NDArray[np.int64]:
     """The column of M_C for one value of the class that a block chooses for an attribute."""
     each, at = queries.axes[axis], block.choice[axis]
-    return np.asarray(each.matrix[each.places[at], np.flatnonzero(queries.classes[axis] == at)[index]])
+    return np.asarray(each.matrix[each.row_slices[at], np.flatnonzero(queries.classes[axis] == at)[index]])
 
 
 def _sums(entries: NDArray[np.int64]) -> Exact:

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from dpcore.domain import Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.multiplicative_weights.dense import DenseModel, check_size
-from dpcore.estimation.multiplicative_weights.parity_weights import follow_parities, places_of
+from dpcore.estimation.multiplicative_weights.parity_weights import follow_parities, parity_indices
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import noise_stddev
@@ -106,7 +106,7 @@ class Fourier:
             rows, values, parities = max(1.0, float(values[0])), values[1:], parities[1:]
         probabilities = follow_parities(  # ESTIMATE
             np.full(domain.size(), 1 / domain.size()),
-            places_of(domain, [term.clique for term in parities]),
+            parity_indices(domain, [term.clique for term in parities]),
             values / rows,
             within=profile.tolerance * measured.stddev / rows,
             iterations=profile.iterations,

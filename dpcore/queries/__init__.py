@@ -1,15 +1,28 @@
-"""The closed union of linear queries whose exact answers are integers.
+"""Linear queries with integer exact answers: a closed union of query types that the kernel can measure.
 
-* Of a table: ``marginals`` (contingency tables, open it first), ``products`` (Kronecker products of integer matrices
-  applied to marginals: prefixes, ranges, strategies), ``ranges`` (matrices of such rows), ``symmetric`` (sums over
-      classes of values).
-* Of 0/1 columns, one-hot or items of baskets: ``conjunctions``, ``parities``; ``generation`` chooses random ones.
-* Of units: ``units`` (their number), ``clipped`` (how many queries each satisfies, and sums that no unit dominates).
-* For strategies: ``residual_matrices``, ``residual_frames``, ``decomposition``, ``implicit`` (a matrix by what it
-  does), ``distinct``.
+Open first: ``marginals.py``. Every query type is a frozen value that knows its size and a digest for the journal, and
+nothing about data. ``dpcore/kernel/sensitivity.py`` derives the sensitivity of each type.
 
-Every query knows its size, a digest for the journal, and nothing about data; ``kernel/sensitivity.py`` has what each
-may cost.
+Queries about a table:
+    marginals.py: contingency tables of cliques. Recommended wherever a workload consists of whole marginals.
+    products.py: Kronecker products of integer matrices, applied to marginals: prefixes, ranges, strategies.
+    ranges.py: the matrices of prefixes, ranges and single codes, and products made of them.
+    symmetric.py: sums over classes of exchangeable values; the map of that topic is ``dpcore.strategies.symmetric``.
+
+Queries about 0/1 columns (one-hot columns of a table, or items of baskets):
+    conjunctions.py: conjunctions of literals.
+    parities.py: parities of 1 to 3 columns.
+    generation.py: random conjunctions and parities, chosen from public facts.
+    distinct.py: the set of distinct rows that ``generation.py`` collects.
+
+Queries about units:
+    units.py: the number of units.
+    clipped.py: a histogram of how many queries each unit satisfies, and sums in which no unit has much weight.
+
+Building blocks of strategies:
+    residual_matrices.py, residual_frames.py, decomposition.py: means and residuals of one attribute; the map of that
+        topic is ``dpcore.strategies.residual_planning``.
+    implicit.py: matrices that are given by their products with vectors.
 """
 
 from __future__ import annotations
@@ -22,12 +35,12 @@ from dpcore.queries.products import Product, Products, rounded_rows
 from dpcore.queries.symmetric import BlockQueries, SymmetricQueries
 from dpcore.queries.units import UnitCount
 
-# What engines count over the data; the kernel makes the answers of products from marginals.
+# Queries that engines answer from the data. The kernel computes the answers of products from marginals.
 CountingQueries = Marginals | Conjunctions | Parities
 Queries = CountingQueries | Products
-# Sums over units of what depends on all queries that a unit satisfies.
+# Sums over units of a function of all queries that a unit satisfies.
 UnitQueries = UnitCount | SatisfactionHistogram | ClippedSums
-# All that can be measured; nobody asks for symmetric queries, other answers are made from theirs.
+# Everything that can be measured. No workload contains symmetric queries; only mechanisms measure them.
 Measurable = Queries | UnitQueries | SymmetricQueries
 
 __all__ = [

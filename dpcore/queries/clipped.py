@@ -1,4 +1,4 @@
-"""Requests about how many queries each unit satisfies, and answers to which no unit can add much."""
+"""Queries about how many conjunctions each unit satisfies, and clipped sums to which no unit can contribute much."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from numpy.typing import NDArray
 from dpcore.frozen import frozen
 from dpcore.queries.conjunctions import Conjunctions
 
-WEIGHT_BITS: Final = 16
+WEIGHT_BITS: Final = 16  # Weights are multiples of 2^-16.
 _LARGEST_WEIGHT: Final = 1 << 40
-_LARGEST_OF_UNIT: Final = 1 << 61  # Sums over a few units then do not wrap around before they are checked.
+# Largest contribution of one unit to a group, so that sums over a few units cannot wrap around before they are checked.
+_LARGEST_CONTRIBUTION: Final = 1 << 61
 
 
 @dataclass(frozen=True, eq=False)
 class SatisfactionHistogram:
-    """For each group of queries, the units by k, the number of queries of the group that they satisfy.
+    """For each group of queries, a histogram of units by k, the number of the group's queries that a unit satisfies.
 
-    The answer vector is int64 [groups * cells], one group after another. Cell 0 holds the units with k = 0, cell j >= 1
-    those with 2^(j - 1) <= k < 2^j: each unit is in one cell of each group.
+    The answer vector is int64 [groups * cells], one group after another. Cell 0 counts the units with k = 0, and cell
+    j >= 1 the units with 2^(j - 1) <= k < 2^j. Each unit is in exactly one cell of each group.
 
-    queries: Without negated literals, or nearly every unit would satisfy a large part of them.
-    groups: int32 [m], group of each query, numbered from 0 without a gap; None for one group.
+    queries: Conjunctions without negated literals; nearly every unit would satisfy a large part of negated ones.
+    groups: int32 [m], the group of each query, numbered from 0 without gaps. By default all queries are one group.
     """
 
     queries: Conjunctions
@@ -40,12 +41,12 @@ class SatisfactionHistogram:
 
     @property
     def group_sizes(self) -> NDArray[np.int64]:
-        """Queries in each group, int64 [groups]."""
+        """The number of queries in each group, int64 [groups]."""
         return _group_sizes(self.queries, self.groups)
 
     @property
     def cells(self) -> int:
-        """Cells of each group: the largest k and those below it have one."""
+        """The number of cells of each group: enough for every k up to the size of the largest group."""
         return 1 + int(self.group_sizes.max()).bit_length()
 
     @property
@@ -55,11 +56,11 @@ class SatisfactionHistogram:
 
     @property
     def description(self) -> str:
-        """A few words for plans and certificates."""
+        """A short description for plans and certificates."""
         return f"units by how many of {self.queries.size:,} conjunctions they satisfy"
 
     def split(self, answers: NDArray[np.generic]) -> NDArray[np.generic]:
-        """The answer vector by group, shape [groups, cells]: a view."""
+        """The answer vector by group, as a view of shape [groups, cells]."""
         return answers.reshape(self.group_sizes.size, self.cells)
 
     def digest(self) -> str:
@@ -68,16 +69,16 @@ class SatisfactionHistogram:
 
 @dataclass(frozen=True, eq=False)
 class ClippedSums:
-    """Answers of conjunctions to which a unit that satisfies many of them adds less than 1.
+    """Clipped answers of conjunctions: a unit that satisfies many of them adds less than 1 to each.
 
-    The answer to query q of group g is the sum over units that satisfy q of weights[g, k], where k is the number of
-    queries of g that the unit satisfies. The answer vector is int64 [m]; what the analyst reads is it / 2^16.
+    The answer to query q of group g is the sum of weights[g, k] over the units that satisfy q, where k is the number of
+    queries of g that the unit satisfies. The answer vector is int64 [m]; an answer in counts is its integer / 2^16.
 
-    queries: Without negated literals, or nearly every unit would satisfy a large part of them.
-    weights: int64 [groups, largest k + 1 or more], in 0 .. 2^40, a public table. A unit that counts in full has 2^16.
-    groups: int32 [m], group of each query, numbered from 0 without a gap; None for one group.
+    queries: Conjunctions without negated literals; nearly every unit would satisfy a large part of negated ones.
+    weights: int64 [groups, largest k + 1 or more], a public table of weights in 0 .. 2^40; 2^16 counts a unit in full.
+    groups: int32 [m], the group of each query, numbered from 0 without gaps. By default all queries are one group.
 
-    Raises ValueError for negated literals, or a table that does not fit the groups.
+    Raises ValueError for negated literals, and for a table that does not fit the groups.
     """
 
     queries: Conjunctions
@@ -86,7 +87,7 @@ class ClippedSums:
 
     def __post_init__(self) -> None:
         groups = _checked_groups(self.queries, self.groups)
-        if not np.issubdtype(np.asarray(self.weights).dtype, np.signedinteger):  # Floats would be cut off.
+        if not np.issubdtype(np.asarray(self.weights).dtype, np.signedinteger):  # Floats would be truncated.
             raise ValueError(f"weights of {np.asarray(self.weights).dtype}; want signed integers")
         weights = frozen(self.weights, np.int64)
         sizes = _group_sizes(self.queries, groups)
@@ -94,7 +95,7 @@ class ClippedSums:
             raise ValueError(f"weights {weights.shape}; want [{sizes.size}, {sizes.max() + 1} or more]")
         if weights.min() < 0 or weights.max() > _LARGEST_WEIGHT:
             raise ValueError("a weight is negative or above 2^40; want 0 .. 2^40")
-        if int(weights.max()) * int(sizes.max()) > _LARGEST_OF_UNIT:
+        if int(weights.max()) * int(sizes.max()) > _LARGEST_CONTRIBUTION:
             raise ValueError("a unit may add more than 2^61 to a group; want smaller weights, or fewer queries in one")
         if not all(row[1 : size + 1].any() for row, size in zip(weights, sizes, strict=True)):
             raise ValueError("the weights of a group are all 0; want a group that counts something")
@@ -111,19 +112,25 @@ class ClippedSums:
         factors: Sequence[Fraction | float] | None = None,
         norm: int = 2,
     ) -> ClippedSums:
-        """Scales each unit's 0/1 answers of group g to norm clips[g] at most, and then by factors[g].
+        """The sums that scale each unit's 0/1 answers in group g to a norm of at most clips[g], and then by factors[g].
 
-        norm: 2 for the Euclidean norm, weight min(1, C / k^(1/2)); 1 for the sum, weight min(1, C / k).
-        factors: Public; groups that are multiplied by larger ones get less noise beside their own size. 1 when None.
+        queries: Conjunctions without negated literals.
+        clips: The clipping norm C of each group, positive.
+        groups: int32 [m], the group of each query. By default all queries are one group.
+        factors: A public positive factor per group. A larger factor gives the group less noise relative to its answers.
+            By default all factors are 1.
+        norm: 2 for the Euclidean norm, with the weight min(1, C / k^(1/2)); 1 for the L1 norm, with min(1, C / k).
 
         Weights are rounded down to multiples of 2^-16 by exact integer arithmetic.
+
+        Raises ValueError for arguments of the wrong length, and for a clip or a factor that is not positive and finite.
         """
         sizes = _group_sizes(queries, _checked_groups(queries, groups))
         scales = [1] * len(clips) if factors is None else factors
         if norm not in (1, 2) or not len(clips) == len(scales) == sizes.size:
             raise ValueError(f"{len(clips)} clips, {len(scales)} factors, norm {norm}; want {sizes.size}, norm 1 or 2")
         if not all(math.isfinite(number) and number > 0 for number in (*clips, *scales)):
-            raise ValueError("a clip or a factor is no positive finite number; want > 0")
+            raise ValueError("a clip or a factor is not a positive finite number; want > 0")
         weights = np.zeros((sizes.size, int(sizes.max()) + 1), dtype=np.int64)
         for group, (clip, scale) in enumerate(zip(clips, scales, strict=True)):
             weights[group, 1 : sizes[group] + 1] = _weights(Fraction(clip), Fraction(scale), int(sizes[group]), norm)
@@ -131,12 +138,12 @@ class ClippedSums:
 
     @property
     def denominator(self) -> int:
-        """Integer steps of an answer in 1 count."""
+        """The integer that stands for 1 count in an answer."""
         return 1 << WEIGHT_BITS
 
     @property
     def group_sizes(self) -> NDArray[np.int64]:
-        """Queries in each group, int64 [groups]."""
+        """The number of queries in each group, int64 [groups]."""
         return _group_sizes(self.queries, self.groups)
 
     @property
@@ -146,7 +153,7 @@ class ClippedSums:
 
     @property
     def description(self) -> str:
-        """A few words for plans and certificates."""
+        """A short description for plans and certificates."""
         return f"{self.queries.description}, clipped"
 
     def digest(self) -> str:
@@ -154,13 +161,13 @@ class ClippedSums:
 
 
 def _weights(clip: Fraction, scale: Fraction, size: int, norm: int) -> list[int]:
-    """floor(2^16 scale min(1, clip / k^(1/norm))) for k = 1 .. size; floor(floor(x) / k) = floor(x / k)."""
-    whole = math.floor(scale * (1 << WEIGHT_BITS))
+    """floor(2^16 scale min(1, clip / k^(1/norm))) for k = 1 .. size, exact as floor(floor(x) / k) = floor(x / k)."""
+    full_weight = math.floor(scale * (1 << WEIGHT_BITS))
     if norm == 1:
         clipped = math.floor(scale * clip * (1 << WEIGHT_BITS))
-        return [min(whole, clipped // k) for k in range(1, size + 1)]
+        return [min(full_weight, clipped // k) for k in range(1, size + 1)]
     square = math.floor((scale * clip * (1 << WEIGHT_BITS)) ** 2)
-    return [min(whole, math.isqrt(square // k)) for k in range(1, size + 1)]
+    return [min(full_weight, math.isqrt(square // k)) for k in range(1, size + 1)]
 
 
 def _checked_groups(queries: Conjunctions, groups: NDArray[np.int32] | None) -> NDArray[np.int32] | None:

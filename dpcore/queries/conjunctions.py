@@ -15,11 +15,13 @@ from dpcore.frozen import frozen
 
 @dataclass(frozen=True, eq=False)
 class Conjunctions:
-    """m conjunctions of k literals each: a record satisfies one when all its literals hold.
+    """m conjunctions of k literals each; a record satisfies a conjunction if all of its literals hold.
 
-    view: The columns that literals speak of.
-    columns: int32 [m, k]; distinct within a row.
-    negated: bool [m, k]; True where the literal wants a 0.
+    view: The 0/1 columns that the literals refer to.
+    columns: int32 [m, k], the column of each literal, distinct within a row.
+    negated: bool [m, k], True for a literal that holds if its column is 0.
+
+    Raises ValueError for arrays of different shapes, an unknown column, and a column that is repeated within a row.
     """
 
     view: BinaryView
@@ -51,16 +53,16 @@ class Conjunctions:
 
     @property
     def description(self) -> str:
-        """A few words for plans and certificates."""
+        """A short description for plans and certificates."""
         return f"{self.size:,} conjunctions of {self.order}"
 
     @property
     def order(self) -> int:
-        """Literals in each conjunction, k."""
+        """The number k of literals of each conjunction."""
         return int(self.columns.shape[1])
 
     def digest(self) -> str:
-        """Identity of the queries; computed once, because mechanisms ask for it every round."""
+        """A digest of the queries. It is cached, because mechanisms use it in every round."""
         cached: str | None = self.__dict__.get("_digest")
         if cached is None:
             head = json.dumps(["conjunctions", self.view.columns, self.view.groups, self.columns.shape])

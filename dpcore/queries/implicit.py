@@ -1,4 +1,4 @@
-"""Matrices of queries that are applied, squared and measured for sensitivity without being written out."""
+"""Real matrices that are given by their products with vectors, Gram matrix and column norms, never written out."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Real = NDArray[np.float64]
-LARGEST_SQUARE: Final = 1 << 26  # Entries of a matrix that is written out: 512 MiB.
+LARGEST_SQUARE: Final = 1 << 26  # Largest number of entries of a matrix that is written out: 512 MiB.
 
 
 class ImplicitMatrix(ABC):
-    """A real matrix A, m x n, by what it does to vectors; its gram matrix and norms come from its structure.
+    """A real m x n matrix A, given by its products with vectors; Gram matrix and norms follow from its structure.
 
-    ``scipy.sparse.linalg.aslinearoperator`` takes it as it stands.
+    ``scipy.sparse.linalg.aslinearoperator`` accepts it directly.
     """
 
     dtype = np.dtype(np.float64)
@@ -44,11 +44,11 @@ class ImplicitMatrix(ABC):
 
     def matvec(self, x: ArrayLike) -> Real:
         """A x, float64 [m], for x [n]; [m, 1] for [n, 1]. Raises ValueError for any other shape."""
-        return self._vector(self._times, x, self.shape[1])
+        return self._applied_to_vector(self._times, x, self.shape[1])
 
     def rmatvec(self, y: ArrayLike) -> Real:
         """A'y, float64 [n], for y [m]; [n, 1] for [m, 1]. Raises ValueError for any other shape."""
-        return self._vector(self._transposed_times, y, self.shape[0])
+        return self._applied_to_vector(self._transposed_times, y, self.shape[0])
 
     def matmat(self, x: ArrayLike) -> Real:
         """A X, float64 [m, k], for X [n, k]. Raises ValueError for any other shape."""
@@ -59,7 +59,7 @@ class ImplicitMatrix(ABC):
         return self._transposed_times(_real(y, self.shape[0], 2))
 
     def sensitivity(self, order: Literal[1, 2]) -> float:
-        """The largest norm of a column: how far one record moves A x in L1 (Laplace noise) or L2 (Gaussian).
+        """The sensitivity of A x, its largest column norm: L1 for Laplace noise, L2 for Gaussian noise.
 
         Source: McKenna (2022), Proposition 2, for neighbours that differ in one added record.
         """
@@ -67,28 +67,28 @@ class ImplicitMatrix(ABC):
 
     def gram(self) -> Real:
         """A'A, float64 [n, n]. Raises ValueError for more entries than LARGEST_SQUARE."""
-        _writable(self.shape[1], self.shape[1])
+        _check_entries(self.shape[1], self.shape[1])
         return self._gram()
 
     def dense(self) -> Real:
         """A, float64 [m, n]. Raises ValueError for more entries than LARGEST_SQUARE."""
-        _writable(*self.shape)
+        _check_entries(*self.shape)
         return self._times(np.eye(self.shape[1]))
 
     @staticmethod
-    def _vector(apply: Callable[[Real], Real], x: ArrayLike, size: int) -> Real:
-        given = np.asarray(x, dtype=np.float64)
-        answer = apply(_real(given[:, None] if given.ndim == 1 else given, size, 1))
-        return answer[:, 0] if given.ndim == 1 else answer
+    def _applied_to_vector(apply: Callable[[Real], Real], x: ArrayLike, size: int) -> Real:
+        array = np.asarray(x, dtype=np.float64)
+        answer = apply(_real(array[:, None] if array.ndim == 1 else array, size, 1))
+        return answer[:, 0] if array.ndim == 1 else answer
 
 
 def _real(x: ArrayLike, size: int, columns: int) -> Real:
-    given = np.asarray(x, dtype=np.float64)
-    if given.ndim != 2 or given.shape[0] != size or (columns == 1 and given.shape[1] != 1):
-        raise ValueError(f"an array of shape {given.shape}; want {size} values{' a column' if columns > 1 else ''}")
-    return given
+    array = np.asarray(x, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] != size or (columns == 1 and array.shape[1] != 1):
+        raise ValueError(f"an array of shape {array.shape}; want {size} values{' per column' if columns > 1 else ''}")
+    return array
 
 
-def _writable(rows: int, columns: int) -> None:
+def _check_entries(rows: int, columns: int) -> None:
     if rows * columns > LARGEST_SQUARE:
         raise ValueError(f"a matrix of {rows:,} x {columns:,}; want at most {LARGEST_SQUARE:,} entries written out")

@@ -15,20 +15,22 @@ from dpcore.domain import BinaryView
 from dpcore.frozen import frozen
 
 LARGEST_ORDER: Final = 3
-NONE: Final = -1  # Fills a row that has fewer columns than the widest.
-_LAST = np.iinfo(np.int32).max
+NONE: Final = -1  # Pads the row of a parity with fewer columns than the longest one.
+_LAST = np.iinfo(np.int32).max  # Stands for NONE while rows are sorted, so that padding comes last.
 
 
 @dataclass(frozen=True, eq=False)
 class Parities:
-    """m parities of 1 to 3 columns each: a record satisfies one when an even number of its columns is 1.
+    """m parities of 1 to 3 columns each; a record satisfies a parity if an even number of its columns is 1.
 
-    Values are 0 and 1. The paper's are -1 and 1, which would double how far a unit moves an answer and say no more:
-    its answer is twice this one minus the number of records.
+    The value of a parity is 0 or 1. The paper uses -1 and 1, which doubles the sensitivity but adds no information: its
+    answer is twice the answer here minus the number of records.
 
-    view: The columns that parities speak of. Columns of one one-hot group may meet in a parity.
-    columns: int32 [m, k], k <= 3; distinct within a row and ascending (a row in another order is sorted); NONE behind
-        the columns of a shorter one.
+    view: The 0/1 columns that the parities refer to. A parity may contain several columns of one one-hot group.
+    columns: int32 [m, k] with k <= 3, distinct within a row. Rows are sorted in ascending order; shorter parities are
+        padded with NONE at the end.
+
+    Raises ValueError for an empty array, an unknown column, and a parity without columns or with a repeated column.
 
     Source: full DualQuery paper, Definition A.1.
     """
@@ -66,16 +68,16 @@ class Parities:
 
     @property
     def orders(self) -> NDArray[np.int64]:
-        """Columns of each parity, int64 [m]."""
+        """The number of columns of each parity, int64 [m]."""
         return np.asarray(np.count_nonzero(self.columns != NONE, axis=1), dtype=np.int64)
 
     @property
     def description(self) -> str:
-        """A few words for plans and certificates."""
+        """A short description for plans and certificates."""
         return f"{self.size:,} parities of at most {self.columns.shape[1]}"
 
     def digest(self) -> str:
-        """Identity of the queries; computed once, because mechanisms ask for it every round."""
+        """A digest of the queries. It is cached, because mechanisms use it in every round."""
         cached: str | None = self.__dict__.get("_digest")
         if cached is None:
             head = json.dumps(["parities", self.view.columns, self.view.groups, self.columns.shape])

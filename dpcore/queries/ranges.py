@@ -1,4 +1,4 @@
-"""Matrices of 0 and 1 that ask an attribute for its codes, prefixes or ranges of them, and marginals of such rows."""
+"""0/1 matrices of queries about one attribute (single codes, prefixes, ranges), and products made of them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ from dpcore.domain import Clique, Domain
 from dpcore.frozen import frozen
 from dpcore.queries.products import Product, Products
 
-LARGEST_MATRIX = 1 << 22  # Entries of one matrix: 32 MiB.
+LARGEST_MATRIX = 1 << 22  # Largest number of entries of one matrix: 32 MiB.
 
 
 def identity(size: int) -> NDArray[np.int64]:
-    """One row a code: int64 [size, size]."""
+    """The identity matrix, one row per code: int64 [size, size].
+
+    Raises ValueError for more entries than LARGEST_MATRIX.
+    """
     _check(size, 0, size)
     return _matrix([], 0, size)
 
 
 def prefix(size: int, ordered: int | None = None) -> NDArray[np.int64]:
-    """Row i asks for the codes up to i: the lower triangle of ones, int64 [size, size].
+    """Row i counts the codes up to i, a lower triangle of ones: int64 [size, size].
 
-    ordered: How many codes, from the first, are in an order, all where None. Each code after them (of nulls, say) is
-        asked for alone, and no prefix holds it.
+    size: The number of codes.
+    ordered: The number of leading codes that are ordered. By default all are. Each later code (such as the code of
+        nulls) has a row of its own and belongs to no prefix.
 
     Source: thesis of McKenna (2022), section 4.6.1, P.
 
@@ -36,9 +40,10 @@ def prefix(size: int, ordered: int | None = None) -> NDArray[np.int64]:
 
 
 def all_ranges(size: int, ordered: int | None = None) -> NDArray[np.int64]:
-    """One row for every range of ordered codes, the first code slowest: int64 [n (n + 1) / 2 + size - n, size].
+    """One row per range of ordered codes, first code slowest: int64 [n (n + 1) / 2 + size - n, size].
 
-    ordered: n, as for ``prefix``.
+    size: The number of codes.
+    ordered: The number n of leading codes that are ordered, as for ``prefix``.
 
     Raises ValueError for more entries than LARGEST_MATRIX.
     """
@@ -48,11 +53,15 @@ def all_ranges(size: int, ordered: int | None = None) -> NDArray[np.int64]:
 
 
 def of_width(size: int, ordered: int, width: int) -> NDArray[np.int64]:
-    """One row for every range of ``width`` ordered codes, then one for each code after these: int64 [rows, size].
+    """One row per range of ``width`` ordered codes, then one row per unordered code: int64 [rows, size].
+
+    size: The number of codes.
+    ordered: The number of leading codes that are ordered.
+    width: The number of codes of each range, 1 .. ordered.
 
     Source: thesis of McKenna (2022), section 3.8, Width-32 range.
 
-    Raises ValueError for a width above the ordered codes, and more entries than LARGEST_MATRIX.
+    Raises ValueError for a width outside 1 .. ordered, and for more entries than LARGEST_MATRIX.
     """
     if not 1 <= width <= ordered:
         raise ValueError(f"ranges of {width} codes out of {ordered} in an order; want 1 .. {ordered}")
@@ -61,14 +70,17 @@ def of_width(size: int, ordered: int, width: int) -> NDArray[np.int64]:
 
 
 def range_rows(size: int, ordered: int) -> int:
-    """Rows of ``all_ranges``."""
+    """The number of rows of ``all_ranges``."""
     return ordered * (ordered + 1) // 2 + size - ordered
 
 
 def range_marginals(domain: Domain, cliques: Iterable[Clique], matrices: Mapping[str, NDArray[np.int64]]) -> Products:
-    """For each clique the Kronecker product of its attributes' matrices: one term a clique, in their order.
+    """For each clique the Kronecker product of its attributes' matrices: one term per clique, in the given order.
 
-    matrices: int64 [rows, size of the attribute]; an attribute without one is asked for its codes.
+    domain: The attributes.
+    cliques: The cliques.
+    matrices: The query matrix of each attribute, int64 [rows, size of the attribute]. Attributes without an entry are
+        queried for their single codes.
 
     Source: thesis of McKenna (2022), section 4.6.1, W_r.
 
@@ -76,19 +88,19 @@ def range_marginals(domain: Domain, cliques: Iterable[Clique], matrices: Mapping
     """
     for name in matrices:
         domain.index(name)
-    chosen = {name: frozen(matrix, np.int64) for name, matrix in matrices.items()}
+    matrix_of = {name: frozen(matrix, np.int64) for name, matrix in matrices.items()}
     terms = []
     for clique in cliques:
-        named = domain.canonical(clique)
-        for name, size in zip(named, domain.shape(named), strict=True):
-            if name not in chosen:
-                chosen[name] = identity(size)
-        terms.append(Product(named, tuple(chosen[name] for name in named)))
+        canonical = domain.canonical(clique)
+        for name, size in zip(canonical, domain.shape(canonical), strict=True):
+            if name not in matrix_of:
+                matrix_of[name] = identity(size)
+        terms.append(Product(canonical, tuple(matrix_of[name] for name in canonical)))
     return Products(domain, tuple(terms))
 
 
 def _matrix(ranges: list[tuple[int, int]], ordered: int, size: int) -> NDArray[np.int64]:
-    """Rows of ranges, both ends included, then a row for each code after the ordered ones."""
+    """One row per range, both ends included, then one row per code after the ordered ones."""
     ends = np.array([*ranges, *((code, code) for code in range(ordered, size))]).reshape(-1, 2)
     codes = np.arange(size)
     return frozen((ends[:, :1] <= codes) & (codes <= ends[:, 1:]), np.int64)

@@ -1,4 +1,4 @@
-"""Integer queries of one attribute's residual, and how its values come back from their answers."""
+"""Integer queries about one attribute's residual, and the reconstruction of its values from their answers."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-_LEAST_PIVOT: Final = 1e-10  # Of the largest: rows that depend on each other leave one of rounding errors.
-_CLOSE: Final = 1e-9
+_MIN_PIVOT: Final = 1e-10  # Relative to the largest pivot; linearly dependent rows leave a pivot of rounding size.
+_TOLERANCE: Final = 1e-9  # Relative size of B u that counts as rounding.
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualFrame:
-    """The counts x of an attribute of n values as x = (1'x) u + L B x: the total spread by u, and a residual.
+    """The counts x of an attribute of n values, split as x = (1'x) u + L B x: the total spread by u, plus a residual.
 
     matrix: B, int64 [p, n], of rank n - 1.
     mean: u, float64 [n], the vector with B u = 0 and 1'u = 1.
-    inverse: L, float64 [n, p], with L B = I - u 1' and 1'L = 0: of all such the one of least rows, so that L y is the
-        best linear unbiased estimate of the residual from y = B x + iid noise.
-    cost: The largest squared norm of a column of B, exact.
+    inverse: L, float64 [n, p], with L B = I - u 1' and 1'L = 0. Among all such matrices its rows have the least norms,
+        so L y is the best linear unbiased estimate of the residual from y = B x + iid noise.
+    cost: The largest squared column norm of B, exact.
     """
 
     matrix: NDArray[np.int64]
@@ -31,11 +31,12 @@ class ResidualFrame:
 
     @classmethod
     def of(cls, matrix: NDArray[np.int64]) -> ResidualFrame:
-        """The frame of a matrix B; u and L are solved for, so that they are those of the integers up to doubles.
+        """The frame of an integer matrix B, int64 [p, n].
 
-        With M = [B; c 1'] of rank n, M^+ = [L, u / c].
+        u and L are solved for from the integers, so they are exact up to the rounding of doubles: with M = [B; c 1'] of
+        rank n, the pseudo-inverse is M^+ = [L, u / c].
 
-        Raises ValueError unless B has rank n - 1 and the total is no linear function of B x.
+        Raises ValueError unless B has rank n - 1 and the total is not a linear function of B x.
         """
         size = matrix.shape[1]
         cost = int((matrix**2).sum(axis=0).max()) if matrix.size else 0
@@ -43,13 +44,13 @@ class ResidualFrame:
         stacked = np.vstack([matrix.astype(np.float64), np.full((1, size), scale)])
         if len(stacked) < size:
             raise ValueError(f"{len(matrix)} queries of the residual of {size} values; want {size - 1} or more")
-        frame, triangle = np.linalg.qr(stacked)
+        orthonormal, triangle = np.linalg.qr(stacked)
         pivots = np.abs(triangle.diagonal())
-        if pivots.min() <= _LEAST_PIVOT * pivots.max():
+        if pivots.min() <= _MIN_PIVOT * pivots.max():
             raise ValueError(f"queries that miss a part of the residual; want {size - 1} independent rows")
-        solved = solve_triangular(triangle, frame.T)
-        inverse, mean = np.ascontiguousarray(solved[:, :-1]), solved[:, -1] * scale
-        if np.abs(matrix @ mean).max(initial=0.0) > _CLOSE * scale * np.abs(mean).max():
+        pseudo_inverse = solve_triangular(triangle, orthonormal.T)
+        inverse, mean = np.ascontiguousarray(pseudo_inverse[:, :-1]), pseudo_inverse[:, -1] * scale
+        if np.abs(matrix @ mean).max(initial=0.0) > _TOLERANCE * scale * np.abs(mean).max():
             raise ValueError("queries that depend on the total; want those of a residual alone")
         mean /= mean.sum()
         for array in (inverse, mean):

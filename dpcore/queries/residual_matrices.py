@@ -15,13 +15,16 @@ from dpcore.queries.ranges import LARGEST_MATRIX
 
 @lru_cache(maxsize=256)
 def residual_matrix(size: int) -> NDArray[np.int64]:
-    """Integer queries about the residual of one attribute of n values, M: int64 [n - 1, n] or [n, n].
+    """The matrix M of integer queries about the residual of an attribute of n values: int64 [n - 1, n] or [n, n].
 
-    Where n is a power of two: the rows of the Hadamard matrix but the one of ones, M'M = n I - 11'. Otherwise
-    M = n I - 11', M'M = n M. Either way rows sum to 0, M'M = c^2 (I - 11' / n) with c^2 = n or n^2, and every column
-    has squared norm c^2 (n - 1) / n: iid noise of variance c^2 s in M x costs (n - 1) / (n s), and least squares then
-    tells the residual up to N(0, s (I - 11' / n)). An orthonormal basis does no better, so that integers lose nothing;
-    where n is no power of two there are n values for n - 1 degrees of freedom.
+    If n is a power of two, M consists of the rows of the Hadamard matrix without the row of ones, so M'M = n I - 11'.
+    Otherwise M = n I - 11', so M'M = n M, and there are n answers for n - 1 degrees of freedom. In both cases the rows
+    sum to 0 and M'M = c^2 (I - 11' / n), with c^2 = n or n^2, and every column has the squared norm c^2 (n - 1) / n.
+
+    Measuring M x with iid noise of variance c^2 s costs (n - 1) / (n s), and least squares then estimates the residual
+    with the error N(0, s (I - 11' / n)). An orthonormal basis is no better, so nothing is lost by using integers.
+
+    size: The number n of values.
 
     Raises ValueError for an attribute of one value, and for more than LARGEST_MATRIX entries.
     """
@@ -36,5 +39,5 @@ def residual_matrix(size: int) -> NDArray[np.int64]:
 
 
 def residual_scale(size: int) -> float:
-    """c of ``residual_matrix``: M'M = c^2 (I - 11' / n)."""
+    """The c of ``residual_matrix(size)``, for which M'M = c^2 (I - 11' / n)."""
     return math.sqrt(size) if size & (size - 1) == 0 else float(size)

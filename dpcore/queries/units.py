@@ -1,4 +1,4 @@
-"""The number of units."""
+"""The number of units as a query."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ class UnitCount:
 
     @property
     def size(self) -> int:
+        """Length of the answer vector."""
         return 1
 
     @property
     def description(self) -> str:
-        """A few words for plans and certificates."""
+        """A short description for plans and certificates."""
         return "number of units"
 
     def digest(self) -> str:
+        """A digest of the query."""
         return "unit_count"

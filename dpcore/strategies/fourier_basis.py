@@ -15,18 +15,18 @@ _SIGNS: Final = np.array([[1, -1]])
 
 
 def parities_below(domain: Domain, cliques: Iterable[Clique], *, total: bool) -> Products:
-    """The parities chi_T(x) = (-1)^(number of attributes of T with their second value in x), for all T within cliques.
+    """The parities chi_T(x) = (-1)^(number of attributes in T with their second value in x), for all T inside cliques.
 
-    domain: The domain; every attribute of a clique has two values.
-    cliques: The cliques whose subsets T are wanted.
-    total: Whether the empty set, whose parity counts the rows, comes first.
+    domain: The domain. Every attribute of a clique has two values.
+    cliques: The cliques whose subsets T have a parity.
+    total: Whether to put the parity of the empty set, which counts the rows, first.
 
-    A row moves each answer by exactly 1, so that m parities have L1 sensitivity m and squared L2 sensitivity m. The
-    2^k parities below a clique of k attributes are its marginal in another basis.
+    A row changes each answer by exactly 1, so m parities have the L1 sensitivity m and the squared L2 sensitivity m.
+    The 2^k parities below a clique of k attributes are its marginal in another basis.
 
-    Returns products with one term, and one answer, per set; small sets come before large ones.
+    Returns products with one term and one answer per set, small sets first.
 
-    Raises ValueError for a clique with an attribute of other than two values, and where there is no parity.
+    Raises ValueError if a clique has an attribute that is not binary, and if there is no parity.
     Raises ConfigError for more than ``workload.LARGEST_CLOSURE`` sets.
 
     Source: Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar (2007).

@@ -1,4 +1,4 @@
-"""Multiplicative weights on a dense table over all attributes."""
+"""Multiplicative weights on one dense table over all attributes."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from dpcore.estimation.model import TableRows
 from dpcore.estimation.multiplicative_weights.one_hot import answers_of_tables
 from dpcore.queries import Marginals, Products, Queries
 
-LARGEST_CELLS = 200_000_000  # 1.6 GB of doubles.
-_MAX_INNER_CELLS = 1 << 12  # Cells of the inner loop's offsets, which stay in the processor's cache.
+LARGEST_CELLS = 200_000_000  # Default limit of a dense table: 1.6 GB of doubles.
+_MAX_INNER_CELLS = 1 << 12  # Largest inner offset table, small enough for the processor's cache.
+# Largest exponent of an update: noise far above the total would overflow, and exp(30) moves nearly all mass anyway.
 _MAX_EXPONENT = 30.0
 
 
-def check_size(domain: Domain, what: str, limit: int = LARGEST_CELLS) -> None:
+def check_size(domain: Domain, purpose: str, limit: int = LARGEST_CELLS) -> None:
     """Refuses a domain whose dense table would be too large.
 
     domain: The domain of the table.
-    what: What the table is for; it begins the error message.
-    limit: The largest number of cells.
+    purpose: What the table is for; the error message begins with it.
+    limit: The largest allowed number of cells.
 
-    Raises DomainTooLargeError for more cells.
+    Raises DomainTooLargeError for more cells than ``limit``.
     """
     if domain.size() > limit:
         advice = "choose fewer attributes or coarser bins, or a mechanism without a dense table: independent, gaussian"
-        raise DomainTooLargeError(what, domain.size(), limit, advice)
+        raise DomainTooLargeError(purpose, domain.size(), limit, advice)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class DenseModel:
-    """A non-negative table over a domain.
+    """A non-negative table over a domain. Implements Model.
 
     domain: The attributes of the table.
     table: float64 [cells], in C order of the domain's attributes, in counts.
@@ -63,7 +64,7 @@ class DenseModel:
         return answers_of_tables(queries, self.domain, self.answer)
 
     def sample(self, units: int, generator: np.random.Generator) -> TableRows:
-        """Independent rows from the table."""
+        """Rows drawn independently from the table; see ``Model``."""
         cumulative = np.cumsum(self.table)
         cells = np.searchsorted(cumulative, generator.random(units) * cumulative[-1], side="right")
         cells = np.minimum(cells, cumulative.size - 1)
@@ -87,10 +88,10 @@ def tables_of(table: NDArray[np.float64], domain: Domain, queries: Marginals) ->
 def _projections(
     table: NDArray[np.float64], names: tuple[str, ...], cliques: frozenset[Clique]
 ) -> Iterator[tuple[Clique, NDArray[np.float64]]]:
-    """Yields the marginal of every clique.
+    """Yields every clique with its marginal.
 
-    Attributes that no clique needs are summed out. Then the cliques are split on the largest attribute that only some
-    of them need.
+    Attributes that occur in no clique are summed out. The cliques are then split by the largest attribute that occurs
+    in only some of them, and each half is handled recursively.
     """
     needed = {name for clique in cliques for name in clique}
     unused = tuple(axis for axis, name in enumerate(names) if name not in needed)
@@ -114,11 +115,11 @@ class MultiplicativeWeights:
     """The distribution of MWEM: a dense table that is updated towards measured marginals.
 
     domain: The attributes of the table.
-    start: float64 [cells], a non-negative table of any positive sum, in C order.
+    start: The initial table, float64 [cells], non-negative, of any positive sum, in C order.
     total: The sum n of the distribution, in counts.
-    step: The length of an update; the paper's is 1/2.
+    step: The length of an update. The default 1/2 is that of the paper.
 
-    An update for a measured marginal m changes all of its cells at once: A(x) <- A(x) exp(step q(x) (m - q(A)) / n),
+    An update for a measured marginal m uses all of its cells q at once: A(x) <- A(x) exp(step q(x) (m - q(A)) / n);
     then A is scaled to sum n.
 
     Source: Hardt, Ligett and McSherry (2012), Fig. 1, step 3.
@@ -134,40 +135,41 @@ class MultiplicativeWeights:
     def follow(self, measured: list[tuple[Clique, NDArray[np.float64]]], passes: int) -> None:
         """Updates the table for every measured marginal in turn.
 
-        measured: Cliques with their noisy counts, float64 [cells of the clique].
-        passes: How many times all of them are gone through, >= 0.
+        measured: The cliques with their noisy counts, float64 [cells of the clique].
+        passes: The number of passes over all marginals, >= 0.
         """
         cycle = [pair for _ in range(passes) for pair in measured]
         if not cycle:
             return
         factor, scale = np.ones(self.domain.size(cycle[0][0])), 1.0
-        follower = cycle[0][0]
+        previous = cycle[0][0]
         for clique, values in cycle:
-            sums = self._multiply_then_sum(follower, factor * scale, clique)
+            # One pass over the table applies the previous update and sums the marginal of the next one.
+            sums = self._multiply_then_sum(previous, factor * scale, clique)
             scale = self.total / sums.sum()
             exponents = (values - scale * sums) * (self.step / self.total)
-            # Noise far above the total would overflow; such an update moves nearly all mass anyway.
             factor = np.exp(np.clip(exponents, -_MAX_EXPONENT, _MAX_EXPONENT))
-            follower = clique
-        sums = self._multiply_then_sum(follower, factor * scale, follower)
+            previous = clique
+        sums = self._multiply_then_sum(previous, factor * scale, previous)
         self.table *= self.total / sums.sum()
 
-    def _multiply_then_sum(self, by: Clique, factor: NDArray[np.float64], of: Clique) -> NDArray[np.float64]:
-        """Multiplies each cell of the table by its factor in the clique ``by``, and returns the marginal ``of``."""
-        sums = np.zeros(self.domain.size(of))
-        outer_by, inner_by = self._cells(by)
-        outer_of, inner_of = self._cells(of)
-        _scale_and_sum(self.table, factor, outer_by, inner_by, sums, outer_of, inner_of)
+    def _multiply_then_sum(
+        self, factor_clique: Clique, factor: NDArray[np.float64], sum_clique: Clique
+    ) -> NDArray[np.float64]:
+        """Multiplies each cell of the table by its factor in one clique, and returns the marginal of another."""
+        sums = np.zeros(self.domain.size(sum_clique))
+        _scale_and_sum(self.table, factor, *self._cells(factor_clique), sums, *self._cells(sum_clique))
         return sums
 
     def _cells(self, clique: Clique) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The cell of the clique for each cell of the table, as the sum of an outer and an inner offset."""
+        """The clique's cell for each cell of the table, as the sum of an outer and an inner offset."""
         if clique not in self._offsets:
             self._offsets[clique] = _cell_offsets(self.domain, clique)
         return self._offsets[clique]
 
 
 def _cell_offsets(domain: Domain, clique: Clique) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The offsets of a clique's cells for the leading attributes of the domain, and for the trailing ones."""
     strides = dict.fromkeys(domain.names, 0)
     step = 1
     for name in reversed(clique):
@@ -176,12 +178,13 @@ def _cell_offsets(domain: Domain, clique: Clique) -> tuple[NDArray[np.int32], ND
     split = len(domain.sizes) - 1
     while split > 0 and math.prod(domain.sizes[split - 1 :]) <= _MAX_INNER_CELLS:
         split -= 1
-    return _sums(domain, strides, 0, split), _sums(domain, strides, split, len(domain.sizes))
+    return _offsets(domain, strides, 0, split), _offsets(domain, strides, split, len(domain.sizes))
 
 
-def _sums(domain: Domain, strides: dict[str, int], first: int, last: int) -> NDArray[np.int32]:
+def _offsets(domain: Domain, strides: dict[str, int], start: int, stop: int) -> NDArray[np.int32]:
+    """The sum of code * stride over the attributes start .. stop - 1, for all of their codes in C order."""
     offsets = np.zeros(1, dtype=np.int32)
-    for name, size in zip(domain.names[first:last], domain.sizes[first:last], strict=True):
+    for name, size in zip(domain.names[start:stop], domain.sizes[start:stop], strict=True):
         offsets = (offsets[:, None] + np.arange(size, dtype=np.int32) * strides[name]).ravel().astype(np.int32)
     return offsets
 
@@ -190,16 +193,17 @@ def _sums(domain: Domain, strides: dict[str, int], first: int, last: int) -> NDA
 def _scale_and_sum(
     table: NDArray[np.float64],
     factor: NDArray[np.float64],
-    outer_by: NDArray[np.int32],
-    inner_by: NDArray[np.int32],
+    outer_factor: NDArray[np.int32],
+    inner_factor: NDArray[np.int32],
     sums: NDArray[np.float64],
-    outer_of: NDArray[np.int32],
-    inner_of: NDArray[np.int32],
+    outer_sum: NDArray[np.int32],
+    inner_sum: NDArray[np.int32],
 ) -> None:
-    width = inner_by.size
-    for outer in range(outer_by.size):
-        start, by, of = outer * width, outer_by[outer], outer_of[outer]
+    """Multiplies every cell of the table by its factor, and adds the result to its sum."""
+    width = inner_factor.size
+    for outer in range(outer_factor.size):
+        start, factor_offset, sum_offset = outer * width, outer_factor[outer], outer_sum[outer]
         for inner in range(width):
-            value = table[start + inner] * factor[by + inner_by[inner]]
+            value = table[start + inner] * factor[factor_offset + inner_factor[inner]]
             table[start + inner] = value
-            sums[of + inner_of[inner]] += value
+            sums[sum_offset + inner_sum[inner]] += value

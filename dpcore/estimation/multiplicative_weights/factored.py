@@ -20,9 +20,9 @@ from dpcore.estimation.multiplicative_weights.factored_answers import Factor, Fa
 from dpcore.estimation.multiplicative_weights.one_hot import answers_of_tables
 from dpcore.queries import Marginals, Products, Queries
 
-LARGEST_WHOLE: Final = 1 << 20  # Cells up to which the model is one dense table.
-_SMALL: Final = 1 << 12  # Cells up to which a function call costs more than an update.
-_MAX_EXPONENT: Final = 30.0
+LARGEST_WHOLE: Final = 1 << 20  # Up to this many cells the model is returned as one dense table.
+_SMALL_TABLE: Final = 1 << 12  # Up to this many cells a function call costs more than an update.
+_MAX_EXPONENT: Final = 30.0  # Largest exponent of an update, as in ``dense``.
 
 Measured = Sequence[tuple[Clique, NDArray[np.float64]]]
 
@@ -30,13 +30,14 @@ Measured = Sequence[tuple[Clique, NDArray[np.float64]]]
 @final
 @dataclass(frozen=True, eq=False)
 class FactoredModel:
-    """Groups of attributes that are independent of each other, each a dense table.
+    """Independent groups of attributes, each with a dense table. Implements Model.
 
     domain: All attributes.
-    groups: One model per group. Every attribute of the domain is in one group, and each table sums to ``total``.
+    groups: One model per group. Every attribute of the domain is in exactly one group, and each table sums to
+        ``total``.
     total: The number of units.
 
-    Raises ValueError for groups that are no partition of the domain.
+    Raises ValueError if the groups are not a partition of the domain.
 
     Source: Hardt, Ligett and McSherry (2012), section 4.
     """
@@ -46,9 +47,9 @@ class FactoredModel:
     total: float
 
     def __post_init__(self) -> None:
-        held = [pair for group in self.groups for pair in zip(group.domain.names, group.domain.sizes, strict=True)]
-        if sorted(held) != sorted(zip(self.domain.names, self.domain.sizes, strict=True)):
-            raise ValueError("groups that are no partition of the domain; want each attribute in one group")
+        grouped = [pair for group in self.groups for pair in zip(group.domain.names, group.domain.sizes, strict=True)]
+        if sorted(grouped) != sorted(zip(self.domain.names, self.domain.sizes, strict=True)):
+            raise ValueError("groups that are not a partition of the domain; want each attribute in one group")
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
         """Expected counts, float64 [queries.size]; see ``Model``."""
@@ -60,7 +61,7 @@ class FactoredModel:
         return answers_of_tables(queries, self.domain, self.answer)
 
     def sample(self, units: int, generator: np.random.Generator) -> TableRows:
-        """Independent rows; the values of each group are drawn from its own table."""
+        """Rows drawn independently; the values of each group come from its own table."""
         codes = np.empty((units, len(self.domain.names)), dtype=np.int32)
         for group in self.groups:
             codes[:, self.domain.axes(group.domain.names)] = group.sample(units, generator).codes
@@ -75,17 +76,18 @@ class FactoredModel:
 class FactoredWeights:
     """The distribution of MWEM as a product of dense tables over disjoint groups of attributes.
 
-    A measured marginal joins the groups that it names into one table, their product, and then updates that table alone.
-    The distribution is the same as that of one dense table over all attributes that is updated for the same
+    A measured marginal joins the groups of its attributes into one table, their product, and then updates that table
+    alone. The distribution is the same as that of one dense table over all attributes that is updated for the same
     measurements in the same order.
 
+    All cliques name their attributes in the order of the domain.
+
     domain: All attributes.
-    start: Groups, each with a non-negative table of positive sum in C order; groups share no attribute. Attributes that
-        are in no group start uniform, each in a group of its own. Cliques here and below name attributes in the order
-        of the domain.
+    start: The initial groups, each with a non-negative table of positive sum in C order. The groups share no attribute;
+        every other attribute starts uniform, in a group of its own.
     total: The sum of the distribution, in counts.
-    step: The length of an update; 1/2 in Fig. 1.
-    limit: The largest number of cells of a table that joining may make.
+    step: The length of an update. The default 1/2 is that of Fig. 1.
+    limit: The largest number of cells of a joined table.
 
     Source: Hardt, Ligett and McSherry (2012), section 4 and Fig. 1, step 3.
     """
@@ -95,26 +97,26 @@ class FactoredWeights:
     ) -> None:
         self.domain, self.total, self.step, self.limit = domain, total, step, limit
         self._groups: dict[int, _Group] = {}
-        self._holder: dict[str, int] = {}
-        self._next_number = 0  # Numbers of groups are never reused.
-        given = {name for clique, _ in start for name in clique}
-        rest = [((name,), np.ones(domain.size((name,)))) for name in domain.names if name not in given]
-        for clique, table in [*start, *rest]:
+        self._group_of_attribute: dict[str, int] = {}
+        self._next_number = 0  # The numbers of groups are never reused.
+        grouped = {name for clique, _ in start for name in clique}
+        uniform = [((name,), np.ones(domain.size((name,)))) for name in domain.names if name not in grouped]
+        for clique, table in [*start, *uniform]:
             self._add(domain.project(clique), table)
 
     @property
     def factors(self) -> Mapping[int, Factor]:
-        """The groups, for ``FactoredAnswers``."""
+        """The groups by number, as ``FactoredAnswers`` takes them."""
         return {number: group.factor for number, group in self._groups.items()}
 
     def joined_cells(self, clique: Clique) -> int:
-        """The number of cells of the table that holds the clique, or that ``join`` would make."""
+        """The number of cells of the table that contains the clique once ``join`` was called."""
         return math.prod(self._groups[number].factor.table.size for number in self._numbers(clique))
 
     def join(self, clique: Clique) -> None:
         """Joins the groups of the clique's attributes into one.
 
-        Raises DomainTooLargeError, and changes nothing, where its table would have more than ``limit`` cells.
+        Raises DomainTooLargeError, and changes nothing, if the joined table would have more than ``limit`` cells.
         """
         numbers = self._numbers(clique)
         if len(numbers) < 2:
@@ -128,12 +130,13 @@ class FactoredWeights:
     def follow(self, measured: Measured, passes: int) -> None:
         """Updates the distribution for every measured marginal in turn.
 
-        measured: Cliques with their noisy counts, float64 [cells of the clique].
-        passes: How many times all of them are gone through, >= 0.
+        measured: The cliques with their noisy counts, float64 [cells of the clique].
+        passes: The number of passes over all marginals, >= 0.
 
-        Marginals of different groups do not affect each other, so that each group follows its own in their order.
+        Marginals of different groups do not affect each other, so each group is updated for its own marginals in their
+        order.
 
-        Raises DomainTooLargeError, and follows none, where a marginal joins a table of more than ``limit`` cells.
+        Raises DomainTooLargeError, without any update, if a marginal needs a table of more than ``limit`` cells.
         """
         for clique, _ in measured:
             self.join(clique)
@@ -141,16 +144,16 @@ class FactoredWeights:
             self._groups[number].follow(pairs, passes)
 
     def work(self, measured: Measured) -> int:
-        """The number of cell updates in one pass of ``follow``, once the marginals are joined."""
+        """The number of cell updates of one pass of ``follow``, once the marginals are joined."""
         return sum(self.joined_cells(clique) for clique, _ in measured if clique)
 
     def whole(self) -> NDArray[np.float64]:
-        """The dense table over all attributes, float64 [cells]; the caller has checked its size."""
+        """The dense table over all attributes, float64 [cells]. The caller must have checked its size."""
         factors = list(self.factors.values())
         return factors[0].table if len(factors) == 1 else np.asarray(self.total * _outer(factors, self.domain))
 
     def model(self) -> DenseModel | FactoredModel:
-        """The distribution as a model; one dense table where it has one group or at most 2^20 cells."""
+        """The distribution as a model: one dense table if there is one group or at most 2^20 cells, else factored."""
         if len(self._groups) == 1 or self.domain.size() <= LARGEST_WHOLE:
             return DenseModel(self.domain, self.whole())
         groups = tuple(DenseModel(factor.domain, factor.table) for factor in self.factors.values())
@@ -158,23 +161,24 @@ class FactoredWeights:
 
     def _add(self, domain: Domain, table: NDArray[np.float64]) -> None:
         self._groups[self._next_number] = _Group(MultiplicativeWeights(domain, table, self.total, self.step))
-        self._holder |= dict.fromkeys(domain.names, self._next_number)
+        self._group_of_attribute |= dict.fromkeys(domain.names, self._next_number)
         self._next_number += 1
 
     def _numbers(self, clique: Iterable[str]) -> list[int]:
-        return list(dict.fromkeys(self._holder[name] for name in clique))
+        """The numbers of the groups of a clique's attributes."""
+        return list(dict.fromkeys(self._group_of_attribute[name] for name in clique))
 
     def _by_group(self, measured: Measured) -> dict[int, list[tuple[Clique, NDArray[np.float64]]]]:
-        """The measured marginals of each group; a measured number of rows belongs to no group."""
+        """The measured marginals of each group. A measured number of rows belongs to no group and is left out."""
         by_group: dict[int, list[tuple[Clique, NDArray[np.float64]]]] = {}
         for clique, values in measured:
             if clique:
-                by_group.setdefault(self._holder[clique[0]], []).append((clique, values))
+                by_group.setdefault(self._group_of_attribute[clique[0]], []).append((clique, values))
         return by_group
 
 
 class _Group:
-    """One table with its version; a small table also caches the cell of each measured clique for its cells."""
+    """One table with its version. For a small table, the cells of each measured clique are cached."""
 
     def __init__(self, weights: MultiplicativeWeights) -> None:
         self._weights = weights
@@ -190,7 +194,7 @@ class _Group:
         """Updates the table for each measured marginal in turn, ``passes`` times."""
         weights = self._weights
         self._version += 1
-        if weights.table.size > _SMALL:
+        if weights.table.size > _SMALL_TABLE:
             weights.follow(pairs, passes)
             return
         cells = np.stack([self._cells_of(clique) for clique, _ in pairs])
@@ -199,6 +203,7 @@ class _Group:
         _follow_small(weights.table, cells, values, starts, passes, weights.total, weights.step)
 
     def _cells_of(self, clique: Clique) -> NDArray[np.int32]:
+        """The clique's cell for each cell of the table."""
         if clique not in self._cells:
             domain = self._weights.domain
             shape = [size if name in clique else 1 for name, size in zip(domain.names, domain.sizes, strict=True)]
@@ -226,16 +231,16 @@ def _follow_small(
     total: float,
     step: float,
 ) -> None:
-    """``MultiplicativeWeights.follow`` in one call. cells: int32 [marginals, cells of the table]."""
+    """``MultiplicativeWeights.follow`` in one compiled call; ``cells`` is int32 [marginals, cells of the table]."""
     for _ in range(passes):
         for marginal in range(cells.shape[0]):
-            first = starts[marginal]
-            factor = np.zeros(starts[marginal + 1] - first)
+            start = starts[marginal]
+            factor = np.zeros(starts[marginal + 1] - start)
             for index in range(table.size):
                 factor[cells[marginal, index]] += table[index]
             scale = total / factor.sum()
             for cell in range(factor.size):
-                exponent = (values[first + cell] - scale * factor[cell]) * (step / total)
+                exponent = (values[start + cell] - scale * factor[cell]) * (step / total)
                 factor[cell] = scale * np.exp(min(max(exponent, -_MAX_EXPONENT), _MAX_EXPONENT))
             for index in range(table.size):
                 table[index] *= factor[cells[marginal, index]]

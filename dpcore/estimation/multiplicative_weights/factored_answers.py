@@ -1,4 +1,4 @@
-"""Marginals of a product of dense tables, recomputed only from the tables that have changed."""
+"""Marginals of a product of dense tables, recomputed only where a table has changed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dpcore.domain import Clique, Domain
 from dpcore.estimation.multiplicative_weights.dense import tables_of
 from dpcore.queries import Marginals
 
-_NO_VERSION: Final = -1
+_NO_VERSION: Final = -1  # Differs from every version of a table.
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """One group of attributes, independent of all others.
+    """One group of attributes, independent of all other groups.
 
     domain: The attributes of the group.
     table: float64 [cells], in C order of the domain's attributes, of any positive sum.
-    version: A number that changes whenever the table does.
+    version: A number that changes whenever the table changes.
     """
 
     domain: Domain
@@ -34,13 +34,13 @@ class Factor:
 
 @final
 class FactoredAnswers:
-    """The answers of fixed marginals while the tables of the groups change and groups are joined.
+    """The answers of fixed marginals, while the tables of the groups change and groups are joined.
 
     queries: The marginals.
 
-    A marginal over several groups is the product of its parts, one from each. Parts are recomputed only from tables
-    with another version; where groups were joined, only marginals over them are split again. The products are computed
-    in one compiled pass over the answers.
+    A marginal over several groups is the product of its parts, one per group. Parts are recomputed only if the version
+    of their table has changed. After groups were joined, only the marginals that involve them are split again. All
+    products are computed in one compiled pass over the answers.
 
     Source: Hardt, Ligett and McSherry (2012), section 4.
     """
@@ -49,47 +49,48 @@ class FactoredAnswers:
         self._cliques = queries.cliques
         lengths = [len(clique) for clique in queries.cliques]
         self._first = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        indices = int(self._first[-1])
+        attribute_count = int(self._first[-1])
         self._sizes = np.array([size for clique in self._cliques for size in queries.domain.shape(clique)], np.int64)
         self._starts = np.concatenate([[0], np.cumsum(queries.sizes)]).astype(np.int64)
-        # For each attribute of each clique, which of the clique's parts it is in and its stride there.
-        self._slot, self._stride = np.zeros(indices, np.int64), np.zeros(indices, np.int64)
-        # For each part of each clique, as many as it has attributes at most: its group and its place among the parts.
-        self._group, self._place = np.zeros(indices, np.int64), np.zeros(indices, np.int64)
+        # For each attribute of each clique: the slot of its part in the clique, and its stride within the part.
+        self._slot, self._stride = np.zeros(attribute_count, np.int64), np.zeros(attribute_count, np.int64)
+        # For each slot of each clique (at most one per attribute): the part's group, and its offset in that group.
+        self._group, self._offset = np.zeros(attribute_count, np.int64), np.zeros(attribute_count, np.int64)
         self._slots = np.zeros(len(lengths), np.int64)
-        self._naming: dict[str, list[int]] = {}
+        self._cliques_with: dict[str, list[int]] = {}
         for index, clique in enumerate(self._cliques):
             for name in clique:
-                self._naming.setdefault(name, []).append(index)
+                self._cliques_with.setdefault(name, []).append(index)
         self._parts: dict[int, _Parts] = {}
 
     def values(self, factors: Mapping[int, Factor], total: float) -> NDArray[np.float64]:
         """The answers of the product of the factors, float64 [queries.size].
 
-        factors: The groups by a number that is never reused for another group; they hold all attributes of the cliques.
+        factors: The groups, by a number that is never reused for another group. Together they contain all attributes of
+            the cliques.
         total: The sum that the product is scaled to, in counts.
         """
         self._resplit(factors)
         begins = np.zeros(max(factors, default=0) + 1, np.int64)
-        pieces, used = [], 0
+        pieces, length = [], 0
         for number, parts in self._parts.items():
             parts.refresh(factors[number])
-            begins[number] = used
-            used += parts.size
+            begins[number] = length
+            length += parts.size
             pieces.append(parts.values)
         out = np.empty(int(self._starts[-1]))
         flat = np.concatenate([np.zeros(0), *pieces])
-        where = begins[self._group] + self._place
+        positions = begins[self._group] + self._offset
         indices = (self._first, self._sizes, self._slot, self._stride, self._slots)
-        _multiply(out, flat, total, self._starts, *indices, where)
+        _multiply(out, flat, total, self._starts, *indices, positions)
         return out
 
     def joined_cells(self, factors: Mapping[int, Factor]) -> NDArray[np.float64]:
-        """The number of cells of the table that would hold each clique, float64 [cliques].
+        """The number of cells of the table that each clique would be joined into, float64 [cliques].
 
         factors: The groups, as for ``values``.
 
-        The numbers are exact below 2^53, and inf where they overflow.
+        Numbers below 2^53 are exact; numbers that overflow are inf.
         """
         self._resplit(factors)
         cells = np.zeros(max(factors, default=0) + 1)
@@ -98,23 +99,24 @@ class FactoredAnswers:
         return _products(cells, self._first, self._slots, self._group)
 
     def _resplit(self, factors: Mapping[int, Factor]) -> None:
-        """Splits the cliques that name an attribute of a group not seen before."""
+        """Splits again the cliques that contain an attribute of a new group."""
         new = [number for number in factors if number not in self._parts]
         if not new:
             return
         for number in [number for number in self._parts if number not in factors]:
             del self._parts[number]
         self._parts |= {number: _Parts() for number in new}
-        holder = {name: number for number, factor in factors.items() for name in factor.domain.names}
+        group_of_attribute = {name: number for number, factor in factors.items() for name in factor.domain.names}
         names = (name for number in new for name in factors[number].domain.names)
-        for index in sorted({index for name in names for index in self._naming.get(name, ())}):
-            self._split(index, holder)
+        for index in sorted({index for name in names for index in self._cliques_with.get(name, ())}):
+            self._split(index, group_of_attribute)
 
-    def _split(self, index: int, holder: Mapping[str, int]) -> None:
+    def _split(self, index: int, group_of_attribute: Mapping[str, int]) -> None:
+        """Splits one clique into its parts, one per group."""
         clique, first = self._cliques[index], int(self._first[index])
         groups: dict[int, list[int]] = {}
         for position, name in enumerate(clique):
-            groups.setdefault(holder[name], []).append(first + position)
+            groups.setdefault(group_of_attribute[name], []).append(first + position)
         for slot, (number, positions) in enumerate(groups.items()):
             stride = 1
             for position in reversed(positions):
@@ -122,34 +124,36 @@ class FactoredAnswers:
                 stride *= int(self._sizes[position])
             self._group[first + slot] = number
             part = tuple(clique[position - first] for position in positions)
-            self._place[first + slot] = self._parts[number].place(part, stride)
+            self._offset[first + slot] = self._parts[number].offset(part, stride)
         self._slots[index] = len(groups)
 
 
 class _Parts:
-    """The marginals of one group that are parts of the cliques, concatenated."""
+    """The marginals of one group that the cliques use as parts, concatenated."""
 
     def __init__(self) -> None:
         self.values = np.zeros(0)
         self.size = 0
-        self._places: dict[Clique, int] = {}
+        self._offsets: dict[Clique, int] = {}
         self._version = _NO_VERSION
 
-    def place(self, part: Clique, size: int) -> int:
-        """The position of the part's first cell among the values; new parts are appended."""
-        if part not in self._places:
-            self._places[part] = self.size
+    def offset(self, part: Clique, size: int) -> int:
+        """The index of the part's first cell in ``values``; new parts are appended."""
+        if part not in self._offsets:
+            self._offsets[part] = self.size
             self.size += size
             self._version = _NO_VERSION
-        return self._places[part]
+        return self._offsets[part]
 
     def refresh(self, factor: Factor) -> None:
-        """Recomputes the probabilities of all parts' cells if the table has changed."""
-        if self._version == factor.version or not self._places:
+        """Recomputes the probabilities of all parts if the table has changed."""
+        if self._version == factor.version or not self._offsets:
             return
         names = factor.domain.names
-        whole = set(self._places) == {names}
-        counts = factor.table if whole else tables_of(factor.table, factor.domain, _marginals(factor, self._places))
+        only_whole_table = set(self._offsets) == {names}
+        counts = factor.table
+        if not only_whole_table:
+            counts = tables_of(factor.table, factor.domain, _marginals(factor, self._offsets))
         self.values = counts / factor.table.sum()
         self._version = factor.version
 
@@ -169,25 +173,25 @@ def _multiply(
     slot: NDArray[np.int64],
     stride: NDArray[np.int64],
     slots: NDArray[np.int64],
-    where: NDArray[np.int64],
+    positions: NDArray[np.int64],
 ) -> None:
-    """Fills ``out``: each cell of each clique is the total times one entry of each of its parts, in C order."""
+    """Fills ``out`` in C order: each cell of a clique is the total times one entry of each of the clique's parts."""
     for clique in range(slots.size):
-        begin, indices, parts = first[clique], first[clique + 1] - first[clique], slots[clique]
-        at = where[begin : begin + parts].copy()
-        code = np.zeros(indices, np.int64)
+        begin, attributes, parts = first[clique], first[clique + 1] - first[clique], slots[clique]
+        entry = positions[begin : begin + parts].copy()
+        code = np.zeros(attributes, np.int64)
         for cell in range(starts[clique], starts[clique + 1]):
             value = total
             for part in range(parts):
-                value *= flat[at[part]]
+                value *= flat[entry[part]]
             out[cell] = value
-            for index in range(indices - 1, -1, -1):
-                here = begin + index
+            for index in range(attributes - 1, -1, -1):
+                attribute = begin + index
                 code[index] += 1
-                at[slot[here]] += stride[here]
-                if code[index] < sizes[here]:
+                entry[slot[attribute]] += stride[attribute]
+                if code[index] < sizes[attribute]:
                     break
-                at[slot[here]] -= sizes[here] * stride[here]
+                entry[slot[attribute]] -= sizes[attribute] * stride[attribute]
                 code[index] = 0
 
 

@@ -1,4 +1,4 @@
-"""Answers of conjunctions and parities over one-hot columns, from the marginals of the attributes that they name."""
+"""Conjunctions and parities over one-hot columns, answered from marginals of the attributes that they name."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dpcore.queries import Conjunctions, Marginals, Parities
 def answers_of_tables(
     queries: Conjunctions | Parities, domain: Domain, answer: Callable[[Marginals], NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """Answers of conjunctions or parities from a function that answers marginals: float64 [queries.size].
+    """The answers of conjunctions or parities, from a function that answers marginals: float64 [queries.size].
 
     queries: The conjunctions or parities.
     domain: The attributes whose one-hot columns the queries name.
-    answer: Answers marginals, concatenated; it is called once.
+    answer: Returns the concatenated answers of marginals. It is called once.
 
-    Raises ValueError when the columns are not the one-hot view of the domain.
+    Raises ValueError if the columns are not the one-hot view of the domain.
     """
     starts = np.concatenate([[0], np.cumsum(domain.sizes)])
     if queries.view.groups != tuple(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
@@ -45,13 +45,13 @@ def answers_of_tables(
 def _cells_with_code(shape: tuple[int, ...], axis: int, code: int) -> NDArray[np.bool_]:
     """The cells where the attribute at ``axis`` has this code, as an array that broadcasts to the table."""
     matches = np.arange(shape[axis]) == code
-    return np.asarray(matches.reshape([-1 if other == axis else 1 for other in range(len(shape))]), dtype=np.bool_)
+    return np.asarray(matches.reshape([-1 if index == axis else 1 for index in range(len(shape))]), dtype=np.bool_)
 
 
 def _satisfied(queries: Conjunctions | Parities, row: int, ones: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
     """The cells of a table that satisfy one query.
 
-    ones: For each of the query's columns the cells in which it is 1.
+    ones: For each of the query's columns, the cells in which the column is 1.
     """
     if isinstance(queries, Parities):
         odd: NDArray[np.bool_] = np.logical_xor.reduce(ones)

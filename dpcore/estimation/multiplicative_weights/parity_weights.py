@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 
-_STEP_GROWTH, _STEP_DECAY = 1.5, 0.5  # Factors of the step after an update that lowered the loss, and one that did not.
-_MIN_STEP: Final = 1e-12  # Smaller steps change nothing.
-_MIN_PROBABILITY: Final = 1e-100  # A cell that rounds to 0 could never grow again.
+_STEP_GROWTH, _STEP_DECAY = 1.5, 0.5  # Factors on the step after an update that lowered the loss, or did not.
+_MIN_STEP: Final = 1e-12  # The updates stop at smaller steps, which would change nothing.
+_MIN_PROBABILITY: Final = 1e-100  # Lower bound on a cell, because a cell of 0 could never grow again.
 
 
 def walsh_hadamard(table: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -20,9 +20,9 @@ def walsh_hadamard(table: NDArray[np.float64]) -> NDArray[np.float64]:
 
     table: float64 [2^d].
 
-    Returns float64 [2^d]; the transform is 2^d times its own inverse.
+    Returns float64 [2^d]. The transform is 2^d times its own inverse.
 
-    Raises ValueError for a length that is no power of two.
+    Raises ValueError for a length that is not a power of two.
     """
     size = table.size
     if table.ndim != 1 or size & (size - 1) or not size:
@@ -36,7 +36,7 @@ def walsh_hadamard(table: NDArray[np.float64]) -> NDArray[np.float64]:
     return sums
 
 
-def places_of(domain: Domain, cliques: Sequence[Clique]) -> NDArray[np.int64]:
+def parity_indices(domain: Domain, cliques: Sequence[Clique]) -> NDArray[np.int64]:
     """The index of each clique's parity in ``walsh_hadamard`` of a table in C order: int64 [cliques].
 
     domain: Binary attributes.
@@ -54,18 +54,19 @@ def follow_parities(
     within: float,
     iterations: int,
 ) -> NDArray[np.float64]:
-    """The distribution p after updates towards measured parities: float64 [2^d], with sum 1.
+    """The distribution p after multiplicative updates towards measured parities: float64 [2^d], with sum 1.
 
     start: float64 [2^d], positive, of any sum.
-    indices: int64 [m], distinct; from ``places_of``.
-    values: float64 [m], measured parities divided by the number of rows; no distribution need have them.
-    within: The updates end once the root mean square of values_T - chi_T(p) is at most this.
-    iterations: The largest number of updates.
+    indices: int64 [m], distinct, from ``parity_indices``.
+    values: float64 [m], the measured parities divided by the number of rows. Because of the noise, there may be no
+        distribution with exactly these parities.
+    within: Stop once the root mean square of values_T - chi_T(p) is at most this.
+    iterations: Maximum number of updates.
 
-    An update is p(x) <- p(x) exp(step sum over T of chi_T(x) (values_T - chi_T(p))), scaled to sum 1, with a step that
-    lowers the sum of squares of values_T - chi_T(p). This is mirror descent of that sum, whose minimum is 0 where some
-    distribution has these parities. From a uniform start the parities that are not measured stay near those of the
-    distribution of largest entropy.
+    An update is p(x) <- p(x) exp(step * sum over T of chi_T(x) (values_T - chi_T(p))), scaled to sum 1. The step is
+    chosen such that the sum of squares of values_T - chi_T(p) decreases. This is mirror descent on that sum, whose
+    minimum is 0 if some distribution has these parities. From a uniform start, the unmeasured parities stay close to
+    those of the maximum-entropy distribution.
 
     Source: Hardt, Ligett and McSherry (2012), Fig. 1, step 3, for all measured parities at once.
     """
@@ -90,7 +91,7 @@ def follow_parities(
 
 
 def _updated(probabilities: NDArray[np.float64], exponents: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probabilities times exp(exponents), scaled to sum 1, and bounded below."""
+    """Probabilities times exp(exponents), scaled to sum 1 and then bounded below."""
     updated: NDArray[np.float64] = probabilities * np.exp(exponents - exponents.max())
     updated /= updated.sum()
     return np.maximum(updated, _MIN_PROBABILITY, out=updated)

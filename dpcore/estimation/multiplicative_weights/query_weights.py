@@ -1,4 +1,4 @@
-"""Multiplicative weights on a dense table for single linear queries with values -1, 0 and 1."""
+"""Multiplicative weights on a dense table, for single linear queries with values -1, 0 and 1."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from dpcore.compiled import compiled
 from dpcore.domain import Domain
 from dpcore.queries import Product
 
-# A query as ``QueryWeights.query`` gives it, its measured answer, and the distance from it that is close enough.
+# A query from ``QueryWeights.query``, its measured answer, and the distance at which no update is made.
 MeasuredQuery = tuple[NDArray[np.int8], float, float]
 
-_MAX_EXPONENT: Final = 30.0  # Noise far above the total would overflow; such an update moves nearly all mass anyway.
-_VALUES: Final = np.array([-1.0, 0.0, 1.0])
+# Largest exponent of an update: noise far above the total would overflow, and exp(30) moves nearly all mass anyway.
+_MAX_EXPONENT: Final = 30.0
+_VALUES: Final = np.array([-1.0, 0.0, 1.0])  # The possible values of a query at a cell.
 
 
 @final
@@ -24,12 +25,13 @@ class QueryWeights:
     """The distribution of MWEM, updated for one query at a time.
 
     domain: The attributes of the table.
-    start: float64 [cells], positive, of any sum, in C order.
+    start: The initial table, float64 [cells], positive, of any sum, in C order.
     total: The sum n of the distribution, in counts.
-    step: The length of an update; 1/2 in the paper. A step up to 1 cannot overshoot m, for 0/1 queries one up to 4,
-        because the derivative of q(A) / n along an update is the variance of q(x) under A / n.
+    step: The length of an update. The default 1/2 is that of the paper. The derivative of q(A) / n along an update is
+        the variance of q(x) under A / n, so a step of up to 1 cannot overshoot m; for 0/1 queries up to 4 cannot.
 
-    An update for a query q with answer m is A(x) <- A(x) exp(step q(x) (m - q(A)) / n); then A is scaled to sum n.
+    The update for a query q with the measured answer m is A(x) <- A(x) exp(step q(x) (m - q(A)) / n); then A is scaled
+    to sum n.
 
     Source: Hardt, Ligett and McSherry (2012), Fig. 1, step 3.
     """
@@ -45,7 +47,7 @@ class QueryWeights:
 
         term: A product with one answer.
 
-        Raises ValueError for a term of several answers, or with values other than -1, 0 and 1.
+        Raises ValueError for a term with several answers, or with values other than -1, 0 and 1.
         """
         largest = term.weight * max([1, *(int(np.abs(matrix).max()) for matrix in term.matrices)])
         if term.size != 1 or largest > 1:
@@ -57,30 +59,31 @@ class QueryWeights:
         return np.ascontiguousarray(np.broadcast_to(values, self.domain.sizes)).ravel()
 
     def answer(self, query: NDArray[np.int8]) -> float:
-        """The answer q(A) of the table, in counts."""
+        """The answer q(A) of the current table, in counts."""
         return float(_VALUES @ _sums(self.table, query))
 
     def follow(self, measured: Sequence[MeasuredQuery], passes: int) -> None:
         """Updates the table for every measured query in turn.
 
-        measured: Queries with their noisy answers in counts, and the distance from the answer, in counts, within which
-            the table is not updated.
-        passes: How many times all of them are gone through, >= 0; fewer where a pass updates nothing.
+        measured: The queries, each with its noisy answer in counts and a distance in counts. The table is not updated
+            for a query whose answer is within this distance of the noisy one.
+        passes: Maximum number of passes over all queries, >= 0. The passes stop after one without an update.
 
-        Where the distance is positive, an answer that no table of sum n has is replaced by the nearest one that some
-        table has.
+        If the distance is positive, a noisy answer that no table of sum n attains is replaced by the nearest attainable
+        one.
         """
         for _ in range(passes):
-            updated = [self._follow(*query) for query in measured]
+            updated = [self._update(*query) for query in measured]
             if not any(updated):
                 return
 
-    def _follow(self, query: NDArray[np.int8], value: float, within: float) -> bool:
+    def _update(self, query: NDArray[np.int8], value: float, within: float) -> bool:
+        """Updates the table for one query; returns whether an update was needed."""
         sums = _sums(self.table, query)
         answer = float(_VALUES @ sums)
         if within > 0:
-            attained = _VALUES[sums > 0]
-            value = min(max(value, self.total * float(attained.min())), self.total * float(attained.max()))
+            attainable = _VALUES[sums > 0]
+            value = min(max(value, self.total * float(attainable.min())), self.total * float(attainable.max()))
             if abs(value - answer) <= within:
                 return False
         exponents = _VALUES * (self.step * (value - answer) / self.total)
@@ -100,5 +103,6 @@ def _sums(table: NDArray[np.float64], query: NDArray[np.int8]) -> NDArray[np.flo
 
 @compiled
 def _scale(table: NDArray[np.float64], query: NDArray[np.int8], factors: NDArray[np.float64]) -> None:
+    """Multiplies each cell by the factor of the query's value there; factors are those of -1, 0 and 1."""
     for cell in range(table.size):
         table[cell] *= factors[query[cell] + 1]

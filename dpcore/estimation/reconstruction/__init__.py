@@ -2,14 +2,16 @@
 
 Open first: ``residuals.py``, marginals from measured residuals or from measured marginals.
 
-Alternatives, by the strategy that was measured:
-    residuals.py: residuals of marginals (``dpcore.strategies.residual_planning.bases``) and plain marginals.
-    product_residuals.py: residuals of products (``dpcore.strategies.residual_planning.product_residuals``).
+Alternatives, by the strategy that was measured; all of them are unbiased and have exact variances:
+    residuals.py: residuals of marginals (``dpcore.strategies.residual_planning``), and plain marginals.
+    product_residuals.py: residuals of products (``dpcore.strategies.residual_planning``).
     joint_products.py: products that overlap (``dpcore.strategies.marginals``).
-All of these are unbiased and have exact variances.
+Strategies whose parts are reconstructed separately use ``dpcore/estimation/least_squares.py``; symmetric queries are
+reconstructed by ``SymmetricStrategy.estimate`` (``dpcore.strategies.symmetric``).
 
-    nonnegative.py: an option after any of them: the nearest non-negative and consistent answers. They have smaller
-        errors on sparse data, but a bias, and no intervals.
+Optional afterwards:
+    nonnegative.py: the nearest non-negative and consistent answers. Their errors are smaller on sparse data, but they
+        are biased and have no intervals.
 """
 
 from __future__ import annotations

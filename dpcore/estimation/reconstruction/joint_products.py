@@ -1,4 +1,4 @@
-"""Answers from measured products that overlap, by least squares from all of them together."""
+"""Answers from overlapping measured products, by least squares from all of them together."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from dpcore.uncertainty import Answers
 
 Matrix = NDArray[np.float64]
 Factors = Sequence[NDArray[np.int64] | None]
-_MIN_VARIANCE: Final = 1e-18  # Noise without variance counts as this.
-_ROUNDING: Final = 1e-11  # Relative size below which a number counts as 0.
-_TOLERANCE: Final = 1e-6  # Relative size of the part of a query outside the measured span that counts as rounding.
+_MIN_VARIANCE: Final = 1e-18  # Smaller variances are treated as this, so that precisions are finite.
+_ROUNDING: Final = 1e-11  # Numbers below this relative size count as 0.
+_TOLERANCE: Final = 1e-6  # A part of a query outside the measured span below this relative size is rounding.
 
 
 @final
 class JointProducts:
-    """The best linear unbiased answers from products that read each attribute through the same matrix A_i.
+    """The best linear unbiased answers from products that measure each attribute through the same matrix A_i.
 
-    With X_i = A_i'A_i split into u_i, alpha_i and Y_i (``Decomposition``), and p_b the precision of the measured term
-    of b, an inverse of the Gram matrix of all that was measured is the sum over subsets a of (x)_{i in a} Y_i
-    (x)_{other i} u_i u_i' / lam_a, with lam_a = sum over b >= a of p_b prod_{i in b - a} alpha_i. So the values of each
-    term are projected to the attributes of each a <= b, and the projections of all terms to a are added up. The
-    marginal of c is the sum over a <= c of these tables, each spread by u_i over the attributes of c - a. No table is
-    made over more attributes than those of one measured clique or one clique of the queries.
+    Let u_i, alpha_i and Y_i be the ``Decomposition`` of A_i'A_i, and p_b the precision of the measured term of b. A
+    generalised inverse of the Gram matrix of all measurements is the sum over subsets a of
+    (x)_{i in a} Y_i (x)_{other i} u_i u_i' / lam_a, with lam_a = sum over b >= a of p_b prod_{i in b - a} alpha_i. The
+    values of each term b are therefore projected to every a <= b, and the projections of all terms to a are added up.
+    The marginal of c is the sum of these tables over a <= c, each spread by u_i over the attributes of c - a. No table
+    has more attributes than one measured clique or one clique of the queries.
 
     Source: this project; for marginals of codes thesis of McKenna (2022), section 3.9, case 2.
     """
 
     def __init__(self, measurements: Sequence[Measurement]) -> None:
         """
-        measurements: Products over one domain, any number of terms each, with noise of any law and scale. All terms
+        measurements: Products over one domain, with any number of terms and with noise of any law and scale. All terms
             that name an attribute have the same matrix for it, up to a factor.
 
-        Raises ValueError without measurements, for other queries, different domains, or different matrices.
+        Raises ValueError if there are no measurements, and for other queries, domains or matrices that differ.
         """
         stacks = [measurement.queries for measurement in measurements if isinstance(measurement.queries, Products)]
         if not stacks or len(stacks) < len(measurements) or any(stack.domain != stacks[0].domain for stack in stacks):
@@ -63,15 +63,16 @@ class JointProducts:
                     scale *= self._add_axis(name, matrix)
                 precision = scale**2 / max(measurement.stddev**2, _MIN_VARIANCE)
                 self._terms.append(_Term(term.clique, values, scale, precision, 1 / (stack.denominator * scale)))
-        self._sums: dict[Clique, tuple[float, float]] = {}
-        self._reads: dict[tuple[str, tuple[int, ...] | None, bytes], _Read] = {}
+        self._information_of_part: dict[Clique, tuple[float, float]] = {}
+        self._norms: dict[tuple[str, tuple[int, ...] | None, bytes], _QueryNorms] = {}
 
     def answers(self, queries: Marginals | Products) -> Answers:
-        """Answers of marginals, or of products on marginals, with intervals; in the order of the queries.
+        """The answers of marginals, or of products on marginals, with intervals, in the order of the queries.
 
-        The standard deviations are exact for those of the measurements. An interval is that of a variable of the
-        answer's standard deviation, of the measurements' law with the widest interval, widened on each side by the most
-        that one step of the noise's grid in one value of each measured term can move the answer.
+        The standard deviations follow exactly from those of the measurements. An interval is that of a variable with
+        the answer's standard deviation and, among the measurements' laws, the law with the widest interval. It is
+        widened on each side by the largest change of the answer if one value of each measured term moves by one step
+        of the noise's grid.
 
         Raises ValueError for queries over another domain, and for an answer that the measured values do not determine.
         """
@@ -81,12 +82,12 @@ class JointProducts:
         values = [scale * self._answer(clique, factors, tables) for clique, factors, scale in terms]
         scales = [scale for _, _, scale in terms]
         stddev = [c * np.sqrt(variances.ravel()) for c, (variances, _) in zip(scales, variances_and_steps, strict=True)]
-        moved = [
-            np.full(len(part_values), c * step)
-            for part_values, c, (_, step) in zip(values, scales, variances_and_steps, strict=True)
+        grid_changes = [
+            np.full(len(term_values), c * step)
+            for term_values, c, (_, step) in zip(values, scales, variances_and_steps, strict=True)
         ]
         estimate, deviation = np.concatenate(values), np.concatenate(stddev)
-        widths = self._width * deviation + np.concatenate(moved)
+        widths = self._width * deviation + np.concatenate(grid_changes)
         return Answers(estimate, deviation, estimate - widths, estimate + widths, measured=True)
 
     def stddev(self, queries: Marginals | Products) -> NDArray[np.float64]:
@@ -94,11 +95,11 @@ class JointProducts:
 
         Raises ValueError as ``answers`` does.
         """
-        spreads = [(scale, self._variances(clique, factors)[0]) for clique, factors, scale in self._terms_of(queries)]
-        return np.concatenate([scale * np.sqrt(variances.ravel()) for scale, variances in spreads])
+        pairs = [(scale, self._variances(clique, factors)[0]) for clique, factors, scale in self._terms_of(queries)]
+        return np.concatenate([scale * np.sqrt(variances.ravel()) for scale, variances in pairs])
 
     def _terms_of(self, queries: Marginals | Products) -> list[tuple[Clique, Factors, float]]:
-        """The clique, the matrices and the scale of each part of the queries."""
+        """The clique, the matrices and the scale of each term of the queries."""
         if queries.domain != self.domain:
             raise ValueError("queries over another domain than what was measured; want one")
         if isinstance(queries, Marginals):
@@ -106,84 +107,85 @@ class JointProducts:
         return [(term.clique, term.matrices, term.weight / queries.denominator) for term in queries.terms]
 
     def _add_axis(self, name: str, matrix: NDArray[np.int64]) -> float:
-        """The L1 sensitivity of a measured matrix, which is divided by it as the attribute's own matrix."""
-        size = float(np.abs(matrix).sum(axis=0).max())
+        """Registers a measured matrix, scaled to L1 sensitivity 1; returns the L1 sensitivity that was divided out."""
+        sensitivity = float(np.abs(matrix).sum(axis=0).max())
         if name not in self._axes:
-            self._axes[name] = _Axis.of(matrix / size)
+            self._axes[name] = _Axis.of(matrix / sensitivity)
         axis = self._axes[name]
-        if axis.matrix.shape != matrix.shape or np.abs(axis.matrix - matrix / size).max() > _ROUNDING:
+        if axis.matrix.shape != matrix.shape or np.abs(axis.matrix - matrix / sensitivity).max() > _ROUNDING:
             raise ValueError(f"attribute {name!r} was measured through two matrices; want one in all terms")
-        return size
+        return sensitivity
 
     def _axis(self, name: str) -> _Axis:
-        """The attribute's axis; one that was not measured has the matrix of the total."""
+        """The axis of an attribute; an attribute that was not measured gets the matrix of the total."""
         if name not in self._axes:
             self._axes[name] = _Axis.of(np.ones((1, *self.domain.shape((name,)))))
         return self._axes[name]
 
     def _parts(self, clique: Clique) -> list[Clique]:
-        """Subsets of the clique's attributes whose measured queries distinguish values."""
+        """The subsets of those attributes of the clique whose measured queries distinguish values."""
         names = [name for name in clique if self._axis(name).varies]
         return [part for order in range(len(names) + 1) for part in combinations(names, order)]
 
     def _information(self, part: Clique) -> tuple[float, float]:
-        """lam_a, and the most that one grid step in one value of each term moves an entry of the table of a."""
-        if part not in self._sums:
-            precision = moved = 0.0
-            held = set(part)
+        """lam_a, and the largest change of an entry of a's table if one value of each term moves by one grid step."""
+        if part not in self._information_of_part:
+            precision = change = 0.0
+            names = set(part)
             for term in self._terms:
-                if held.issubset(term.clique):
-                    rest = [self._axes[name] for name in term.clique if name not in held]
+                if names.issubset(term.clique):
+                    rest = [self._axes[name] for name in term.clique if name not in names]
                     precision += term.precision * math.prod(axis.split.alpha for axis in rest)
-                    moved += term.precision * term.step * math.prod(axis.largest_total for axis in rest)
-            self._sums[part] = precision, moved / precision if precision > 0 else 0.0
-        return self._sums[part]
+                    change += term.precision * term.step * math.prod(axis.largest_total for axis in rest)
+            self._information_of_part[part] = precision, change / precision if precision > 0 else 0.0
+        return self._information_of_part[part]
 
     def _tables(self, needed: set[Clique]) -> dict[Clique, Matrix]:
-        """Tables of these sets of attributes, with all subsets of each; those without information are absent."""
+        """The tables of these parts, which include all subsets of each; parts without information are absent."""
         tables: dict[Clique, Matrix] = {}
         for term in self._terms:
             shape = [len(self._axes[name].totals) for name in term.clique]
             projections: dict[Clique, Matrix] = {(): (term.values / term.scale).reshape(shape)}
             for name in term.clique:
-                # The attribute's axis comes first: it is summed out, or projected and moved to the end.
-                axis, grown = self._axes[name], [part for part in projections if (*part, name) in needed]
-                longer = {
+                # The attribute's axis is the first one: it is summed out, or projected and moved to the end.
+                axis, extended = self._axes[name], [part for part in projections if (*part, name) in needed]
+                projected = {
                     (*part, name): np.moveaxis(np.tensordot(axis.inverse, projections[part], (1, 0)), 0, -1)
-                    for part in grown
+                    for part in extended
                 }
                 summed = {part: np.tensordot(axis.totals, tensor, (0, 0)) for part, tensor in projections.items()}
-                projections = summed | longer
+                projections = summed | projected
             for part, projection in projections.items():
                 if (information := self._information(part)[0]) > 0:
                     tables[part] = tables.get(part, 0.0) + (term.precision / information) * projection
         return tables
 
     def _answer(self, clique: Clique, factors: Factors, part_tables: dict[Clique, Matrix]) -> Matrix:
-        """The answers of one part of the queries, float64 [answers]."""
-        # One table for each subset of the attributes that are still to be added, of length 1 along the others of them.
+        """The answers of one term of the queries, float64 [answers]."""
+        # The tables are keyed by the attributes whose residual they contain, among those not yet merged. Along an
+        # unmerged attribute that is not in its key, a table has length 1.
         tables: dict[Clique, Matrix] = {}
         sizes = self.domain.shape(clique)
         for part in self._parts(clique):
             shape = [size if name in part else 1 for name, size in zip(clique, sizes, strict=True)]
             tables[part] = part_tables[part].reshape(shape) if part in part_tables else np.zeros([1] * len(clique))
         for index, name in enumerate(clique):
-            direction = self._axis(name).split.u.reshape([-1 if index == other else 1 for other in range(len(clique))])
-            added = {part: table * direction for part, table in tables.items() if name not in part}
+            mean = self._axis(name).split.u.reshape([-1 if axis == index else 1 for axis in range(len(clique))])
+            added = {part: table * mean for part, table in tables.items() if name not in part}
             for part, table in added.items():
-                within = tables.get(tuple(other for other in clique if other in part or other == name))
-                added[part] = table if within is None else table + within
+                residual = tables.get(tuple(other for other in clique if other in part or other == name))
+                added[part] = table if residual is None else table + residual
             tables = added
         if all(factor is None for factor in factors):
             return tables[()].ravel()
         return kronecker_times([np.asarray(factor, dtype=np.float64) for factor in factors], tables[()])
 
     def _variances(self, clique: Clique, factors: Factors) -> tuple[Matrix, float]:
-        """Variances of answers, and the most that one grid step in one value of each term moves an answer."""
-        reads = {name: self._read(name, factor) for name, factor in zip(clique, factors, strict=True)}
-        total, steps = np.zeros([len(read.within) for read in reads.values()]), 0.0
+        """The variances, and the largest change of an answer if one value of each term moves by one grid step."""
+        norms = {name: self._query_norms(name, factor) for name, factor in zip(clique, factors, strict=True)}
+        total, steps = np.zeros([len(query.residual) for query in norms.values()]), 0.0
         for part in self._parts(clique):
-            rows = [read.within if name in part else read.across for name, read in reads.items()]
+            rows = [query.residual if name in part else query.mean for name, query in norms.items()]
             if not all(row.any() for row in rows):
                 continue
             information, step = self._information(part)
@@ -192,16 +194,17 @@ class JointProducts:
                     f"the measured products do not determine the answers about {clique}; want ones that do"
                 )
             total += reduce(np.multiply.outer, rows, np.ones(())) / information
-            largest = [read.within_step if name in part else read.across_step for name, read in reads.items()]
+            largest = [query.residual_step if name in part else query.mean_step for name, query in norms.items()]
             steps += step * math.prod(largest)
         return total, steps
 
-    def _read(self, name: str, factor: NDArray[np.int64] | None) -> _Read:
+    def _query_norms(self, name: str, factor: NDArray[np.int64] | None) -> _QueryNorms:
+        """The norms of one attribute's queries; None stands for its codes."""
         key = (name, None, b"") if factor is None else (name, factor.shape, frozen_bytes(factor))
-        if key not in self._reads:
+        if key not in self._norms:
             matrix = np.eye(self.domain.shape((name,))[0]) if factor is None else factor.astype(np.float64)
-            self._reads[key] = _Read.of(matrix, self._axis(name), name)
-        return self._reads[key]
+            self._norms[key] = _QueryNorms.of(matrix, self._axis(name), name)
+        return self._norms[key]
 
 
 @final
@@ -209,11 +212,11 @@ class JointProducts:
 class _Term:
     """One measured term.
 
-    clique: Its attributes.
-    values: The measured values; divided by ``scale`` they are (x)_i A_i x with noise.
-    scale: The measured matrices in units of (x)_i A_i.
-    precision: The precision of values / scale.
-    step: The grid step of values / scale.
+    clique: The attributes of the term.
+    values: The measured values, in counts; values / scale is (x)_i A_i x with noise.
+    scale: The factor between the measured matrices and (x)_i A_i.
+    precision: The precision 1 / variance of values / scale.
+    step: The step of the noise's grid in values / scale.
     """
 
     clique: Clique
@@ -226,10 +229,10 @@ class _Term:
 @final
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """The measured matrix of one attribute.
+    """The measured matrix A of one attribute.
 
-    matrix: A, float64 [p, n], with L1 sensitivity 1.
-    split: u, alpha and Y of A'A.
+    matrix: A, float64 [p, n], of L1 sensitivity 1.
+    split: The decomposition (u, alpha, Y) of A'A.
     totals: A u, float64 [p].
     inverse: Y A', float64 [n, p].
     """
@@ -263,29 +266,29 @@ class _Axis:
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Read:
-    """The rows w of a query matrix for one attribute.
+class _QueryNorms:
+    """Norms of the rows w of a query matrix for one attribute, relative to the measured matrix A.
 
-    within: w'Yw, float64 [rows].
-    across: (w'u)^2, float64 [rows].
-    within_step: The largest absolute entry of w'YA'.
-    across_step: The largest absolute w'u.
+    residual: w'Yw, float64 [rows].
+    mean: (w'u)^2, float64 [rows].
+    residual_step: The largest absolute entry of w'YA' over all rows.
+    mean_step: The largest absolute w'u.
     """
 
-    within: Matrix
-    across: Matrix
-    within_step: float
-    across_step: float
+    residual: Matrix
+    mean: Matrix
+    residual_step: float
+    mean_step: float
 
     @classmethod
-    def of(cls, rows: Matrix, axis: _Axis, name: str) -> _Read:
-        """The norms of a query matrix's rows. Raises ValueError where the measured matrix does not span them."""
-        split, sizes = axis.split, (rows**2).sum(axis=1)
-        missed = rows - np.outer(rows @ split.u, np.ones(rows.shape[1])) - (rows @ axis.inverse) @ axis.matrix
-        if np.abs(missed).max() > _TOLERANCE * np.abs(rows).max():
+    def of(cls, rows: Matrix, axis: _Axis, name: str) -> _QueryNorms:
+        """The norms of the rows. Raises ValueError if the measured matrix does not determine their answers."""
+        split, squared_norms = axis.split, (rows**2).sum(axis=1)
+        unspanned = rows - np.outer(rows @ split.u, np.ones(rows.shape[1])) - (rows @ axis.inverse) @ axis.matrix
+        if np.abs(unspanned).max() > _TOLERANCE * np.abs(rows).max():
             raise ValueError(f"the measured queries do not determine those about {name!r}; want ones that they span")
-        within = np.maximum(((rows @ split.inverse) * rows).sum(axis=1), 0.0)
-        across = (rows @ split.u) ** 2
-        within[within < _ROUNDING * sizes * np.trace(split.inverse)] = 0.0
-        across[across < _ROUNDING * sizes * (split.u @ split.u)] = 0.0
-        return cls(within, across, float(np.abs(rows @ axis.inverse).max()), math.sqrt(float(across.max(initial=0.0))))
+        residual = np.maximum(((rows @ split.inverse) * rows).sum(axis=1), 0.0)
+        mean = (rows @ split.u) ** 2
+        residual[residual < _ROUNDING * squared_norms * np.trace(split.inverse)] = 0.0
+        mean[mean < _ROUNDING * squared_norms * (split.u @ split.u)] = 0.0
+        return cls(residual, mean, float(np.abs(rows @ axis.inverse).max()), math.sqrt(float(mean.max(initial=0.0))))

@@ -1,10 +1,11 @@
 """Non-negative and consistent answers from unbiased ones: an option with smaller errors on sparse data, but a bias.
 
-Tables are consistent if they have one total and agree on the attributes that they share. They form an affine space, and
-its nearest point, in squared distances over variances, is found by averages of residuals
-(``graphical.fitting.consistency``). The nearest point that is also non-negative is found here by its dual: with
-multipliers y >= 0 of the signs and P(v) the projection on the consistent tables, x = P(v + y) and y <- max(0, y - x).
-That is Dykstra's algorithm of alternating projections, accelerated by Nesterov's momentum.
+Tables are consistent if they have the same total and agree on the attributes that they share. Consistent tables form an
+affine space; the point of that space nearest to given tables (in squared distances divided by variances) is found by
+averaging residuals (``dpcore/estimation/graphical/fitting/consistency.py``). The nearest point that is non-negative as
+well is found through its dual. Let P(v) be the projection onto the consistent tables and y >= 0 the multipliers of the
+sign constraints; then x = P(v + y) and y <- max(0, y - x). This is Dykstra's algorithm of alternating projections,
+accelerated by Nesterov's momentum.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from dpcore.estimation.least_squares import kronecker_times, total_factors
 from dpcore.queries import Marginals, Product, Products
 
 Real = NDArray[np.float64]
-_MeasuredTerm = tuple[Product, Real, Real]  # A term, its answers and their standard deviations.
+_MeasuredTerm = tuple[Product, Real, Real]  # A term, its answers, and their standard deviations.
 
-TOLERANCE: Final = 1e-3  # Root mean square distance to the optimum, in standard deviations.
-_STEPS: Final = 5_000
-_FITTING_STEPS: Final = 2_000
+TOLERANCE: Final = 1e-3  # Default root-mean-square distance to the optimum, in standard deviations.
+_STEPS: Final = 5_000  # Maximum number of steps for consistent marginals.
+_FITTING_STEPS: Final = 2_000  # Maximum number of steps for the table of one clique.
 _STEPS_PER_CHECK: Final = 10  # Steps between two computations of the distance to the optimum.
-_RELATIVE_TOLERANCE: Final = 1e-9
+_RELATIVE_TOLERANCE: Final = 1e-9  # The steps also stop at this duality gap relative to the objective.
 
 
 def nonnegative_consistent(
@@ -37,15 +38,15 @@ def nonnegative_consistent(
     """The nearest non-negative tables that have one total and agree on shared attributes: float64 [queries.size].
 
     queries: The marginals.
-    values: float64 [queries.size], unbiased answers of measured or of reconstructed marginals, in counts.
-    stddevs: float64 [queries.size], their standard deviations, positive, in counts. A clique is weighted by the mean of
-        its cells' variances, which are nearly equal in most uses.
-    total: The public number of rows; None for the least-squares estimate from the values, at least 0.
-    tolerance: The largest root mean square distance from the optimum, in standard deviations. The answers are
-        non-negative and consistent for any tolerance, up to rounding.
+    values: float64 [queries.size], unbiased answers of measured or reconstructed marginals, in counts.
+    stddevs: float64 [queries.size], the standard deviation of each value, positive, in counts. A clique is weighted by
+        the mean variance of its cells, which are nearly equal in most uses.
+    total: The public number of rows. By default it is the least-squares estimate from the values, at least 0.
+    tolerance: Stop once the root-mean-square distance to the optimum is at most this, in standard deviations. The
+        answers are non-negative and consistent for any tolerance, up to rounding. The default is far below the noise.
 
     Values that are already non-negative and consistent do not change. The answers are biased, and the intervals of the
-    values do not apply to them; ``uncertainty.of_model`` makes answers of them.
+    values do not apply to them; ``uncertainty.of_model`` turns them into answers without intervals.
 
     Raises ValueError for arrays of other shapes, standard deviations that are not positive, and a negative total.
 
@@ -64,14 +65,15 @@ def nonnegative_consistent(
     y = extrapolated = np.zeros(queries.size)
     momentum, x = 1.0, start
     for _ in range(_STEPS):
-        answers = _mixed(x, uniform)
-        # The dual value of ``extrapolated``, which is >= 0, is at most the optimum.
+        answers = _mixed_with_uniform(x, uniform)
+        # ``extrapolated`` is a feasible dual point, so its dual value is a lower bound on the optimum.
         distance = 0.5 * float(precision @ (answers - start) ** 2)
         gap = distance - 0.5 * float(precision @ (x - start) ** 2) + float(precision @ (extrapolated * x))
         if gap <= max(max_gap, _RELATIVE_TOLERANCE * distance):
             break
         previous, y = y, np.maximum(0.0, extrapolated - x)
-        if float(precision @ ((extrapolated - y) * (y - previous))) > 0:  # The momentum points uphill: restart it.
+        # Momentum that points uphill is restarted.
+        if float(precision @ ((extrapolated - y) * (y - previous))) > 0:
             momentum = 1.0
         next_momentum = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
         extrapolated = np.maximum(0.0, y + (momentum - 1) / next_momentum * (y - previous))
@@ -83,18 +85,18 @@ def nonnegative_consistent(
 def nonnegative_products(
     queries: Products, values: Real, stddevs: Real, total: float | None = None, tolerance: float = TOLERANCE
 ) -> Real:
-    """Answers of prefixes, ranges and other products of non-negative tables of one total: float64 [queries.size].
+    """The nearest answers of prefixes, ranges and other products that non-negative tables have: float64 [queries.size].
 
     queries: The products.
-    values, stddevs, total, tolerance: As for ``nonnegative_consistent``.
+    values, stddevs, total, tolerance: The same as for ``nonnegative_consistent``.
 
-    For each clique of the terms a table is fitted to the answers of all its terms, in squared distances over variances:
-    prefixes become monotone, and a range is the sum of its parts. Tables of different cliques have one total, but need
-    not agree on other attributes that they share. For hundreds of prefixes the step limit ends the fit a little above
-    the optimum.
+    For each clique a non-negative table is fitted to the answers of all its terms, in squared distances divided by
+    variances. Prefixes become monotone, and a range becomes the sum of its parts. The tables of different cliques have
+    the same total, but need not agree on the attributes that they share. For hundreds of prefixes the limit on the
+    steps ends the fit slightly above the optimum.
 
-    Raises ValueError as ``nonnegative_consistent`` does, and where neither ``total`` nor an answer determines the
-    number of rows.
+    Raises ValueError as ``nonnegative_consistent`` does, and if neither ``total`` nor an answer determines the number
+    of rows.
 
     Source: thesis of McKenna (2022), section 3.9, non-negative least squares over the measured table.
     """
@@ -112,17 +114,17 @@ def nonnegative_products(
 
 
 class _Projection:
-    """P: the consistent tables that are nearest to given ones, with each clique's squared distances times its weight.
+    """The projection P onto the consistent tables, with each clique's squared distances multiplied by its weight.
 
-    A table is the sum of its residuals over the parts s of its clique r, spread evenly over r - s. The squared norm of
-    such a part is that of the residual over the cells of r - s, so that equal residuals are nearest where they are the
-    averages by weight * cells of s / cells of r.
+    A table on clique r is the sum of its residuals over the parts s of r, each spread evenly over r - s. The squared
+    norm of a spread residual is that of the residual divided by the number of cells of r - s. The nearest consistent
+    tables therefore use, for each part, the mean residual weighted by weight * (cells of s) / (cells of r).
     """
 
     def __init__(self, queries: Marginals, weights: Sequence[float], total: float | None) -> None:
         self._queries = queries
         self._domain: Domain = queries.domain
-        self._fixed = total
+        self._total = total
         self._precisions: dict[Clique, float] = {}
         self._shares: list[dict[Clique, float]] = []
         for clique, weight in zip(queries.cliques, weights, strict=True):
@@ -133,9 +135,9 @@ class _Projection:
 
     @property
     def total(self) -> float:
-        """The total of the tables, at least 0; that of the first projection where none was given."""
-        assert self._fixed is not None
-        return self._fixed
+        """The total of the tables, at least 0. Unless it was given, the first projection determines it."""
+        assert self._total is not None
+        return self._total
 
     def __call__(self, values: Real) -> Real:
         means: dict[Clique, Real] = {}
@@ -144,14 +146,16 @@ class _Projection:
             for part, residual in orthogonal_components(clique, np.asarray(table, dtype=np.float64)):
                 share = shares[part] / self._precisions[part]
                 means[part] = share * residual if part not in means else means[part] + share * residual
-        if self._fixed is None:
-            self._fixed = max(0.0, float(means[()]))
-        means[()] = np.asarray(self._fixed)
+        if self._total is None:
+            self._total = max(0.0, float(means[()]))
+        means[()] = np.asarray(self._total)
         pairs = zip(self._queries.cliques, self._shares, strict=True)
-        return np.concatenate([self._joined(clique, {part: means[part] for part in parts}) for clique, parts in pairs])
+        return np.concatenate(
+            [self._summed_residuals(clique, {part: means[part] for part in parts}) for clique, parts in pairs]
+        )
 
-    def _joined(self, clique: Clique, tables: dict[Clique, Real]) -> Real:
-        """The raveled sum of the residuals, attribute by attribute; residuals without it are spread over its values."""
+    def _summed_residuals(self, clique: Clique, tables: dict[Clique, Real]) -> Real:
+        """The raveled sum of the residuals; a residual without an attribute is spread evenly over its values."""
         for axis, (name, size) in enumerate(zip(clique, self._domain.shape(clique), strict=True)):
             tables = {
                 part: np.expand_dims(table, axis) / size + tables[name, *part]
@@ -162,7 +166,7 @@ class _Projection:
 
 
 class _FittedTable:
-    """A least-squares fit of one clique's table to the answers of some terms."""
+    """A non-negative least-squares fit of one clique's table to the answers of some terms."""
 
     def __init__(self, queries: Products, terms: Sequence[_MeasuredTerm]) -> None:
         self._factors = [[matrix.astype(np.float64) for matrix in term.matrices] for term, _, _ in terms]
@@ -177,7 +181,7 @@ class _FittedTable:
         return [weight * kronecker_times(factors, table) for weight, factors in pairs]
 
     def table(self, rows: float, tolerance: float) -> Real:
-        """The fit over non-negative tables with this number of rows, by projected gradients with momentum."""
+        """The fitted non-negative table with this number of rows, by projected gradient steps with momentum."""
         if rows == 0:
             return np.zeros(self._cells)
         curvature = self._largest_curvature()
@@ -204,7 +208,7 @@ class _FittedTable:
         return kronecker_times([np.asarray(np.linalg.pinv(factor)) for factor in self._factors[largest]], answers)
 
     def _gradient(self, table: Real) -> Real:
-        """The sum over terms of A'(A table - target), where A are its queries over their standard deviations."""
+        """The sum over the terms of A'(A table - target), with A the term's queries divided by standard deviations."""
         gradient = np.zeros(self._cells)
         for factors, scale, target in zip(self._factors, self._scales, self._targets, strict=True):
             residual = scale * kronecker_times(factors, table) - target
@@ -212,7 +216,7 @@ class _FittedTable:
         return gradient
 
     def _largest_curvature(self) -> float:
-        """An upper bound on the largest eigenvalue of the sum over terms of A'A."""
+        """An upper bound on the largest eigenvalue of the sum of A'A over the terms."""
         bound = 0.0
         for factors, scale in zip(self._factors, self._scales, strict=True):
             norms = [float(np.linalg.norm(factor, 2)) for factor in factors]
@@ -221,20 +225,21 @@ class _FittedTable:
 
 
 def _on_simplex(values: Real, total: float) -> Real:
-    """The nearest non-negative vector with this sum."""
+    """The nearest non-negative vector with the sum ``total``."""
     ordered = np.sort(values)[::-1]
     thresholds = (np.cumsum(ordered) - total) / np.arange(1, ordered.size + 1)
     return np.asarray(np.maximum(0.0, values - thresholds[int(np.flatnonzero(ordered > thresholds)[-1])]))
 
 
-def _mixed(tables: Real, uniform: Real) -> Real:
-    """Consistent tables mixed with the smallest part of uniform ones that leaves no cell negative."""
+def _mixed_with_uniform(tables: Real, uniform: Real) -> Real:
+    """Consistent tables, mixed with the smallest share of uniform tables that leaves no cell negative."""
     deficits = np.maximum(0.0, -tables)
     weight = float((deficits / (deficits + uniform)).max())
     return np.maximum(0.0, (1 - weight) * tables + weight * uniform) if weight else tables
 
 
 def _row_total(queries: Products, terms: Sequence[_MeasuredTerm]) -> float:
+    """The precision-weighted mean of the numbers of rows that the terms determine, at least 0."""
     totals, precisions = [], []
     for term, values, stddevs in terms:
         factors = total_factors(Products(queries.domain, (term,), queries.denominator))

@@ -22,29 +22,29 @@ Matrix = NDArray[np.float64]
 
 @final
 class ProductResiduals:
-    """Answers to all product queries on cliques whose parts have all been measured.
+    """Answers of all product queries on cliques whose parts (the subsets of their attributes) have been measured.
 
-    The part a, measured as y = weight * (x)_{i in a} B_i x + noise, is estimated as the table (x)_{i in a} L_i y over
-    a, divided by the weight, with L_i and u_i of ``ResidualFrame``. The marginal of b is the sum over a <= b of these
-    tables, each spread over the attributes of b - a by u_i. No table over more attributes than those of b is made.
-    Because 1'L_i = 0 and B_i u_i = 0 the parts are independent of each other, so that this is least squares from all
-    the values together: the best linear unbiased estimate.
+    Part a is measured as y = weight * (x)_{i in a} B_i x + noise. Its estimate is the table (x)_{i in a} L_i y / weight
+    over a, with L_i and u_i of ``ResidualFrame``. The marginal of b is the sum of these tables over a <= b, each spread
+    over the attributes of b - a by u_i. No table has more attributes than b. Because 1'L_i = 0 and B_i u_i = 0, the
+    parts are independent of each other, so this is least squares from all measured values together: the best linear
+    unbiased estimate.
 
     Source: ResidualPlanner+ (the successor of Xiao, He, Zhang and Kifer, 2023), for u_i = 1 / n_i.
     """
 
     def __init__(self, measurement: Measurement) -> None:
         """
-        measurement: Products with Gaussian noise. Each term is the residual of its clique, measured once, with the
-            same matrix for an attribute in all terms; () is the number of rows.
+        measurement: Products with Gaussian noise. Each term is the residual of its clique, measured once; the term ()
+            is the number of rows. An attribute has the same matrix in all terms.
 
-        Raises ValueError for other queries or noise, a clique that comes twice, an attribute with two matrices, and a
-        matrix whose rows do not span exactly its attribute's residual.
+        Raises ValueError for other queries or noise, for a repeated clique, for an attribute with two matrices, and for
+        a matrix whose rows do not span exactly the residual of its attribute.
         """
         queries = measurement.queries
         if not isinstance(queries, Products) or measurement.noise is Noise.LAPLACE:
-            given = f"{type(queries).__name__} with {measurement.noise} noise"
-            raise ValueError(f"{given}; want residuals as Products with Gaussian noise")
+            description = f"{type(queries).__name__} with {measurement.noise} noise"
+            raise ValueError(f"{description}; want residuals as Products with Gaussian noise")
         self.domain: Domain = queries.domain
         self._frames: dict[str, ResidualFrame] = {}
         self._tables: dict[Clique, Matrix] = {}
@@ -65,34 +65,35 @@ class ProductResiduals:
     def marginal(self, clique: Clique) -> Matrix:
         """The table of a clique, float64 [*domain.shape(clique)] with the attributes in the order of the domain.
 
-        Entries may be negative. Two tables agree on the attributes that they share.
+        Entries may be negative. Any two tables agree on the attributes that they share.
 
-        Raises ValueError where a part of the clique was not measured.
+        Raises ValueError if a part of the clique was not measured.
         """
         names = self.domain.canonical(clique)
         return self._table(names, [None] * len(names)).reshape(self.domain.shape(names))
 
     def variances(self, clique: Clique, factors: Sequence[Matrix | None] = ()) -> Matrix:
-        """Variances of the answers (W_1 x ... x W_k) times the marginal of a clique.
+        """The variances of the answers (W_1 x ... x W_k) times the marginal of a clique.
 
-        clique: Attributes in any order, one factor each.
-        factors: W_i, float64 [rows, size of the attribute]; None for an attribute's single values; () for those of all
-            attributes.
+        clique: The attributes b, in any order.
+        factors: The matrix W_i of each attribute, float64 [rows, size of the attribute]. None stands for the single
+            values of an attribute, and () for the single values of all attributes.
 
-        Returns float64 [rows of W_1, ..., rows of W_k]. They are exact for the stddev of the measurement: the
-        sum over a <= b of stddev_a^2 prod_a |w_i L_i|^2 prod_{b - a} (w_i u_i)^2, where w_i are the rows.
+        Returns float64 [rows of W_1, ..., rows of W_k]. The variance of the answer with the rows w_i is the sum over
+        a <= b of stddev_a^2 prod_{i in a} |w_i L_i|^2 prod_{i in b - a} (w_i u_i)^2, where stddev_a is the exact
+        standard deviation of the measured values.
 
-        Raises ValueError where a part of the clique was not measured, or for factors that do not fit.
+        Raises ValueError if a part of the clique was not measured, and for factors that do not fit.
         """
         return self._variances(clique, factors or [None] * len(clique))[0]
 
     def answers(self, queries: Marginals | Products) -> Answers:
-        """Answers of marginals, or of products on marginals, with intervals; in the order of the queries.
+        """The answers of marginals, or of products on marginals, with intervals, in the order of the queries.
 
-        An interval is that of a normal variable of the answer's standard deviation, widened on each side by the most
-        that one step of the noise's grid in one value of each residual can move the answer.
+        An interval is that of a normal variable with the answer's standard deviation. It is widened on each side by the
+        largest change of the answer if one value of each residual moves by one step of the noise's grid.
 
-        Raises ValueError for another domain, and where a part of a clique was not measured.
+        Raises ValueError for another domain, and if a part of a clique was not measured.
         """
         if queries.domain != self.domain:
             raise ValueError("queries over another domain than the residuals; want one")
@@ -101,7 +102,7 @@ class ProductResiduals:
         return Answers(values, stddev, values - widths, values + widths, measured=True)
 
     def stddev(self, queries: Marginals | Products) -> Matrix:
-        """The standard deviations of ``answers``, float64 [queries.size], without the answers."""
+        """The standard deviation of each answer, without computing the answers: float64 [queries.size]."""
         pieces = [
             scale * np.sqrt(self._variances(clique, factors)[0].ravel())
             for clique, factors, scale in _terms_of(queries)
@@ -124,21 +125,22 @@ class ProductResiduals:
         variances, step = self._variances(clique, factors)
         stddev = scale * np.sqrt(variances.ravel())
         values = self._table(clique, factors)
-        used = self._checked_factors(clique, factors)
-        if any(factor is not None for factor in used):
+        checked = self._checked_factors(clique, factors)
+        if any(factor is not None for factor in checked):
             matrices = [
                 np.eye(len(self._mean(name))) if factor is None else factor
-                for name, factor in zip(clique, used, strict=True)
+                for name, factor in zip(clique, checked, strict=True)
             ]
             values = kronecker_times(matrices, values)
         return scale * values, stddev, self._width * stddev + scale * step
 
     def _table(self, clique: Clique, factors: Sequence[Matrix | None]) -> Matrix:
-        """The clique's table in its own order, raveled; of length 1 along attributes without a measured residual."""
+        """The clique's table, raveled in the clique's order; length 1 along attributes without a measured residual."""
         self._checked_factors(clique, factors)
         means = [self._mean(name) for name in clique]
         order = {name: index for index, name in enumerate(clique)}
-        # One table for each subset of the attributes that are still to be added, of length 1 along the others of them.
+        # The tables are keyed by the attributes whose residual they contain, among those not yet merged. Along an
+        # unmerged attribute that is not in its key, a table has length 1.
         tables: dict[frozenset[str], Matrix] = {}
         for part in self._parts(clique):
             table = self._tables[part].reshape(self.domain.shape(part))
@@ -155,17 +157,19 @@ class ProductResiduals:
         return tables[frozenset()].ravel()
 
     def _variances(self, clique: Clique, factors: Sequence[Matrix | None]) -> tuple[Matrix, float]:
-        """Variances of answers, and the most that one step in one value of each residual moves an answer."""
-        used = dict(zip(clique, self._checked_factors(clique, factors), strict=True))
-        means = {name: _times(used[name], self._mean(name)) for name in clique}
-        reads = {
-            name: _row_norms(_times(used[name], self._frames[name].inverse)) for name in clique if name in self._frames
+        """The variances, and the largest change of an answer if one value of each residual moves by one grid step."""
+        by_name = dict(zip(clique, self._checked_factors(clique, factors), strict=True))
+        means = {name: _times(by_name[name], self._mean(name)) for name in clique}
+        residual_norms = {
+            name: _row_norms(_times(by_name[name], self._frames[name].inverse))
+            for name in clique
+            if name in self._frames
         }
         total, steps = np.zeros([len(means[name]) for name in clique]), 0.0
         for part in self._parts(clique):
             rows, step = [], self._scales[part] * self._step
             for name in clique:
-                squares, largest = reads[name] if name in part else _row_norms(means[name][:, None])
+                squares, largest = residual_norms[name] if name in part else _row_norms(means[name][:, None])
                 rows.append(squares)
                 step *= largest
             total += (self._scales[part] * self._stddev) ** 2 * reduce(np.multiply.outer, rows, np.ones(()))
@@ -173,14 +177,15 @@ class ProductResiduals:
         return total, steps
 
     def _mean(self, name: str) -> Matrix:
+        """u of an attribute; a single 1 if its residual was not measured."""
         return self._frames[name].mean if name in self._frames else np.ones(1)
 
     def _checked_factors(self, clique: Clique, factors: Sequence[Matrix | None]) -> list[Matrix | None]:
-        """The factors; one column of those of attributes without a measured residual, whose columns must be equal."""
+        """The factors; those of attributes without a measured residual must have equal columns and are cut to one."""
         sizes = self.domain.shape(clique)
-        given = [size if factor is None else factor.shape[-1] for factor, size in zip(factors, sizes, strict=False)]
-        if len(factors) != len(clique) or given != list(sizes):
-            raise ValueError(f"factors of {given} columns for {clique}; want one each, of {list(sizes)}")
+        columns = [size if factor is None else factor.shape[-1] for factor, size in zip(factors, sizes, strict=False)]
+        if len(factors) != len(clique) or columns != list(sizes):
+            raise ValueError(f"factors of {columns} columns for {clique}; want one each, of {list(sizes)}")
         checked: list[Matrix | None] = []
         for name, factor, size in zip(clique, factors, sizes, strict=True):
             unmeasured = name not in self._frames and size > 1
@@ -190,6 +195,7 @@ class ProductResiduals:
         return checked
 
     def _parts(self, clique: Clique) -> list[Clique]:
+        """The parts of a clique. Raises ValueError if one was not measured."""
         names = [name for name in self.domain.canonical(clique) if name in self._frames]
         parts = [part for order in range(len(names) + 1) for part in combinations(names, order)]
         for part in parts:
@@ -199,7 +205,7 @@ class ProductResiduals:
 
 
 def _terms_of(queries: Marginals | Products) -> list[tuple[Clique, list[Matrix | None], float]]:
-    """Clique, factors and scale of each part of the queries."""
+    """The clique, the factors and the scale of each term of the queries."""
     if isinstance(queries, Marginals):
         return [(clique, [None] * len(clique), 1.0) for clique in queries.cliques]
     return [

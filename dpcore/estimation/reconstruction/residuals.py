@@ -1,4 +1,4 @@
-"""Marginals, and products on them, from measured residuals of marginals, with exact variances."""
+"""Marginals, and products on marginals, from measured residuals of marginals, with exact variances."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from dpcore.queries import Marginals, Product, Products
 from dpcore.uncertainty import Answers
 
 Matrix = NDArray[np.float64]
-_TOLERANCE: Final = 1e-9
-_MIN_VARIANCE: Final = 1e-18  # Noise without variance counts as this.
+_TOLERANCE: Final = 1e-9  # Largest rounding error of M^+ M as a projection.
+_MIN_VARIANCE: Final = 1e-18  # Smaller variances are treated as this, so that precisions are finite.
 
 
 @final
 class Residuals:
-    """Answers to all marginals whose parts have all been measured.
+    """Answers on all marginals whose parts (the subsets of their attributes) have all been measured.
 
-    The residual of attributes a, measured as y = (M_1 x ... x M_k) x + noise with rows of sum 0, is estimated as the
-    table (M_1^+ x ... x M_k^+) y over a. The marginal of b is the sum over a <= b of these tables, each spread evenly
-    over the attributes of b - a. No table over more attributes than those of b is made. Residuals are orthogonal to
-    each other, so that this is least squares from all the values together: the best linear unbiased estimate.
+    The residual of a set of attributes a is measured as y = (M_1 x ... x M_k) x + noise, with matrices whose rows sum
+    to 0. Its estimate is the table (M_1^+ x ... x M_k^+) y over a. The marginal of b is the sum of these tables over
+    a <= b, each spread evenly over the attributes of b - a. No table has more attributes than b. The residuals are
+    orthogonal, so this is least squares from all measured values together: the best linear unbiased estimate.
 
     Source: Xiao, He, Zhang and Kifer (2023), ResidualPlanner.
     """
 
     def __init__(self, measurements: Sequence[Measurement]) -> None:
         """
-        measurements: Products with Gaussian noise over one domain, any number of terms each. A term is the residual
-            of its clique, measured once; () is the number of rows.
+        measurements: Products with Gaussian noise over one domain, with any number of terms. Each term is the residual
+            of its clique, measured once; the term () is the number of rows.
 
-        Raises ValueError for other queries or noise, a residual that was measured twice, and a matrix whose rows do not
-        span exactly its attribute's residual.
+        Raises ValueError for other queries or noise, for a residual that was measured twice, and for a matrix whose
+        rows do not span exactly the residual of its attribute.
         """
         if not measurements:
             raise ValueError("no measurements; want residuals")
@@ -52,14 +52,14 @@ class Residuals:
         for measurement in measurements:
             queries = measurement.queries
             if not isinstance(queries, Products) or measurement.noise is Noise.LAPLACE:
-                given = f"{type(queries).__name__} with {measurement.noise} noise"
-                raise ValueError(f"{given}; want residuals as Products with Gaussian noise")
+                description = f"{type(queries).__name__} with {measurement.noise} noise"
+                raise ValueError(f"{description}; want residuals as Products with Gaussian noise")
             domains.append(queries.domain)
             starts = np.cumsum([term.size for term in queries.terms])[:-1]
             for term, values in zip(queries.terms, np.split(measurement.values, starts), strict=True):
                 if term.clique in self._parts:
                     raise ValueError(f"the residual of {term.clique} was measured twice; want each one once")
-                self._parts[term.clique] = self._part(term, values, measurement)
+                self._parts[term.clique] = self._estimated_part(term, values, measurement)
         if any(domain != domains[0] for domain in domains):
             raise ValueError("residuals over different domains; want one")
         self.domain: Domain = domains[0]
@@ -68,13 +68,13 @@ class Residuals:
     def of_marginals(cls, measurements: Sequence[Measurement]) -> Residuals:
         """The residuals of noisy marginals, each averaged over all marginals that contain its attributes.
 
-        measurements: Of marginals over one domain, with noise of any law and any scale.
+        measurements: Measurements of marginals over one domain, with noise of any law and scale.
 
-        The residual of a, computed from a marginal of b with noise of variance s^2, has noise of variance s^2 times the
-        cells of b over those of a, times its projection. Noises of different residuals, and of different marginals, are
-        uncorrelated, so that the average weighted by precision is least squares from all values together.
+        Let s^2 be the noise variance of a measured marginal b. The residual of a computed from it has the noise
+        covariance s^2 (cells of b) / (cells of a) times a projection. The noises of different residuals and of
+        different marginals are uncorrelated, so the precision-weighted mean is least squares from all values together.
 
-        Raises ValueError without measurements, for other queries and for different domains.
+        Raises ValueError if there are no measurements, and for other queries or different domains.
 
         Source: thesis of McKenna (2022), section 3.9, case 2 (marginals), residual by residual.
         """
@@ -99,41 +99,42 @@ class Residuals:
         for part, tables in estimates.items():
             precision = sum(weight for _, weight in tables)
             table = np.sum([weight / precision * residual for residual, weight in tables], axis=0)
-            own = tuple(axes[size] for size in residuals.domain.shape(part))
-            residuals._parts[part] = _Part(own, table.ravel(), 1 / precision, 1.0)
+            part_axes = tuple(axes[size] for size in residuals.domain.shape(part))
+            residuals._parts[part] = _Part(part_axes, table.ravel(), 1 / precision, 1.0)
         return residuals
 
     def marginal(self, clique: Clique) -> NDArray[np.float64]:
         """The table of a clique, float64 [*domain.shape(clique)] with the attributes in the order of the domain.
 
-        Entries may be negative. Two tables agree on the attributes that they share.
+        Entries may be negative. Any two tables agree on the attributes that they share.
 
-        Raises ValueError where a part of the clique was not measured.
+        Raises ValueError if a part of the clique was not measured.
         """
         return self._table(self.domain.canonical(clique))
 
     def variances(self, clique: Clique, factors: Sequence[Matrix | None] = ()) -> NDArray[np.float64]:
-        """Variances of the answers (W_1 x ... x W_k) times the marginal of a clique.
+        """The variances of the answers (W_1 x ... x W_k) times the marginal of a clique.
 
-        clique: Attributes in any order, one factor each.
-        factors: W_i, float64 [rows, size of the attribute]; None for an attribute's single values; () for those of all
-            attributes.
+        clique: The attributes b, in any order.
+        factors: The matrix W_i of each attribute, float64 [rows, size of the attribute]. None stands for the single
+            values of an attribute, and () for the single values of all attributes.
 
-        Returns float64 [rows of W_1, ..., rows of W_k]. They are exact for the stddev of the measurements: the
-        sum over a <= b of stddev_a^2 prod_a |w_i M_i^+|^2 prod_{b - a} (w_i 1 / n_i)^2, where w_i are the rows.
+        Returns float64 [rows of W_1, ..., rows of W_k]. The variance of the answer with the rows w_i is the sum over
+        a <= b of stddev_a^2 prod_{i in a} |w_i M_i^+|^2 prod_{i in b - a} (w_i 1 / n_i)^2, where stddev_a is the exact
+        standard deviation of the measured values.
 
-        Raises ValueError where a part of the clique was not measured, or for factors that do not fit.
+        Raises ValueError if a part of the clique was not measured, and for factors that do not fit.
         """
         variances, _ = self._variances(clique, factors or [None] * len(clique))
         return variances
 
     def answers(self, queries: Marginals | Products) -> Answers:
-        """Answers of marginals, or of products on marginals, with intervals; in the order of the queries.
+        """The answers of marginals, or of products on marginals, with intervals, in the order of the queries.
 
-        An interval is that of a normal variable of the answer's standard deviation, widened on each side by the most
-        that one step of the noise's grid in one value of each residual can move the answer.
+        An interval is that of a normal variable with the answer's standard deviation. It is widened on each side by the
+        largest change of the answer if one value of each residual moves by one step of the noise's grid.
 
-        Raises ValueError where a part of a clique was not measured.
+        Raises ValueError for another domain, and if a part of a clique was not measured.
         """
         if queries.domain != self.domain:
             raise ValueError("queries over another domain than the residuals; want one")
@@ -158,7 +159,8 @@ class Residuals:
         return values, stddev, self._width * stddev + scale * step
 
     def _table(self, clique: Clique) -> Matrix:
-        # One table for each subset of the attributes that are still to be added, of length 1 along the others of them.
+        # The tables are keyed by the attributes whose residual they contain, among those not yet merged. Along an
+        # unmerged attribute that is not in its key, a table has length 1.
         tables: dict[frozenset[str], Matrix] = {}
         for part in self._subsets(clique):
             shape = [size if name in part else 1 for name, size in self._axes_of(clique)]
@@ -172,14 +174,14 @@ class Residuals:
         return tables[frozenset()]
 
     def _variances(self, clique: Clique, factors: Sequence[Matrix | None]) -> tuple[Matrix, float]:
-        """Variances of answers, and the most that one step in one value of each residual moves an answer."""
-        self._check(clique, factors)
+        """The variances, and the largest change of an answer if one value of each residual moves by one grid step."""
+        self._check_factors(clique, factors)
         by_name = dict(zip(clique, factors, strict=True))
         means = {
             name: np.full(size, 1 / size) if (factor := by_name[name]) is None else factor.sum(axis=1) / size
             for name, size in self._axes_of(clique)
         }
-        reads: dict[tuple[str, int], tuple[Matrix, float]] = {}
+        residual_norms: dict[tuple[str, int], tuple[Matrix, float]] = {}
         shape = [len(means[name]) for name in clique]
         total, steps = np.zeros(shape), 0.0
         for part in self._subsets(self.domain.canonical(clique)):
@@ -192,25 +194,26 @@ class Residuals:
                     step *= float(np.abs(means[name]).max())
                     continue
                 key = (name, id(axes[name]))
-                if key not in reads:
-                    reads[key] = axes[name].read(by_name[name])
-                rows.append(reads[key][0])
-                step *= reads[key][1]
+                if key not in residual_norms:
+                    residual_norms[key] = axes[name].row_norms(by_name[name])
+                squared_norms, largest_entry = residual_norms[key]
+                rows.append(squared_norms)
+                step *= largest_entry
             total += measured.variance * reduce(np.multiply.outer, rows, np.ones(()))
             steps += step
         return total, steps
 
-    def _check(self, clique: Clique, factors: Sequence[Matrix | None]) -> None:
+    def _check_factors(self, clique: Clique, factors: Sequence[Matrix | None]) -> None:
         sizes = self.domain.shape(clique)
-        given = [size if factor is None else factor.shape[-1] for factor, size in zip(factors, sizes, strict=False)]
-        if len(factors) != len(clique) or given != list(sizes):
-            raise ValueError(f"factors of {given} columns for {clique}; want one each, of {list(sizes)}")
+        columns = [size if factor is None else factor.shape[-1] for factor, size in zip(factors, sizes, strict=False)]
+        if len(factors) != len(clique) or columns != list(sizes):
+            raise ValueError(f"factors of {columns} columns for {clique}; want one each, of {list(sizes)}")
 
     def _axes_of(self, clique: Clique) -> list[tuple[str, int]]:
         return list(zip(clique, self.domain.shape(clique), strict=True))
 
     def _subsets(self, clique: Clique) -> list[Clique]:
-        """Parts of the clique that have a residual; an attribute of one value has none."""
+        """The parts of the clique that have a residual; attributes of one value have none."""
         names = [name for name, size in self._axes_of(clique) if size > 1]
         return [part for order in range(len(names) + 1) for part in combinations(names, order)]
 
@@ -219,7 +222,8 @@ class Residuals:
             raise ValueError(f"the residual of {part} was not measured; want that of every part of {clique}")
         return self._parts[part]
 
-    def _part(self, term: Product, values: NDArray[np.float64], measurement: Measurement) -> _Part:
+    def _estimated_part(self, term: Product, values: NDArray[np.float64], measurement: Measurement) -> _Part:
+        """The estimate of the residual that one term measured."""
         axes = []
         for name, matrix in zip(term.clique, term.matrices, strict=True):
             key = (matrix.tobytes(), matrix.shape[1])
@@ -245,7 +249,7 @@ class _Axis:
 
     @classmethod
     def of(cls, matrix: NDArray[np.int64], name: str) -> _Axis:
-        """Raises ValueError where the rows do not span exactly the vectors of sum 0."""
+        """The axis of a measured matrix. Raises ValueError if its rows do not span exactly the vectors of sum 0."""
         size = matrix.shape[1]
         if matrix.sum(axis=1).any():
             raise ValueError(f"a residual of {name!r} has a row of sum other than 0; want rows of sum 0")
@@ -253,7 +257,7 @@ class _Axis:
         real = matrix / scale
         gram = real.T @ real
         try:
-            # Its value on constant vectors is multiplied by 0.
+            # The added matrix acts on constant vectors alone, which the rows of ``real`` are orthogonal to.
             inverse = np.linalg.solve(gram + 1 / size, real.T)
         except np.linalg.LinAlgError:
             inverse = np.zeros(real.T.shape)
@@ -268,8 +272,8 @@ class _Axis:
         projection = np.eye(size) - 1 / size
         return cls(projection, _row_norms(projection))
 
-    def read(self, factor: Matrix | None) -> tuple[Matrix, float]:
-        """The squared norms of the rows of W M^+, and their largest absolute entry; W is I where None."""
+    def row_norms(self, factor: Matrix | None) -> tuple[Matrix, float]:
+        """The squared norms of the rows of W M^+, and their largest absolute entry, for W = ``factor`` or W = I."""
         return self.identity if factor is None else _row_norms(factor @ self.inverse)
 
 
@@ -278,10 +282,10 @@ class _Axis:
 class _Part:
     """One measured residual.
 
-    axes: The measured matrices of its attributes.
-    table: Its estimate, raveled, in counts.
-    variance: The variance of one measured value, scaled such that the queries are (M_1 x ... x M_k) x.
-    step: The step of the noise's grid at that scale.
+    axes: The measured matrix of each attribute.
+    table: The estimated residual, raveled, in counts.
+    variance: The noise variance of a measured value, after scaling the queries to (M_1 x ... x M_k) x.
+    step: The step of the noise's grid after the same scaling.
     """
 
     axes: tuple[_Axis, ...]
@@ -291,18 +295,18 @@ class _Part:
 
 
 def _residuals(domain: Domain, clique: Clique, table: NDArray[np.float64]) -> dict[Clique, Matrix]:
-    """The residual of each part of a clique: the part's marginal less its means along every axis."""
+    """The residual of each part of a clique: the part's marginal, centred along every axis."""
     names = domain.canonical(clique)
     ordered = table.reshape(domain.shape(clique)).transpose([clique.index(name) for name in names])
     residuals: dict[Clique, Matrix] = {(): ordered}
     for name, size in zip(names, domain.shape(names), strict=True):
-        # The attribute's axis comes first: it is summed out, or centred and moved to the end.
-        longer = {part: tensor.sum(axis=0) for part, tensor in residuals.items()}
+        # The attribute's axis is the first one: it is summed out, or centred and moved to the end.
+        split = {part: tensor.sum(axis=0) for part, tensor in residuals.items()}
         if size > 1:
-            longer |= {
+            split |= {
                 (*part, name): np.moveaxis(tensor - tensor.mean(axis=0), 0, -1) for part, tensor in residuals.items()
             }
-        residuals = longer
+        residuals = split
     return residuals
 
 

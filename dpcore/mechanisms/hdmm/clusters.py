@@ -68,7 +68,7 @@ class MeasuredClusters:
         for cluster in self.clusters:
             measured = cluster.strategy.queries
             scale = terms.measure_scale(measured, cluster.share)
-            for product_term in (self._queries.terms[index] for index in cluster.places):
+            for product_term in (self._queries.terms[index] for index in cluster.term_indices):
                 factors = cluster.strategy.reconstruction(product_term)
                 error = mean_absolute_error(terms.noise, scale, measured.denominator, factors)
                 total_error += product_term.size * error
@@ -88,7 +88,7 @@ class MeasuredClusters:
         cluster_of_term = {
             index: (cluster, measurement)
             for cluster, measurement in zip(self.clusters, measured, strict=True)
-            for index in cluster.places
+            for index in cluster.term_indices
         }
         parts = []
         for index, product_term in enumerate(self._queries.terms):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpcore.domain import Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.multiplicative_weights.dense import DenseModel, check_size
-from dpcore.estimation.multiplicative_weights.parity_weights import places_of, walsh_hadamard
+from dpcore.estimation.multiplicative_weights.parity_weights import parity_indices, walsh_hadamard
 from dpcore.estimation.multiplicative_weights.query_weights import MeasuredQuery, QueryWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -139,7 +139,7 @@ class MwemQueries:
         """The table's answers of all candidates, by the fast method for each kind of query."""
         if self.queries == "answers":
             return DenseModel(weights.domain, weights.table).answer(workload.queries)
-        return walsh_hadamard(weights.table)[places_of(weights.domain, [term.clique for term in candidates.terms])]
+        return walsh_hadamard(weights.table)[parity_indices(weights.domain, [term.clique for term in candidates.terms])]
 
     def _score_weights(self, workload: Workload, candidates: Products) -> NDArray[np.float64]:
         return relative(cell_weights(workload)) if self.queries == "answers" else np.ones(len(candidates.terms))

@@ -148,7 +148,9 @@ def select_marginals(
     share_to_noise = ShareToNoise(unit, power, design.sizes(cliques), precisions, _remaining_errors(fit, cliques))
     structure = Triangulation.of(fit.tree.domain, [])
     selected = choose_cliques(dependence, share_to_noise, structure, max_model_mb * CELLS_IN_MB)
-    shares = [(cliques[clique.place], budget * clique.share) for clique in selected] or design.one_way_shares(budget)
+    shares = [(cliques[clique.candidate_index], budget * clique.share) for clique in selected] or design.one_way_shares(
+        budget
+    )
     return [(design.marginal(clique), share) for clique, share in shares]
 
 

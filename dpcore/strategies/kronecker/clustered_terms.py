@@ -17,42 +17,42 @@ from dpcore.strategies.kronecker.joint_strategy import KroneckerStrategy, kronec
 Real = NDArray[np.float64]
 TermIndices = tuple[int, ...]
 
-_MAX_CELLS: Final = 1 << 21  # Cells of all attributes of a cluster together.
-_MAX_TERMS: Final = 64
-_MAX_PAIRS: Final = 100  # Pairs of clusters that are optimised together: each takes about a tenth of a second.
-_MIN_GAIN: Final = 1e-3  # Relative decrease of the error for which two clusters are merged.
+_MAX_CELLS: Final = 1 << 21  # Largest number of cells over all attributes of a cluster.
+_MAX_TERMS: Final = 64  # Largest number of terms.
+_MAX_PAIRS: Final = 100  # Largest number of merged clusters to optimise; each takes about a tenth of a second.
+_MIN_GAIN: Final = 1e-3  # Two clusters are merged only if that lowers the error by this relative amount.
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Some terms of a workload with one strategy for all of them.
+    """Some terms of a workload, with one strategy for all of them.
 
-    places: Positions of the terms in the workload.
-    strategy: What is measured for them.
+    term_indices: The indices of the terms in the workload.
+    strategy: The queries that are measured for these terms.
     share: The strategy's share of the budget.
     """
 
-    places: TermIndices
+    term_indices: TermIndices
     strategy: KroneckerStrategy
     share: Fraction
 
 
 def clustered_terms(queries: Products, weights: Real) -> tuple[Cluster, ...]:
-    """Clusters of terms whose strategies, measured one by one with the best shares, have a small weighted error.
+    """Clusters of terms, and a strategy and a budget share for each, chosen for a small weighted error.
 
     queries: The workload.
     weights: float64 [terms], non-negative weights of the squared error of each term.
 
-    Each term starts as a cluster of its own. As long as merging two clusters lowers the total error, the pair that
-    lowers it most is merged, out of those in which one cluster has all attributes of the other. A cluster whose error
-    is E at unit noise has the error E / share^2, so that the total is (sum of E^(1/3))^3 at the optimal shares, which
-    are proportional to E^(1/3).
+    Each term starts as a cluster of its own. Among the pairs of clusters where one has all attributes of the other, the
+    pair whose merge lowers the total error most is merged, until no merge lowers it. A cluster with the error E at unit
+    noise has the error E / share^2 at its share of the budget. At the optimal shares, which are proportional to
+    E^(1/3), the total error is (sum of E^(1/3))^3.
 
     Raises ValueError for more than 64 terms, for a term over more than 2^21 cells, and as ``kronecker_strategy`` does.
 
-    Source: thesis of McKenna (2022), Definition 21 and the partition of a workload that comes with it; the order in
-    which clusters are merged is this project's.
+    Source: thesis of McKenna (2022), Definition 21 with the partition of the workload; the order of the merges is this
+    project's.
     """
     if len(queries.terms) > _MAX_TERMS:
         raise ValueError(f"{len(queries.terms)} terms; want at most {_MAX_TERMS} to be clustered")
@@ -76,7 +76,7 @@ def clustered_terms(queries: Products, weights: Real) -> tuple[Cluster, ...]:
 
 @final
 class _Search:
-    """Strategies of clusters, each optimised once."""
+    """The strategies of all clusters tried so far; each is optimised once."""
 
     def __init__(self, queries: Products, weights: Real) -> None:
         self._queries, self._weights = queries, weights
@@ -100,7 +100,7 @@ class _Search:
         return float(sum(self.strategy(indices).error ** (1 / 3) for indices in clusters) ** 3)
 
     def may_merge(self, left: TermIndices, right: TermIndices) -> bool:
-        """Whether one cluster has all attributes of the other; counts the pairs that were not tried before."""
+        """Whether one cluster has all attributes of the other, and the limits on cells and pairs allow the merge."""
         indices = tuple(sorted((*left, *right)))
         if indices in self._strategies:
             return True

@@ -1,4 +1,4 @@
-"""OPT_+ with one group per term: each term of a workload by the best product strategy for it alone."""
+"""OPT_+ with one group per term: every term of a workload is measured by the best product strategy for it alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dpcore.measurement import Noise
 from dpcore.queries import Marginals, Product, Products
 from dpcore.strategies.one_attribute.best_strategy import AttributeStrategy, attribute_strategy
 
-_MAX_BITS = 12  # Bits of one attribute's entries: rounding then costs less than a thousandth of the error.
-_MAX_TOTAL_BITS = 27  # Bits of all attributes of a term together: answers and noise then stay far within 64 bits.
+_MAX_BITS = 12  # Bits of one attribute's entries; rounding then costs less than a thousandth of the error.
+_MAX_TOTAL_BITS = 27  # Bits of all attributes of a term together; answers and noise then stay far within 64 bits.
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,9 +21,9 @@ class TermStrategy:
     """What is measured for one term of a workload.
 
     queries: Products of one term, or Marginals of one clique.
-    reconstruction: float64 [m_i, p_i], one matrix per attribute of the clique; () for a marginal. Their Kronecker
-        product takes the measured values to the unbiased least-squares answers of the term.
-    error: The sum of the variances of those answers where each measured value has noise of variance 1.
+    reconstruction: One matrix per attribute of the clique, float64 [m_i, p_i]; () for a marginal. Their Kronecker
+        product maps the measured values to the least-squares answers of the term.
+    error: The sum of the variances of these answers if each measured value has noise of variance 1.
     """
 
     queries: Marginals | Products
@@ -32,21 +32,23 @@ class TermStrategy:
 
 
 def union_of_products(queries: Marginals | Products, noise: Noise) -> tuple[TermStrategy, ...]:
-    """For each term W_1 x ... x W_k the product A_1 x ... x A_k of the best strategy for each W_i alone.
+    """For each term W_1 x ... x W_k the product A_1 x ... x A_k, where A_i is the best strategy for W_i alone.
 
-    queries: The workload, in the order of the returned strategies.
-    noise: The law of the noise that the strategies are optimised for.
+    queries: The workload.
+    noise: The law of the noise for which the strategies are optimised.
 
-    For one product under the Gaussians that is the optimum up to the rounding to integers (OPT_x). A marginal is
-    measured as it stands. ``allocation.weighted_shares`` splits the budget among the terms.
+    For one product under Gaussian noise this is the optimum up to rounding to integers (OPT_x). A marginal is measured
+    directly. ``allocation.weighted_shares`` splits the budget among the terms.
+
+    Returns one strategy per term (or clique), in the order of the workload.
 
     Raises ValueError for an attribute that is too large to optimise for.
 
     Source: thesis of McKenna (2022), Definitions 19 and 21, and Theorem 2.
     """
     if isinstance(queries, Marginals):
-        parts = zip(queries.cliques, queries.sizes, strict=True)
-        return tuple(TermStrategy(queries.only([clique]), (), float(size)) for clique, size in parts)
+        pairs = zip(queries.cliques, queries.sizes, strict=True)
+        return tuple(TermStrategy(queries.only([clique]), (), float(size)) for clique, size in pairs)
     return tuple(_term_strategy(queries.domain, term, noise) for term in queries.terms)
 
 

@@ -23,20 +23,20 @@ from dpcore.strategies.one_attribute.best_strategy import attribute_strategy
 from dpcore.strategies.one_attribute.p_identity import p_identity_matrix
 
 Integers = NDArray[np.int64]
-_MAX_BITS: Final = 10  # Bits of one attribute's entries: rounding then costs less than a thousandth of the error.
-_MAX_TOTAL_BITS: Final = 24  # Bits of all attributes of a term: answers and noise then stay far within 64 bits.
-_MAX_SHARED_SIZE: Final = 300  # Values of an attribute whose strategy is optimised for the whole workload.
-_EFFORT_PER_ROUND: Final = 0.1  # Part of the effort for the search within a round of that optimisation.
+_MAX_BITS: Final = 10  # Bits of one attribute's entries; rounding then costs less than a thousandth of the error.
+_MAX_TOTAL_BITS: Final = 24  # Bits of all attributes of a term; answers and noise then stay far within 64 bits.
+_MAX_SHARED_SIZE: Final = 300  # Larger attributes keep the strategy that is best for them alone.
+_EFFORT_PER_ROUND: Final = 0.1  # Fraction of the effort for the search in each round of the shared optimisation.
 
 
 @dataclass(frozen=True, eq=False)
 class ProductStrategy:
-    """Products to measure with Laplace noise, whose joint least squares answers a workload of products.
+    """Products to measure with Laplace noise; joint least squares from all of them answers a workload of products.
 
-    queries: Products of one term each, small cliques first. All of them use the same integer matrix for an attribute.
+    queries: Products of one term each, small cliques first. An attribute has the same integer matrix in all of them.
     weights: float64 [queries], positive, with sum 1: shares of the budget.
-    error: The sum of the weighted variances of all answers where the queries, each divided by its sensitivity and
-        multiplied by its weight, are measured with noise of variance 1. It is that of the rounded matrices.
+    error: The weighted sum of the variances of all answers, for the rounded matrices. It assumes that each product,
+        divided by its sensitivity and multiplied by its weight, is measured with noise of variance 1.
     """
 
     queries: tuple[Products, ...]
@@ -45,7 +45,7 @@ class ProductStrategy:
 
     @property
     def shares(self) -> tuple[Fraction, ...]:
-        """The weights as exact fractions with sum at most 1."""
+        """The weights as exact fractions whose sum is at most 1."""
         return exact_shares(self.weights)
 
 
@@ -61,16 +61,16 @@ def product_strategy(
     """The best products found for a workload of products (x)_{i in b} W_i, under Laplace noise.
 
     domain: The domain of the workload.
-    clique_weights: The cliques of the workload, with positive weights of the squared errors of their answers.
-    matrices: W_i, int64 [rows, size of the attribute], of the attributes that are asked for more than their codes.
-    max_cells, effort, seed: As for ``marginals_strategy``.
+    clique_weights: The cliques of the workload, with positive weights of their squared errors.
+    matrices: W_i, int64 [rows, size of the attribute], of the attributes that are not queried by their codes.
+    max_cells, effort, seed: The same as for ``marginals_strategy``.
 
-    Each attribute is measured through the same queries in every product, which start as the best ones for it alone.
-    Where these are a p-Identity strategy of at most 300 values, it is then optimised for the whole workload, in turn
-    with the products and their weights. A strategy is rounded to integers, and the sensitivity that the rounding leaves
-    unused is added to the queries of single codes.
+    Each attribute is measured through the same queries in every product. They start as the best queries for the
+    attribute alone. A p-Identity strategy of at most 300 values is then optimised for the whole workload, alternating
+    with the choice of products and weights. Strategies are rounded to integers; the sensitivity that rounding leaves
+    unused is given to the queries of single codes.
 
-    The choice depends on the arguments alone, so that a plan and its run make the same one.
+    The result depends on the arguments alone, so a plan and its run use the same strategy.
 
     Raises ValueError as ``marginals_strategy`` and ``attribute_strategy`` do, and for an unknown attribute.
 
@@ -79,42 +79,42 @@ def product_strategy(
     """
     for name in matrices:
         domain.index(name)
-    used = {name: matrix for name, matrix in matrices.items() if any(name in clique for clique in clique_weights)}
+    workloads = {name: matrix for name, matrix in matrices.items() if any(name in clique for clique in clique_weights)}
     search = partial(marginals_strategy, domain, clique_weights, Noise.LAPLACE, max_cells=max_cells, seed=seed)
-    thetas = _shared_thetas_of(domain, clique_weights, used, partial(search, effort=_EFFORT_PER_ROUND * effort))
-    attributes = {name: _Attribute.of(matrix, _MAX_BITS, thetas.get(name)) for name, matrix in used.items()}
+    thetas = _shared_thetas_of(domain, clique_weights, workloads, partial(search, effort=_EFFORT_PER_ROUND * effort))
+    attributes = {name: _Attribute.of(matrix, _MAX_BITS, thetas.get(name)) for name, matrix in workloads.items()}
     solution = search(_algebras(attributes), effort=effort)
     error = solution.error
     rounded = {name for name, attribute in attributes.items() if attribute.denominator > 1}
     bits = _MAX_TOTAL_BITS // max(1, *(len(rounded.intersection(clique)) for clique in solution.cliques))
     if bits < _MAX_BITS:
-        attributes = {name: _Attribute.of(matrix, bits, thetas.get(name)) for name, matrix in used.items()}
+        attributes = {name: _Attribute.of(matrix, bits, thetas.get(name)) for name, matrix in workloads.items()}
         weights = dict(zip(solution.cliques, solution.weights.tolist(), strict=True))
         error = marginals_error(domain, clique_weights, Noise.LAPLACE, weights, _algebras(attributes))
-    queries = tuple(_measured(domain, clique, attributes) for clique in solution.cliques)
+    queries = tuple(_product(domain, clique, attributes) for clique in solution.cliques)
     return ProductStrategy(queries, solution.weights, error)
 
 
 def clique_weights_and_matrices(
     queries: Products, weights: NDArray[np.float64]
 ) -> tuple[dict[Clique, float], dict[str, Integers]]:
-    """A workload of products as ``product_strategy`` takes it.
+    """A workload of products, converted to the arguments of ``product_strategy``.
 
-    queries: The workload; all terms that name an attribute have the same matrix for it.
+    queries: The workload. All terms that name an attribute have the same matrix for it.
     weights: float64 [terms], the weight of each term's error.
 
-    Returns the sum of the squared weights of each clique's terms, and the matrix of each attribute that is asked for
-    more than its codes.
+    Returns the sum of the squared weights of each clique's terms, and the matrix of each attribute that is not queried
+    by its codes.
 
-    Raises ValueError where two terms ask different queries about one attribute.
+    Raises ValueError if two terms have different matrices for one attribute.
     """
     clique_weights: dict[Clique, float] = {}
     matrices: dict[str, Integers] = {}
     for term, weight in zip(queries.terms, weights.tolist(), strict=True):
         clique_weights[term.clique] = clique_weights.get(term.clique, 0.0) + weight**2
         for name, matrix in zip(term.clique, term.matrices, strict=True):
-            first = matrices.setdefault(name, matrix)
-            if first is not matrix and not np.array_equal(first, matrix):
+            earlier = matrices.setdefault(name, matrix)
+            if earlier is not matrix and not np.array_equal(earlier, matrix):
                 raise ValueError(f"different queries about {name!r} in two terms; want the same in all")
     return clique_weights, {name: matrix for name, matrix in matrices.items() if not _is_identity(matrix)}
 
@@ -125,7 +125,7 @@ class _Attribute:
 
     matrix: int64 [p, n], the integer queries.
     denominator: The strategy is matrix / denominator.
-    algebra: What it contributes to the error of the workload.
+    algebra: The contribution of the attribute to the error of the workload.
     """
 
     matrix: Integers
@@ -138,7 +138,7 @@ class _Attribute:
 
         workload: W_i, int64 [rows, n].
         bits: Entries are rounded to multiples of 2^-bits of the largest.
-        theta: Of a p-Identity strategy; None for the best strategy for the attribute alone.
+        theta: Theta of a p-Identity strategy, or None for the best strategy for the attribute alone.
         """
         if theta is None:
             strategy = attribute_strategy(workload, Noise.LAPLACE, bits)
@@ -149,7 +149,7 @@ class _Attribute:
             codes = np.arange(theta.shape[1])
             matrix[codes, codes] = np.maximum(matrix[codes, codes], 1)
             matrix = matrix[matrix.any(axis=1)]
-        matrix = _filled(matrix)
+        matrix = _with_equal_norms(matrix)
         algebra = AttributeAlgebra.of(matrix.astype(np.float64), _gram(workload), Noise.LAPLACE)
         return cls(matrix, denominator, algebra)
 
@@ -158,18 +158,19 @@ def _shared_thetas_of(
     domain: Domain, clique_weights: Mapping[Clique, float], workloads: Mapping[str, Integers], search: Search
 ) -> dict[str, Matrix]:
     """Theta of the attributes that are measured by p-Identity strategies, optimised for the whole workload."""
-    alone = {name: _Attribute.of(matrix, _MAX_BITS, None) for name, matrix in workloads.items()}
-    starts = {name: theta for name, attribute in alone.items() if (theta := _theta(attribute.matrix)) is not None}
+    best_alone = {name: _Attribute.of(matrix, _MAX_BITS, None) for name, matrix in workloads.items()}
+    thetas = {name: _theta_of(attribute.matrix) for name, attribute in best_alone.items()}
+    starts = {name: theta for name, theta in thetas.items() if theta is not None}
     grams = {name: _gram(workloads[name]) for name in starts}
-    others = {name: attribute.algebra for name, attribute in alone.items() if name not in starts}
+    others = {name: attribute.algebra for name, attribute in best_alone.items() if name not in starts}
     return shared_thetas(domain, clique_weights, starts, grams, others, search) if starts else {}
 
 
-def _theta(matrix: Integers) -> Matrix | None:
-    """Theta where the matrix is [I; Theta] times a diagonal matrix of a small attribute; None elsewhere."""
-    alone = (matrix != 0).sum(axis=1) == 1
+def _theta_of(matrix: Integers) -> Matrix | None:
+    """Theta if the matrix is [I; Theta] times a diagonal matrix and the attribute is small; None otherwise."""
+    reads_one_code = (matrix != 0).sum(axis=1) == 1
     size = matrix.shape[1]
-    codes, rest = matrix[alone], matrix[~alone]
+    codes, rest = matrix[reads_one_code], matrix[~reads_one_code]
     if size > _MAX_SHARED_SIZE or not len(rest) or codes.shape != (size, size) or (matrix < 0).any():
         return None
     weights = codes.sum(axis=0)
@@ -185,17 +186,18 @@ def _algebras(attributes: Mapping[str, _Attribute]) -> dict[str, AttributeAlgebr
     return {name: attribute.algebra for name, attribute in attributes.items()}
 
 
-def _filled(matrix: Integers) -> Integers:
-    """The matrix with more weight on queries of single codes, until all columns have the largest L1 norm."""
-    filled, norms = matrix.copy(), np.abs(matrix).sum(axis=0)
-    alone = np.flatnonzero((matrix != 0).sum(axis=1) == 1)
-    codes, first = np.unique(np.abs(matrix[alone]).argmax(axis=1), return_index=True)
-    rows = alone[first]
-    filled[rows, codes] += np.sign(filled[rows, codes]) * (norms.max() - norms[codes])
-    return filled
+def _with_equal_norms(matrix: Integers) -> Integers:
+    """The matrix with larger weights of single codes, such that all columns have the largest L1 norm."""
+    result, norms = matrix.copy(), np.abs(matrix).sum(axis=0)
+    single_code_rows = np.flatnonzero((matrix != 0).sum(axis=1) == 1)
+    codes, first_rows = np.unique(np.abs(matrix[single_code_rows]).argmax(axis=1), return_index=True)
+    rows = single_code_rows[first_rows]
+    result[rows, codes] += np.sign(result[rows, codes]) * (norms.max() - norms[codes])
+    return result
 
 
-def _measured(domain: Domain, clique: Clique, attributes: Mapping[str, _Attribute]) -> Products:
+def _product(domain: Domain, clique: Clique, attributes: Mapping[str, _Attribute]) -> Products:
+    """The product of the attributes' strategies on one clique."""
     matrices, denominator = [], 1
     for name, size in zip(clique, domain.shape(clique), strict=True):
         attribute = attributes.get(name)

@@ -1,4 +1,4 @@
-"""OPT_M: the marginals to measure together for a workload of marginals, or of ranges over a few attributes each."""
+"""OPT_M: the marginals to measure together for a workload of marginals, or of queries about single attributes."""
 
 from __future__ import annotations
 
@@ -15,27 +15,34 @@ from dpcore.measurement import Noise
 from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra, Matrix
 from dpcore.strategies.marginals.problem import MarginalProblem
 from dpcore.strategies.marginals.search import best_shares
-from dpcore.strategies.marginals.subset_sums import Vector, subset_index, subset_places, subset_products, superset_sums
+from dpcore.strategies.marginals.subset_sums import (
+    Vector,
+    subset_attributes,
+    subset_index,
+    subset_products,
+    superset_sums,
+)
 
-MAX_ATTRIBUTES: Final = 16  # With 2^16 marginals to choose from.
-MAX_CELLS: Final = 1 << 24  # Cells of a marginal outside the workload.
-EFFORT: Final = 2e10  # Multiplications: about ten seconds.
+MAX_ATTRIBUTES: Final = 16  # There are 2^16 marginals to choose from.
+MAX_CELLS: Final = 1 << 24  # Default of the largest measured marginal outside the workload, in cells.
+EFFORT: Final = 2e10  # Default number of multiplications for the search, about ten seconds.
 
 
 @dataclass(frozen=True, eq=False)
 class MarginalsStrategy:
-    """Marginals to measure all at once, whose joint least squares answers the workload.
+    """Marginals to measure together; joint least squares from all of them answers the workload.
 
-    The measured values are weights_j (x)_{i in clique j} A_i x, stacked: a strategy of sensitivity 1.
+    The strategy stacks weights_j (x)_{i in clique j} A_i over the cliques j. Its sensitivity is 1.
 
-    cliques: The measured cliques, attributes in the order of the domain, small cliques first.
-    weights: float64 [cliques], positive, with sum 1 for Laplace noise and with sum of squares 1 for the Gaussians.
+    cliques: The measured cliques, small ones first, with attributes in the order of the domain.
+    weights: float64 [cliques], positive; their sum is 1 under Laplace noise, their sum of squares is 1 under Gaussian
+        noise.
     matrices: A_i, float64 [p, n], of the attributes that are not measured by their codes.
-    error: The sum of the weighted variances of all answers where each measured value has noise of variance 1.
-    bound: A lower bound on the error of all weights of any marginals with the same A_i, in closed form. Where all
-        attributes are asked for their codes and measured by them, it is the SVD bound, which holds for every strategy.
-    certified: A lower bound on the error of all weights of marginals of at most ``max_cells`` cells. It is a few
-        millionths below ``error`` under the Gaussians, by convexity, and the same as ``bound`` under Laplace noise.
+    error: The weighted sum of the variances of all answers if each measured value has noise of variance 1.
+    bound: A closed-form lower bound on the error of any weighted marginals with the same A_i. If all attributes are
+        queried and measured by their codes, it is the SVD bound, which holds for every strategy.
+    certified: A lower bound on the error of any weighted marginals of at most ``max_cells`` cells. Under Gaussian noise
+        it is, by convexity, a few millionths below ``error``; under Laplace noise it equals ``bound``.
     """
 
     cliques: tuple[Clique, ...]
@@ -46,7 +53,7 @@ class MarginalsStrategy:
     certified: float
 
     def factors(self, clique: Clique) -> tuple[Matrix | None, ...]:
-        """A_i for each attribute of a clique; None for an attribute that is measured by its codes."""
+        """A_i for each attribute of a clique; None if the attribute is measured by its codes."""
         return tuple(self.matrices.get(name) for name in clique)
 
 
@@ -60,33 +67,34 @@ def marginals_strategy(
     effort: float = EFFORT,
     seed: int = 0,
 ) -> MarginalsStrategy:
-    """The best marginals and weights found for a workload of marginals; a step takes O(d 2^d) or less.
+    """The best marginals and weights found for a workload of marginals. A step of the search takes O(d 2^d) or less.
 
     domain: The domain of the workload.
-    clique_weights: The cliques of the workload, with positive weights of the squared errors of their answers.
-    noise: The law of the noise that the marginals are measured with.
-    attributes: Attributes that are asked or measured by other queries than their codes. They are measured by the same
-        queries in each marginal.
-    max_cells: The largest number of cells of a measured marginal outside the workload.
-    effort: The number of multiplications to spend on the search; it depends on no clock.
-    seed: Of the starts that are tried under Laplace noise.
+    clique_weights: The cliques of the workload, with positive weights of their squared errors.
+    noise: The law of the noise with which the marginals are measured.
+    attributes: The attributes that are queried or measured through other queries than their codes. An attribute is
+        measured through the same queries in every marginal.
+    max_cells: The largest number of cells of a measured marginal outside the workload. The default of 2^24 bounds the
+        memory to 128 MiB per marginal.
+    effort: The number of multiplications to spend on the search. The default takes about ten seconds.
+    seed: The seed of the random starts that are tried under Laplace noise.
 
-    The choice depends on the arguments alone, so that a plan and its run make the same one.
+    The result depends on the arguments alone, not on a clock, so a plan and its run use the same strategy.
 
-    Raises ValueError for no clique, a weight that is not positive, more than MAX_ATTRIBUTES attributes in all cliques
-    together, and an algebra of another size than its attribute.
+    Raises ValueError for no clique, for a weight that is not positive, for more than MAX_ATTRIBUTES attributes in all
+    cliques together, and for an algebra whose size is not that of its attribute.
 
     Source: McKenna (2022), section 3.7, Definition 24 and Theorems 8 to 11; the eigenvalues by sums over subsets, the
     joint least squares of other queries than codes, and the search are this project's.
     """
-    weights = _weights(domain, clique_weights)
+    weights = _checked_weights(domain, clique_weights)
     names = tuple(name for name in domain.names if any(name in clique for clique in weights))
     algebras = _algebras(domain, names, attributes or {})
     problem = _problem(names, weights, algebras, noise, float(max_cells))
     solution, certified = best_shares(problem, effort, seed)
-    chosen = [tuple(names[index] for index in subset_places(b, len(names))) for b in solution.subsets.tolist()]
-    share_of_clique = dict(zip(chosen, solution.shares.tolist(), strict=True))
-    cliques = tuple(_ordered(domain, chosen))
+    measured = [tuple(names[index] for index in subset_attributes(b, len(names))) for b in solution.subsets.tolist()]
+    share_of_clique = dict(zip(measured, solution.shares.tolist(), strict=True))
+    cliques = tuple(_ordered(domain, measured))
     shares = np.array([share_of_clique[clique] for clique in cliques])
     matrices = {
         name: algebra.matrix for name, algebra in zip(names, algebras, strict=True) if algebra.matrix is not None
@@ -109,16 +117,16 @@ def marginals_error(
     measured: Mapping[Clique, float],
     attributes: Mapping[str, AttributeAlgebra] | None = None,
 ) -> float:
-    """The ``MarginalsStrategy.error`` of given weights, scaled to sensitivity 1.
+    """The ``MarginalsStrategy.error`` of given weights, after scaling them to sensitivity 1.
 
-    domain, clique_weights, noise, attributes: As for ``marginals_strategy``.
-    measured: The positive weight of each measured clique.
+    domain, clique_weights, noise, attributes: The same as for ``marginals_strategy``.
+    measured: The measured cliques with their positive weights.
 
-    Returns inf where the measured marginals do not determine the workload's answers.
+    Returns inf if the measured marginals do not determine the workload's answers.
 
     Raises ValueError as ``marginals_strategy`` does.
     """
-    weights, strategy = _weights(domain, clique_weights), _weights(domain, measured)
+    weights, strategy = _checked_weights(domain, clique_weights), _checked_weights(domain, measured)
     names = tuple(name for name in domain.names if any(name in clique for clique in [*weights, *strategy]))
     algebras = _algebras(domain, names, attributes or {})
     problem = _problem(names, weights, algebras, noise, math.inf)
@@ -128,9 +136,10 @@ def marginals_error(
     return problem.evaluated(subsets, shares / shares.sum(), None)[0]
 
 
-def _weights(domain: Domain, given: Mapping[Clique, float]) -> dict[Clique, float]:
+def _checked_weights(domain: Domain, clique_weights: Mapping[Clique, float]) -> dict[Clique, float]:
+    """The weights by canonical clique, small cliques first."""
     weights: dict[Clique, float] = {}
-    for clique, weight in given.items():
+    for clique, weight in clique_weights.items():
         if not (weight > 0 and math.isfinite(weight)):
             raise ValueError(f"weight {weight:g} of clique {clique}; want a positive number")
         canonical = domain.canonical(clique)
@@ -143,12 +152,14 @@ def _weights(domain: Domain, given: Mapping[Clique, float]) -> dict[Clique, floa
 
 
 def _ordered(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
+    """The cliques by size, then by the positions of their attributes."""
     return sorted(cliques, key=lambda clique: (len(clique), domain.axes(clique)))
 
 
 def _algebras(
     domain: Domain, names: tuple[str, ...], attributes: Mapping[str, AttributeAlgebra]
 ) -> list[AttributeAlgebra]:
+    """The algebra of each attribute; that of its codes unless one is given."""
     if len(names) > MAX_ATTRIBUTES:
         raise ValueError(f"cliques over {len(names)} attributes; want at most {MAX_ATTRIBUTES}")
     algebras = []
@@ -171,9 +182,9 @@ def _problem(
 ) -> MarginalProblem:
     ones = np.ones(len(names))
     subsets = _subsets(names, weights)
-    counts = np.zeros(1 << len(names))
-    counts[subsets] = list(weights.values())
-    means = superset_sums(counts, [algebra.s0 for algebra in algebras])
+    weight_of_subset = np.zeros(1 << len(names))
+    weight_of_subset[subsets] = list(weights.values())
+    means = superset_sums(weight_of_subset, [algebra.s0 for algebra in algebras])
     energies = means * subset_products([algebra.t for algebra in algebras], ones)
     cells: Vector = subset_products([algebra.size for algebra in algebras], ones)
     alphas = np.array([algebra.alpha for algebra in algebras])
@@ -181,6 +192,7 @@ def _problem(
 
 
 def _subsets(names: tuple[str, ...], cliques: Mapping[Clique, float]) -> NDArray[np.int64]:
+    """The index of each clique in vectors over subsets."""
     indices = {name: index for index, name in enumerate(names)}
     return np.array(
         [subset_index([indices[name] for name in clique], len(names)) for clique in cliques], dtype=np.int64

@@ -12,17 +12,17 @@ from dpcore.strategies.one_attribute.dual_fixed_point import MIN_RELATIVE_V, Dua
 
 Real = NDArray[np.float64]
 
-_ROOT = 2**0.5
+_SQRT_2 = 2**0.5
 
 
 @dataclass(frozen=True, eq=False)
 class CertifiedGram:
-    """A strategy A by its Gram matrix, and a bound on how far its error can be from the optimum.
+    """A strategy A, given by its Gram matrix, with a lower bound on the error of every strategy.
 
     gram: X = A'A, float64 [n, n]. Its largest diagonal entry, the squared sensitivity of A, is 1.
     error: tr(V X^+), the squared error of all answers together at unit noise, up to the rounding of doubles.
     bound: A lower bound on the error of every strategy with Gaussian noise, up to the rounding of doubles.
-    steps: The number of eigendecompositions that were computed.
+    steps: The number of eigendecompositions computed.
     """
 
     gram: Real
@@ -38,13 +38,14 @@ class CertifiedGram:
 
 @dataclass(frozen=True)
 class _MirrorBasis:
-    """A basis in which matrices that do not change when the order of the values is reversed fall into two blocks.
+    """A basis that splits matrices with mirror symmetry into two blocks.
 
-    It has the sums of each value and its mirror image over sqrt(2), with the value in the middle as it is, and their
-    differences over sqrt(2). Without the symmetry it is the basis of the values, and there is one block.
+    A matrix is symmetric in this sense if reversing the order of the values leaves it unchanged. The basis consists of
+    the sums and the differences of each value and its mirror image, divided by sqrt(2), and of the middle value if
+    there is one. Without the symmetry it is the standard basis, with one block.
 
     size: The number of values.
-    symmetric: Whether the matrices have that symmetry.
+    symmetric: Whether the matrices have the symmetry.
     """
 
     size: int
@@ -52,7 +53,7 @@ class _MirrorBasis:
 
     @property
     def half(self) -> int:
-        """The number of values that have a mirror image after them."""
+        """The number of values whose mirror image comes after them."""
         return self.size // 2
 
     def split(self, matrix: Real) -> list[Real]:
@@ -64,8 +65,8 @@ class _MirrorBasis:
         mirrored = matrix[:half, ::-1][:, :half]
         even[:half, :half] += mirrored
         odd -= mirrored
-        even[:half, half:] *= _ROOT
-        even[half:, :half] *= _ROOT
+        even[:half, half:] *= _SQRT_2
+        even[half:, :half] *= _SQRT_2
         return [even, odd]
 
     def join(self, blocks: list[Real]) -> Real:
@@ -76,8 +77,8 @@ class _MirrorBasis:
         even, odd = blocks
         matrix = np.empty((self.size, self.size))
         matrix[:longer, :longer] = even
-        matrix[:half, half:longer] /= _ROOT
-        matrix[half:longer, :half] /= _ROOT
+        matrix[:half, half:longer] /= _SQRT_2
+        matrix[half:longer, :half] /= _SQRT_2
         matrix[:half, :half] += odd
         matrix[:half, :half] /= 2
         matrix[:half, longer:] = (even[:half, :half] - odd)[:, ::-1] / 2
@@ -86,21 +87,21 @@ class _MirrorBasis:
         return matrix
 
     def diagonal(self, parts: list[Real]) -> Real:
-        """The diagonal of a matrix from those of its blocks."""
+        """The diagonal of a matrix, from the diagonals of its blocks."""
         if not self.symmetric:
             return parts[0]
         even, odd = parts
-        first = (even[: self.half] + odd) / 2
-        return np.concatenate([first, even[self.half :], first[::-1]])
+        first_half = (even[: self.half] + odd) / 2
+        return np.concatenate([first_half, even[self.half :], first_half[::-1]])
 
 
 @dataclass(frozen=True, eq=False)
 class _Point(DualPoint):
-    """A point with one entry of v per value of the attribute."""
+    """A point of the dual with one entry of v per value of the attribute."""
 
     @classmethod
     def at(cls, basis: _MirrorBasis, workload: list[Real], v: Real) -> _Point:
-        """The point at v. workload: The blocks of V in the basis."""
+        """The point at v; ``workload`` holds the blocks of V in the basis."""
         v = np.maximum(v, MIN_RELATIVE_V * v.max())
         v = v / v.sum()
         roots, vectors = root_spectra(((block, np.sqrt(v[: len(block)])) for block in workload), basis.size)
@@ -109,7 +110,7 @@ class _Point(DualPoint):
         return cls(v, total, diagonal / (v * total), roots, vectors)
 
     def gram(self, basis: _MirrorBasis) -> Real:
-        """X = D^-1 K^(1/2) D^-1, scaled."""
+        """X = D^-1 K^(1/2) D^-1, scaled to sensitivity 1."""
         blocks = []
         for roots, vectors in zip(self.roots, self.vectors, strict=True):
             scaled = (vectors * np.sqrt(roots)) / np.sqrt(self.v[: len(roots)])[:, None]
@@ -121,15 +122,15 @@ def gaussian_optimum(workload: Real, gap: float = 1e-7, steps: int = 2000) -> Ce
     """The X that attains min tr(V X^-1) over positive semidefinite X with diag(X) <= 1: the optimal matrix mechanism.
 
     workload: V = W'W, float64 [n, n], symmetric, positive semidefinite and not 0.
-    gap: The iteration stops once error / bound - 1 is at most this.
-    steps: The iteration stops after this many eigendecompositions.
+    gap: Stop once error / bound - 1 is at most this.
+    steps: Maximum number of eigendecompositions.
 
-    The problem is convex, and its dual is to maximise T(v)^2 / sum(v) over v >= 0, with T(v) = tr (D V D)^(1/2) and
-    D = diag(v^(1/2)); every v gives a bound, v = 1 the SVD bound (thesis, Definition 12). At the optimum v is
-    proportional to diag (D V D)^(1/2). Replacing one by the other never lowers the dual, because log T is convex in
-    log v, and Anderson's extrapolation makes that converge in few steps. Each step is one eigendecomposition; where
-    reversing the order of the values leaves V exactly as it is, it is two of half the size, a quarter of the work.
-    Memory is about eight times that of V, with the symmetry four times.
+    The problem is convex. Its dual maximises T(v)^2 / sum(v) over v >= 0, with T(v) = tr (D V D)^(1/2) and
+    D = diag(v^(1/2)). Every v gives a lower bound; v = 1 gives the SVD bound (thesis, Definition 12). At the optimum, v
+    is proportional to diag (D V D)^(1/2). Replacing v by that diagonal never lowers the dual, because log T is convex
+    in log v, and Anderson acceleration makes this fixed point converge in few steps. Each step takes one
+    eigendecomposition. If reversing the order of the values leaves V exactly unchanged, a step takes two of half the
+    size, a quarter of the work. Memory is about eight times that of V, or four times with the symmetry.
 
     Source: thesis of McKenna (2022), Definition 13, for the problem; its dual and the iteration are this project's.
 
@@ -138,12 +139,13 @@ def gaussian_optimum(workload: Real, gap: float = 1e-7, steps: int = 2000) -> Ce
     support = workload.diagonal() > 0
     if not support.any():
         raise ValueError("a workload of zeros; want a query that reads a value")
-    read = workload if support.all() else workload[np.ix_(support, support)]
-    basis = _MirrorBasis(len(read), len(read) > 1 and np.array_equal(read, read[::-1, ::-1]))
-    blocks = basis.split(read)
-    best, bound, steps_taken = ascend_dual(partial(_Point.at, basis, blocks), np.ones(len(read)), gap, steps)
+    restricted = workload if support.all() else workload[np.ix_(support, support)]
+    size = len(restricted)
+    basis = _MirrorBasis(size, size > 1 and np.array_equal(restricted, restricted[::-1, ::-1]))
+    blocks = basis.split(restricted)
+    best, bound, steps_taken = ascend_dual(partial(_Point.at, basis, blocks), np.ones(size), gap, steps)
     gram = best.gram(basis)
     if not support.all():
-        gram, within = np.zeros(workload.shape), gram
-        gram[np.ix_(support, support)] = within
+        gram, restricted_gram = np.zeros(workload.shape), gram
+        gram[np.ix_(support, support)] = restricted_gram
     return CertifiedGram(gram, best.error, bound, steps_taken)

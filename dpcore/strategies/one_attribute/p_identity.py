@@ -1,4 +1,4 @@
-"""p-Identity strategies for queries about one attribute under Laplace noise: weighted identity queries and p more."""
+"""p-Identity strategies for queries about one attribute under Laplace noise: a weighted identity and p more queries."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-_MAX_VALUES_ALL_STARTS = 300  # Up to as many values every start is tried: each takes a second or less.
-_VALUES_PER_ROW = 16  # Thesis, section 3.8: p = n / 16.
-_GOLDEN = 0.6180339887498949
-_BRANCHES = 4
-_MAX_THETA = 1e3  # Rounding costs about its square: a single value then still has weight 1e-3 or more.
+_MAX_VALUES_ALL_STARTS = 300  # Up to this many values every start is tried; each takes a second or less.
+_VALUES_PER_ROW = 16  # p = n / 16, as in section 3.8 of the thesis.
+_GOLDEN = 0.6180339887498949  # The golden ratio minus 1, the step of the Weyl sequence.
+_BRANCHES = 4  # Branching factor of the tree of blocks.
+_MAX_THETA = 1e3  # Keeps the weight of each single value at 1e-3 or more; rounding costs about the square of Theta.
 
 
 def best_p_identity(workload: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """The best p-Identity strategy of a few p and a few starts: OPT_0 under Laplace noise.
+    """The best p-Identity strategy found for a few values of p and a few starts each: OPT_0 under Laplace noise.
 
     workload: V = W'W, float64 [n, n], symmetric and positive semidefinite.
 
-    For 1,000 values it takes half a CPU minute; the time grows with the cube of their number.
+    For 1,000 values this takes half a CPU minute; the time grows with the cube of the number of values.
 
-    Returns what ``p_identity`` returns for the best of them.
+    Returns the strategy and its error, as ``p_identity`` does.
 
     Source: thesis of McKenna (2022), Definition 15, with p as in section 3.8.
     """
@@ -34,10 +34,10 @@ def best_p_identity(workload: NDArray[np.float64]) -> tuple[NDArray[np.float64],
 
 
 def p_identity(workload: NDArray[np.float64], start: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """The p-Identity strategy of locally least error.
+    """The p-Identity strategy at a local minimum of the error.
 
     workload: V = W'W, float64 [n, n], symmetric and positive semidefinite.
-    start: The Theta that the descent starts from, float64 [p, n], non-negative.
+    start: The initial Theta, float64 [p, n], non-negative.
 
     Returns the matrix A = [I; Theta] diag(1 + 1'Theta)^-1, float64 [n + p, n], whose columns all have L1 norm 1, and
     the squared error |W A^+|_F^2 of all answers together at unit noise.
@@ -69,7 +69,7 @@ def starts(p: int, n: int) -> list[NDArray[np.float64]]:
     p: The number of queries of several values.
     n: The number of values.
 
-    They are the same on every run, because a plan, its run and a replay must find the same strategy.
+    The starts are fixed, because a plan, its run and a replay must find the same strategy.
     """
     centres = (np.arange(p)[:, None] + 0.5) * n / p
     distances = np.abs(np.arange(n) + 0.5 - centres) * p / n
@@ -79,7 +79,7 @@ def starts(p: int, n: int) -> list[NDArray[np.float64]]:
 
 
 def _tree(p: int, n: int) -> NDArray[np.float64]:
-    """The first p blocks of two values or more, level by level, each block cut into four; zeros where they end."""
+    """Indicators of the first p blocks of a 4-ary tree that have two values or more, level by level; then zeros."""
     rows = np.zeros((p, n))
     blocks = [(0, n)]
     for row in range(p):
@@ -97,16 +97,16 @@ def _tree(p: int, n: int) -> NDArray[np.float64]:
 def _log_error(flat: NDArray[np.float64], p: int, workload: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
     """log of s'(V o K)s and its gradient in Theta, with s = 1 + 1'Theta and K = (I + Theta'Theta)^-1; O(p n^2).
 
-    With R = (I + Theta Theta')^-1: K = I - Theta'R Theta and Theta K = R Theta. dK = -K (dTheta'Theta + Theta'dTheta) K
-    and C = diag(s) V diag(s) give the gradient -2 R Theta C K + 1 (x) 2 (V o K) s. All of it needs one product with V,
-    M = (R Theta diag(s)) V, as (V o K) s = diag(V) s - 1'(Theta o M).
+    Let R = (I + Theta Theta')^-1, so K = I - Theta'R Theta and Theta K = R Theta. With C = diag(s) V diag(s) and
+    dK = -K (dTheta'Theta + Theta'dTheta) K, the gradient is -2 R Theta C K + 1 (x) 2 (V o K) s. It needs only one
+    product with V, M = (R Theta diag(s)) V, because (V o K) s = diag(V) s - 1'(Theta o M).
     """
     theta = flat.reshape(p, -1)
     s = 1 + theta.sum(axis=0)
-    small = np.linalg.solve(np.eye(p) + theta @ theta.T, theta)
-    through = (small * s) @ workload
-    weighed = workload.diagonal() * s - np.einsum("ij,ij->j", theta, through)
-    error = float(s @ weighed)
-    through *= s
-    gradient = -2 * (through - (through @ theta.T) @ small) + 2 * weighed
+    r_theta = np.linalg.solve(np.eye(p) + theta @ theta.T, theta)
+    product = (r_theta * s) @ workload
+    vk_s = workload.diagonal() * s - np.einsum("ij,ij->j", theta, product)
+    error = float(s @ vk_s)
+    product *= s
+    gradient = -2 * (product - (product @ theta.T) @ r_theta) + 2 * vk_s
     return float(np.log(error)), np.asarray(gradient / error).ravel()

@@ -1,4 +1,4 @@
-"""Square-root Toeplitz strategies: prefixes of very many values under Gaussian noise, in time O(n log n)."""
+"""Square-root Toeplitz strategies: prefixes of a large attribute under Gaussian noise, in O(n log n)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from dpcore.queries.implicit import LARGEST_SQUARE, ImplicitMatrix, Real
 from dpcore.queries.products import rounded_rows
 from dpcore.queries.ranges import LARGEST_MATRIX
 
-_MAX_BITS: Final = 28  # Bits of a coefficient: the square of a column of a million of them then stays below 2^60.
+_MAX_BITS: Final = 28  # Bits of a coefficient; the squared norm of a column of a million then stays below 2^60.
 
 
 @dataclass(frozen=True, eq=False)
 class LowerToeplitz(ImplicitMatrix):
     """A lower triangular matrix that is constant along its diagonals: A[i, j] = coefficients[i - j] for j <= i.
 
-    Multiplying by it multiplies power series, truncated after n terms, so that it and its inverse cost O(n log n) per
-    vector.
+    A product with the matrix is a product of power series, truncated after n terms. Products with the matrix and with
+    its inverse therefore cost O(n log n) per vector.
 
-    coefficients: float64 [n], n >= 1.
+    coefficients: float64 [n], n >= 1, finite.
 
     Raises ValueError for other arrays.
     """
@@ -51,11 +51,11 @@ class LowerToeplitz(ImplicitMatrix):
         return self._times(columns[::-1])[::-1]
 
     def _gram(self) -> Real:
-        once = self.dense()
-        return np.asarray(once.T @ once)
+        dense = self.dense()
+        return np.asarray(dense.T @ dense)
 
     def dense(self) -> Real:
-        """The matrix as an array, float64 [n, n]. Raises ValueError where it is too large."""
+        """The matrix as an array, float64 [n, n]. Raises ValueError if it is too large."""
         if self.coefficients.size**2 > LARGEST_SQUARE:
             return super().dense()
         return np.asarray(np.tril(scipy.linalg.toeplitz(self.coefficients)))
@@ -66,7 +66,7 @@ class LowerToeplitz(ImplicitMatrix):
         return powers if order == 1 else np.sqrt(powers)
 
     def inverse(self) -> LowerToeplitz:
-        """A^-1. Raises ValueError where the first coefficient is 0."""
+        """A^-1. Raises ValueError if the first coefficient is 0."""
         return LowerToeplitz(inverse_series(self.coefficients))
 
 
@@ -74,15 +74,16 @@ class LowerToeplitz(ImplicitMatrix):
 class PrefixStrategy:
     """The integer strategy for all prefixes of n values: a lower triangular Toeplitz matrix A = integers / denominator.
 
-    Query i is the sum over j <= i of integers[i - j] x_j: an exact integer for counts x, as far as 64 bits reach.
-    Prefixes are R y with R = P A^-1, another lower triangular Toeplitz matrix. A is the square root of P rounded to
-    a public grid, and R is computed from the rounded A, so that the answers have no bias. The errors e that rounding
-    makes in A are -e in R to first order: they cancel in ``error``, to which they add of order n / denominator^2.
+    Query i is the sum over j <= i of integers[i - j] x_j, an exact integer as long as it fits into 64 bits. The
+    prefixes are R y with R = P A^-1, another lower triangular Toeplitz matrix. A is the square root of the prefix
+    matrix P, rounded to a public grid. R is computed from the rounded A, so the answers are unbiased. To first order, a
+    rounding error e in A is -e in R; the two cancel in ``error``, to which rounding adds only a term of order
+    n / denominator^2.
 
     integers: int64 [n], the coefficients; the first one is positive.
     denominator: The common denominator of the coefficients, >= 1.
 
-    Raises ValueError for other coefficients, and for those whose prefixes doubles cannot reconstruct.
+    Raises ValueError for other coefficients, and if doubles are too imprecise to reconstruct the prefixes.
 
     Source: Fichtenberger, Henzinger and Upadhyay (2023), "Constant matters", for the square root of P; the rounding is
     this project's.
@@ -128,17 +129,17 @@ class PrefixStrategy:
 
     @cached_property
     def reconstruction(self) -> LowerToeplitz:
-        """R = P A^-1, which takes measured values to prefixes."""
+        """R = P A^-1, which maps measured values to prefixes."""
         return LowerToeplitz(np.cumsum(inverse_series(self.integers / self.denominator)))
 
     @cached_property
     def variances(self) -> Real:
-        """The variance of every prefix's answer where each measured value has noise of variance 1: float64 [n]."""
+        """The variance of each prefix if each measured value has noise of variance 1: float64 [n]."""
         return np.cumsum(self.reconstruction.coefficients**2)
 
     @property
     def squared_sensitivity(self) -> float:
-        """|A|^2, the squared L2 norm of the first column, which is the largest; rounded once."""
+        """|A|^2, the squared L2 norm of the first column, which is the largest; computed exactly, then rounded once."""
         return float(sum(integer**2 for integer in self.integers.tolist()) / self.denominator**2)
 
     @property
@@ -148,13 +149,13 @@ class PrefixStrategy:
 
 
 def square_root_of_prefixes(size: int) -> Real:
-    """The first coefficients of (1 - x)^(-1/2), whose square is the series of prefixes: float64 [size].
+    """The first coefficients of (1 - x)^(-1/2), whose square is the series of the prefix matrix: float64 [size].
 
     size: The number of coefficients, >= 1.
 
     c_0 = 1, c_k = c_(k-1) (1 - 1 / (2 k)). The strategy for ``size`` prefixes then has the squared error
-    S_(n-1) (S_0 + ... + S_(n-1)) at unit noise, with S_i = c_0^2 + ... + c_i^2. Its root mean square is about 6 % above
-    the minimum possible, at any size.
+    S_(n-1) (S_0 + ... + S_(n-1)) at unit noise, with S_i = c_0^2 + ... + c_i^2. Its root-mean-square error is about 6 %
+    above the minimum, at any size.
 
     Raises ValueError for size < 1.
     """
@@ -168,7 +169,7 @@ def prefix_svd_bound(size: int, others: int = 0) -> float:
     """The SVD bound: a lower bound on the squared error of every strategy, at unit noise.
 
     size: The number n of prefixes, whose singular values are 1 / (2 sin((2 k - 1) pi / (4 n + 2))), k = 1 .. n.
-    others: The number of further values that are asked for one by one.
+    others: The number of further values that are queried one by one.
 
     Source: thesis of McKenna (2022), Definition 12.
     """
@@ -181,7 +182,7 @@ def inverse_series(coefficients: Real) -> Real:
 
     coefficients: c, float64 [n].
 
-    Raises ValueError where c_0 is 0, and where the inverse grows so much that doubles cannot represent it.
+    Raises ValueError if c_0 is 0, and if the inverse grows too fast for doubles.
     """
     if coefficients[0] == 0:
         raise ValueError("a series that begins with 0 has no inverse; want another first coefficient")
@@ -192,13 +193,13 @@ def inverse_series(coefficients: Real) -> Real:
     inverse = _newton_step(inverse, coefficients)
     residual = _series_product(coefficients[:, None], inverse[:, None])[:, 0]
     residual[0] -= 1
-    if not np.abs(residual).max() < 1e-9:  # Not finite, too.
-        raise ValueError("a series whose inverse grows beyond doubles; want one that is nearer to that of prefixes")
+    if not np.abs(residual).max() < 1e-9:  # Also true for a residual that is not finite.
+        raise ValueError("a series whose inverse grows too fast for doubles; want one closer to that of prefixes")
     return inverse
 
 
 def _newton_step(inverse: Real, coefficients: Real) -> Real:
-    """g (2 - c g), in which twice as many coefficients are right as in the inverse g."""
+    """g (2 - c g), which has twice as many correct coefficients as the approximate inverse g."""
     padded = np.zeros((coefficients.size, 1))
     padded[: inverse.size, 0] = inverse
     correction = -_series_product(coefficients[:, None], padded)
@@ -207,7 +208,7 @@ def _newton_step(inverse: Real, coefficients: Real) -> Real:
 
 
 def _series_product(left: Real, right: Real) -> Real:
-    """The first n coefficients of the products of the columns of two arrays, [n, 1] and [n, k]: float64 [n, k]."""
+    """The first n coefficients of the column-wise products of two arrays [n, 1] and [n, k]: float64 [n, k]."""
     size = len(left)
     length = scipy.fft.next_fast_len(2 * size - 1, real=True)
     product = scipy.fft.rfft(left, length, axis=0) * scipy.fft.rfft(right, length, axis=0)

@@ -13,36 +13,38 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 
 Vector = NDArray[np.float64]
-Places = NDArray[np.intp]
-_MAX_ORDER: Final = 18  # Attributes of a marginal: one of 18 has a quarter of a million parts.
-_MAX_LEVEL_ENTRIES: Final = 1 << 24  # Attributes of all parts of one order, repetitions included.
-_MAX_CODE: Final = 1 << 62
-_MAX_EXPONENT, _EXPONENT_DECAY = 1.9, 0.8  # Of the multipliers' steps.
-_MIN_MULTIPLIER: Final = 1e-15  # Of the sum of multipliers: a residual measured with no precision has no answer.
+Positions = NDArray[np.intp]
+_MAX_ORDER: Final = 18  # Largest number of attributes of a marginal; 18 attributes have 262,144 subsets.
+_MAX_LEVEL_ENTRIES: Final = 1 << 24  # Largest number of entries of one level's table of attribute positions.
+_MAX_CODE: Final = 1 << 62  # Codes of rows stay below this, so that they fit into int64.
+_MAX_EXPONENT, _EXPONENT_DECAY = 1.9, 0.8  # The exponent of the multiplier updates, and its decay after an overshoot.
+# Smallest multiplier, relative to their sum: a multiplier of 0 could leave a residual without any share of the budget.
+_MIN_MULTIPLIER: Final = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualPlan:
-    """The residuals of a workload of marginals, with the share of the budget of each.
+    """The residuals to measure for a workload of marginals, and the share of the budget of each.
 
-    The residual of attributes a is the projection of the table of a on the tables that sum to 0 along every axis. A
-    marginal is the sum of the residuals of its parts, the subsets of its attributes, each spread evenly over the other
-    attributes.
+    The residual of a set of attributes a is the projection of the table of a onto the tables that sum to 0 along every
+    axis. A marginal is the sum of the residuals of its parts (the subsets of its attributes), each spread evenly over
+    the remaining attributes.
 
-    "Unit noise" means noise of variance 1 in queries of sensitivity 1, for the whole budget.
+    "Unit noise" means that the whole budget buys noise of variance 1 for a query of sensitivity 1.
 
     domain: The domain of the workload.
-    residuals: The attributes of each residual, in the order of the domain, small sets first. They are all parts of the
-        marginals, except those with an attribute of one value, whose residual is 0.
+    residuals: The attributes of each residual, in the order of the domain, small sets first. Every part of a marginal
+        has a residual, except the parts with an attribute of one value, whose residual is 0.
     shares: float64 [residuals], positive with sum 1: shares of the budget, which is additive in 1 / sigma^2.
-    costs: float64 [residuals], squared sensitivities p_a: prod (n - 1) / n where a row is added or removed.
+    costs: float64 [residuals], squared sensitivities p_a. They are prod (n - 1) / n if neighbouring tables differ by an
+        added or removed row.
     marginals: The cliques of the workload, each once, small ones first.
     variances: float64 [marginals], the variance of each cell of a marginal at unit noise.
     error: The minimised loss at unit noise.
-    bound: A lower bound on the loss at unit noise. Where a row is added or removed, for squared errors and the largest
-        variance, it holds for every unbiased mechanism that adds Gaussian noise to linear queries. Elsewhere it holds
-        for all plans of residuals that are charged one by one.
-    steps: The number of plans that were computed to find this one.
+    bound: A lower bound on the loss at unit noise. For squared error and largest variance, with neighbours that differ
+        by an added or removed row, it holds for every unbiased mechanism that adds Gaussian noise to linear queries.
+        Otherwise it holds for all plans that charge each residual separately.
+    steps: The number of plans computed to find this one.
     """
 
     domain: Domain
@@ -57,7 +59,7 @@ class ResidualPlan:
 
     @property
     def noise(self) -> Vector:
-        """s_a = p_a / share, float64 [residuals]: the noise of a residual at unit noise is N(0, s_a projection)."""
+        """s_a = p_a / share, float64 [residuals]: at unit noise a residual has the noise N(0, s_a * projection)."""
         return self.costs / self.shares
 
     @property
@@ -70,16 +72,16 @@ def least_squared_error(domain: Domain, weights: Mapping[Clique, float], replace
     """The plan of least weighted squared error: the sum over marginals and their cells of weight * variance.
 
     domain: The domain of the workload.
-    weights: The workload's cliques with their positive weights. Weights of cliques that name one set of attributes are
-        added up.
-    replaced: Whether neighbouring tables differ by one replaced row; otherwise by one added or removed row.
+    weights: The workload's cliques with their positive weights. The weights of cliques with the same set of attributes
+        are added up.
+    replaced: True if neighbouring tables differ by one replaced row, False if by one added or removed row.
 
-    With V_a the error from residual a at s_a = 1, the sum of V_a s_a is least under sum p_a / s_a = 1 at s_a
-    proportional to (p_a / V_a)^(1/2), where it is (sum (V_a p_a)^(1/2))^2. Where a row is added or removed that is the
-    SVD bound.
+    Let V_a be the error that residual a contributes at s_a = 1. The total error sum V_a s_a, subject to the budget
+    sum p_a / s_a = 1, is least for s_a proportional to (p_a / V_a)^(1/2); its minimum is (sum (V_a p_a)^(1/2))^2. If
+    neighbours differ by an added or removed row, that minimum equals the SVD bound.
 
-    Raises ValueError for no marginals, an unknown or repeated attribute, a weight that is not positive and finite, and
-    where there are too many residuals.
+    Raises ValueError if there are no marginals or too many residuals, if an attribute is unknown or repeated, or if a
+    weight is not positive and finite.
 
     Source: Xiao, He, Zhang and Kifer (2023), ResidualPlanner; SVD bound: thesis of McKenna (2022), Definition 12.
     """
@@ -95,14 +97,15 @@ def least_absolute_error(
 ) -> ResidualPlan:
     """The plan of least weighted absolute error: the sum over marginals and their cells of weight * standard deviation.
 
-    domain, weights, replaced: As for ``least_squared_error``.
-    gap: The iteration stops once error / bound - 1 is at most this; positive.
-    steps: The iteration stops after this many steps, >= 1.
+    domain, weights, replaced: The same as for ``least_squared_error``.
+    gap: Stop once error / bound - 1 is at most this; positive.
+    steps: Maximum number of steps, >= 1.
 
-    The error is a norm of share^(-1/2), so that the problem is convex. At a standard deviation s its majorant is
-    (s + variance / s) / 2: each step is ``least_squared_error`` for weight / s, and never increases the error. The
-    bound is the minimum over the simplex of the tangent plane at the shares, which it attains at a corner; the error is
-    homogeneous of degree -1/2.
+    The problem is convex, because the error is a norm of share^(-1/2). A standard deviation is at most
+    (s + variance / s) / 2, with equality at its current value s. Each step minimises this majorant, which is
+    ``least_squared_error`` with the weights weight / s, so the error never increases. The lower bound is the minimum
+    over the simplex of the tangent plane at the current shares, attained at a corner. It uses that the error is
+    homogeneous of degree -1/2 in the shares.
 
     Raises ValueError as ``least_largest_variance`` does.
 
@@ -130,17 +133,18 @@ def least_largest_variance(
 ) -> ResidualPlan:
     """The plan whose largest weighted variance of a cell is least: max over marginals of weight * variance.
 
-    domain, replaced: As for ``least_squared_error``.
-    weights: The workload's cliques with their positive weights. Of cliques that name one set of attributes the largest
-        weight counts.
-    gap: The iteration stops once error / bound - 1 is at most this; positive.
-    steps: The iteration stops after this many steps, >= 1.
+    domain, replaced: The same as for ``least_squared_error``.
+    weights: The workload's cliques with their positive weights. Among cliques with the same set of attributes, the
+        largest weight counts.
+    gap: Stop once error / bound - 1 is at most this; positive.
+    steps: Maximum number of steps, >= 1.
 
-    The problem is convex. For multipliers c_b >= 0 with sum 1 the least sum of c_b * weight * variance has a closed
-    form, as in ``least_squared_error``, and is a lower bound; its maximum over all c is the optimum. Its gradient is
-    the weighted variances, and c is multiplied by powers of their ratio to the bound.
+    The problem is convex and solved by its dual. For multipliers c_b >= 0 with sum 1, the least possible sum of
+    c_b * weight * variance has the closed form of ``least_squared_error`` and is a lower bound; its maximum over c is
+    the optimum. The gradient in c is the vector of weighted variances. Each step multiplies c by a power of the ratio
+    of these variances to the bound.
 
-    Raises ValueError as ``least_squared_error`` does, and for a gap that is not positive or less than one step.
+    Raises ValueError as ``least_squared_error`` does, and if ``gap`` is not positive or ``steps`` is below 1.
 
     Source: Xiao, He, Zhang and Kifer (2023), ResidualPlanner, for the problem; the dual ascent is this project's.
     """
@@ -169,7 +173,7 @@ def least_largest_variance(
 @final
 @dataclass(frozen=True, eq=False)
 class _Allocation:
-    """The budget of all residuals, parts of weight 0 included.
+    """The noise and the budget shares of all parts, including parts that get no budget.
 
     noise: float64 [parts], s_a.
     shares: float64 [parts], p_a / s_a.
@@ -183,16 +187,17 @@ class _Allocation:
 
 @final
 class _Lattice:
-    """The parts of a workload's marginals, one level per number of attributes, and their inclusions.
+    """The lattice of all parts of a workload's marginals, with one level per number of attributes.
 
-    A vector has one entry per part, small parts first. Sums over pairs of a part and a larger one go from level to
-    level, deleting one attribute: r! paths connect a pair whose difference has r attributes.
+    Vectors have one entry per part, small parts first. Sums over all pairs of a part and a superset of it are computed
+    level by level, by deleting one attribute at a time. A pair that differs in r attributes is reached by r! paths,
+    which the divisions by the distance correct.
     """
 
-    def __init__(self, domain: Domain, cliques: list[Places], replaced: bool) -> None:
-        """cliques: Positions of attributes, [cliques of k attributes, k] for each k from 0."""
+    def __init__(self, domain: Domain, cliques: list[Positions], replaced: bool) -> None:
+        """cliques: For each k from 0, the attribute positions of the cliques of k attributes: [cliques, k]."""
         sizes = np.array(domain.sizes, dtype=np.float64)
-        self.rows, self.faces, self.own = _closure(cliques, len(sizes))
+        self.rows, self.faces, self.clique_rows = _closure(cliques, len(sizes))
         self.starts = np.cumsum([0, *map(len, self.rows)])
         self._inverse_squares = [(sizes[rows] ** -2.0).T for rows in self.rows]
         self.parts_sizes = np.concatenate([sizes[rows].prod(axis=1) for rows in self.rows])
@@ -200,24 +205,24 @@ class _Lattice:
         self.costs = self.energies.copy()
         if replaced and len(self.rows) > 1:
             # |a(x) - a(y)|^2 is largest where x and y differ in the smallest attribute alone.
-            least = np.concatenate([sizes[rows].min(axis=1) for rows in self.rows[1:]])
-            self.costs[1:] *= 2 * least / np.maximum(least - 1, 1)
-        indices = np.concatenate([start + own for start, own in zip(self.starts[:-1], self.own, strict=True)])
-        self.workload, self._place = np.unique(indices, return_inverse=True)
+            smallest = np.concatenate([sizes[rows].min(axis=1) for rows in self.rows[1:]])
+            self.costs[1:] *= 2 * smallest / np.maximum(smallest - 1, 1)
+        indices = np.concatenate([start + rows for start, rows in zip(self.starts[:-1], self.clique_rows, strict=True)])
+        self.workload, self._workload_index = np.unique(indices, return_inverse=True)
 
     @property
     def workload_sizes(self) -> Vector:
-        """Cells of each marginal of the workload."""
+        """The number of cells of each marginal of the workload."""
         return np.asarray(self.parts_sizes[self.workload])
 
     def sums_of_weights(self, weights: Vector, combine: np.ufunc) -> Vector:
-        """The weight of each marginal of the workload; ``combine`` joins the weights of equal cliques."""
+        """The weight of each marginal of the workload; ``combine`` merges the weights of equal cliques."""
         sums = np.zeros(len(self.workload))
-        combine.at(sums, self._place, weights)
+        combine.at(sums, self._workload_index, weights)
         return sums
 
     def variances(self, allocation: _Allocation) -> Vector:
-        """Variances of a cell of each marginal b: the sum over a <= b of s_a p_a prod_{b - a} 1 / n^2."""
+        """The variance of a cell of each marginal b: the sum over a <= b of s_a p_a prod_{b - a} 1 / n^2."""
         levels = self._levels(allocation.noise * self.energies)
         current, sums = levels, [level.copy() for level in levels]
         for distance in range(1, len(levels)):
@@ -230,7 +235,7 @@ class _Lattice:
         return np.asarray(np.concatenate(sums)[self.workload])
 
     def closed_form(self, weights: Vector) -> _Allocation:
-        """The optimal allocation for the sum over the workload's marginals of weight * variance of a cell."""
+        """The allocation that minimises the sum over the workload's marginals of weight * variance of a cell."""
         part_weights = np.zeros(self.starts[-1])
         part_weights[self.workload] = weights
         levels = self._levels(part_weights)
@@ -249,7 +254,7 @@ class _Lattice:
         return _Allocation(noise, shares, float(roots.sum() ** 2))
 
     def plan(self, domain: Domain, allocation: _Allocation, error: float, bound: float, steps: int) -> ResidualPlan:
-        """The plan of an allocation, without residuals of share 0."""
+        """The plan of an allocation, without the residuals whose share is 0."""
         kept = allocation.shares > 0
         names = np.array(domain.names, dtype=object)
         cliques = list(chain.from_iterable(map(tuple, names[rows].tolist()) for rows in self.rows))
@@ -269,8 +274,8 @@ def _check_steps(gap: float, steps: int) -> None:
         raise ValueError(f"gap {gap}, steps {steps}; want gap > 0 and steps >= 1")
 
 
-def _workload(domain: Domain, weights: Mapping[Clique, float]) -> tuple[list[Places], Vector]:
-    """Positions of the attributes of the cliques of each order, from order 0, and the weights in the same order."""
+def _workload(domain: Domain, weights: Mapping[Clique, float]) -> tuple[list[Positions], Vector]:
+    """The attribute positions of the cliques, one array per order from 0 on, and the weights in the same order."""
     if not weights:
         raise ValueError("no marginals; want at least one")
     values = np.array(list(weights.values()), dtype=np.float64)
@@ -281,31 +286,31 @@ def _workload(domain: Domain, weights: Mapping[Clique, float]) -> tuple[list[Pla
     position = {name: index for index, name in enumerate(domain.names)}
     levels, level_weights = [], []
     for order in range(int(orders.max()) + 1):
-        chosen = np.flatnonzero(orders == order)
-        names = chain.from_iterable(cliques[index] for index in chosen.tolist())
+        of_order = np.flatnonzero(orders == order)
+        names = chain.from_iterable(cliques[index] for index in of_order.tolist())
         try:
-            flat = np.fromiter((position[name] for name in names), dtype=np.intp, count=order * len(chosen))
+            flat = np.fromiter((position[name] for name in names), dtype=np.intp, count=order * len(of_order))
         except KeyError as error:
             raise ValueError(f"unknown attribute {error.args[0]!r}; want one of {list(domain.names)}") from None
-        rows = np.sort(flat.reshape(len(chosen), order), axis=1)
-        if (twice := np.flatnonzero((rows[:, 1:] == rows[:, :-1]).any(axis=1))).size:
-            raise ValueError(f"clique {cliques[chosen[twice[0]]]} repeats an attribute; want distinct attributes")
+        rows = np.sort(flat.reshape(len(of_order), order), axis=1)
+        if (repeated := np.flatnonzero((rows[:, 1:] == rows[:, :-1]).any(axis=1))).size:
+            raise ValueError(f"clique {cliques[of_order[repeated[0]]]} repeats an attribute; want distinct attributes")
         levels.append(rows)
-        level_weights.append(values[chosen])
+        level_weights.append(values[of_order])
     return levels, np.concatenate(level_weights)
 
 
-def _closure(cliques: list[Places], attributes: int) -> tuple[list[Places], list[Places], list[Places]]:
+def _closure(cliques: list[Positions], attributes: int) -> tuple[list[Positions], list[Positions], list[Positions]]:
     """All parts of the cliques, one level per number k of attributes.
 
-    Returns lists over k of
-        rows: [parts of k attributes, k], the attributes of each part, ascending.
-        faces: [k, parts], for each deleted attribute the place of the remaining part in the level below.
-        places: [cliques of k attributes], the place of each clique in its level.
+    Returns three lists over k:
+        rows: [parts of k attributes, k], the attribute positions of each part, ascending.
+        faces: [k, parts], for each deleted attribute the index of the remaining part in the level below.
+        clique_rows: [cliques of k attributes], the index of each clique in its level.
     """
     if len(cliques) > _MAX_ORDER + 1:
         raise ValueError(f"a marginal of {len(cliques) - 1} attributes; want at most {_MAX_ORDER}")
-    levels, faces, indices = [], [], []
+    levels, faces, clique_rows = [], [], []
     above = np.empty((0, len(cliques)), dtype=np.intp)
     for order in range(len(cliques) - 1, -1, -1):
         faces_above = [np.delete(above, index, axis=1) for index in range(order + 1)]
@@ -316,20 +321,20 @@ def _closure(cliques: list[Places], attributes: int) -> tuple[list[Places], list
             )
         rows, inverse = _distinct(candidates, attributes)
         faces.append(inverse[: (order + 1) * len(above)].reshape(order + 1, len(above)))
-        indices.append(inverse[(order + 1) * len(above) :])
+        clique_rows.append(inverse[(order + 1) * len(above) :])
         levels.append(rows)
         above = rows
-    # The faces of a level were found with the level below it.
-    return levels[::-1], [np.empty((0, 1), dtype=np.intp), *faces[:0:-1]], indices[::-1]
+    # The faces of a level are indices into the level below, so they were computed one iteration later.
+    return levels[::-1], [np.empty((0, 1), dtype=np.intp), *faces[:0:-1]], clique_rows[::-1]
 
 
-def _distinct(rows: Places, attributes: int) -> tuple[Places, Places]:
-    """Distinct rows in ascending order, and the place of each row among them."""
+def _distinct(rows: Positions, attributes: int) -> tuple[Positions, Positions]:
+    """The distinct rows in ascending order, and the index of each row among them."""
     code, span = np.zeros(len(rows), dtype=np.int64), 1
     for column in rows.T:
         if span * attributes > _MAX_CODE:
             values, code = np.unique(code, return_inverse=True)
             span = len(values)
         code, span = code * attributes + column, span * attributes
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-    return rows[first], inverse
+    _, first_rows, inverse = np.unique(code, return_index=True, return_inverse=True)
+    return rows[first_rows], inverse

@@ -1,4 +1,4 @@
-"""Residual planning for products of prefixes, ranges or any other queries about single attributes: ResidualPlanner+."""
+"""Residual planning for products of prefixes, ranges or other queries about single attributes: ResidualPlanner+."""
 
 from __future__ import annotations
 
@@ -18,31 +18,34 @@ from dpcore.strategies.residual_planning.attribute_residuals import AttributeRes
 from dpcore.strategies.residual_planning.clique_parts import CliqueParts
 
 Vector = NDArray[np.float64]
-_BITS: Final = range(14, 2, -1)  # Of the matrices' entries, finest grid first.
-_FURTHER_BITS: Final = 2  # Grids coarser by more than this than the finest one that fits are never better.
-# The smallest weight of a term: rounding it moves a share by 1 / 256 to 1 / 16 of itself, and errors by its square.
+_BITS: Final = range(14, 2, -1)  # Bits of the matrices' entries to try, finest grid first.
+_FURTHER_BITS: Final = 2  # Grids more than 2 bits coarser than the finest usable one are never better.
+# Candidates for the smallest weight of a term. Rounding a weight of 128 to 8 changes a share by a relative 1 / 256 to
+# 1 / 16, and the error only by the square of that.
 _MIN_WEIGHTS: Final = (128, 32, 8)
-_MAX_ENTRY: Final = 1 << 30  # Weight times entries of a term's matrices: 2^32 rows have answers below 2^62.
-_MIN_RELATIVE_ROOT: Final = 2.0**-20  # Of the largest: a part that is measured with no precision has no answer.
-_ROUNDS: Final = 6
-_MIN_GAIN: Final = 1e-5  # A round whose relative gain is smaller is the last.
+# Largest product of a weight and the entries of a term's matrices: with 2^32 rows, answers stay below 2^62.
+_MAX_ENTRY: Final = 1 << 30
+# Smallest root of a part's error, relative to the sum: a part with no precision at all would have no answer.
+_MIN_RELATIVE_ROOT: Final = 2.0**-20
+_ROUNDS: Final = 6  # Maximum number of rounds over the attributes.
+_MIN_GAIN: Final = 1e-5  # The rounds stop after one whose relative gain is smaller than this.
 
 
 @dataclass(frozen=True, eq=False)
 class ProductResidualPlan:
-    """What to measure for a workload of products: one stack of integer queries with one noise.
+    """What to measure for a workload of products: one stack of integer queries with one noise scale.
 
-    queries: One term for each part a of the workload's cliques, weight * (x)_{i in a} B_i on the marginal of a, with
-        the same B_i wherever attribute i occurs; () is the number of rows. B_i has rank n_i - 1, and B_i u_i = 0. The
-        denominator is the square root of ``squared_sensitivity``, so that a measured value has the noise of a query
-        of sensitivity 1.
-    variance: The weighted squared error of all answers where each integer answer, before the denominator, has noise of
-        variance 1; exact for the rounded matrices.
-    squared_sensitivity: The sum over the terms of the largest squared norm of a column. Adding or removing one row
-        moves the answers by at most its square root, in L2.
-    ideal: What ``error`` would be without the rounding to integers, for the closed form of the shares.
-    bound: A lower bound on the error of every unbiased mechanism that adds Gaussian noise to linear queries, where a
-        row is added or removed.
+    queries: One term for each part a of the workload's cliques: weight * (x)_{i in a} B_i, applied to the marginal of
+        a; the part () is the number of rows. Attribute i has the same matrix B_i in every term, of rank n_i - 1, with
+        B_i u_i = 0. The denominator is the integer square root of ``squared_sensitivity``, so the noise of a measured
+        value is that of a query of sensitivity 1.
+    variance: The weighted squared error of all answers if each integer answer, before division by the denominator, has
+        noise of variance 1. It is exact for the rounded matrices.
+    squared_sensitivity: The sum over the terms of the largest squared column norm. Adding or removing one row moves the
+        integer answers by at most its square root, in L2.
+    ideal: The ``error`` before the rounding to integers, at the closed-form shares.
+    bound: A lower bound on the error of every unbiased mechanism that adds Gaussian noise to linear queries, for
+        neighbours that differ by an added or removed row.
     """
 
     queries: Products
@@ -65,17 +68,18 @@ class ProductResidualPlan:
 def product_residuals(queries: Products, weights: Vector) -> ProductResidualPlan:
     """The residuals to measure for a workload of products, with nearly the least weighted squared error.
 
-    queries: The workload: products with the same matrix for an attribute in every term that contains it. Any cliques
-        are allowed, () included, each any number of times.
+    queries: The workload: products that use the same matrix for an attribute in every term that contains it. The
+        cliques are arbitrary; () is allowed, and so are repeated cliques.
     weights: float64 [terms], positive weights of the squared errors of each term.
 
-    For given u_i the best shares have a closed form (``CliqueParts``), with the error
-    (sum over parts a of (V_a prod_{i in a} t_i)^(1/2))^2. Along the Pareto-optimal pairs (s0_i, t_i) of an attribute,
-    which gamma_i parametrises (``AttributeResidual``), it is stationary where gamma_i = t_i / r_i^2 - s0_i, with r_i
-    the ratio of its derivatives by s0_i and t_i. A few rounds of that find all u_i. Equal inputs give equal plans.
+    For given mean vectors u_i the best shares have a closed form (``CliqueParts``), with the error
+    (sum over parts a of (V_a prod_{i in a} t_i)^(1/2))^2. The Pareto-optimal pairs (s0_i, t_i) of an attribute are
+    parametrised by gamma_i (``AttributeResidual``). Along them the error is stationary where
+    gamma_i = t_i / r_i^2 - s0_i, with r_i the ratio of its derivatives in s0_i and t_i. A few rounds of this fixed
+    point find all u_i. Equal inputs give equal plans.
 
-    Raises ValueError for weights that are not positive, an attribute with two different matrices or too many values,
-    too many parts, and where no integers small enough measure the parts.
+    Raises ValueError if a weight is not positive, if an attribute has two different matrices or too many values, if
+    there are too many parts, or if no sufficiently small integers measure all parts.
 
     Source: ResidualPlanner+ (the successor of Xiao, He, Zhang and Kifer, 2023) for u_i = 1 / n_i; the choice of u_i,
     the rounding and the bound are this project's.
@@ -96,31 +100,31 @@ def _planned(
     weights: tuple[float, ...],
     contents: tuple[tuple[str, tuple[int, int], bytes], ...],
 ) -> ProductResidualPlan:
-    """The plan; cached, because a run plans what its plan has planned.
+    """The plan; cached, because planning a release and running it need the same plan.
 
-    contents: Name, shape and bytes of each attribute's matrix.
+    contents: The name, shape and bytes of each attribute's matrix.
     """
-    of_matrix: dict[tuple[tuple[int, int], bytes], AttributeResidual] = {}
-    of_name = {}
+    by_matrix: dict[tuple[tuple[int, int], bytes], AttributeResidual] = {}
+    by_name = {}
     for name, shape, content in contents:
-        if (shape, content) not in of_matrix:
-            of_matrix[shape, content] = AttributeResidual(np.frombuffer(content, dtype=np.int64).reshape(shape))
-        of_name[name] = of_matrix[shape, content]
-    read = domain.project(name for name in domain.names if name in of_name)
-    attributes = [of_name[name] for name in read.names]
+        if (shape, content) not in by_matrix:
+            by_matrix[shape, content] = AttributeResidual(np.frombuffer(content, dtype=np.int64).reshape(shape))
+        by_name[name] = by_matrix[shape, content]
+    queried = domain.project(name for name in domain.names if name in by_name)
+    attributes = [by_name[name] for name in queried.names]
     residual = np.array([not attribute.flat for attribute in attributes], dtype=bool)
-    parts = CliqueParts([read.axes(clique) for clique in cliques], weights, residual)
-    splits, ideal = _tuned(parts, attributes)
-    measured = _rounded(parts, attributes, splits, ideal)
+    parts = CliqueParts([queried.axes(clique) for clique in cliques], weights, residual)
+    splits, ideal = _best_splits(parts, attributes)
+    measured = _rounded_plan(parts, attributes, splits, ideal)
     terms = tuple(
         Product(
-            tuple(read.names[index] for index in part),
+            tuple(queried.names[index] for index in part),
             tuple(frame.matrix for index in part if (frame := measured.frames[index]) is not None),
             weight,
         )
         for part, weight in zip(parts.parts, measured.weights, strict=True)
     )
-    bound = _bound(parts, attributes, splits)
+    bound = _lower_bound(parts, attributes, splits)
     stack = Products(domain, terms, math.isqrt(measured.squared_sensitivity))
     return ProductResidualPlan(stack, measured.variance, measured.squared_sensitivity, ideal, bound)
 
@@ -130,25 +134,25 @@ def _matrices(queries: Products) -> dict[str, NDArray[np.int64]]:
     matrices: dict[str, NDArray[np.int64]] = {}
     for term in queries.terms:
         for name, matrix in zip(term.clique, term.matrices, strict=True):
-            first = matrices.setdefault(name, matrix)
-            if first is not matrix and not np.array_equal(first, matrix):
-                raise ValueError(f"attribute {name!r} is asked through two matrices; want one in all terms")
+            earlier = matrices.setdefault(name, matrix)
+            if earlier is not matrix and not np.array_equal(earlier, matrix):
+                raise ValueError(f"attribute {name!r} is queried through two matrices; want one in all terms")
     return matrices
 
 
-def _tuned(parts: CliqueParts, attributes: list[AttributeResidual]) -> tuple[list[Split | None], float]:
-    """The best split of each attribute, None where u = 1 / n, and the error of all of them together."""
+def _best_splits(parts: CliqueParts, attributes: list[AttributeResidual]) -> tuple[list[Split | None], float]:
+    """The best split of each attribute (None if u = 1 / n), and the error of the whole workload at these splits."""
     means = np.array([attribute.mean for attribute in attributes])
     rests = np.array([attribute.rest for attribute in attributes])
-    tuned = [index for index, attribute in enumerate(attributes) if not (attribute.flat or attribute.uniform)]
+    tunable = [index for index, attribute in enumerate(attributes) if not (attribute.flat or attribute.uniform)]
     best: list[Split | None] = [None] * len(attributes)
     loss = parts.loss(means, rests)
-    best_loss, gammas = math.inf if tuned else loss.value, dict.fromkeys(tuned, 0.0)
-    for _ in range(_ROUNDS if tuned else 0):
+    best_loss, gammas = math.inf if tunable else loss.value, dict.fromkeys(tunable, 0.0)
+    for _ in range(_ROUNDS if tunable else 0):
         previous_gammas = dict(gammas)
-        for index in tuned:
+        for index in tunable:
             stationary = rests[index] * (loss.by_rest[index] / loss.by_mean[index]) ** 2 - means[index]
-            gammas[index] = attributes[index].gamma(stationary, rests[index])
+            gammas[index] = attributes[index].grid_gamma(stationary, rests[index])
         if gammas == previous_gammas:
             break
         splits = {index: attributes[index].split(gamma) for index, gamma in gammas.items()}
@@ -163,13 +167,14 @@ def _tuned(parts: CliqueParts, attributes: list[AttributeResidual]) -> tuple[lis
     return best, best_loss**2
 
 
-def _bound(parts: CliqueParts, attributes: list[AttributeResidual], splits: list[Split | None]) -> float:
+def _lower_bound(parts: CliqueParts, attributes: list[AttributeResidual], splits: list[Split | None]) -> float:
     """A lower bound on the error of every strategy.
 
-    For W the stacked queries on all cells, D diagonal and of trace 1 and Z = Q D^(1/2) with a contraction Q, every X
-    with a diagonal of 1 at most has tr(W X^-1 W') >= <W, Z>^2 / tr(Z X Z') >= <W, Z>^2. With D the product over
-    attributes of diag(v_i), and Q on clique b the product of the attributes' Q_i, weighted on each part a of b so that
-    squares add up to 1 over b, that is the closed form with (sigma_i^2, tau_i^2) in the place of (s0_i, t_i).
+    Let W be the stacked queries over all cells, D a diagonal matrix of trace 1, and Z = Q D^(1/2) for a contraction Q.
+    Every X whose diagonal entries are at most 1 then has tr(W X^-1 W') >= <W, Z>^2 / tr(Z X Z') >= <W, Z>^2. Here D is
+    the product over attributes of diag(v_i). On clique b, Q is the product of the attributes' Q_i, weighted on each
+    part a of b such that the squared weights add up to 1 over b. The bound is then the closed form of the error, with
+    (sigma_i^2, tau_i^2) in place of (s0_i, t_i).
     """
     means = np.array([attribute.mean for attribute in attributes])
     rests = np.array([attribute.rest for attribute in attributes])
@@ -189,13 +194,13 @@ def _bound(parts: CliqueParts, attributes: list[AttributeResidual], splits: list
 
 
 @dataclass(frozen=True, eq=False)
-class _Integers:
-    """The rounded plan.
+class _RoundedPlan:
+    """The plan with all matrices and weights rounded to integers.
 
-    frames: One per attribute; None where it has no residual.
+    frames: One per attribute; None for an attribute without a residual.
     weights: One per part.
     variance: The weighted squared error of all answers at noise of variance 1 in each integer answer.
-    squared_sensitivity: The sum over the parts of the largest squared norm of a column.
+    squared_sensitivity: The sum over the parts of the largest squared column norm.
     """
 
     frames: list[ResidualFrame | None]
@@ -209,19 +214,19 @@ class _Integers:
         return self.variance * self.squared_sensitivity
 
 
-def _rounded(
+def _rounded_plan(
     parts: CliqueParts, attributes: list[AttributeResidual], splits: list[Split | None], ideal: float
-) -> _Integers:
-    """The best of several grids for entries and for weights: finer ones for the first leave less for the second."""
-    best: _Integers | None = None
-    finest = 0
+) -> _RoundedPlan:
+    """The best of several grids for entries and for weights; finer entries leave fewer bits for the weights."""
+    best: _RoundedPlan | None = None
+    finest_bits = 0
     for bits in _BITS if any(split is not None for split in splits) else (0,):
-        if best is not None and bits < finest - _FURTHER_BITS:
+        if best is not None and bits < finest_bits - _FURTHER_BITS:
             break
         try:
             frames = _frames(attributes, splits, bits)
         except ValueError:
-            break  # A coarser grid would miss a part too.
+            break  # A coarser grid would lose a part of the residual as well.
         costs, energies = _integer_costs(parts, attributes, frames)
         entries = parts.products(np.array([_largest_entry(frame) for frame in frames]))
         ideal_weights = np.sqrt(np.maximum(np.sqrt(energies * costs), math.sqrt(ideal) * _MIN_RELATIVE_ROOT) / costs)
@@ -230,35 +235,35 @@ def _rounded(
             if (weights * entries).max() > _MAX_ENTRY:
                 continue
             weights /= np.gcd.reduce(weights.astype(np.int64))
-            squared = sum(
+            squared_sensitivity = sum(
                 int(weight) ** 2 * math.prod(frame.cost for index in part if (frame := frames[index]) is not None)
                 for part, weight in zip(parts.parts, weights, strict=True)
             )
-            candidate = _Integers(
-                frames, weights.astype(np.int64).tolist(), float((energies / weights**2).sum()), squared
+            candidate = _RoundedPlan(
+                frames, weights.astype(np.int64).tolist(), float((energies / weights**2).sum()), squared_sensitivity
             )
-            finest = max(finest, bits)
+            finest_bits = max(finest_bits, bits)
             if best is None or candidate.error < best.error:
                 best = candidate
     if best is None:
-        raise ValueError("the parts of the workload want precisions too far apart; want weights that differ less")
+        raise ValueError("the precisions of the workload's parts differ by too much; want weights that differ less")
     return best
 
 
 def _frames(attributes: list[AttributeResidual], splits: list[Split | None], bits: int) -> list[ResidualFrame | None]:
-    """The integer matrices of each attribute; equal attributes share theirs."""
+    """The integer matrix of each attribute; attributes with equal queries share one."""
     frames: dict[tuple[int, int], ResidualFrame | None] = {}
     keys = [(id(attribute), id(split)) for attribute, split in zip(attributes, splits, strict=True)]
     for key, attribute, split in zip(keys, attributes, splits, strict=True):
         if key not in frames:
-            frames[key] = None if attribute.flat else attribute.rounded(split, bits)
+            frames[key] = None if attribute.flat else attribute.rounded_frame(split, bits)
     return [frames[key] for key in keys]
 
 
 def _integer_costs(
     parts: CliqueParts, attributes: list[AttributeResidual], frames: list[ResidualFrame | None]
 ) -> tuple[Vector, Vector]:
-    """The squared norm of each part's integer columns, and its error at noise of variance 1 in its answers."""
+    """For each part, its squared column norm and its error at noise of variance 1 in its integer answers."""
     pairs = [
         (attribute.mean, 1.0) if frame is None else attribute.costs(frame)
         for attribute, frame in zip(attributes, frames, strict=True)

@@ -1,4 +1,4 @@
-"""Symmetric queries as a real matrix: applied, transposed, and solved for block by block."""
+"""Symmetric queries as a real matrix: products with vectors, column norms, and the pieces that one block needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Real = NDArray[np.float64]
 @final
 @dataclass(frozen=True, eq=False)
 class SymmetricMatrix(ImplicitMatrix):
-    """The queries' matrix A over the cells of their clique, in C order.
+    """The matrix A of symmetric queries; its columns are the cells of their clique, in C order.
 
     queries: The integer queries, block by block.
     """
@@ -39,7 +39,7 @@ class SymmetricMatrix(ImplicitMatrix):
             columns = (np.abs(block.matrix).astype(np.float64) ** order).sum(axis=0)
             for axis in block.chosen:
                 attribute = self.queries.axes[axis]
-                within = np.abs(attribute.matrix[attribute.places[block.choice[axis]]]).astype(np.float64) ** order
+                within = np.abs(attribute.matrix[attribute.row_slices[block.choice[axis]]]).astype(np.float64) ** order
                 columns = columns * within.sum(axis=0).max()
             classes = tuple(slice(None) if chosen is None else slice(chosen, chosen + 1) for chosen in block.choice)
             totals[classes] += columns.reshape(totals[classes].shape)
@@ -47,27 +47,28 @@ class SymmetricMatrix(ImplicitMatrix):
         return norms if order == 1 else np.asarray(np.sqrt(norms))
 
     def parts(self, answers: Real) -> list[Real]:
-        """The answers of each block, float64 [rows of its matrix, answers of all M_C]."""
+        """The answers, split by block: float64 [rows of the block's matrix, rows of its residual matrices]."""
         pieces = np.split(answers, np.cumsum(self.queries.sizes)[:-1])
         return [piece.reshape(len(block.matrix), -1) for piece, block in zip(pieces, self.queries.blocks, strict=True)]
 
     def transposed_read(self, parts: Sequence[Real]) -> Real:
-        """The transpose of the step from cells to the values that the blocks' matrices are applied to: float64 [cells].
+        """The transpose of ``SymmetricQueries.read`` followed by ``part``: float64 [cells].
 
-        parts: float64 [combinations of classes, answers of all M_C], one per block.
+        parts: One array per block, float64 [combinations of classes, rows of the block's residual matrices].
         """
         axes = self.queries.axes
         table = np.zeros(self.queries.read_shape)
         for block, part in zip(self.queries.blocks, parts, strict=True):
             order = [*block.free, *block.chosen]
-            view = table[tuple(axis.places[at] for axis, at in zip(axes, block.choice, strict=True))].transpose(order)
+            slices = tuple(axis.row_slices[at] for axis, at in zip(axes, block.choice, strict=True))
+            view = table[slices].transpose(order)
             view += part.reshape(view.shape)
         for index, axis in enumerate(axes):
             table = np.moveaxis(np.tensordot(axis.matrix.astype(np.float64), table, axes=(0, index)), 0, index)
         return table.ravel()
 
     def scale(self, block: BlockQueries) -> float:
-        """The c with M'M = c^2 times a projection, for the Kronecker product M of all M_C of a block."""
+        """The c such that M'M is c^2 times a projection, for the Kronecker product M of a block's residual matrices."""
         members = [int(self.queries.axes[axis].members[block.choice[axis]]) for axis in block.chosen]
         return math.prod(residual_scale(size) for size in members)
 

@@ -1,4 +1,4 @@
-"""The variance of each answer that least squares makes from measured symmetric queries."""
+"""The variance of each answer that least squares reconstructs from measured symmetric queries."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from dpcore.strategies.symmetric.strategy import SymmetricStrategy
 
 Real = NDArray[np.float64]
 
-_MAX_ENTRIES: Final = 1 << 24  # Entries of W A^+ that are in memory at once: 128 MiB.
+_MAX_ENTRIES: Final = 1 << 24  # Entries of W A^+ held in memory at once: 128 MiB.
 
 
 def answer_variances(strategy: SymmetricStrategy, queries: Products) -> Real:
     """The variance |w A^+|^2 of each answer w of a workload at noise of variance 1: float64 [queries.size].
 
-    strategy: A.
-    queries: The workload, over a domain that has the attributes of ``strategy.queries``, which determine its answers.
+    strategy: The measured strategy A.
+    queries: The workload, whose answers A determines. Its domain contains the attributes of ``strategy.queries``.
 
-    Blocks are orthogonal, so that variances add up over them. In a block with the inverse B^+ of its matrix a product w
-    of w_i has |(x)_free s_i B^+|^2 times, for each chosen class C, (|w_C|^2 - (1'w_C)^2 / |C|) / c^2, with s_i the sums
-    of w_i over classes and w_C its entries on C. Rows that agree in the sums of w_i and of its squares over all classes
-    have one variance, which is computed once.
+    The blocks are orthogonal, so the variance of an answer is a sum over the blocks. Let w be the product of the rows
+    w_i, and B^+ the inverse of the block's matrix. The block contributes |(x)_free s_i B^+|^2 times, for each chosen
+    class C, (|w_C|^2 - (1'w_C)^2 / |C|) / c^2. Here s_i are the sums of w_i over the classes, and w_C are its entries
+    on C. Rows with the same sums of w_i and of w_i^2 over all classes have the same variance, which is computed once.
     """
     parts = [_term_variances(strategy, term) * (term.weight / queries.denominator) ** 2 for term in queries.terms]
     return np.concatenate(parts)
@@ -35,16 +35,16 @@ def answer_variances(strategy: SymmetricStrategy, queries: Products) -> Real:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows w of one attribute's queries, up to those that have the same numbers below.
+    """The rows w of one attribute's queries; rows with equal ``sums`` and ``within`` are stored once.
 
     sums: float64 [distinct, classes], the sum of a row over each class.
     within: float64 [distinct, classes], |w_C|^2 - (1'w_C)^2 / |C| for each class.
-    places: intp [rows], the index of each row among the distinct ones.
+    indices: intp [rows], the index of each row among the distinct ones.
     """
 
     sums: Real
     within: Real
-    places: NDArray[np.intp]
+    indices: NDArray[np.intp]
 
     @classmethod
     def of(cls, queries: SymmetricQueries, axis: int, term: Product) -> _Rows:
@@ -55,7 +55,7 @@ class _Rows:
         member = (classes[:, None] == np.arange(len(members))).astype(np.int64)
         class_sums, indices = np.unique(np.hstack([rows @ member, rows**2 @ member]), axis=0, return_inverse=True)
         sums, squares = np.hsplit(class_sums, 2)
-        # Of integers, so that rows that are constant on a class have exactly none.
+        # Computed from integers, so that it is exactly 0 for a row that is constant on a class.
         within = (squares * members - sums**2) / members
         return cls(sums.astype(np.float64), within, indices.ravel())
 
@@ -66,17 +66,18 @@ def _term_variances(strategy: SymmetricStrategy, term: Product) -> Real:
     rows = [_Rows.of(queries, axis, term) for axis in range(len(queries.clique))]
     total = np.zeros([len(axis_rows.sums) for axis_rows in rows])
     for block, inverse in zip(queries.blocks, strategy.inverses, strict=True):
-        within = np.ones([1] * len(rows))
+        residual_factor = np.ones([1] * len(rows))
         for axis in block.chosen:
             at = block.choice[axis]
             scale = residual_scale(int(queries.axes[axis].members[at]))
-            within = within * _along(rows[axis].within[:, at].ravel() / scale**2, axis, len(rows))
-        if within.any():
+            factor = _along(rows[axis].within[:, at].ravel() / scale**2, axis, len(rows))
+            residual_factor = residual_factor * factor
+        if residual_factor.any():
             squared_norms = _squared_norms([rows[axis].sums for axis in block.free], inverse)
-            total += within * squared_norms.reshape(
+            total += residual_factor * squared_norms.reshape(
                 [1 if axis in block.chosen else len(axis_rows.sums) for axis, axis_rows in enumerate(rows)]
             )
-    return total[np.ix_(*(axis_rows.places for axis_rows in rows))].ravel()
+    return total[np.ix_(*(axis_rows.indices for axis_rows in rows))].ravel()
 
 
 def _squared_norms(factors: list[Real], inverse: Real) -> Real:
@@ -87,21 +88,22 @@ def _squared_norms(factors: list[Real], inverse: Real) -> Real:
     """
     if not factors:
         return np.asarray((inverse**2).sum(axis=1))
-    first, others = factors[0], factors[1:]
+    first_factor, others = factors[0], factors[1:]
     columns = inverse.shape[1]
     size = math.prod(len(factor) for factor in others) * columns
-    # All factors but the first at once, and runs of rows of that.
+    # All factors but the first are applied at once; the first is applied in chunks of its rows, to bound the memory.
     partial = inverse.reshape([*(factor.shape[1] for factor in factors), columns])
     for axis, factor in enumerate(others, start=1):
         partial = np.moveaxis(np.tensordot(factor, partial, axes=(1, axis)), 0, axis)
-    flat = partial.reshape(first.shape[1], -1)
-    run = max(1, _MAX_ENTRIES // max(size, 1))
+    flat = partial.reshape(first_factor.shape[1], -1)
+    chunk_rows = max(1, _MAX_ENTRIES // max(size, 1))
     parts = []
-    for start in range(0, len(first), run):
-        chunk = first[start : start + run] @ flat
+    for start in range(0, len(first_factor), chunk_rows):
+        chunk = first_factor[start : start + chunk_rows] @ flat
         parts.append((chunk.reshape(-1, columns) ** 2).sum(axis=1))
     return np.concatenate(parts)
 
 
 def _along(values: Real, axis: int, axes: int) -> Real:
-    return values.reshape([-1 if axis == each else 1 for each in range(axes)])
+    """A vector as an array of ``axes`` dimensions that varies along ``axis`` alone."""
+    return values.reshape([-1 if index == axis else 1 for index in range(axes)])

@@ -114,7 +114,7 @@ def test_what_is_not_plain_is_refused_before_a_charge() -> None:
         with pytest.raises(TypeError, match="want"):
             private.expect(queries)  # type: ignore[arg-type]
         assert private.charges == ()
-    with pytest.raises(ValueError, match="no BlockQueries; want"):
+    with pytest.raises(ValueError, match="not BlockQueries; want"):
         replace(QUERIES, blocks=(OtherBlock((None, None), BLOCKS[0].matrix),))
 
 

@@ -132,7 +132,7 @@ def test_they_keep_their_own_entries() -> None:
         with pytest.raises(ValueError, match="WRITEABLE|writeable|read-only"):
             array.flags.writeable = True
     with pytest.raises(TypeError):
-        made.axes[0].places[None] = slice(0, 1)  # type: ignore[index]
+        made.axes[0].row_slices[None] = slice(0, 1)  # type: ignore[index]
 
 
 class Liar(np.ndarray):  # type: ignore[type-arg]

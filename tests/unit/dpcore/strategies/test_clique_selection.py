@@ -59,7 +59,8 @@ def known(
 
 def chosen(result: NoisyDependence, of: ShareToNoise, cells: float = 1e9) -> dict[Clique, float]:
     structure = Triangulation.of(DOMAIN, [])
-    return {result.candidates[one.place]: float(one.share) for one in choose_cliques(result, of, structure, cells)}
+    chosen = choose_cliques(result, of, structure, cells)
+    return {result.candidates[one.candidate_index]: float(one.share) for one in chosen}
 
 
 @pytest.mark.parametrize(("power", "exponent"), [(0.5, 2 / 3), (1.0, 1 / 2)])

@@ -21,7 +21,7 @@ from dpcore.strategies.kronecker.union_of_products import union_of_products
 from dpcore.strategies.marginals.attribute_algebra import AttributeAlgebra
 from dpcore.strategies.marginals.product_strategy import product_strategy
 from dpcore.strategies.marginals.strategy import marginals_error, marginals_strategy
-from dpcore.strategies.marginals.subset_sums import Vector, subset_index, subset_places, subset_products
+from dpcore.strategies.marginals.subset_sums import Vector, subset_attributes, subset_index, subset_products
 from dpcore.strategies.one_attribute.p_identity import p_identity, starts
 from dpcore.strategies.residual_planning.planning import least_squared_error
 from tests.support import range_strategies
@@ -52,7 +52,7 @@ def marginal_gram(weights: Vector, sizes: tuple[int, ...]) -> Matrix:
     d = len(sizes)
     return np.sum(
         [
-            weight * kron([np.eye(n) if i in subset_places(b, d) else np.ones((n, n)) for i, n in enumerate(sizes)])
+            weight * kron([np.eye(n) if i in subset_attributes(b, d) else np.ones((n, n)) for i, n in enumerate(sizes)])
             for b, weight in enumerate(weights)
         ],
         axis=0,
@@ -64,7 +64,7 @@ def marginal_queries(weights: Vector, sizes: tuple[int, ...]) -> Matrix:
     d = len(sizes)
     return np.vstack(
         [
-            weight * kron([np.eye(n) if i in subset_places(b, d) else np.ones((1, n)) for i, n in enumerate(sizes)])
+            weight * kron([np.eye(n) if i in subset_attributes(b, d) else np.ones((1, n)) for i, n in enumerate(sizes)])
             for b, weight in enumerate(weights)
             if weight
         ]
@@ -198,7 +198,7 @@ def test_theorem_10_svd_bound_of_marginals(seed: int, zeros: float) -> None:
 
 def of_weights(w: Vector) -> tuple[Domain, dict[Clique, float]]:
     domain = Domain(("a", "b", "c", "d"), SIZES)
-    return domain, {tuple(domain.names[i] for i in subset_places(b, 4)): w[b] for b in np.flatnonzero(w).tolist()}
+    return domain, {tuple(domain.names[i] for i in subset_attributes(b, 4)): w[b] for b in np.flatnonzero(w).tolist()}
 
 
 @pytest.mark.parametrize("seed", range(4))

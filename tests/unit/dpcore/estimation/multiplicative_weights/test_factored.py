@@ -56,7 +56,7 @@ def test_the_distribution_is_that_of_one_dense_table(
     product, dense = started(seed, paired, step)
     measured = noisy(asked, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(factored, "_SMALL", 1 << 12 if small else 0)
+        patch.setattr(factored, "_SMALL_TABLE", 1 << 12 if small else 0)
         for seen in range(1, len(measured) + 1):
             product.follow(measured[:seen], passes)
             dense.follow(measured[:seen], passes)
@@ -214,7 +214,7 @@ def test_a_small_product_is_given_as_one_table(monkeypatch: pytest.MonkeyPatch) 
 def test_groups_that_overlap_or_leave_an_attribute_out_are_refused() -> None:
     product, _ = product_and_dense()
     for groups in (product.groups[:-1], (*product.groups, product.groups[0])):
-        with pytest.raises(ValueError, match="no partition of the domain"):
+        with pytest.raises(ValueError, match="not a partition of the domain"):
             FactoredModel(DOMAIN, groups, TOTAL)
     with pytest.raises(ValueError, match="unknown attribute 'z'"):
         product.answer(Marginals(Domain.of({"a": 2, "z": 2}), (("a", "z"),)))

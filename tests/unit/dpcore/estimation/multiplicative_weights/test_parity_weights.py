@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpcore.domain import Domain
-from dpcore.estimation.multiplicative_weights.parity_weights import follow_parities, places_of, walsh_hadamard
+from dpcore.estimation.multiplicative_weights.parity_weights import follow_parities, parity_indices, walsh_hadamard
 
 DOMAIN = Domain.of({"a": 2, "b": 2, "c": 2, "d": 2})
 CELLS = np.stack(np.unravel_index(np.arange(16), DOMAIN.sizes), axis=1)
@@ -17,7 +17,7 @@ MATRIX = np.array([(-1.0) ** CELLS[:, list(DOMAIN.axes(clique))].sum(axis=1) for
 
 
 def test_the_transform_is_the_matrix_of_parities() -> None:
-    assert np.allclose(walsh_hadamard(TRUTH)[places_of(DOMAIN, CLIQUES)], MATRIX @ TRUTH)
+    assert np.allclose(walsh_hadamard(TRUTH)[parity_indices(DOMAIN, CLIQUES)], MATRIX @ TRUTH)
     assert np.allclose(walsh_hadamard(walsh_hadamard(TRUTH)), 16 * TRUTH)
     assert walsh_hadamard(np.array([3.0])).tolist() == [3.0]
 
@@ -29,7 +29,7 @@ def test_a_length_that_is_no_power_of_two_is_refused(size: int) -> None:
 
 
 def test_it_ends_where_the_parities_are_the_measured_ones() -> None:
-    result = follow_parities(UNIFORM, places_of(DOMAIN, CLIQUES), MATRIX @ TRUTH, within=1e-9, iterations=5000)
+    result = follow_parities(UNIFORM, parity_indices(DOMAIN, CLIQUES), MATRIX @ TRUTH, within=1e-9, iterations=5000)
     assert np.allclose(MATRIX @ result, MATRIX @ TRUTH, atol=1e-8)
     assert result.sum() == pytest.approx(1)
     # Of largest entropy among them: its logarithm is a sum of the measured parities.
@@ -39,13 +39,13 @@ def test_it_ends_where_the_parities_are_the_measured_ones() -> None:
 
 def test_the_first_step_is_that_of_multiplicative_weights() -> None:
     values = 0.1 * (MATRIX @ TRUTH)
-    result = follow_parities(UNIFORM, places_of(DOMAIN, CLIQUES), values, within=0, iterations=1)
+    result = follow_parities(UNIFORM, parity_indices(DOMAIN, CLIQUES), values, within=0, iterations=1)
     expected = UNIFORM * np.exp(MATRIX.T @ (values - MATRIX @ UNIFORM) / len(CLIQUES))
     assert np.allclose(result, expected / expected.sum())
 
 
 def test_it_stops_as_soon_as_it_is_near_enough() -> None:
-    places, values = places_of(DOMAIN, CLIQUES), MATRIX @ TRUTH
+    places, values = parity_indices(DOMAIN, CLIQUES), MATRIX @ TRUTH
     far = float(np.sqrt(np.mean(values**2)))
     assert np.array_equal(follow_parities(UNIFORM, places, values, within=1.01 * far, iterations=50), UNIFORM)
     near = follow_parities(UNIFORM, places, values, within=0.5 * far, iterations=50)
@@ -54,7 +54,7 @@ def test_it_stops_as_soon_as_it_is_near_enough() -> None:
 
 def test_values_of_no_distribution_end_in_a_positive_one() -> None:
     values = 40 * (MATRIX @ TRUTH) + 3
-    result = follow_parities(UNIFORM, places_of(DOMAIN, CLIQUES), values, within=0, iterations=200)
+    result = follow_parities(UNIFORM, parity_indices(DOMAIN, CLIQUES), values, within=0, iterations=200)
     assert np.isfinite(result).all()
     assert result.min() >= 0
     assert result.sum() == pytest.approx(1)

@@ -53,10 +53,10 @@ WORKLOAD = Workload(QUERIES, np.array([1.0, 0.5, 2.0, 1.0, 1.0, 0.25]))
 
 def test_terms_that_ask_the_same_attributes_are_joined_and_others_are_not() -> None:
     clusters = clustered_terms(QUERIES, WORKLOAD.weights**2)
-    assert sorted(place for one in clusters for place in one.places) == list(range(6))
-    apart = {one.places for one in clusters if len(one.places) == 1}
+    assert sorted(place for one in clusters for place in one.term_indices) == list(range(6))
+    apart = {one.term_indices for one in clusters if len(one.term_indices) == 1}
     assert {(1,), (3,), (5,)} <= apart
-    assert max(len(one.places) for one in clusters) >= 2
+    assert max(len(one.term_indices) for one in clusters) >= 2
     assert float(sum(one.share for one in clusters)) == pytest.approx(1)
 
 

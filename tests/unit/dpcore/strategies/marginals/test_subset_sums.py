@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.strategies.marginals.subset_sums import (
+    subset_attributes,
     subset_index,
-    subset_places,
     subset_products,
     subset_sums,
     superset_sums,
@@ -43,7 +43,7 @@ def weights_over(sizes: tuple[int, ...], seed: int, zeros: float = 0.0) -> NDArr
 @pytest.mark.parametrize("d", range(6))
 def test_subsets_and_their_numbers_belong_together(d: int) -> None:
     assert sorted(subset_index(subset, d) for subset in subsets(d)) == list(range(1 << d))
-    assert all(subset_places(subset_index(subset, d), d) == subset for subset in subsets(d))
+    assert all(subset_attributes(subset_index(subset, d), d) == subset for subset in subsets(d))
 
 
 @pytest.mark.parametrize("d", range(5))

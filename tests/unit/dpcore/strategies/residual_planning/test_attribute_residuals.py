@@ -45,7 +45,7 @@ def test_integers_cost_what_dense_least_squares_says(name: str, bits: int) -> No
     workload = (FULL | LEAST)[name]
     attribute = AttributeResidual(workload)
     split = attribute.split(2.0)
-    frame = attribute.rounded(split, bits)
+    frame = attribute.rounded_frame(split, bits)
     size = workload.shape[1]
     assert frame.matrix.dtype == np.int64
     assert frame.matrix.shape == (size - 1, size)
@@ -69,7 +69,7 @@ def test_values_that_are_all_alike(workload: NDArray[np.int64]) -> None:
     assert attribute.uniform
     assert not attribute.flat
     size = workload.shape[1]
-    frame = attribute.rounded(None, 0)
+    frame = attribute.rounded_frame(None, 0)
     np.testing.assert_allclose(frame.mean, 1 / size)
     mean, rest = attribute.costs(frame)
     assert mean == pytest.approx(attribute.mean)
@@ -91,7 +91,7 @@ def test_the_lower_bound_is_the_dual_where_the_total_is_free(name: str) -> None:
     """tau + sigma at kappa 1, for the v of the optimum, is the root of the one-dimensional dual; any v is below."""
     attribute = AttributeResidual((FULL | LEAST)[name])
     best = gaussian_optimum(attribute.gram)
-    split = attribute.split(attribute.gamma(0.0, attribute.rest))
+    split = attribute.split(attribute.grid_gamma(0.0, attribute.rest))
     sigma, tau = np.sqrt(attribute.lower_bound_terms(split.multipliers, 1.0))
     assert best.error * (1 - 2e-3) < (sigma + tau) ** 2 <= best.error
     generator = np.random.default_rng(0)
@@ -114,10 +114,10 @@ def test_kappa_trades_one_for_the_other() -> None:
 
 def test_gammas_stand_on_a_grid_within_reach_of_the_residual() -> None:
     attribute = AttributeResidual(prefix(5))
-    assert attribute.gamma(2.05, 10.0) == 2.0
-    assert attribute.gamma(2.3, 10.0) == pytest.approx(2**1.25)
-    assert attribute.gamma(-3.0, 16.0) == 2.0**-6
-    assert attribute.gamma(1e9, 16.0) == 2.0**12
+    assert attribute.grid_gamma(2.05, 10.0) == 2.0
+    assert attribute.grid_gamma(2.3, 10.0) == pytest.approx(2**1.25)
+    assert attribute.grid_gamma(-3.0, 16.0) == 2.0**-6
+    assert attribute.grid_gamma(1e9, 16.0) == 2.0**12
 
 
 def test_too_many_values_are_refused() -> None:

@@ -129,7 +129,7 @@ def test_what_has_no_residual() -> None:
     with pytest.raises(ValueError, match="unknown attribute 'z'"):
         residual_queries(DOMAIN, ("a", "z"))
     apart = least_squared_error(DOMAIN, {("a",): 1e60, ("b",): 1e-60})
-    with pytest.raises(ValueError, match="want precisions too far apart; want weights that differ less"):
+    with pytest.raises(ValueError, match="precisions .* differ by too much; want weights that differ less"):
         joint_queries(apart)
 
 
@@ -140,5 +140,5 @@ def test_answers_about_billions_of_rows_stay_within_64_bits() -> None:
         queries = joint_queries(least_squared_error(domain, {("a", "b"): 1.0, ("c",): weight}))
         entries = [math.prod(int(np.abs(one).max()) for one in term.matrices) * term.weight for term in queries.terms]
         assert max(entries) * 2**32 <= 2**62
-    with pytest.raises(ValueError, match="want precisions too far apart"):
+    with pytest.raises(ValueError, match="differ by too much"):
         joint_queries(least_squared_error(domain, {("a", "b"): 1.0, ("c",): 1e24}))

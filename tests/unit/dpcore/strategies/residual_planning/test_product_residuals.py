@@ -209,7 +209,7 @@ def test_the_rows_alone() -> None:
 def test_what_is_refused() -> None:
     domain = domain_of((4, 3))
     term, other = Product(("x00",), (prefix(4),)), Product(("x00", "x01"), (identity(4), identity(3)))
-    with pytest.raises(ValueError, match="attribute 'x00' is asked through two matrices; want one in all terms"):
+    with pytest.raises(ValueError, match="attribute 'x00' is queried through two matrices; want one in all terms"):
         product_residuals(Products(domain, (term, other)), np.ones(2))
     for weights in (np.ones(2), np.array([0.0]), np.array([np.nan])):
         with pytest.raises(ValueError, match="want 1 positive finite numbers"):

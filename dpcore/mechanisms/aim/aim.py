@@ -134,12 +134,12 @@ class Aim:
         self.plan(private.terms, workload)
         candidates = candidates_of(workload, private.terms)
         private.expect(_all_queries(candidates))
-        start = self._initial_state(private, workload, candidates)
-        measured, fit, annealing, batch = list(start.measured), start.fit, start.annealing, start.batch
+        initial = self._initial_state(private, workload, candidates)
+        measured, fit, annealing, batch = list(initial.measured), initial.fit, initial.annealing, initial.batch
         structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
         error_rounds = batch.error_rounds if batch else ()
-        rounds = Rounds(private.terms, candidates, start.batch_range, error_rounds, self._max_rounds(candidates) + 1)
-        del start  # It holds the first fit: memory has room for one fit at a time.
+        rounds = Rounds(private.terms, candidates, initial.batch_range, error_rounds, self._max_rounds(candidates) + 1)
+        del initial  # It holds the first fit: memory has room for one fit at a time.
         is_informative = batch is None or bool(error_rounds)
         while is_informative and private.remaining_share > _ROUNDING and not rounds.are_over:
             annealing = annealing.limited(private.remaining_share)
@@ -178,18 +178,18 @@ class Aim:
             Fraction, (self._profile.start_share, self._profile.max_start_share, self._profile.workload_share)
         )
         one_way, requested = candidates.one_way(), candidates.only(candidates.requested)
-        measured = _measure_each(private, one_way, first_share)
+        measured = _measure_each(private, one_way, first_share)  # MEASURE
         fit = self._fit(private.terms, candidates, measured)
         error = _mean_error(private.terms, one_way, fit, first_share, "expected")
         second_share = min(max_share, first_share * Fraction(error / self._profile.start_error) ** 2) - first_share
         annealing = self._equal_rounds(candidates, 1 - first_share)
         if second_share > _ROUNDING:
-            measured += _measure_each(private, one_way, second_share)
+            measured += _measure_each(private, one_way, second_share)  # MEASURE
             fit = self._fit(private.terms, candidates, measured)
         elif workload_share > first_share and self._can_measure_all(
             private.terms, requested, fit, workload_share - first_share
         ):
-            measured += self._measure_all(private, workload, requested, workload_share - first_share)
+            measured += self._measure_all(private, workload, requested, workload_share - first_share)  # MEASURE
             fit = self._fit(private.terms, candidates, measured, learns_prior=True)
             return _InitialState(measured, fit, annealing, (len(one_way.cliques), len(measured)))
         if not self._has_batch(workload):

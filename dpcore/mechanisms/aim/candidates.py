@@ -33,7 +33,8 @@ class RoundCandidates(Protocol):
     requested: Which candidates are queries of the workload, and not only parts of one; bool [candidates].
     total_noise: Sum of the standard deviations of each candidate's answers if the same share measures each candidate,
         float64 [candidates]; only ratios matter.
-    cells: Number of values that a vector over all candidates holds, which decides the memory of a round.
+    cells: Number of values per vector that a round holds in memory: all answers and, for products, the marginals that
+        they are computed from.
     """
 
     @property

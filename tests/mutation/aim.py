@@ -17,8 +17,8 @@ MUTANTS: Final = (
     Mutant(
         "the second start share has no limit",
         "dpcore/mechanisms/aim/aim.py",
-        "more = min(max_share, first *",
-        "more = max(0, first *",
+        "second_share = min(max_share, first_share *",
+        "second_share = max(0, first_share *",
         "tests/unit/dpcore/mechanisms/aim/test_aim.py",
     ),
     Mutant(
@@ -45,7 +45,7 @@ MUTANTS: Final = (
     Mutant(
         "rounds go on whatever they teach",
         "dpcore/mechanisms/aim/aim.py",
-        "is_informative = change > self._profile.min_relative_change * remainders[chosen]",
+        "is_informative = change > self._profile.min_relative_change * penalties[chosen]",
         "is_informative = True",
         "tests/unit/dpcore/mechanisms/aim/test_batch.py",
     ),
@@ -94,15 +94,15 @@ MUTANTS: Final = (
     Mutant(
         "rounds share the budget unevenly",
         "dpcore/mechanisms/aim/budget.py",
-        "a_round = share / rounds",
-        "a_round = share",
+        "round_share = share / rounds",
+        "round_share = share",
         "tests/unit/dpcore/mechanisms/aim/test_budget.py",
     ),
     Mutant(
         "weights count attributes once",
         "dpcore/mechanisms/aim/marginals.py",
-        "of_attribute[name] += weight",
-        "of_attribute[name] = weight",
+        "attribute_weights[name] += weight",
+        "attribute_weights[name] = weight",
         "tests/unit/dpcore/mechanisms/aim/test_marginals.py",
     ),
     Mutant(

@@ -66,8 +66,8 @@ MUTANTS: Final = (
     Mutant(
         "the change of the model since a round is left out",
         "dpcore/estimation/graphical/confidence/bounds.py",
-        "best[k] = replace(best[k], l1=errors[k] + distance, round=played.number)",
-        "best[k] = replace(best[k], l1=errors[k], round=played.number)",
+        "best[k] = replace(best[k], l1=errors[k] + distance, round=round_bounds.number)",
+        "best[k] = replace(best[k], l1=errors[k], round=round_bounds.number)",
         "tests/unit/dpcore/estimation/graphical/confidence/test_bounds.py",
     ),
     Mutant(

@@ -104,7 +104,9 @@ class ReferenceOracle:
     def take_tables(self) -> tuple[NodeTable, ...]:
         """The joint tables of all nodes that the last call of ``marginals`` computed."""
         if len(self._joints) != len(self.tree.nodes):
-            raise RuntimeError("no joint tables to take; want a call of marginals before, of potentials that fit")
+            raise RuntimeError(
+                "no joint tables to take; want a call of marginals before, with potentials that allow some record"
+            )
         joints, self._joints = self._joints, []
         return tuple(NodeTable(node, table) for node, table in zip(self.tree.nodes, joints, strict=True))
 

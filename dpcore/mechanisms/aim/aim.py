@@ -1,4 +1,7 @@
-"""AIM: an adaptive and iterative mechanism for synthetic data."""
+"""AIM: an adaptive and iterative mechanism for synthetic data.
+
+``Aim.run`` is the pseudo-code: initial measurements, then rounds of SELECT, MEASURE and ESTIMATE.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, mean_absolute_part
 from dpcore.mechanisms.aim.batch import Batch, design_of, select_and_measure
 from dpcore.mechanisms.aim.budget import Annealing
-from dpcore.mechanisms.aim.candidates import Candidates, candidates_of, within
-from dpcore.mechanisms.aim.profile import PROFILES, AimProfile, ExpectedRemainder
+from dpcore.mechanisms.aim.candidates import RoundCandidates, candidates_of, candidates_within
+from dpcore.mechanisms.aim.profile import PROFILES, AimProfile, Penalty
 from dpcore.mechanisms.aim.rounds import KEPT_CELLS, Rounds
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
@@ -34,41 +37,47 @@ from dpcore.queries import Marginals, Products
 from dpcore.strategies.allocation import split_by_size
 from dpcore.workload import Workload, added_weights
 
-_BYTES: Final = 8
-_AFTER_BATCH: Final = Fraction(3, 4)  # Of the largest junction tree.
+_BYTES_PER_CELL: Final = 8
+_AFTER_BATCH: Final = Fraction(3, 4)  # Fraction of max_model_mb that rounds may use after a batch.
 _TICKS: Final = 1000
-_ROUNDING: Final = Fraction(1, 1 << 30)  # The share that rounding leaves of a budget that is spent.
+_ROUNDING: Final = Fraction(1, 1 << 30)  # A remaining share up to this is rounding error: the budget is spent.
 _Vector = NDArray[np.float64]
 
 
 @final
 @dataclass(frozen=True)
 class Aim:
-    """Measures, round by round, the marginals whose measurement promises most, after a batch chosen by noisy errors.
+    """Selects and measures one marginal per round, after a batch of marginals that are chosen together.
 
-    The mechanism to try first for synthetic rows and for marginals of many attributes. One-way marginals are measured
-    first. For a workload of marginals a batch follows: noisy errors of all pairs and triples, asked once, choose
-    marginals that are measured together (``dpcore.mechanisms.aim.batch``). Then each round selects the marginal whose
-    measurement promises most, measures it and fits the model anew, as long as measurements change the model; the
-    remaining budget measures the batch once more. Where the budget is rich enough, the whole workload is measured at
-    once in place of a batch.
+    The first choice for synthetic rows and for marginals of many attributes. A run has four phases:
 
-    max_model_mb: Largest size of the junction tree in MiB, MAX-SIZE in the thesis, whose default this is. The batch may
-        use the ``batch_share`` of it, and rounds after the batch three quarters: answers and rows take room as well.
-        Rounds without a batch may use the part that they and what came before have spent of the budget.
-    profile: "default", or "published" for the algorithms as printed: rounds alone, with the printed annealing.
-    rounds_per_attribute: The number of rounds, at least 1, that the plan allows for each attribute (T = 16 d in the
-        thesis). There are fewer when the rounds' share grows, or when measurements no longer change the model.
+    1. All one-way marginals are measured, a second time if the table has few rows.
+    2. For a workload of marginals, noisy errors of all its pairs and triples choose a batch of marginals, which are
+       measured together (``dpcore.mechanisms.aim.batch``). If the budget can measure the whole workload with little
+       noise, the whole workload is measured instead.
+    3. Each round selects the marginal on which the model errs most beyond the error that a measurement would leave,
+       measures that marginal, and fits the model again.
+    4. When a round no longer changes the model, the remaining budget re-measures the batch. Without a batch, rounds
+       spend the whole budget.
 
-    Every answer of a marginal has an interval at 95 %, measured or not, from what selections and measurements prove;
-    ``Release`` says how to get others. What the profiles leave to choose, and why, is in
-    ``dpcore.mechanisms.aim.profile``.
+    max_model_mb: Largest size of the junction tree in MiB; the default is MAX-SIZE of the thesis. The batch may use the
+        fraction ``batch_share`` of this size, and rounds after a batch three quarters, because answers and rows need
+        memory as well. Without a batch, a round may use as large a fraction of this size as the fraction of the budget
+        that has been spent once the round is done.
+    profile: "default" for our constants, or "published" for the algorithms as printed: no batch, and the printed
+        annealing. ``dpcore.mechanisms.aim.profile`` describes the constants and the reasons for them.
+    rounds_per_attribute: Number of rounds per attribute, at least 1, into which the plan divides the budget of the
+        rounds. The default is that of the thesis, T = 16 d. A run makes fewer rounds when their shares grow, or when
+        measurements no longer change the model.
+
+    Every marginal of the workload, measured or not, is answered with 95 % intervals, which the public record of the
+    selections and measurements proves. ``Release`` explains how to compute intervals of other marginals.
 
     Guarantee: the budget's, by adaptive composition of the kernel's selections and measurements.
 
-    Source: McKenna (2022), Algorithms 6 to 8. ``dpcore/decisions/aim.md`` has the measurements of what differs: the
-    penalised fits, the penalty, the batch, and one-way marginals, which share their budget by size and get more of it
-    where rows are few.
+    Source: McKenna (2022), Algorithms 6 to 8. We differ in the prior of the fits, the penalty in the score, the batch,
+    and the one-way marginals, whose shares depend on their sizes alone and which get more budget if rows are few.
+    ``dpcore/decisions/aim.md`` reports what each difference gains.
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -95,174 +104,182 @@ class Aim:
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         self._check()
         candidates = candidates_of(workload, terms)
-        single = candidates.one_way()
-        starts = _split(single, Fraction(self._profile.start_share))
-        noise = [_only(single, index).value_stddev(terms, part) or 0.0 for index, part in enumerate(starts)]
-        steps = [Step("measure one-way marginals", self._profile.start_share, len(starts), max(noise))]
-        remaining, rounds = 1 - Fraction(self._profile.start_share), self._rounds(candidates)
-        if self._has_batch(workload):
-            batch = remaining * Fraction(self._profile.batch_share)
-            errors = self._for_errors(batch)
-            orders = [group for group in design_of(workload).by_order if group]
-            steps.append(Step("measure errors of pairs and triples", float(errors), len(orders)))
-            steps.append(Step("measure the marginals that they choose", float(batch - errors), 1))
-            remaining -= batch
-        annealing = self._planned(candidates, remaining)
-        known = not self._has_batch(workload)  # Else a round's share follows from what the batch measured.
-        measured = candidates.value_stddev(terms, annealing.measure) if known else None
-        steps.append(Step("select", float(annealing.select * rounds), rounds))
-        steps.append(Step("measure", float(annealing.measure * rounds), rounds, measured))
-        models = int(4 * _BYTES * self.max_model_mb * CELLS_IN_MB) + 2 * _BYTES * KEPT_CELLS
-        memory = models + 5 * _BYTES * (candidates.cells + workload.queries.size)
+        one_way, start_share = candidates.one_way(), Fraction(self._profile.start_share)
+        shares = _shares_by_size(one_way, start_share)
+        noise = [_candidate_at(one_way, index).value_stddev(terms, share) or 0.0 for index, share in enumerate(shares)]
+        steps = [Step("measure one-way marginals", self._profile.start_share, len(shares), max(noise))]
+        remaining, max_rounds, has_batch = 1 - start_share, self._max_rounds(candidates), self._has_batch(workload)
+        if has_batch:
+            batch_share = remaining * Fraction(self._profile.batch_share)
+            errors_share = self._errors_share(batch_share)
+            orders = [cliques for cliques in design_of(workload).by_order if cliques]
+            steps.append(Step("measure errors of pairs and triples", float(errors_share), len(orders)))
+            steps.append(Step("measure the chosen marginals", float(batch_share - errors_share), 1))
+            remaining -= batch_share
+        annealing = self._equal_rounds(candidates, remaining)
+        # After a batch, the share of a round depends on what the batch measured.
+        stddev = None if has_batch else candidates.value_stddev(terms, annealing.measure)
+        steps.append(Step("select", float(annealing.select * max_rounds), max_rounds))
+        steps.append(Step("measure", float(annealing.measure * max_rounds), max_rounds, stddev))
+        models = int(4 * _BYTES_PER_CELL * self.max_model_mb * CELLS_IN_MB) + 2 * _BYTES_PER_CELL * KEPT_CELLS
+        memory = models + 5 * _BYTES_PER_CELL * (candidates.cells + workload.queries.size)
         notes = ("A round's share grows when its measurement changes the model little: there may be fewer rounds.",)
-        if self._has_batch(workload):
+        if has_batch:
             notes = ("When rounds stop improving the model, the remaining budget re-measures the chosen marginals.",)
-        return Plan(tuple(steps), rounds, memory, None, notes)
+        return Plan(tuple(steps), max_rounds, memory, None, notes)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
         candidates = candidates_of(workload, private.terms)
-        private.expect(_announced(candidates))
-        start = self._start(private, workload, candidates)
-        measured, fit, annealing = list(start.measured), start.fit, start.annealing
+        private.expect(_all_queries(candidates))
+        initial = self._initial_state(private, workload, candidates)
+        measured, fit, annealing, batch = list(initial.measured), initial.fit, initial.annealing, initial.batch
         structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
-        batch = start.batch
         error_rounds = batch.error_rounds if batch else ()
-        rounds = Rounds(private.terms, candidates, start.together, error_rounds, self._rounds(candidates) + 1)
-        del start  # A fit holds a model: one at a time.
+        rounds = Rounds(private.terms, candidates, initial.batch_range, error_rounds, self._max_rounds(candidates) + 1)
+        del initial  # It holds the first fit: memory has room for one fit at a time.
         is_informative = batch is None or bool(error_rounds)
         while is_informative and private.remaining_share > _ROUNDING and not rounds.are_over:
             annealing = annealing.limited(private.remaining_share)
             spent = 1 - private.remaining_share + annealing.round
-            allowed = self._allowed(candidates, structure, _AFTER_BATCH if batch else spent)
+            max_cells = float(_AFTER_BATCH if batch else spent) * self.max_model_mb * CELLS_IN_MB
+            allowed = candidates_within(candidates, structure, max_cells)
             estimate = allowed.answers(fit)
-            remainders = self._penalties(private.terms, allowed, estimate, annealing)
-            score = allowed.score(estimate, remainders)
-            del estimate  # Vectors over all candidates are long: the score has its own.
+            penalties = self._penalties(private.terms, allowed, estimate, annealing.measure)
+            score = allowed.score(estimate, penalties)
+            del estimate  # Vectors over all candidates are long, and the score has its own copy.
             chosen = private.select(allowed.queries, score, annealing.select)  # SELECT
             measured.append(private.measure(allowed.strategy(chosen), annealing.measure))  # MEASURE
             rounds.add(allowed, score, annealing.select, chosen, measured[-1], fit)
-            before, fit = _part(allowed, score.estimate, chosen), fit.without_tables()
+            answers_before, fit = _answers_at(allowed, score.estimate, chosen), fit.without_tables()
             del score
             fit = self._fit(private.terms, candidates, measured, fit)  # ESTIMATE
             structure = structure.with_clique(allowed.cliques[chosen])
-            change = np.abs(_only(allowed, chosen).answers(fit) - before).sum()
+            change = np.abs(_candidate_at(allowed, chosen).answers(fit) - answers_before).sum()
             if batch:
-                is_informative = change > self._profile.min_relative_change * remainders[chosen]
-            elif change <= self._profile.patience * remainders[chosen]:
+                is_informative = change > self._profile.min_relative_change * penalties[chosen]
+            elif change <= self._profile.patience * penalties[chosen]:
                 annealing = annealing.grown()
             progress(round((_TICKS - 1) * (1 - private.remaining_share)), _TICKS)
         if batch and private.remaining_share > _ROUNDING:
             measured += batch.remeasure(private)  # MEASURE
         fit = fit.without_tables()
-        model = self._fit(private.terms, candidates, measured, fit, polish=True).model
+        model = self._fit(private.terms, candidates, measured, fit, is_last=True).model  # ESTIMATE
         progress(_TICKS, _TICKS)
         return rounds.release(workload, model, measured)
 
-    def _start(self, private: PrivateStatistics, workload: Workload, candidates: Candidates) -> _Start:
-        """Measures the one-way marginals (Algorithm 7), and again where rows are few; then the whole workload where its
-        cells are few, or else a batch of marginals.
-        """
-        first, max_share, whole = map(
+    def _initial_state(
+        self, private: PrivateStatistics, workload: Workload, candidates: RoundCandidates
+    ) -> _InitialState:
+        """Measures the one-way marginals (Algorithm 7), then the whole workload, a batch of marginals, or neither."""
+        first_share, max_share, workload_share = map(
             Fraction, (self._profile.start_share, self._profile.max_start_share, self._profile.workload_share)
         )
-        single, asked = candidates.one_way(), candidates.only(candidates.asked)
-        measured = _measure_each(private, single, first)
+        one_way, requested = candidates.one_way(), candidates.only(candidates.requested)
+        measured = _measure_each(private, one_way, first_share)  # MEASURE
         fit = self._fit(private.terms, candidates, measured)
-        error = _mean_error(private.terms, single, fit, first, "expected")
-        more = min(max_share, first * Fraction(error / self._profile.start_error) ** 2) - first
-        annealing = self._planned(candidates, 1 - first)
-        if more > _ROUNDING:
-            measured += _measure_each(private, single, more)
+        error = _mean_error(private.terms, one_way, fit, first_share, "expected")
+        second_share = min(max_share, first_share * Fraction(error / self._profile.start_error) ** 2) - first_share
+        annealing = self._equal_rounds(candidates, 1 - first_share)
+        if second_share > _ROUNDING:
+            measured += _measure_each(private, one_way, second_share)  # MEASURE
             fit = self._fit(private.terms, candidates, measured)
-        elif whole > first and self._is_cheap(private.terms, asked, fit, whole - first):
-            measured += self._whole(private, workload, asked, whole - first)
-            learnt = self._fit(private.terms, candidates, measured, learns=True)
-            return _Start(measured, learnt, annealing, (len(single.cliques), len(measured)))
+        elif workload_share > first_share and self._can_measure_all(
+            private.terms, requested, fit, workload_share - first_share
+        ):
+            measured += self._measure_all(private, workload, requested, workload_share - first_share)  # MEASURE
+            fit = self._fit(private.terms, candidates, measured, learns_prior=True)
+            return _InitialState(measured, fit, annealing, (len(one_way.cliques), len(measured)))
         if not self._has_batch(workload):
-            return _Start(measured, fit, annealing, (len(measured) - len(single.cliques), len(measured)))
-        budget = private.remaining_share * Fraction(self._profile.batch_share)
-        errors, capacity = self._for_errors(budget), float(self._profile.batch_share) * self.max_model_mb
-        batch = select_and_measure(private, workload, measured, fit, budget, errors, capacity)
-        together = (len(measured), len(measured) + len(batch.measured))
+            batch_range = (len(measured) - len(one_way.cliques), len(measured))
+            return _InitialState(measured, fit, annealing, batch_range)
+        batch_share = private.remaining_share * Fraction(self._profile.batch_share)
+        batch_mb = float(self._profile.batch_share) * self.max_model_mb
+        errors_share = self._errors_share(batch_share)
+        batch = select_and_measure(private, workload, measured, fit, batch_share, errors_share, batch_mb)
+        batch_range = (len(measured), len(measured) + len(batch.measured))
         measured += batch.measured
-        typical = max(batch.mean_share, private.remaining_share / self._rounds(candidates))
-        annealing = Annealing.planned(typical, 1, Fraction(self._profile.select_share), Fraction(self._profile.growth))
-        return _Start(measured, self._fit(private.terms, candidates, measured), annealing, together, batch)
+        round_share = max(batch.mean_share, private.remaining_share / self._max_rounds(candidates))
+        annealing = self._annealing(round_share, 1)
+        return _InitialState(measured, self._fit(private.terms, candidates, measured), annealing, batch_range, batch)
 
-    def _is_cheap(self, terms: PrivacyTerms, asked: Candidates, fit: GraphicalFit, share: Fraction) -> bool:
-        """Whether the whole workload fits a model and can be measured at once with little noise for its rows."""
-        if not asked.cliques:  # All of them are too large to be candidates.
+    def _can_measure_all(
+        self, terms: PrivacyTerms, requested: RoundCandidates, fit: GraphicalFit, share: Fraction
+    ) -> bool:
+        """Whether the model can hold the whole workload and this share measures it with little noise for its rows."""
+        if not requested.cliques:  # Every clique of the workload is too large to be a candidate.
             return False
-        if JunctionTree.of(asked.domain, asked.cliques).cells > self.max_model_mb * CELLS_IN_MB:
+        if JunctionTree.of(requested.domain, requested.cliques).cells > self.max_model_mb * CELLS_IN_MB:
             return False
-        return _mean_error(terms, asked, fit, share, "noise") <= self._profile.workload_error
+        return _mean_error(terms, requested, fit, share, "noise") <= self._profile.workload_error
 
-    def _whole(
-        self, private: PrivateStatistics, workload: Workload, asked: Candidates, share: Fraction
+    def _measure_all(
+        self, private: PrivateStatistics, workload: Workload, requested: RoundCandidates, share: Fraction
     ) -> list[Measurement]:
-        """The whole workload at once: by residuals where those of its marginals can be measured."""
-        if isinstance(workload.queries, Marginals) and isinstance(asked.queries, Marginals):
+        """Measures the whole workload at once, by residuals if possible (``MeasuredResiduals.of``)."""
+        if isinstance(workload.queries, Marginals) and isinstance(requested.queries, Marginals):
             weights = added_weights(workload, 1)
-            kept = Workload(asked.queries, np.array([weights[clique] for clique in asked.queries.cliques]))
-            residuals = MeasuredResiduals.of(private.terms, kept, error="absolute")
+            measurable = Workload(
+                requested.queries, np.array([weights[clique] for clique in requested.queries.cliques])
+            )
+            residuals = MeasuredResiduals.of(private.terms, measurable, error="absolute")
             if residuals is not None:
                 return [private.measure(residuals.queries, share)]
-        return _measure_each(private, asked, share)
+        return _measure_each(private, requested, share)
 
     def _has_batch(self, workload: Workload) -> bool:
         return self._profile.batch_share > 0 and isinstance(workload.queries, Marginals)
 
-    def _for_errors(self, batch: Fraction) -> Fraction:
-        """Share of the noisy errors, out of that of the batch."""
-        return min(Fraction(self._profile.errors_share), batch / 2)
+    def _errors_share(self, batch_share: Fraction) -> Fraction:
+        """The part of the batch's share that the noisy errors spend."""
+        return min(Fraction(self._profile.errors_share), batch_share / 2)
 
-    def _planned(self, candidates: Candidates, share: Fraction) -> Annealing:
-        rounds = self._rounds(candidates)
+    def _equal_rounds(self, candidates: RoundCandidates, share: Fraction) -> Annealing:
+        """Divides a share into as many equal rounds as a run may make."""
+        return self._annealing(share, self._max_rounds(candidates))
+
+    def _annealing(self, share: Fraction, rounds: int) -> Annealing:
         return Annealing.planned(share, rounds, Fraction(self._profile.select_share), Fraction(self._profile.growth))
 
-    def _rounds(self, candidates: Candidates) -> int:
+    def _max_rounds(self, candidates: RoundCandidates) -> int:
         return self.rounds_per_attribute * len(candidates.domain.names)
 
-    def _allowed(self, candidates: Candidates, structure: Triangulation, part: Fraction) -> Candidates:
-        """C_t: those that keep the junction tree below the part of its limit that this round may use."""
-        return within(candidates, structure, float(part) * self.max_model_mb * CELLS_IN_MB)
-
     def _penalties(
-        self, terms: PrivacyTerms, allowed: Candidates, estimate: NDArray[np.float64], annealing: Annealing
+        self, terms: PrivacyTerms, allowed: RoundCandidates, estimate: NDArray[np.float64], share: Fraction
     ) -> NDArray[np.float64]:
-        """The error that each candidate's measurement is expected to leave, float64 [candidates], in counts."""
-        cuts = np.cumsum(allowed.sizes)[:-1]
-        stddevs = np.broadcast_to(allowed.stddevs(terms, annealing.measure), estimate.shape)
-        pairs = zip(np.split(estimate, cuts), np.split(stddevs, cuts), strict=True)
-        errors = [_expected_remainder(terms, answers, noise, self._profile.penalty).sum() for answers, noise in pairs]
+        """The error that measuring each candidate for this share would leave, float64 [candidates], in counts."""
+        ends = np.cumsum(allowed.sizes)[:-1]
+        stddevs = np.broadcast_to(allowed.stddevs(terms, share), estimate.shape)
+        pairs = zip(np.split(estimate, ends), np.split(stddevs, ends), strict=True)
+        errors = [_remaining_errors(terms, answers, noise, self._profile.penalty).sum() for answers, noise in pairs]
         return np.minimum(errors, LARGEST_PENALTY)
 
     def _fit(
         self,
         terms: PrivacyTerms,
-        candidates: Candidates,
+        candidates: RoundCandidates,
         measured: Sequence[Measurement],
         warm: GraphicalFit | None = None,
-        polish: bool = False,
-        learns: bool = False,
+        is_last: bool = False,
+        learns_prior: bool = False,
     ) -> GraphicalFit:
-        """Fits a model to what was measured.
+        """Fits a model to all measurements.
 
-        polish: The last fit is closer, replaces one-way counts by their posterior medians, and gives each pair of
-            attributes its own prior scale, unless the scale was learnt.
-        learns: Learns the scale of the prior from the measurements, as is sound where the whole workload was measured
-            at once, whatever it looks like; fits from ``warm`` keep the learnt scale.
+        warm: The previous fit, from whose multipliers, and learnt prior scale if any, this fit starts.
+        is_last: Fits to a smaller tolerance, replaces one-way counts by their posterior medians, and gives each pair of
+            attributes its own prior scale unless the scale was learnt.
+        learns_prior: Learns the prior scale from the measurements. This is sound only if the whole workload was
+            measured, because selected marginals lie unusually far from the model.
         """
         total = rows_of(terms, candidates.full, measured)
-        prior_scale = None if learns or (warm is not None and warm.learns_prior) else LARGEST_PRIOR_SCALE
-        rough, last = (
+        prior_scale = None if learns_prior or (warm is not None and warm.learns_prior) else LARGEST_PRIOR_SCALE
+        between_rounds, last = (
             FitSettings(prior_scale, 1e-2, 300, ROUND_WORK),
             FitSettings(prior_scale, 1e-3, 2000, LAST_WORK, empirical_bayes=True),
         )
-        return fit_model(candidates.domain, measured, total, last if polish else rough, warm)
+        return fit_model(candidates.domain, measured, total, last if is_last else between_rounds, warm)
 
     @property
     def _profile(self) -> AimProfile:
@@ -279,66 +296,68 @@ class Aim:
 
 
 @dataclass(frozen=True, eq=False)
-class _Start:
-    """What is measured before the first round.
+class _InitialState:
+    """The state before the first round.
 
     measured: All measurements so far.
     fit: The model fitted to them.
-    annealing: Budget of the first round.
-    together: First and last of the measurements that were chosen at once, as ``Rounds`` takes them.
-    batch: The batch, or None where rounds spend all that remains.
+    annealing: Shares of the first round.
+    batch_range: (first, one after the last) of the measurements that were fixed together, as ``Rounds`` takes them.
+    batch: The batch; None if there is none, and rounds spend the remaining budget.
     """
 
     measured: Sequence[Measurement]
     fit: GraphicalFit
     annealing: Annealing
-    together: tuple[int, int]
+    batch_range: tuple[int, int]
     batch: Batch | None = None
 
 
-def _split(candidates: Candidates, share: Fraction) -> tuple[Fraction, ...]:
-    """Parts of a share for measuring each candidate once."""
-    return split_by_size(candidates.noisiness, candidates.weights, share)
+def _shares_by_size(candidates: RoundCandidates, share: Fraction) -> tuple[Fraction, ...]:
+    """Splits a share of the budget between the candidates, each of which is measured once."""
+    return split_by_size(candidates.total_noise, candidates.weights, share)
 
 
-def _announced(candidates: Candidates) -> Marginals | Products:
-    """All that may be asked, in one pass: of marginals the number of rows too, which residuals need."""
+def _all_queries(candidates: RoundCandidates) -> Marginals | Products:
+    """Everything that a run may ask the kernel; residuals of marginals need the number of rows as well."""
     queries = candidates.queries
     return Marginals(queries.domain, ((), *queries.cliques)) if isinstance(queries, Marginals) else queries
 
 
-def _only(candidates: Candidates, index: int) -> Candidates:
+def _candidate_at(candidates: RoundCandidates, index: int) -> RoundCandidates:
+    """One of the candidates, alone."""
     return candidates.only(np.arange(len(candidates.cliques)) == index)
 
 
-def _measure_each(private: PrivateStatistics, wanted: Candidates, share: Fraction) -> list[Measurement]:
-    """Each of the candidates measured once."""
-    return [private.measure(wanted.strategy(index), part) for index, part in enumerate(_split(wanted, share))]
+def _measure_each(private: PrivateStatistics, candidates: RoundCandidates, share: Fraction) -> list[Measurement]:
+    """Measures each of the candidates once."""
+    shares = _shares_by_size(candidates, share)
+    return [private.measure(candidates.strategy(index), part) for index, part in enumerate(shares)]
 
 
-def _expected_remainder(
-    terms: PrivacyTerms, answers: NDArray[np.float64], stddevs: NDArray[np.float64], penalty: ExpectedRemainder
+def _remaining_errors(
+    terms: PrivacyTerms, answers: NDArray[np.float64], stddevs: NDArray[np.float64], penalty: Penalty
 ) -> _Vector:
-    """Absolute error that measuring answers with this noise leaves: by the fit, or all the noise."""
+    """Expected absolute error of each answer after a measurement with this noise, in counts."""
     if penalty == "noise":
         return np.broadcast_to(mean_absolute_part(terms.noise) * stddevs, answers.shape)
     return expected_errors(answers, stddevs)
 
 
 def _mean_error(
-    terms: PrivacyTerms, wanted: Candidates, fit: GraphicalFit, share: Fraction, penalty: ExpectedRemainder
+    terms: PrivacyTerms, candidates: RoundCandidates, fit: GraphicalFit, share: Fraction, penalty: Penalty
 ) -> float:
-    """Mean L1 error of the candidates, each measured once with the others for a share, as a part of its answers."""
+    """Mean expected L1 error of the candidates if a share measures all of them, as a fraction of the answers' sum."""
     errors = []
-    for index, part in enumerate(_split(wanted, share)):
-        candidate = _only(wanted, index)
+    for index, part in enumerate(_shares_by_size(candidates, share)):
+        candidate = _candidate_at(candidates, index)
         answers = candidate.answers(fit)
-        remainder = _expected_remainder(terms, answers, candidate.stddevs(terms, part), penalty).sum()
-        errors.append(float(remainder / max(fit.total, answers.sum())))
+        error = _remaining_errors(terms, answers, candidate.stddevs(terms, part), penalty).sum()
+        errors.append(float(error / max(fit.total, answers.sum())))
     return float(np.mean(errors))
 
 
-def _part(candidates: Candidates, values: _Vector, index: int) -> _Vector:
+def _answers_at(candidates: RoundCandidates, values: _Vector, index: int) -> _Vector:
     """A copy of the values of one candidate's answers."""
     begin = int(candidates.sizes[:index].sum())
     return values[begin : begin + int(candidates.sizes[index])].copy()

@@ -1,4 +1,4 @@
-"""The batch: the first marginals of AIM beyond single attributes, chosen by noisy errors and measured together."""
+"""The batch of AIM: marginals of several attributes, chosen by noisy errors and measured before the first round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpcore.mechanisms.shared.pgm_common import table_marginals
 from dpcore.queries import Marginals
 from dpcore.workload import Workload
 
-_ORDER: Final = 3  # Noisy errors are asked of pairs and triples: those of larger marginals are mostly noise.
+_ORDER: Final = 3  # Largest marginals whose errors are measured: those of larger ones would be mostly noise.
 
 
 @final
@@ -24,9 +24,10 @@ _ORDER: Final = 3  # Noisy errors are asked of pairs and triples: those of large
 class Batch:
     """Marginals that were chosen and measured together.
 
-    error_rounds: What the noisy errors prove about the model before; empty where they were not asked, being noise.
-    chosen: The marginals with their shares of the budget.
-    measured: Their measurements, in the same order.
+    error_rounds: What the noisy errors prove about the model of the one-way marginals. It is empty if the errors would
+        have been mostly noise, and were not measured.
+    chosen: The chosen marginals, each with the share of the whole budget that measured it.
+    measured: The measurements of these marginals, in the same order.
     """
 
     error_rounds: tuple[ErrorRound, ...]
@@ -35,7 +36,7 @@ class Batch:
 
     @property
     def mean_share(self) -> Fraction:
-        """Mean share of the budget that a marginal got."""
+        """Mean share of the whole budget per chosen marginal."""
         return sum((share for _, share in self.chosen), Fraction(0)) / len(self.chosen)
 
     def remeasure(self, private: PrivateStatistics) -> list[Measurement]:
@@ -45,7 +46,7 @@ class Batch:
 
 
 def design_of(workload: Workload) -> Design:
-    """What a batch may hold for a workload of marginals."""
+    """The public description of what a batch may contain, for a workload of marginals."""
     return Design(table_marginals(workload, "aim"), workload, _ORDER)
 
 
@@ -58,23 +59,23 @@ def select_and_measure(
     errors_budget: Fraction,
     max_model_mb: float,
 ) -> Batch:
-    """Asks for noisy errors of pairs and triples, chooses marginals by them, and measures those together.
+    """Measures noisy errors of pairs and triples, chooses marginals by these errors, and measures the marginals.
 
-    The selection assumes the whole remaining budget, because ``remeasure`` may later spend all of it on these
+    The selection assumes the whole remaining budget, because ``Batch.remeasure`` may later spend all of it on these
     marginals.
 
     private: The kernel.
     workload: The workload of marginals.
     measured: Measurements of the one-way marginals.
-    fit: The model fitted to them.
-    budget: Share of the whole budget for errors and measurements together.
-    errors_budget: Part of ``budget``, at most, for the noisy errors.
+    fit: The model fitted to those measurements.
+    budget: Share of the whole budget for the errors and the measurements together.
+    errors_budget: Largest part of ``budget`` for the noisy errors.
     max_model_mb: Largest size of the junction tree of the chosen marginals, in MiB.
     """
-    design, kept_share = design_of(workload), private.remaining_share - budget
+    design, share_after_batch = design_of(workload), private.remaining_share - budget
     errors = noisy_errors(private, design, fit, errors_budget)
-    whole = private.remaining_share
-    selected = select_marginals(private.terms, design, measured, fit, errors, whole, max_model_mb)  # SELECT
-    chosen = tuple((queries, share * (whole - kept_share) / whole) for queries, share in selected)
+    remaining = private.remaining_share
+    selected = select_marginals(private.terms, design, measured, fit, errors, remaining, max_model_mb)  # SELECT
+    chosen = tuple((queries, share * (remaining - share_after_batch) / remaining) for queries, share in selected)
     error_rounds = tuple(ErrorRound(fit.model, noisy) for noisy in errors)
     return Batch(error_rounds, chosen, tuple(private.measure(queries, share) for queries, share in chosen))  # MEASURE

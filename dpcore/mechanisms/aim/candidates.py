@@ -1,4 +1,4 @@
-"""What AIM may measure: linear functions of marginals, those of a workload and of what lies below it; public."""
+"""The candidates of a round: the marginals, or linear queries on marginals, that AIM may select and measure; public."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ from dpcore.queries import Marginals, Products
 from dpcore.workload import Workload
 
 
-class Candidates(Protocol):
-    """The marginals, or linear queries of marginals, that a round may select.
+class RoundCandidates(Protocol):
+    """The marginals, or linear queries on marginals, that a round may select: those of a workload and their parts.
+
+    Implemented by ``marginals.MarginalCandidates`` and ``products.ProductCandidates``.
 
     full: The domain of the workload.
-    domain: The attributes that the workload names.
-    cliques: The marginal that each candidate is about.
+    domain: The attributes that the workload names, as a domain.
+    cliques: The attributes of each candidate.
     sizes: Number of answers of each candidate, int64 [candidates].
     weights: How much an error of each candidate matters to the workload, float64 [candidates]; only ratios matter.
-    asked: Which candidates the workload itself asks for, bool [candidates].
-    noisiness: Sum of the standard deviations of each candidate's answers where all are measured for the same share,
+    requested: Which candidates are queries of the workload, and not only parts of one; bool [candidates].
+    total_noise: Sum of the standard deviations of each candidate's answers if the same share measures each candidate,
         float64 [candidates]; only ratios matter.
-    cells: Number of answers of all candidates together, the length of the vectors that a round holds.
+    cells: Number of values per vector that a round holds in memory: all answers and, for products, the marginals that
+        they are computed from.
     """
 
     @property
@@ -45,23 +48,23 @@ class Candidates(Protocol):
     @property
     def weights(self) -> NDArray[np.float64]: ...
     @property
-    def asked(self) -> NDArray[np.bool_]: ...
+    def requested(self) -> NDArray[np.bool_]: ...
     @property
-    def noisiness(self) -> NDArray[np.float64]: ...
+    def total_noise(self) -> NDArray[np.float64]: ...
     @property
     def cells(self) -> int: ...
 
     @property
     def queries(self) -> Marginals | Products:
-        """All candidates, for the kernel to select from."""
+        """The queries of all candidates, among which the kernel selects."""
         ...
 
-    def only(self, kept: NDArray[np.bool_]) -> Candidates:
-        """The candidates where ``kept`` is true, bool [candidates]."""
+    def only(self, kept: NDArray[np.bool_]) -> RoundCandidates:
+        """The candidates for which ``kept`` is true, bool [candidates]."""
         ...
 
-    def one_way(self) -> Candidates:
-        """The candidates about one attribute; their weights say what the first measurement of each is worth."""
+    def one_way(self) -> RoundCandidates:
+        """The candidates of one attribute, with the weights by which their first measurements share the budget."""
         ...
 
     def answers(self, fit: GraphicalFit) -> NDArray[np.float64]:
@@ -69,24 +72,31 @@ class Candidates(Protocol):
         ...
 
     def score(self, estimate: NDArray[np.float64], penalties: NDArray[np.float64]) -> L1Error | LinearL1Error:
-        """Scores weight * (L1 distance of the exact answers to ``estimate`` - penalty), for the kernel to select by."""
+        """The scores by which the kernel selects: weight * (L1 distance of exact answers from ``estimate`` - penalty).
+
+        estimate: Answers of the model, float64 [queries.size], in counts.
+        penalties: Subtracted from the distance of each candidate, float64 [candidates], in counts.
+        """
         ...
 
     def strategy(self, index: int) -> Marginals | Products:
-        """The queries that are measured for one candidate."""
+        """The queries to measure in order to answer one candidate."""
         ...
 
     def stddevs(self, terms: PrivacyTerms, share: Fraction) -> NDArray[np.float64]:
-        """Standard deviation of each answer where its candidate is measured for this share: [queries.size], or one."""
+        """Standard deviation of each answer if this share measures its candidate: [queries.size], or one number.
+
+        share: Share of the whole budget for one candidate.
+        """
         ...
 
     def value_stddev(self, terms: PrivacyTerms, share: Fraction) -> float | None:
-        """Standard deviation of a measured value for this share; None where it depends on the candidate."""
+        """Standard deviation of the noise in a measured value for this share; None if the candidates differ in it."""
         ...
 
 
-def candidates_of(workload: Workload, terms: PrivacyTerms) -> Candidates:
-    """The candidates of a workload. Raises ConfigError for queries other than marginals and products."""
+def candidates_of(workload: Workload, terms: PrivacyTerms) -> RoundCandidates:
+    """The candidates of a workload. Raises: ConfigError for queries other than marginals and products."""
     if isinstance(workload.queries, Marginals):
         return MarginalCandidates.of(workload)
     if isinstance(workload.queries, Products):
@@ -97,7 +107,12 @@ def candidates_of(workload: Workload, terms: PrivacyTerms) -> Candidates:
     )
 
 
-def within(candidates: Candidates, structure: Triangulation, cells: float) -> Candidates:
-    """The candidates that leave the junction tree at no more than ``cells`` cells, or no larger than it is."""
-    max_cells = max(cells, structure.cells)
-    return candidates.only(np.array([structure.cells_with(clique) <= max_cells for clique in candidates.cliques]))
+def candidates_within(candidates: RoundCandidates, structure: Triangulation, max_cells: float) -> RoundCandidates:
+    """The candidates C_t of a round: those with which the junction tree stays within a size (Algorithm 6, line 13).
+
+    structure: The triangulation of everything measured so far.
+    max_cells: Largest number of cells of the junction tree. A candidate that does not make the tree larger than it is
+        remains a candidate in any case.
+    """
+    limit = max(max_cells, structure.cells)
+    return candidates.only(np.array([structure.cells_with(clique) <= limit for clique in candidates.cliques]))

@@ -1,4 +1,4 @@
-"""Marginals that AIM may measure for a workload of marginals."""
+"""The candidates of AIM for a workload of marginals: all marginals of subsets of its cliques."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from dpcore.measurement import noise_stddev
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, downward_closure, relative
 
-LARGEST_CELLS: Final = 1 << 26  # Of all candidates together: half a gibibyte for each vector over them.
+LARGEST_CELLS: Final = 1 << 26  # Largest number of cells of all candidates: half a gibibyte per vector over them.
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class MarginalCandidates:
-    """The downward closure of a workload, with weights; see ``Candidates``.
+    """The downward closure of a workload's cliques. Implements ``RoundCandidates``.
 
-    weights: w_r = sum over workload cliques s of c_s |r intersected with s| (Algorithm 6, line 8), with c_s as parts of
-        the largest.
-    sizes: Cells of each clique.
+    weights: w_r = sum over workload cliques s of c_s |r intersected with s| (Algorithm 6, line 8). The weights c_s of
+        the workload are divided by their maximum.
+    sizes: Number of cells of each clique, int64 [candidates].
     """
 
     domain: Domain
@@ -37,42 +37,45 @@ class MarginalCandidates:
     cliques: tuple[Clique, ...]
     sizes: NDArray[np.int64]
     weights: NDArray[np.float64]
-    asked: NDArray[np.bool_]
+    requested: NDArray[np.bool_]
 
     @classmethod
     def of(cls, workload: Workload) -> MarginalCandidates:
-        """W_+; the largest cliques are left out where all of them would not fit in memory."""
+        """The closure W_+ of the workload, without its largest cliques if all of them would not fit in memory.
+
+        Raises: ConfigError for a workload without attributes, or with an attribute that does not fit in memory.
+        """
         queries = workload.queries
         assert isinstance(queries, Marginals)
-        of_attribute = dict.fromkeys(queries.domain.names, 0.0)
+        attribute_weights = dict.fromkeys(queries.domain.names, 0.0)
         for clique, weight in zip(queries.cliques, relative(workload.weights).tolist(), strict=True):
             for name in clique:
-                of_attribute[name] += weight
+                attribute_weights[name] += weight
         closure = [queries.domain.canonical(clique) for clique in downward_closure(queries.cliques)]
-        weights = np.array([sum(of_attribute[name] for name in clique) for clique in closure])
-        asked = set(queries.cliques)
+        weights = np.array([sum(attribute_weights[name] for name in clique) for clique in closure])
         sizes, fits = sizes_that_fit([queries.domain.size(clique) for clique in closure], closure)
-        itself = np.array([clique in asked for clique in closure])
-        used = used_domain(queries.domain, closure)
-        return cls(used, queries.domain, tuple(closure), sizes, weights, itself).only(fits)
+        workload_cliques = set(queries.cliques)
+        requested = np.array([clique in workload_cliques for clique in closure])
+        named_domain = used_domain(queries.domain, closure)
+        return cls(named_domain, queries.domain, tuple(closure), sizes, weights, requested).only(fits)
 
     def only(self, kept: NDArray[np.bool_]) -> MarginalCandidates:
         cliques = tuple(clique for clique, keep in zip(self.cliques, kept.tolist(), strict=True) if keep)
         return MarginalCandidates(
-            self.domain, self.full, cliques, self.sizes[kept], self.weights[kept], self.asked[kept]
+            self.domain, self.full, cliques, self.sizes[kept], self.weights[kept], self.requested[kept]
         )
 
     def one_way(self) -> MarginalCandidates:
-        """All are worth the same: products of them are the base of every model."""
-        single = self.only(np.array([len(clique) == 1 for clique in self.cliques]))
-        return replace(single, weights=np.ones(len(single.cliques)))
+        """All have the weight 1, whatever the workload weighs: their product is the base of every model."""
+        one_way = self.only(np.array([len(clique) == 1 for clique in self.cliques]))
+        return replace(one_way, weights=np.ones(len(one_way.cliques)))
 
     @property
     def queries(self) -> Marginals:
         return Marginals(self.full, self.cliques)
 
     @property
-    def noisiness(self) -> NDArray[np.float64]:
+    def total_noise(self) -> NDArray[np.float64]:
         """All cells of all marginals have the same noise."""
         return self.sizes.astype(np.float64)
 
@@ -99,9 +102,15 @@ class MarginalCandidates:
 
 
 def sizes_that_fit(sizes: Sequence[int], cliques: Sequence[Clique]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The sizes, and which of the candidates fit in memory: the small ones first.
+    """Which candidates fit in memory together, taking the smallest first.
 
-    Raises ConfigError where there is none, DomainTooLargeError where one of a single attribute does not fit.
+    sizes: Number of cells of each candidate.
+    cliques: Attributes of each candidate.
+
+    Returns: The sizes, int64 [candidates], with enormous ones cut to a number that never fits; and which candidates
+        fit, bool [candidates].
+
+    Raises: ConfigError without candidates. DomainTooLargeError if a candidate of one attribute does not fit.
     """
     if not sizes:
         raise ConfigError("mechanism aim needs a workload that names an attribute; want one clique or more")
@@ -109,14 +118,14 @@ def sizes_that_fit(sizes: Sequence[int], cliques: Sequence[Clique]) -> tuple[NDA
     order = np.argsort(cut, kind="stable")
     fits = np.zeros(len(sizes), dtype=np.bool_)
     fits[order] = np.cumsum(cut[order]) <= LARGEST_CELLS
-    single = np.array([len(clique) == 1 for clique in cliques])
-    if not fits[single].all():
+    one_way = np.array([len(clique) == 1 for clique in cliques])
+    if not fits[one_way].all():
         advice = "wider bins, or fewer attributes"
-        raise DomainTooLargeError("single attributes of mechanism aim", int(cut[single].sum()), LARGEST_CELLS, advice)
+        raise DomainTooLargeError("single attributes of mechanism aim", int(cut[one_way].sum()), LARGEST_CELLS, advice)
     return cut, fits
 
 
 def used_domain(domain: Domain, cliques: Iterable[Clique]) -> Domain:
-    """The attributes that some clique names."""
-    used = {name for clique in cliques for name in clique}
-    return domain.project(name for name in domain.names if name in used)
+    """The domain of the attributes that some clique names."""
+    named = {name for clique in cliques for name in clique}
+    return domain.project(name for name in domain.names if name in named)

@@ -1,4 +1,4 @@
-"""Linear queries that AIM may measure for a workload of products."""
+"""The candidates of AIM for a workload of products: its terms, and these restricted to some of their attributes."""
 
 from __future__ import annotations
 
@@ -28,39 +28,45 @@ from dpcore.queries import Marginals, Product, Products
 from dpcore.strategies.kronecker.union_of_products import TermStrategy, union_of_products
 from dpcore.workload import LARGEST_CLOSURE, Workload, relative
 
-_WIDE: Final = Fraction(1, 1 << 10)  # Discrete noise is then wide enough to follow the share.
+_SMALL_SHARE: Final = Fraction(1, 1 << 10)  # Its noise is wide, so that rounding to whole steps hardly matters.
 
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """One term and what is measured for it.
+    """One candidate.
 
-    stddevs: float64 [term.size], of each answer as it is read off what was measured for the share _WIDE.
-    asked: Whether the workload asks it itself.
+    term: Its queries.
+    strategy: What is measured in order to answer them.
+    stddevs: Standard deviation of each answer that is reconstructed from the strategy, measured for the share
+        ``_SMALL_SHARE``; float64 [term.size].
+    weight: Its weight, as in ``ProductCandidates``.
+    requested: Whether it is a term of the workload.
     """
 
     term: Product
     strategy: Marginals | Products
     stddevs: NDArray[np.float64]
     weight: float
-    asked: bool
+    requested: bool
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class ProductCandidates:
-    """The terms of a workload, and those restricted to some of their attributes, with weights; see ``Candidates``.
+    """The terms of a workload, and these restricted to some of their attributes. Implements ``RoundCandidates``.
 
-    A term W_1 x ... x W_k on a clique s gives a candidate for each part r of s, the product of the matrices of r. What
-    is measured for it is the best strategy for each matrix (``union_of_products``).
+    A term W_1 x ... x W_k on a clique s gives one candidate for each nonempty subset r of s: the product of the
+    matrices of r. A candidate is measured by the product of the best strategies for its matrices
+    (``union_of_products``).
 
-    weights: With a_i, the mean L1 norm of a column of a term's matrix for attribute i, a term has the size
-        a_s = prod over i in s of a_i, the number of answers in which a row counts. An error of one row in a candidate,
-        a_r in its answers, is one of a_s in the answers of a term s that contains it, so that
+    weights: Let a_i be the mean L1 norm of a column of a term's matrix for attribute i, and a_s = prod over i in s of
+        a_i. One row of the table then contributes to a_s answers of a term on s. An error of one row changes a_r
+        answers of a candidate on r, and a_s answers of a term on s that contains r. Hence
 
             w_r = sum over terms s of c_s |r intersected with s| a_s / a_r
 
         generalises line 8 of Algorithm 6: for marginals all a are 1.
+    parts: The candidates, by number of attributes.
     """
 
     domain: Domain
@@ -69,17 +75,17 @@ class ProductCandidates:
 
     @classmethod
     def of(cls, workload: Workload, terms: PrivacyTerms) -> ProductCandidates:
-        """The largest candidates are left out where all of them would not fit in memory.
+        """The candidates of a workload, without the largest ones if all of them would not fit in memory.
 
-        Raises ConfigError where an attribute is too large to optimise for, or no measurement determines the number of
-        rows.
+        Raises: ConfigError if an attribute has too many values to optimise a strategy for, or if the number of rows is
+            private and no measurement determines it.
         """
         queries = workload.queries
         assert isinstance(queries, Products)
         closure = list(_closure(queries))
-        largest = [max(term.size, queries.domain.size(term.clique)) for term, _ in closure]
+        max_sizes = [max(term.size, queries.domain.size(term.clique)) for term, _ in closure]
         cliques = [term.clique for term, _ in closure]
-        _, fits = sizes_that_fit(largest, cliques)
+        _, fits = sizes_that_fit(max_sizes, cliques)
         kept = [pair for pair, fit in zip(closure, fits.tolist(), strict=True) if fit]
         try:
             strategies = union_of_products(Products(queries.domain, tuple(term for term, _ in kept)), terms.noise)
@@ -87,8 +93,8 @@ class ProductCandidates:
             raise ConfigError(f"mechanism aim: {error}") from error
         weights = _weights(workload, [term for term, _ in kept])
         parts = tuple(
-            _Candidate(term, strategy.queries, _stddevs(terms, strategy), weight, asked)
-            for (term, asked), strategy, weight in zip(kept, strategies, weights, strict=True)
+            _Candidate(term, strategy.queries, _stddevs(terms, strategy), weight, requested)
+            for (term, requested), strategy, weight in zip(kept, strategies, weights, strict=True)
         )
         _check_total(terms, parts)
         return cls(used_domain(queries.domain, cliques), queries.domain, parts)
@@ -113,15 +119,15 @@ class ProductCandidates:
         return np.array([part.weight for part in self.parts])
 
     @property
-    def asked(self) -> NDArray[np.bool_]:
-        return np.array([part.asked for part in self.parts])
+    def requested(self) -> NDArray[np.bool_]:
+        return np.array([part.requested for part in self.parts])
 
     @property
     def queries(self) -> Products:
         return Products(self.full, tuple(part.term for part in self.parts))
 
     @property
-    def noisiness(self) -> NDArray[np.float64]:
+    def total_noise(self) -> NDArray[np.float64]:
         return np.array([float(part.stddevs.sum()) for part in self.parts])
 
     @property
@@ -129,7 +135,7 @@ class ProductCandidates:
         return int(self.sizes.sum()) + sum(map(self.full.size, set(self.cliques)))
 
     def answers(self, fit: GraphicalFit) -> NDArray[np.float64]:
-        return answers_of_products(self.queries, lambda asked: fit.total * fit.calibrated.vector(asked.cliques))
+        return answers_of_products(self.queries, lambda marginals: fit.total * fit.calibrated.vector(marginals.cliques))
 
     def score(self, estimate: NDArray[np.float64], penalties: NDArray[np.float64]) -> LinearL1Error:
         return LinearL1Error(estimate, self.weights, penalties)
@@ -138,68 +144,70 @@ class ProductCandidates:
         return self.parts[index].strategy
 
     def stddevs(self, terms: PrivacyTerms, share: Fraction) -> NDArray[np.float64]:
-        marginal = Marginals(
-            self.full, self.cliques[:1]
-        )  # Noise of other queries follows the share as that of a marginal.
-        more = terms.measure_scale(marginal, share) / terms.measure_scale(marginal, _WIDE)
-        return np.asarray(more * np.concatenate([part.stddevs for part in self.parts]))
+        # The noise of all queries depends on the share in the same way as that of any one marginal.
+        marginal = Marginals(self.full, self.cliques[:1])
+        ratio = terms.measure_scale(marginal, share) / terms.measure_scale(marginal, _SMALL_SHARE)
+        return np.asarray(ratio * np.concatenate([part.stddevs for part in self.parts]))
 
     def value_stddev(self, terms: PrivacyTerms, share: Fraction) -> float | None:
-        terms_of_closure = {_value_stddev(terms, part.strategy, share) for part in self.parts}
-        return terms_of_closure.pop() if len(terms_of_closure) == 1 else None
+        distinct = {_value_stddev(terms, part.strategy, share) for part in self.parts}
+        return distinct.pop() if len(distinct) == 1 else None
 
 
 def _closure(queries: Products) -> Iterator[tuple[Product, bool]]:
-    """Every term and its restrictions to some attributes, small ones first, each once; whether it is a term itself."""
-    asked = {_key(term) for term in queries.terms}
-    terms_of_closure: dict[tuple[object, ...], Product] = {}
+    """Every term and its restrictions, each once, the ones of fewest attributes first; and whether each is a term."""
+    requested = {_key(term) for term in queries.terms}
+    closure: dict[tuple[object, ...], Product] = {}
     for term in queries.terms:
         pairs = list(zip(term.clique, term.matrices, strict=True))
         for size in range(1, len(pairs) + 1):
             for chosen in combinations(pairs, size):
                 part = Product(tuple(name for name, _ in chosen), tuple(matrix for _, matrix in chosen))
-                terms_of_closure.setdefault(_key(part), part)
-        if len(terms_of_closure) > LARGEST_CLOSURE:
+                closure.setdefault(_key(part), part)
+        if len(closure) > LARGEST_CLOSURE:
             raise ConfigError(f"the workload has more than {LARGEST_CLOSURE:,} parts of terms; want a lower order")
-    order = sorted(terms_of_closure, key=lambda key: (len(terms_of_closure[key].clique), terms_of_closure[key].clique))
-    return ((terms_of_closure[key], key in asked) for key in order)
+    order = sorted(closure, key=lambda key: (len(closure[key].clique), closure[key].clique))
+    return ((closure[key], key in requested) for key in order)
 
 
 def _key(term: Product) -> tuple[object, ...]:
+    """A key that is equal for equal terms."""
     return (term.clique, *(hashlib.sha256(matrix.tobytes()).digest() for matrix in term.matrices))
 
 
 def _weights(workload: Workload, candidates: Sequence[Product]) -> list[float]:
-    """w_r as parts of the largest."""
+    """The weight w_r of each candidate, divided by the largest."""
     assert isinstance(workload.queries, Products)
-    of_attribute = dict.fromkeys(workload.queries.domain.names, 0.0)
+    attribute_weights = dict.fromkeys(workload.queries.domain.names, 0.0)
     for term, weight in zip(workload.queries.terms, relative(workload.weights).tolist(), strict=True):
         for name in term.clique:
-            of_attribute[name] += weight * _answers_a_row(term)
-    weights = [sum(of_attribute[name] for name in term.clique) / _answers_a_row(term) for term in candidates]
+            attribute_weights[name] += weight * _answers_per_row(term)
+    weights = [sum(attribute_weights[name] for name in term.clique) / _answers_per_row(term) for term in candidates]
     return list(relative(np.array(weights)).tolist())
 
 
-def _answers_a_row(term: Product) -> float:
-    """a_s: how many answers a row of a uniform table counts in."""
+def _answers_per_row(term: Product) -> float:
+    """a_s: the mean number of answers to which one row contributes, over all possible rows."""
     return math.prod(float(np.abs(matrix).sum(axis=0).mean()) for matrix in term.matrices)
 
 
 def _stddevs(terms: PrivacyTerms, strategy: TermStrategy) -> NDArray[np.float64]:
+    """Standard deviation of each reconstructed answer for the share ``_SMALL_SHARE``, float64 [term.size]."""
     norms = [np.sqrt((factor**2).sum(axis=1)) for factor in strategy.reconstruction]
-    of_one = _value_stddev(terms, strategy.queries, _WIDE)
-    return np.asarray(of_one * reduce(np.multiply.outer, norms, np.ones(())).ravel())
+    value_stddev = _value_stddev(terms, strategy.queries, _SMALL_SHARE)
+    return np.asarray(value_stddev * reduce(np.multiply.outer, norms, np.ones(())).ravel())
 
 
 def _value_stddev(terms: PrivacyTerms, queries: Marginals | Products, share: Fraction) -> float:
+    """Standard deviation of the noise in one measured value."""
     steps = queries.denominator if isinstance(queries, Products) else 1
     return noise_stddev(terms.noise, terms.measure_scale(queries, share)) / steps
 
 
 def _check_total(terms: PrivacyTerms, parts: Sequence[_Candidate]) -> None:
-    """The start measures all candidates of one attribute."""
-    single = [part.strategy for part in parts if len(part.term.clique) == 1]
-    if public_total(terms) is None and all(total_factors(queries) is None for queries in single):
+    """Raises: ConfigError unless the number of rows is public or follows from the candidates of one attribute."""
+    one_way = [part.strategy for part in parts if len(part.term.clique) == 1]
+    if public_total(terms) is None and all(total_factors(queries) is None for queries in one_way):
         raise ConfigError(
             "mechanism aim cannot give the number of rows from these ranges; want one of all values among them, or "
             "privacy.units: N"

@@ -5,30 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-ExpectedRemainder = Literal["expected", "noise"]
+Penalty = Literal["expected", "noise"]
 
 
 @dataclass(frozen=True)
 class AimProfile:
-    """How AIM divides its budget between one-way marginals, a batch and rounds. Shares are parts of the whole budget.
+    """How AIM divides its budget between one-way marginals, a batch and rounds.
 
-    batch_share: Part, in [0, 1), of what the one-way marginals leave that the batch gets first. At 0 there is no batch.
-        0.6 is the best of 0.3 to 0.95 over five datasets.
-    errors_share: Share, in (0, 1), of the noisy errors that choose the batch, at most half of the batch's share.
-    min_relative_change: After a batch, rounds stop with the first whose measurement changed the marginal by no more
-        than this many times its expected remaining error.
-    select_share: Part, in (0, 1), of a round's share that selects, 1 - alpha in the thesis; the rest measures.
-    growth: Without a batch, factor above 1 by which a round's share grows when its measurement changed the model
+    A *share* is a fraction of the whole budget. The reasons name the values of the default profile.
+
+    batch_share: Fraction, in [0, 1), of the budget left after the one-way marginals that the batch gets; 0 means no
+        batch. The default 0.6 is the best of 0.3 to 0.95 over five datasets. The batch may also fill at most this
+        fraction of ``max_model_mb``.
+    errors_share: Share, in (0, 1), of the noisy errors that choose the batch. They never get more than half of the
+        batch's share.
+    min_relative_change: After a batch, rounds stop after the first one whose measurement changed its marginal by no
+        more than ``min_relative_change`` times the expected remaining error. At the default 1 a round has to change the
+        model by more than the error that its measurement leaves.
+    select_share: Fraction, in (0, 1), of a round's share that its selection spends, 1 - alpha in the thesis; its
+        measurement spends the rest.
+    growth: Without a batch, the factor, above 1, by which a round's share grows after a round that changed its marginal
         little.
-    patience: What "little" means there: at most this many times the error that the measurement was expected to leave.
+    patience: A round changed its marginal little if the change is at most ``patience`` times the expected remaining
+        error. The default 0.25 makes shares grow late, because many noisy measurements serve a fit with a prior better
+        than few precise ones.
     start_share: Share of the first measurement of all one-way marginals, alpha / 16 in the thesis.
-    start_error: The one-way marginals are measured once more where their mean expected error is above this part of the
-        rows.
-    max_start_share: Share of both measurements of the one-way marginals, at most.
-    workload_error: Otherwise, where all marginals of the workload measured at once have an expected error of at most
-        this part of the rows, they are measured before the rounds, in place of a batch. At 0 they never are.
-    workload_share: Share of that measurement, one-way marginals included; at least ``start_share``.
-    penalty: What the score of a marginal subtracts: the error that a fit is "expected" to leave, or all the "noise".
+    start_error: The one-way marginals are measured a second time if their mean expected L1 error is above this fraction
+        of the rows.
+    max_start_share: Largest share of both measurements of the one-way marginals together.
+    workload_error: If the one-way marginals are measured once only, and the expected L1 error of measuring the whole
+        workload at once is at most this fraction of the rows, the whole workload is measured in place of a batch. At 0
+        it never is.
+    workload_share: Share of the one-way marginals and the whole workload together, in that case; at least
+        ``start_share``.
+    penalty: What to subtract from a marginal's score: the error that a fit is "expected" to leave in it, or the mean
+        absolute "noise" of all its cells, as printed. The noise would exclude every marginal of many small cells.
     """
 
     batch_share: float
@@ -42,7 +53,7 @@ class AimProfile:
     max_start_share: float
     workload_error: float
     workload_share: float
-    penalty: ExpectedRemainder
+    penalty: Penalty
 
 
 PROFILES: Final[dict[str, AimProfile]] = {
@@ -76,4 +87,4 @@ PROFILES: Final[dict[str, AimProfile]] = {
         penalty="noise",
     ),
 }
-"""By the name that a config gives."""
+"""The profiles by the name that a config gives."""

@@ -1,15 +1,15 @@
-"""Answering: what a fitted model says about marginals, products, conjunctions and parities, and its file.
+"""Answering: a fitted model's answers to marginals, products, conjunctions and parities, and its file format.
 
 * ``model``: open first. ``GraphicalModel``, a junction tree with a conditional table for each node; implements
   ``Model``.
 * ``answers``: queries over one-hot columns (conjunctions and parities), in groups that share their attributes.
-* ``calibrated``: ``Calibrated``, which answers marginals and products of any cliques with bounded memory.
-* ``tree_routing``: at which node the attributes of a query meet, and through which edges the messages come.
-* ``restriction``: one request: factors, ranges of values, and where the answer goes.
+* ``calibrated``: ``Calibrated`` answers marginals and products on any cliques in bounded memory.
+* ``tree_routing``: the node at which messages about a query's attributes meet, and the edges through which they come.
+* ``restriction``: the factors of a query, and ranges of values to which attributes are restricted.
 * ``contraction``: products of tables over labelled axes, and the cache of tables that later queries share.
 * ``serialization``: ``save_model`` and ``load_model``, numpy arrays and JSON in a zip archive.
 
-Use ``GraphicalModel.answer`` unless a caller has conditionals without a model; then use ``Calibrated``.
+Use ``GraphicalModel.answer``. Callers that have conditionals but no model use ``Calibrated``.
 """
 
 from __future__ import annotations

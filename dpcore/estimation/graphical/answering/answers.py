@@ -10,22 +10,21 @@ from numpy.typing import NDArray
 from dpcore.estimation.graphical.answering.calibrated import Calibrated
 from dpcore.queries import Conjunctions, Parities
 
-_GROUP_CELLS: Final = 1 << 17  # Cells of messages that take as long as one attribute of another group of queries.
-_CHUNK_CELLS: Final = 1 << 21  # Number of weights of the queries that are answered together.
-_CELLS_PER_QUERY: Final = 64  # A table with more cells than this for each query that reads it is not made.
+_GROUP_CELLS: Final = 1 << 17  # One attribute of a group costs as much time as messages of this many cells.
+_CHUNK_CELLS: Final = 1 << 21  # Largest number of weights of queries that are answered together.
+_CELLS_PER_QUERY: Final = 64  # A table is made if it has at most this many cells for each query that reads it.
 
 
 def one_hot_answers(model: Calibrated, queries: Conjunctions | Parities) -> NDArray[np.float64]:
     """The probability that a record satisfies each query, float64 [queries.size].
 
-    Queries with the same attributes are answered together: from one table where that is small, else by messages with a
-    row for each query. Where few queries share their attributes, all are answered together by messages through the
-    tree.
+    Queries with the same attributes are answered together: from one table if it is small, else by messages with one row
+    per query. If few queries share their attributes, all queries are answered together by such messages.
 
     model: The calibrated tree.
-    queries: Over the one-hot view of the model's domain.
+    queries: Queries over the one-hot view of the model's domain.
 
-    Raises: ValueError when the columns are not the one-hot view of the domain.
+    Raises: ValueError if the columns are not the one-hot view of the domain.
     """
     domain = model.domain
     starts = np.concatenate([[0], np.cumsum(domain.sizes)])
@@ -44,9 +43,9 @@ def one_hot_answers(model: Calibrated, queries: Conjunctions | Parities) -> NDAr
 
 
 class _Literals(NamedTuple):
-    """Some queries by the attributes that they name.
+    """The literals of some queries.
 
-    attributes: Attribute of each literal by position, -1 for none; int64 [m, k].
+    attributes: Attribute of each literal by position, -1 for no literal; int64 [m, k].
     codes: Its value, int64 [m, k].
     negated: Whether the literal is negated, bool [m, k], for conjunctions; None for parities.
     """
@@ -56,7 +55,7 @@ class _Literals(NamedTuple):
     negated: NDArray[np.bool_] | None
 
     def select(self, rows: NDArray[np.int64] | slice) -> _Literals:
-        """Those of some queries."""
+        """The literals of some of the queries."""
         return _Literals(self.attributes[rows], self.codes[rows], None if self.negated is None else self.negated[rows])
 
 
@@ -71,7 +70,7 @@ def _groups(attributes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _group_answers(model: Calibrated, literals: _Literals) -> NDArray[np.float64]:
-    """Expectations of the products that stand for the queries: of indicators (conjunctions) or of signs (parities)."""
+    """Expectations of products of one function per attribute: indicators for conjunctions, signs for parities."""
     domain = model.domain
     named = np.unique(literals.attributes[literals.attributes >= 0]).tolist()
     clique = tuple(domain.names[label] for label in named)
@@ -90,7 +89,7 @@ def _group_answers(model: Calibrated, literals: _Literals) -> NDArray[np.float64
 
 
 def _weights(literals: _Literals, label: int, size: int) -> NDArray[np.float64]:
-    """What each query multiplies by for each value of one attribute, float64 [m, size]."""
+    """The function of one attribute in the product of each query, by value; float64 [m, size]."""
     weights = np.ones((literals.codes.shape[0], size))
     for column in range(literals.codes.shape[1]):
         rows = np.flatnonzero(literals.attributes[:, column] == label)

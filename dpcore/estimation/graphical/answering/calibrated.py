@@ -1,4 +1,4 @@
-"""A calibrated junction tree: joint tables of its nodes and messages between them, ready to answer queries."""
+"""A calibrated junction tree, with the joint tables of its nodes and messages between them: it answers queries."""
 
 from __future__ import annotations
 
@@ -36,30 +36,31 @@ from dpcore.estimation.graphical.inference.node_tables import Conditionals
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
 CACHE_BYTES: Final = 1 << 26
-_BYTES: Final = 8  # Of a float64.
+_BYTES: Final = 8  # Bytes of a float64.
 MAX_INTERMEDIATE_CELLS: Final = 1 << 20
-_MAX_CACHED_ATTRIBUTES: Final = 2  # Messages about more attributes are hardly needed twice.
-_Message = tuple[int, int, int]  # (to a node, from its neighbour, about these attributes of the neighbour's side)
+_MAX_CACHED_ATTRIBUTES: Final = 2  # Messages about more attributes are rarely needed twice.
+_Message = tuple[int, int, int]  # (receiving node, sending neighbour, mask of attributes on the sender's side)
 
 
 @final
 class Calibrated:
     """A distribution over a junction tree, ready to answer queries.
 
-    Every node has its joint table. A query then needs only the nodes between its attributes: at one of them meet
-    messages p(attributes | separator), one from each neighbour behind which attributes of the query lie. Marginals of
-    nodes and messages are shared by all queries, also of later calls; marginals that differ in one attribute are made
-    by one matrix product. A message is made conditional by the table of its own sender, because nodes that agree on a
-    separator up to rounding may differ by any factor where the separator has next to no probability.
+    Every node has its joint table. A query then needs only the nodes between its attributes: one of them receives a
+    message p(attributes | separator) from each neighbour behind which attributes of the query lie. Marginals of nodes
+    and messages are shared by all queries, also by those of later calls, and marginals that differ in one attribute are
+    made by one matrix product. A message is divided by the separator's marginal in the table of its sender, not of its
+    receiver: the two agree up to rounding, which may be any factor where the separator has a tiny probability.
 
     tree: The junction tree.
     conditionals: p(residual | separator) of each node, float64 [cells of the separator, cells of the residual], with
-        rows of 0 where the separator has probability 0. The joint tables of ``Conditionals`` are read in place.
+        rows of 0 where the separator has probability 0. The joint tables of ``Conditionals`` are used without a copy.
     cache_bytes: Cache size in bytes for joint and intermediate tables; at least a quarter is kept for intermediate
         ones, and the least recently used are evicted first.
-    max_cells: The largest number of cells of an intermediate table between the nodes and an answer. Where it would be
-        larger, the answer is made in blocks of the values of an attribute, or in slices, which allow for the cells of
-        the largest node. So memory is bounded by the nodes, the cache, a few intermediate tables and the answers.
+    max_cells: The largest number of cells of an intermediate table between the nodes and an answer. If a table would be
+        larger, the answer is made in blocks of the values of an attribute, or in slices, whose tables may have as many
+        cells as the largest node. So memory is bounded by the nodes, the cache, a few intermediate tables and the
+        answers.
 
     Raises: ValueError for a conditional of another shape.
 
@@ -75,9 +76,9 @@ class Calibrated:
     ) -> None:
         self.tree, self.domain = tree, tree.domain
         self._routes = TreeRoutes(tree)
-        self._sizes = list(tree.domain.sizes)  # Number of values of each attribute; in a block, of those in the block.
-        self._split_mask = 0  # In a block: the attribute by which it was split last, as a set, and
-        self._whole: Calibrated | None = None  # the tree from which it was split.
+        self._sizes = list(tree.domain.sizes)  # Number of values of each attribute; in a block, of the block.
+        self._split_mask = 0  # In a block, the attribute by which the tree was split last, as a mask.
+        self._whole: Calibrated | None = None  # In a block, the tree that was split.
         self._min_cache_bytes = cache_bytes // 4  # Cache size of a block.
         self._cache = TableCache(max(self._min_cache_bytes, cache_bytes - _BYTES * tree.cells))
         self._sums: list[dict[int, int]] = [{} for _ in tree.nodes]
@@ -89,11 +90,11 @@ class Calibrated:
         self._max_cells, self._max_slice_cells = max_cells, max([max_cells, *tree.sizes])
         attributes = len(self._sizes)
         self._batch = 2 * attributes
-        # Rows of factors and the batch are never summed over.
+        # The labels of the rows of factors and of the batch are never summed over.
         self._always_kept = ((1 << attributes + 1) - 1) << attributes
 
     def marginals(self, cliques: Sequence[Clique]) -> list[NDArray[np.float64]]:
-        """Probabilities of any cliques, float64 of shape ``domain.shape(clique)`` each: views of one vector."""
+        """Probabilities of any cliques, each float64 of shape ``domain.shape(clique)``; all are views of one vector."""
         return self._answer(cliques)[1]
 
     def vector(self, cliques: Sequence[Clique]) -> NDArray[np.float64]:
@@ -101,7 +102,7 @@ class Calibrated:
         return self._answer(cliques)[0]
 
     def linear(self, factors: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-        """The answers of Q_1 x ... x Q_d, shape: rows of each factor, attributes in the order of the domain.
+        """The answers of Q_1 x ... x Q_d: one axis for each factor, of the length of its rows, in the domain's order.
 
         factors: Q_i by attribute, float64 [rows, size of the attribute], of any sign; an attribute without a factor is
             summed out.
@@ -148,10 +149,10 @@ class Calibrated:
         labels_of_cliques = [self._routes.labels(clique) for clique in cliques]
         shapes = [tuple(self.domain.sizes[label] for label in labels) for labels in labels_of_cliques]
         vector, views = result_views(shapes)
-        # Of equal cliques the first is computed.
+        # Only the first of equal cliques is computed.
         results = dict(zip(reversed(labels_of_cliques), reversed(views), strict=True))
         groups: dict[Group, dict[tuple[int, ...], NDArray[np.float64]]] = {}
-        # Large cliques come first: the sums that they leave behind serve the smaller ones.
+        # Large cliques come first: the sums that they leave in the cache serve the smaller ones.
         for labels in sorted(results, key=len, reverse=True):
             groups.setdefault(self._routes.group(labels), {})[labels] = results[labels]
         self._fill_groups(groups)
@@ -163,15 +164,15 @@ class Calibrated:
     def _fill_groups(self, groups: Mapping[Group, Results]) -> None:
         """Adds the tables of many groups to results of zeros.
 
-        Where an intermediate table would be too large, the values of an attribute of the node where the group meets are
-        taken block by block, for all such groups together: a block is a calibrated tree with fewer values.
+        If an intermediate table would be too large, an attribute of the node where the group meets is split into blocks
+        of values, for all such groups together. A block is a calibrated tree in which the attribute has fewer values.
         """
-        # By node: number of cells of the table of each group that is too large, and the attributes that can split it.
+        # For each node and group with a table that is too large: its cells, and the attributes that can split it.
         too_large: dict[int, dict[Group, tuple[int, int]]] = {}
         for group, results in groups.items():
             try:
                 self._fill_group(group, results)
-            except TooLargeError as error:  # The error holds tables alive, so blocks wait until it is gone.
+            except TooLargeError as error:  # The error keeps tables alive, so blocks wait until it is gone.
                 splittable = self._routes.splittable(group[0], self._sizes, error, self._max_cells)
                 too_large.setdefault(group[0], {})[group] = error.cells, splittable
         for node, remaining in too_large.items():
@@ -191,8 +192,8 @@ class Calibrated:
     def _block(self, label: int, values: slice) -> Calibrated:
         """The part of the tree with some values of an attribute, whose tables sum to the probability of those values.
 
-        It is right for queries that meet at a node with the attribute: nodes without the attribute keep their tables,
-        and their messages are those of the whole tree.
+        It is valid for queries that meet at a node with the attribute: nodes without the attribute keep their tables,
+        and send the same messages as in the whole tree.
         """
         block = copy(self)
         block._whole, block._split_mask = self, 1 << label
@@ -203,9 +204,9 @@ class Calibrated:
         return block
 
     def _fill_group(self, group: Group, results: Results) -> None:
-        """Adds the tables of a group by one product of what they have in common and their messages side by side.
+        """Adds the tables of a group, by one product of their common part with their concatenated messages.
 
-        Raises: TooLargeError where a table would be too large; nothing is added then.
+        Raises: TooLargeError if a table would be too large; nothing is added then.
         """
         restriction = Restriction(self._max_cells)
         if len(results) == 1:
@@ -217,7 +218,7 @@ class Calibrated:
         branches = self._routes.branches(node, common)
         incoming = [self._message((node, neighbour, part), restriction) for neighbour, part in branches.items()]
         joint = self._meet(node, 0, common | self._routes.separator(node, last), incoming, restriction)
-        messages = self._side_by_side(node, last, distinct)
+        messages = self._concatenated_messages(node, last, distinct)
         product = contract(joint, messages, common | self._always_kept, self._max_cells)
         begin = 0
         for distinct_label, (labels, result) in zip(distinct, results.items(), strict=True):
@@ -228,9 +229,9 @@ class Calibrated:
             ]
             begin = end
 
-    def _side_by_side(self, node: int, neighbour: int, labels: tuple[int, ...]) -> Table:
+    def _concatenated_messages(self, node: int, neighbour: int, labels: tuple[int, ...]) -> Table:
         """The messages about single attributes through one edge, concatenated along the label of the batch."""
-        key = (node, neighbour, labels, "side by side")
+        key = (node, neighbour, labels, "concatenated")
         table = self._cache.get(key)
         if table is None:
             separator = labels_of(self._routes.separator(node, neighbour))
@@ -246,11 +247,11 @@ class Calibrated:
         return table
 
     def _fill(self, result: NDArray[np.float64], labels: tuple[int, ...], restriction: Restriction) -> None:
-        """Adds the table of some attributes, in slices of the longest axis where it would take too much memory."""
+        """Adds the table of some attributes, in slices of the longest axis if the table would be too large."""
         try:
             self._add(result, labels, self._table(mask_of(labels), restriction), restriction)
             return
-        except TooLargeError as error:  # The error holds tables alive, so slices wait until it is gone.
+        except TooLargeError as error:  # The error keeps tables alive, so slices wait until it is gone.
             cells = error.cells
         axis = max(range(len(labels)), key=lambda axis: result.shape[axis])
         for begin, end in itertools.pairwise(cut_points(0, result.shape[axis], -(-cells // restriction.max_cells))):
@@ -263,51 +264,51 @@ class Calibrated:
     def _add(
         self, result: NDArray[np.float64], labels: tuple[int, ...], table: Table, restriction: Restriction
     ) -> None:
-        """Adds a table to a result whose axes are the attributes in another order."""
+        """Adds a table to a result that has the attributes as axes, in any order."""
         result += transpose_to(
             table, [len(self._sizes) + label if label in restriction.factors else label for label in labels]
         )
 
-    def _table(self, wanted: int, restriction: Restriction) -> Table:
-        """The table of some attributes, where the row label of a factor stands for its attribute."""
+    def _table(self, query_mask: int, restriction: Restriction) -> Table:
+        """The table of some attributes; the row label of a factor replaces the label of its attribute."""
         parts: dict[int, int] = {}
-        for label in labels_of(wanted):
+        for label in labels_of(query_mask):
             root = self._routes.roots[self._routes.homes[label]]
             parts[root] = parts.get(root, 0) | 1 << label
         tables = [self._connected(part, restriction) for part in parts.values()]
         result = tables[0] if tables else Table((), np.ones(()))
         for table in tables[1:]:
-            result = contract(
-                result, table, self._always_kept, restriction.max_cells
-            )  # They can share the batch alone.
+            # Tables of different trees share at most the label of the batch.
+            result = contract(result, table, self._always_kept, restriction.max_cells)
         return result
 
-    def _connected(self, wanted: int, restriction: Restriction) -> Table:
+    def _connected(self, query_mask: int, restriction: Restriction) -> Table:
         """The table of attributes of one tree of the forest."""
-        node, branches = self._routes.meeting(wanted)
+        node, branches = self._routes.meeting(query_mask)
         incoming = [self._message((node, neighbour, part), restriction) for neighbour, part in branches.items()]
-        return self._meet(node, 0, wanted, incoming, restriction)
+        return self._meet(node, 0, query_mask, incoming, restriction)
 
     def _meet(
-        self, node: int, separator: int, wanted: int, incoming: Sequence[Table], restriction: Restriction
+        self, node: int, separator: int, query_mask: int, incoming: Sequence[Table], restriction: Restriction
     ) -> Table:
-        """p(wanted | separator) from the messages into a node; the joint table for an empty separator."""
+        """p(attributes | separator) from the messages into a node; the joint table for an empty separator."""
         mask = self._routes.masks[node]
-        own = needed = wanted & mask
+        own = needed = query_mask & mask
         for message in incoming:
             needed |= mask_of(message.labels) & mask
         factored = mask_of(restriction.factors)
         factors = [restriction.factors[label] for label in labels_of(own & factored)]
         tables = absorb_subsets([*incoming, *factors]) if factored else list(incoming)
-        keep = wanted & ~factored | separator | self._always_kept
-        table = self._given(node, needed, separator, restriction)
+        keep = query_mask & ~factored | separator | self._always_kept
+        table = self._conditional(node, needed, separator, restriction)
         tables = [restriction.restrict(message, self._sizes) for message in tables]  # Some are restricted already.
         return contract_all(table, tables, keep, restriction.max_cells)
 
     def _message(self, message: _Message, restriction: Restriction) -> Table:
         """p(attributes | separator) for attributes behind the separator between two nodes.
 
-        It plans with a list instead of recursion, because trees may be thousands of nodes deep.
+        The messages on which it depends are listed first, not computed recursively, because trees may be thousands of
+        nodes deep.
         """
         plan, tables, below = [message], dict[_Message, Table](), dict[_Message, list[_Message]]()
         for key in plan:
@@ -324,35 +325,35 @@ class Calibrated:
             to, node, part = key
             incoming = [tables.pop(sender) for sender in below[key]]
             tables[key] = self._meet(node, self._routes.separator(to, node), part, incoming, restriction)
-            if incoming and self._is_shared(key, restriction):  # ``_given`` caches those of one node alone.
+            if incoming and self._is_shared(key, restriction):  # ``_conditional`` caches those of single nodes.
                 self._cache.put(key, tables[key])
         return tables[message]
 
     def _is_shared(self, message: _Message, restriction: Restriction) -> bool:
-        """Whether a message is cached for other queries: one that the restriction changes is not."""
+        """Whether a message is cached for other queries, which requires that the restriction does not change it."""
         to, node, part = message
         if part.bit_count() > _MAX_CACHED_ATTRIBUTES:
             return False
         changed = mask_of(restriction.ranges) & (part | self._routes.separator(to, node))
         return not (changed or part & mask_of(restriction.factors))
 
-    def _given(self, node: int, mask: int, separator: int, restriction: Restriction) -> Table:
+    def _conditional(self, node: int, mask: int, separator: int, restriction: Restriction) -> Table:
         """p(attributes of the node | its separator), with the separator's labels among those of the table.
 
-        For an empty separator it is the marginal.
+        For an empty separator it is the marginal of the attributes.
 
-        Raises: TooLargeError for a table that would be too large.
+        Raises: TooLargeError if the table would be too large.
         """
         if not separator:
             return restriction.restrict(self._within(node, mask), self._sizes)
         mask |= separator
-        key = (node, mask, separator, "given")
+        key = (node, mask, separator, "conditional")
         table = None if restriction.ranges else self._cache.get(key)
         if table is None:
             labels, values = restriction.restrict(self._within(node, mask), self._sizes)
             if values.size > restriction.max_cells:
                 raise TooLargeError(values.size, mask)
-            # A restriction of an attribute that the separator lacks does not change the condition.
+            # Only restrictions of the separator's own attributes change the condition.
             base = restriction.restrict(self._within(node, separator), self._sizes).values
             sizes = zip(labels, values.shape, strict=True)
             base = base.reshape([size if separator >> label & 1 else 1 for label, size in sizes])
@@ -362,11 +363,11 @@ class Calibrated:
         return table
 
     def _unsplit(self, node: int) -> Calibrated | None:
-        """The tree with all of a node, where the attribute that this block was split by last is not in the node."""
+        """The tree that was split, if the node does not have the attribute of the split; else None."""
         return self._whole if self._split_mask & ~self._routes.masks[node] else None
 
     def _within(self, node: int, mask: int) -> Table:
-        """The marginal of some of a node's attributes, from the smallest known table that has them."""
+        """The marginal of some of a node's attributes, from the smallest known table that has all of them."""
         if (whole := self._unsplit(node)) is not None:
             return whole._within(node, mask)
         smallest = self._joints[node]
@@ -390,7 +391,7 @@ class Calibrated:
         return table
 
     def _joint(self, node: int, conditional: NDArray[np.float64]) -> Table:
-        """A node's joint table from its parent's, axes in the order of the domain."""
+        """A node's joint table from its parent's, with axes in the order of the domain."""
         separator = self.tree.separators[node]
         parent_marginal = None
         if separator:

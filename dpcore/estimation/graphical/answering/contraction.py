@@ -1,4 +1,4 @@
-"""Contraction of tables over labelled axes: products, summed over the labels that are needed no longer.
+"""Contraction of tables over labelled axes: products, summed over the labels that are no longer needed.
 
 Sets of labels are bit masks.
 """
@@ -32,7 +32,7 @@ class Table(NamedTuple):
 
 
 class TooLargeError(Exception):
-    """An intermediate table would have more cells than allowed: raised before it is made, caught where slices are cut.
+    """An intermediate table would be too large. It is raised before the table is made; the caller then slices it.
 
     cells: Number of cells that it would have.
     mask: The set of its labels.
@@ -64,8 +64,8 @@ def labels_of(mask: int) -> list[int]:
 def contract_all(table: Table, others: Sequence[Table], keep: int, max_cells: int) -> Table:
     """The product of all tables, summed over every label of ``others`` that is not in ``keep``.
 
-    table: Its labels are in ``keep`` or in one of the others.
-    others: Contracted one by one; the next is the one that leaves the fewest cells, where there are few to compare.
+    table: A table whose labels are in ``keep`` or in one of the others.
+    others: The other tables, contracted one by one; if they are few, the one that leaves the fewest cells comes first.
     keep: Labels of the result, as a mask.
     max_cells: The largest number of cells that an intermediate table or the result may have.
 
@@ -76,17 +76,17 @@ def contract_all(table: Table, others: Sequence[Table], keep: int, max_cells: in
         once, twice = 0, 0  # Labels of at least one, and of at least two, waiting tables.
         for mask, _ in waiting:
             once, twice = once | mask, twice | once & mask
-        first = 0
+        next_index = 0
         if 1 < len(waiting) <= _MAX_COMPARED:
             cells = [_product_cells(table, factor, keep | twice | once & ~mask) for mask, factor in waiting]
-            first = cells.index(min(cells))
-        mask, factor = waiting.pop(first)
+            next_index = cells.index(min(cells))
+        mask, factor = waiting.pop(next_index)
         table = contract(table, factor, keep | twice | once & ~mask, max_cells)
     return table
 
 
 def absorb_subsets(tables: Sequence[Table]) -> list[Table]:
-    """The same product of fewer tables: a table is multiplied into another one that has all of its labels."""
+    """Fewer tables with the same product: a table is multiplied into another one that has all of its labels."""
     absorbing: list[tuple[int, Table]] = []
     for table in sorted(tables, key=lambda table: -len(table.labels)):
         mask = mask_of(table.labels)
@@ -102,7 +102,7 @@ def absorb_subsets(tables: Sequence[Table]) -> list[Table]:
 def contract(left: Table, right: Table, keep: int, max_cells: int) -> Table:
     """The product of two tables, summed over the labels that both have and ``keep`` lacks.
 
-    The axes of the result are the shared ones, then those of the left alone, then those of the right alone.
+    The axes of the result are the shared ones, then those of the left table only, then those of the right table only.
 
     Raises: TooLargeError for a result of more than ``max_cells`` cells.
     """
@@ -132,7 +132,7 @@ def contract(left: Table, right: Table, keep: int, max_cells: int) -> Table:
 
 
 def transpose_to(table: Table, order: Sequence[int]) -> NDArray[np.float64]:
-    """The values with their axes in another order of the labels: a view."""
+    """A view of the values with the axes in the given order of the labels."""
     if tuple(order) == table.labels:
         return table.values
     return table.values.transpose([table.labels.index(label) for label in order])
@@ -177,7 +177,7 @@ def _product_cells(table: Table, factor: Table, keep: int) -> int:
 
 
 def _product(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    """[items, rows, inner] times [items, inner, columns], item by item."""
+    """The matrix products [items, rows, inner] times [items, inner, columns], item by item."""
     items, rows, inner = left.shape
     columns = right.shape[2]
     if items == 1 or rows * inner * columns >= _SMALL_PRODUCT:
@@ -211,10 +211,10 @@ def _many_products(left: NDArray[np.float64], right: NDArray[np.float64], result
 
 @final
 class TableCache:
-    """Tables by key; the least recently used ones are evicted when all together exceed a limit.
+    """Tables by key; the least recently used ones are evicted when all tables together exceed a limit.
 
-    max_bytes: Largest size of all tables together, in bytes. A table of more than a quarter of it is never kept.
-    bytes: Size of the tables that are kept, in bytes.
+    max_bytes: Largest size of all tables together, in bytes. A table above a quarter of this size is never kept.
+    bytes: Size of the kept tables, in bytes.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -223,14 +223,14 @@ class TableCache:
         self._tables: OrderedDict[Hashable, Table] = OrderedDict()
 
     def get(self, key: Hashable) -> Table | None:
-        """The table of a key, None where it is not kept."""
+        """The table of a key; None if it is not kept."""
         table = self._tables.get(key)
         if table is not None:
             self._tables.move_to_end(key)
         return table
 
     def put(self, key: Hashable, table: Table) -> None:
-        """Keeps the table of a new key."""
+        """Keeps the table of a new key, if it is not too large."""
         if 4 * table.values.nbytes > self.max_bytes:
             return
         self._tables[key] = table

@@ -1,4 +1,4 @@
-"""A fitted graphical model: a junction tree and a conditional table for each node, which answers and samples."""
+"""A fitted graphical model, a junction tree with a conditional table for each node: answers and synthetic rows."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class GraphicalModel:
 
     tree: A junction tree, or a forest of them, over all attributes.
     conditionals: p(residual | separator) of each node, float64 [cells of the separator, cells of the residual], in C
-        order of their attributes as the node lists them. Each row sums to 1, or to 0 where the separator's cell has
-        probability 0. As ``Conditionals`` they are computed from joint tables when they are needed, so that the model
-        holds one copy of its tables.
+        order of their attributes as the node lists them. Each row sums to 1, or to 0 if the separator's cell has
+        probability 0. If they are ``Conditionals``, they are computed from joint tables when needed, so that the model
+        holds only one copy of its tables.
     total: Number of units, >= 0.
 
     Raises: ValueError for a total that is negative or not finite, and for tables of other shapes.
@@ -51,9 +51,9 @@ class GraphicalModel:
         if isinstance(self.conditionals, Conditionals):
             return
         for node, separator, table in zip(self.tree.nodes, self.tree.separators, self.conditionals, strict=True):
-            wanted = (self.domain.size(separator), self.domain.size(node[len(separator) :]))
-            if table.shape != wanted:
-                raise ValueError(f"conditional of node {node} has shape {table.shape}; want {wanted}")
+            shape = (self.domain.size(separator), self.domain.size(node[len(separator) :]))
+            if table.shape != shape:
+                raise ValueError(f"conditional of node {node} has shape {table.shape}; want {shape}")
 
     @property
     def domain(self) -> Domain:
@@ -61,7 +61,7 @@ class GraphicalModel:
         return self.tree.domain
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
-        """The model's answers in counts, float64 [queries.size]; those of counting queries are between 0 and ``total``.
+        """The model's answers in counts, float64 [queries.size]; answers to counting queries are in [0, ``total``].
 
         Raises: ConfigError for a marginal on attributes that are not the model's. ValueError for conjunctions or
             parities over columns that are not the one-hot view of the domain.
@@ -78,11 +78,18 @@ class GraphicalModel:
         return probabilities
 
     def sample(self, units: int, generator: np.random.Generator) -> TableRows:
-        """Independent synthetic rows. units: Their number, >= 0."""
+        """Independent synthetic rows.
+
+        units: Number of rows, >= 0.
+        generator: Algorithmic randomness.
+        """
         return TableRows(self.domain, sampled_codes(self.tree, self.conditionals, units, generator))
 
     def rows(self, units: int, generator: np.random.Generator) -> TableRows:
-        """Synthetic rows by randomised rounding. units: Their number, >= 0.
+        """Synthetic rows by randomised rounding.
+
+        units: Number of rows, >= 0.
+        generator: Algorithmic randomness.
 
         Each row has the model's distribution, and the marginals of all rows together stay within about one count of
         their means.
@@ -90,23 +97,23 @@ class GraphicalModel:
         return next(self.row_blocks(units, max(1, units), generator))
 
     def row_blocks(self, units: int, block: int, generator: np.random.Generator) -> Iterator[TableRows]:
-        """The rows of ``rows`` in random order, in blocks; one empty block where there are none.
+        """Synthetic rows as from ``rows``, in random order and in blocks; one empty block for ``units`` 0.
 
         units: Number of rows, >= 0.
         block: Number of rows of each block but the last, >= 1.
+        generator: Algorithmic randomness.
 
-        Only all blocks together have marginals as close as those of ``rows``: their counts in each node are those of
-        ``rows`` for a generator in the same state. Memory holds one block and, beside the model, 9 bytes for each cell
-        of its largest node; where there are several blocks also the integer tables of all nodes.
+        All blocks together have the same counts in each node as the result of ``rows`` for a generator in the same
+        state; a single block has larger sampling error. Memory holds the model, one block, 9 bytes for each cell of the
+        largest node, and the integer tables of all nodes if there are several blocks.
         """
-        (dealing,) = generator.spawn(
-            1
-        )  # A generator of its own: the rounding does not depend on the size of the blocks.
+        # The rows are dealt by a generator of their own, so that the rounding does not depend on the size of blocks.
+        (dealing,) = generator.spawn(1)
         tables = round_model(self.tree, self.conditionals, units, generator)
         yield from map(partial(TableRows, self.domain), dealt_codes(self.tree, tables, units, block, dealing))
 
     def _check_named(self, queries: Marginals) -> None:
-        """Checks the attributes that cliques name; the queries' domain may have others, which the model lacks."""
+        """Checks the attributes that the cliques name; other attributes of the queries' domain may be unknown."""
         query_sizes = dict(zip(queries.domain.names, queries.domain.sizes, strict=True))
         model_sizes = dict(zip(self.domain.names, self.domain.sizes, strict=True))
         for name in {name for clique in queries.cliques for name in clique}:
@@ -122,5 +129,5 @@ class GraphicalModel:
 
     @cached_property
     def _calibrated(self) -> Calibrated:
-        """The calibrated tree, whose cache is kept with the model."""
+        """The calibrated tree, whose cache lives as long as the model."""
         return Calibrated(self.tree, self.conditionals)

@@ -1,4 +1,4 @@
-"""Restrictions of a query to a calibrated tree: factors, ranges of values, and the parts of its results."""
+"""Restrictions of a query on a calibrated tree: factors and ranges of values; and the parts of its results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Results = Mapping[tuple[int, ...], NDArray[np.float64]]  # Result arrays by the 
 
 
 class Restriction(NamedTuple):
-    """What a query asks about some attributes besides their values.
+    """How a query transforms or restricts some attributes.
 
     max_cells: The largest number of cells of an intermediate table between the nodes and the answer.
-    factors: Tables by the attribute that they sum out; their other label stands for the attribute in the answer.
-    ranges: The values to which an attribute is restricted.
+    factors: Matrices by the attribute that they sum out; their other label replaces the attribute in the answer.
+    ranges: The range of values to which each restricted attribute is restricted.
     """
 
     max_cells: int
@@ -37,9 +37,9 @@ class Restriction(NamedTuple):
         return self._replace(ranges={**self.ranges, label: slice(before + begin, before + end)})
 
     def restrict(self, table: Table, sizes: Sequence[int]) -> Table:
-        """The part of a table that is asked for; an attribute of the table may be restricted already.
+        """The part of a table within the ranges; an attribute of the table may be restricted already.
 
-        sizes: Number of values of each attribute where it is not restricted.
+        sizes: Number of values of each unrestricted attribute.
         """
         if not self.ranges:
             return table
@@ -69,13 +69,13 @@ def factor_tables(domain: Domain, factors: Mapping[str, NDArray[np.float64]]) ->
 
 
 def cut_points(begin: int, end: int, pieces: int) -> list[int]:
-    """Bounds of pieces of a range, nearly equal in length: at least two pieces, and none that is empty."""
+    """Bounds of at least two nonempty pieces of a range, of nearly equal length."""
     pieces = min(max(2, pieces), end - begin)
     return [begin + (end - begin) * piece // pieces for piece in range(pieces + 1)]
 
 
 def split_results(results: Results, label: int, values: slice) -> Results:
-    """Views of the results for some values of an attribute; results without the attribute stay whole."""
+    """Views of the results for some values of an attribute; results without the attribute are unchanged."""
     return {
         labels: result[(slice(None),) * labels.index(label) + (values,)] if label in labels else result
         for labels, result in results.items()

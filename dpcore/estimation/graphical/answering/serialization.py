@@ -1,4 +1,4 @@
-"""A graphical model as one file: numpy arrays in a zip archive beside a JSON header; no pickle is written or read."""
+"""A graphical model as one file, a zip archive of a JSON header and numpy arrays; no pickle is written or read."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FORMAT = "marquee graphical model"
 VERSION = 1
 _HEADER = "model.json"
 _MAX_SUM_ERROR = 1e-6  # Largest distance of the sum of a row of probabilities from 1.
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # The first time that an archive can name; the time of writing is not stored.
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # The earliest time of a zip archive, stored in place of the time of writing.
 
 
 def save_model(model: GraphicalModel, file: BinaryIO) -> None:
     """Writes a model to a binary file; equal models give equal bytes.
 
-    numpy reads the tables too: ``numpy.load(file)["node_0"]``.
+    numpy can read the tables as well: ``numpy.load(file)["node_0"]``.
     """
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _store(archive, _HEADER, json.dumps(_header(model), indent=1, allow_nan=False).encode())
@@ -40,7 +40,7 @@ def save_model(model: GraphicalModel, file: BinaryIO) -> None:
 def load_model(file: BinaryIO) -> GraphicalModel:
     """Reads the model that ``save_model`` wrote, bit for bit.
 
-    Raises: InputError, which says what is wrong, for any other file.
+    Raises: InputError, with the reason, for any other file.
     """
     try:
         with zipfile.ZipFile(file) as archive:
@@ -121,7 +121,7 @@ def _read_tree(header: dict[str, Any]) -> JunctionTree:
 
 
 def _read_table(archive: zipfile.ZipFile, tree: JunctionTree, node: int) -> NDArray[np.float64]:
-    """The conditional of a node; its own header is checked before its content is read."""
+    """The conditional of a node; the header of the array is checked before its content is read."""
     names, separator = tree.nodes[node], tree.separators[node]
     shape = (tree.domain.size(separator), tree.domain.size(names[len(separator) :]))
     table_of_node = f"model file: the table of node {names}"

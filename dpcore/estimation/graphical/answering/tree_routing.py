@@ -1,4 +1,4 @@
-"""Routes through a junction tree: which nodes hold an attribute, and through which neighbours it is reached."""
+"""Routes through a junction tree: the nodes that contain an attribute, and the neighbours through which to reach it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpcore.domain import Clique
 from dpcore.estimation.graphical.answering.contraction import TooLargeError, labels_of, mask_of
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
-Group = tuple[int, int, int]  # (node where the queries meet, its neighbour, mask of the attributes in common)
+Group = tuple[int, int, int]  # (node where the queries meet, neighbour, mask of the common attributes); see ``group``.
 
 
 @final
@@ -42,13 +42,12 @@ class TreeRoutes:
                 self._holders[label].append(node)
         self._cells = tree.sizes
         self._separator_cells = [domain.size(separator) for separator in tree.separators]
-        self._below = [
-            len(residual) for residual in tree.residuals
-        ]  # Attributes of the node's subtree outside the separator.
+        # Number of attributes of each node's subtree outside the separator.
+        self._below = [len(residual) for residual in tree.residuals]
         for node in reversed(range(len(self.parents))):
             if self.parents[node] >= 0:
                 self._below[self.parents[node]] += self._below[node]
-        # The nodes whose separators each node holds: itself and its children.
+        # The nodes whose separators each node contains: itself and its children.
         self._near: list[list[int]] = [[] for _ in self.parents]
         for node, parent in enumerate(self.parents):
             for holder in (node, parent) if parent >= 0 else ():
@@ -62,7 +61,7 @@ class TreeRoutes:
         except KeyError:
             labels = []
         if len(labels) != len(clique) or len(set(labels)) != len(labels):
-            self._domain.canonical(clique)  # Raises an error that says what is wrong.
+            self._domain.canonical(clique)  # This raises an error that says what is wrong.
         return tuple(labels)
 
     def separator(self, node: int, neighbour: int) -> int:
@@ -70,15 +69,15 @@ class TreeRoutes:
         return self._separators[neighbour] if self.parents[neighbour] == node else self._separators[node]
 
     def contraction_priority(self, node: int, neighbour: int) -> float:
-        """Priority for contracting this neighbour last: attributes behind it over the root of the separator's cells."""
+        """Priority for contracting this neighbour last: attributes behind it / sqrt(cells of the separator)."""
         if self.parents[neighbour] == node:
             return self._below[neighbour] / math.sqrt(self._separator_cells[neighbour])
         behind = self._below[self.roots[node]] - self._below[node] - self._separators[node].bit_count()
         return behind / math.sqrt(self._separator_cells[node])
 
-    def branches(self, node: int, wanted: int) -> dict[int, int]:
-        """The wanted attributes that the node lacks, by the neighbour through which they are reached."""
-        remaining, by_neighbour = wanted & ~self.masks[node], dict[int, int]()
+    def branches(self, node: int, query_mask: int) -> dict[int, int]:
+        """The attributes of a query that a node lacks, by the neighbour through which they are reached; bit masks."""
+        remaining, by_neighbour = query_mask & ~self.masks[node], dict[int, int]()
         while remaining:
             lowest = remaining & -remaining
             step = self._steps_to(lowest.bit_length() - 1)[node]
@@ -86,23 +85,23 @@ class TreeRoutes:
             remaining ^= lowest
         return by_neighbour
 
-    def meeting(self, wanted: int) -> tuple[int, dict[int, int]]:
-        """Where a query's attributes, all of one tree, meet.
+    def meeting(self, query_mask: int) -> tuple[int, dict[int, int]]:
+        """The node where the attributes of a query, all in one tree, meet.
 
-        Returns: The smallest node that holds all of them, else a node with at most half of them behind any neighbour;
-            and its ``branches``.
+        Returns: The smallest node that contains all of them, else a node with at most half of them behind any
+            neighbour; and the ``branches`` of the node.
         """
-        labels = labels_of(wanted)
+        labels = labels_of(query_mask)
         rarest = min((self._holders[label] for label in labels), key=len)
-        holders = [node for node in rarest if not wanted & ~self.masks[node]]
+        holders = [node for node in rarest if not query_mask & ~self.masks[node]]
         if holders:
             return min(holders, key=self._cells.__getitem__), {}
         node, branches, moving = rarest[0], dict[int, int](), True
         while moving:
             moving = False
-            held, branches = wanted & self.masks[node], self.branches(node, wanted)
+            held, branches = query_mask & self.masks[node], self.branches(node, query_mask)
             for neighbour, part in branches.items():
-                # Messages get shorter past a node whose wanted attributes the neighbour holds too.
+                # Messages get shorter past a node whose attributes of the query the neighbour contains as well.
                 passes = len(branches) == 1 and not held & ~self.separator(node, neighbour)
                 if passes or 2 * part.bit_count() > len(labels):
                     node, moving = neighbour, True
@@ -110,29 +109,31 @@ class TreeRoutes:
         return node, branches
 
     def group(self, labels: tuple[int, ...]) -> Group:
-        """The group of a query: queries of one group differ in one attribute behind one edge of the node where they
-        meet.
+        """The group of a query: (node, neighbour, common attributes).
 
-        The node is -1 for attributes of several trees. The neighbour is -1 where no edge has a single attribute behind
-        it.
+        Queries of one group meet at the same node and differ in one attribute only, which lies behind the edge to the
+        same neighbour. The node is -1 if the attributes are in several trees. The neighbour is -1 if no edge has a
+        single attribute behind it; the query is then a group of its own.
         """
-        wanted = mask_of(labels)
+        query_mask = mask_of(labels)
         node, branches = -1, dict[int, int]()
         if len({self.roots[self.homes[label]] for label in labels}) == 1:
-            node, branches = self.meeting(wanted)
-        single = [neighbour for neighbour, part in branches.items() if part.bit_count() == 1]
-        if not single:
-            return node, -1, wanted
-        # Many attributes behind an edge make large groups, a small separator makes short messages.
-        last = max(single, key=lambda neighbour: self.contraction_priority(node, neighbour))
-        return node, last, wanted & ~branches[last]
+            node, branches = self.meeting(query_mask)
+        single_branches = [neighbour for neighbour, part in branches.items() if part.bit_count() == 1]
+        if not single_branches:
+            return node, -1, query_mask
+        # Many attributes behind an edge make large groups, and a small separator makes short messages.
+        last = max(single_branches, key=lambda neighbour: self.contraction_priority(node, neighbour))
+        return node, last, query_mask & ~branches[last]
 
     def splittable(self, node: int, sizes: Sequence[int], error: TooLargeError, max_cells: int) -> int:
-        """The attributes of a node that a table has, where blocks of their values make it small enough; else none.
+        """The attributes of a node by whose values a table that is too large can be split, as a mask.
+
+        It is empty if even blocks of single values of all of them would be too large.
 
         node: The node where a group meets, or -1.
-        sizes: Number of values of each attribute, fewer than the domain's where it is restricted already.
-        error: The table that is too large.
+        sizes: Number of values of each attribute; fewer than in the domain if the attribute is restricted already.
+        error: The error for the table.
         max_cells: The largest number of cells allowed.
         """
         mask = error.mask & self.masks[node] if node >= 0 else 0
@@ -140,12 +141,14 @@ class TreeRoutes:
         return mask if min_cells <= max_cells else 0
 
     def split_attribute(self, node: int, sizes: Sequence[int], tables: Collection[tuple[int, int]]) -> int:
-        """The attribute of a node whose values to take in blocks, -1 for none.
+        """The attribute of a node by whose values to split the tables into blocks, -1 for none.
 
-        tables: Number of cells of each table that is too large, and the attributes of the node that can split it.
+        node: The node where the groups meet.
+        sizes: As in ``splittable``.
+        tables: Number of cells of each table that is too large, and the attributes that can split it.
 
-        Many cells should be in tables with the attribute. Where many separators hold it, few messages lack it, which
-        every block would multiply again.
+        A good attribute is in tables with many cells, and in many separators: every block multiplies the messages
+        without the attribute again.
         """
         best, max_gain = -1, 0.0
         for label in labels_of(self.masks[node]):
@@ -157,7 +160,7 @@ class TreeRoutes:
         return best
 
     def _steps_to(self, label: int) -> list[int]:
-        """For each node the neighbour towards the attribute; meaningless at nodes that hold it and in other trees."""
+        """For each node the neighbour towards an attribute; undefined at nodes that contain it and in other trees."""
         steps = self._steps.get(label)
         if steps is None:
             steps = self.parents.copy()

@@ -1,4 +1,4 @@
-"""What noisy errors of a model, measured for all candidates at once, prove about it."""
+"""Bounds on the errors of a model from noisy errors, measured for all candidates at once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dpcore.estimation.graphical.confidence.noise_tails import signed_gaussians,
 from dpcore.measurement import ERROR_STEPS, Noise, NoisyErrors
 from dpcore.queries import Marginals
 
-_HALF_STEP: Final = 0.5 / ERROR_STEPS  # In counts: the rounding error of one cell.
+_HALF_STEP: Final = 0.5 / ERROR_STEPS  # In counts: the largest rounding error of one cell.
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class ErrorRound:
-    """L1 errors of a model's marginals, each with fresh noise; public. Implements ``bounds.Round``.
+    """Noisy L1 errors of a model's marginals, each with fresh noise; public. Implements ``bounds.Round``.
 
     before: The model.
     errors: Noisy L1 errors of its marginals, in counts.
@@ -34,13 +34,13 @@ class ErrorRound:
         return self.errors.queries
 
     def errors_before(self, tail: float) -> NDArray[np.float64]:
-        """Upper bounds on |M_r(D) - M_r(before)|_1 for all candidates, float64 [cliques]: all hold with 1 - tail.
+        """Upper bounds on |M_r(D) - M_r(before)|_1, float64 [cliques]; with probability 1 - tail all of them hold.
 
         tail: Probability that some bound fails, in (0, 1).
 
-        A noisy error is below the error by more than x with probability P(z >= x), and each candidate has an equal part
-        of the tail. Rounding the model's cells to 1 / 256 moves an error by at most half a step for each cell, and
-        rounding the noise moves it by half a step once.
+        A noisy error is smaller than the error by x or more with probability P(z >= x), and each candidate gets an
+        equal part of the tail. Rounding the model's cells to 1 / 256 changes an error by at most half a step for each
+        cell, and rounding the noise by another half step.
         """
         cells = np.array(self.candidates.sizes, dtype=np.float64)
         return np.asarray(

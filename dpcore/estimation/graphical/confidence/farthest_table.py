@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 _MAX_PLANES: Final = 40
-_TOLERANCE: Final = 1e-4  # Relative distance of the bound from the smallest one.
+_TOLERANCE: Final = 1e-4  # Relative distance of the bound from its minimum over all pairs.
 _BOX: Final = [(0.0, 4.0), (-4.0, 4.0), (0.0, None)]  # Ranges of a, c and the bound.
 _STARTS: Final = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (2.0, -1.0))
 
@@ -23,16 +23,17 @@ def largest_distance(
     model: The model's table in counts, float64 [cells], >= 0.
     values: Centre of the confidence set, float64 [cells].
     radius: Its L1 radius, in counts.
-    low: The smallest total that it allows.
-    high: The largest one, possibly infinite.
+    low: The smallest total of a table in the set.
+    high: The largest total, possibly infinite.
 
-    By weak duality, for all a >= 0 and c >= 1 - a, it is at most
+    By weak duality, the distance is for all a >= 0 and c >= 1 - a at most
 
         a radius + max(c low, c high) + sum_i max over t_i >= 0 of |model_i - t_i| - a |t_i - values_i| - c t_i,
 
-    where each maximum is at 0, model_i or values_i. The pair a = 1, c = 0 is the triangle inequality with t >= 0, and
-    a = 0, c = 1 adds up both totals. Any pair is valid. The bound is a convex, piecewise linear function of the pair,
-    whose minimum cutting planes find to a relative 1e-4. With one cell the ends of the interval are compared.
+    where each maximum is attained at 0, model_i or values_i. The pair a = 1, c = 0 is the triangle inequality with
+    t >= 0, and a = 0, c = 1 is the sum of both totals. Any pair gives a valid bound. The bound is a convex, piecewise
+    linear function of the pair, which cutting planes minimise to a relative error of 1e-4. For a table of one cell, the
+    farthest end of the interval is computed directly.
 
     Source: derived above; cutting planes are those of Kelley (1960).
     """

@@ -15,7 +15,7 @@ from dpcore.measurement import Measurement
 from dpcore.queries import Marginals
 from dpcore.uncertainty import CONFIDENCE, Answers
 
-# Parts of the tail of a cell. Whether a marginal is supported may depend on noise, so the three parts add up to 1.
+# Parts of the tail of a cell. They add up to 1, because noise may decide whether a marginal is supported.
 _SUPPORTED_PART, _DISTANCE_PART, _SUMS_PART = 0.7, 0.15, 0.15
 
 _Ends = tuple[NDArray[np.float64], NDArray[np.float64]]  # Lower and upper ends.
@@ -35,21 +35,20 @@ def answers_with_intervals(
 ) -> Answers:
     """The model's answers, each with an interval for the exact answer.
 
-    model, measurements, rounds, confidence, horizon, rows, batch: As of ``bounds.bounds``.
+    model, measurements, rounds, confidence, horizon, rows, batch: As in ``bounds.bounds``.
     queries: The marginals to answer.
-    values: The model's answers, float64 [queries.size], where they are known already.
+    values: The model's answers, float64 [queries.size], if known; by default they are computed.
 
-    Formal guarantee: for each cell named without regard to the release, lower <= exact count <= upper with probability
-    ``confidence``. The interval contains the model's answer too; where the proof excludes the answer, the interval is
-    extended to it. No end is below 0. An end is NaN where nothing is known: the upper ends where no marginal was
-    measured.
+    Formal guarantee: for each cell that is chosen without regard to the release, lower <= exact count <= upper with
+    probability ``confidence``. An interval that does not contain the model's answer is extended to it. No end is below
+    0. An upper end is NaN if nothing bounds the cell, because no marginal was measured.
 
-    * Supported marginals: the unbiased estimate -+ the half width of its noise in a cell.
+    * Supported marginals: the unbiased estimate -+ the half-width of its noise in a cell.
     * Others: with |M_r(D) - M_r(model)|_1 <= B and low <= rows <= high, a cell is at most (B + rows - model's rows) / 2
-      above the model and (B + model's rows - rows) / 2 below it, since what is above in one cell is below in others.
-      No cell exceeds the upper end of a supported marginal's cell that it is part of, nor the rows.
+      above the model and (B + model's rows - rows) / 2 below it, because an excess in one cell is a deficit in others.
+      Nor does a cell exceed the number of rows, or the upper end of any supported marginal's cell that contains it.
 
-    Standard deviations are NaN, because that of an unbiased estimate is not that of the model's answer.
+    Standard deviations are NaN, because the deviation of an unbiased estimate is not that of the model's answer.
     """
     evidence = Evidence(model, measurements, rounds, _DISTANCE_PART * (1 - confidence), horizon, rows, batch)
     values = model.answer(queries) if values is None else values
@@ -73,7 +72,7 @@ def answers_with_intervals(
 def _ends(evidence: Evidence, clique: Clique, table: NDArray[np.float64], distance: float | None, tail: float) -> _Ends:
     """Lower and upper ends, float64 [cells] each.
 
-    distance: Bound on the L1 distance of the model's marginal; None for a supported marginal, which needs none.
+    distance: Bound on the L1 error of the model's marginal; None for a supported marginal.
     tail: Probability that the interval of a cell fails.
     """
     if distance is None:
@@ -90,9 +89,9 @@ def _ends(evidence: Evidence, clique: Clique, table: NDArray[np.float64], distan
 
 
 def _upper_ends_of_parts(evidence: Evidence, clique: Clique, tail: float) -> Iterator[NDArray[np.float64]]:
-    """Upper ends of the supported marginals of parts of a clique, in shapes that broadcast to its table.
+    """Upper ends of the supported marginals of subsets of a clique, in shapes that broadcast to its table.
 
-    Which parts are supported may depend on noise, so all parts get equal shares of the tail.
+    Noise may decide which subsets are supported, so all of them get equal shares of the tail.
     """
     parts = [part for size in range(1, len(clique)) for part in combinations(clique, size)]
     for part in parts:

@@ -1,24 +1,29 @@
-"""Tails of sums of noise: what the L1 norm, a signed sum or one sum of noisy cells exceeds with a small probability.
+"""Tail bounds for noise: for the L1 norm of noisy cells, for their signed sums, and for one sum.
 
-Tails are bounded by Chernoff's bound, P(X >= x) <= E exp(t X) exp(-t x), minimised over t numerically. Any t gives a
-valid bound, so that the search can cost sharpness, never validity.
+Tails are bounded by Chernoff's bound, P(X >= x) <= E exp(t X) exp(-t x), minimised over t numerically. Every t gives a
+valid bound, so an inexact minimum makes the bound less sharp but not invalid.
 
 The absolute value of a Gaussian scale mixture. Let y = v^(1/2) g with g standard normal and v >= 0 independent of it:
 a Gaussian, a Laplace (v exponential), and every sum of independent ones. With K(t) = ln E exp(t y),
 
     E exp(t |y|) = E[ exp(t^2 v / 2) (1 + erf(t (v / 2)^(1/2))) ] <= exp(K(t)) (1 + erf((t K'(t) / 2)^(1/2))).
 
-Proof: given v it is the moment of a folded normal. Under the law with density exp(t^2 v / 2 - K(t)), t^2 v / 2 has the
-mean t K'(t) / 2, and erf(x^(1/2)) is concave. It is an equality for a Gaussian, where McKenna (2022), Lemma 1, has 2 in
-place of 1 + erf: a mean of 1.18 standard deviations for each cell instead of 0.80.
+Proof: given v, the left side is the moment generating function of a folded normal. Under the law with density
+exp(t^2 v / 2 - K(t)), t^2 v / 2 has the mean t K'(t) / 2, and erf(x^(1/2)) is concave. For a Gaussian it is an
+equality. McKenna (2022), Lemma 1, has 2 in place of 1 + erf: a mean of 1.18 standard deviations per cell instead of
+0.80.
 
-From whole numbers to continuous noise. A discrete Laplace or Gaussian z can be drawn together with a continuous one, g,
-of the same scale, so that |z - g| <= 1, with z - g symmetric: take equal quantiles. That needs
-P(g >= m) <= P(z >= m) <= P(g >= m - 1) for whole m >= 1. Laplace, r = exp(-1/b): r^m / 2 <= r^m / (1 + r) <= r^(m-1) /
-2. Gaussian, f(x) = exp(-x^2 / 2 sigma^2), Z = sum f(k) and c = sigma (2 pi)^(1/2) <= Z (Poisson): on the right, sum_{k
->= m} f(k) <= the integral from m - 1. On the left, Z = c (1 + d) with d < 3 exp(-2 pi^2 sigma^2) for sigma >= 0.7,
-while the sum passes the integral from m by more than that part of it: with u = m / sigma^2, by u - 1 + exp(-u) of it
-or more. For sigma < 0.7, Z < 2 and P(g >= m) <= f(m) / 2.
+From discrete to continuous noise. A discrete Laplace or Gaussian z can be coupled with a continuous one, g, of the same
+scale, such that |z - g| <= 1 and z - g is symmetric, by taking equal quantiles. This needs, for integers m >= 1,
+
+    P(g >= m) <= P(z >= m) <= P(g >= m - 1).
+
+* Laplace, with r = exp(-1/b): r^m / 2 <= r^m / (1 + r) <= r^(m-1) / 2.
+* Gaussian, with f(x) = exp(-x^2 / 2 sigma^2), Z = sum f(k) and c = sigma (2 pi)^(1/2), where c <= Z by Poisson
+  summation. The right inequality: sum_{k >= m} f(k) is at most the integral of f from m - 1. The left one for
+  sigma >= 0.7: Z = c (1 + d) with d < 3 exp(-2 pi^2 sigma^2), while the sum exceeds the integral from m by the fraction
+  u - 1 + exp(-u) of it or more, with u = m / sigma^2, which is more than d. For sigma < 0.7, Z < 2 and
+  P(g >= m) <= f(m) / 2.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from scipy.optimize import minimize_scalar
 
 _MIN_T: Final = 1e-7  # Smallest argument of the moment generating function that the search tries.
 _MAX_T: Final = 1e4  # The largest one, where the moments exist everywhere.
-_LOG_TAIL: Final = 8.0  # Minus the logarithm of the tail for which ``root_of_squares`` is sharpest.
+_LOG_TAIL: Final = 8.0  # ``root_of_squares`` is sharpest for the tail exp(-8).
 
 
 @lru_cache(maxsize=1 << 14)
@@ -63,7 +68,7 @@ def l1_of_laplaces(cells: int, summands: int, tail: float) -> float:
 def l1_of_sub_gaussians(cells: int, tail: float) -> float:
     """x with P(|y_1| + ... + |y_cells| >= x) <= tail where E exp(t s y) <= exp(cells t^2 / 2) for all signs s.
 
-    It is a union bound over the 2^cells signs.
+    It is a union bound over the 2^cells vectors of signs.
     """
     return math.sqrt(2 * cells * (cells * math.log(2) - math.log(tail)))
 

@@ -1,4 +1,4 @@
-"""What is public about the rounds of an adaptive run, and what a selection proves about all of its candidates."""
+"""Rounds of an adaptive run, and the bounds that a noisy selection proves for all of its candidates."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class SelectionRound:
         return self.candidates.cliques[self.chosen]
 
     def errors_before(self, tail: float) -> NDArray[np.float64]:
-        """Upper bounds on |M_r(D) - M_r(before)|_1 for all candidates, float64 [cliques]: all hold with 1 - tail.
+        """Upper bounds on |M_r(D) - M_r(before)|_1, float64 [cliques]; with probability 1 - tail all of them hold.
 
         tail: Probability that some bound fails, in (0, 1).
 
@@ -74,9 +74,9 @@ class SelectionRound:
             E_r <= (w_c (E_c - penalty_c) + scale (ln(|C| - 1) + ln((1 - a) / a))) / w_r + penalty_r,
 
         with a = tail / 2. The other half of the tail is for E_c <= ``chosen_error``. Half a step of the score's grid is
-        added for each cell and penalty. Selection: candidates that are worse than the best one by x are together
-        selected with probability at most m e / (1 + m e) under Gumbel noise, where m = |C| - 1 and e = exp(-x / scale);
-        exponential noise gives at most m e / 2, which is less while m e <= 1.
+        added for each cell and penalty. Proof of the term in the scale: under Gumbel noise, the probability that any of
+        the candidates is selected whose score is below the best by x or more is at most m e / (1 + m e), where
+        m = |C| - 1 and e = exp(-x / scale). Under exponential noise it is at most m e / 2, which is less if m e <= 1.
 
         Source: McKenna (2022), Theorem 16, whose term in lambda_1 lacks the factor w_c.
         """
@@ -99,14 +99,15 @@ class SelectionRound:
             |d|_1 <= |d + z|_1 - <sign(d), z>             one signed sum of noise (Lemma 2)
             |d|_1 <= n^(1/2) |d|_2                        and |d + z|_2^2, less the n sigma^2 that is noise
 
-        The first is sharper for large errors. The second, for Gaussian noise only, is sharper where noise dominates.
+        The first is sharper for large errors. The second holds for Gaussian noise only, and is sharper if noise
+        dominates.
         """
         return min(self._by_signs(tail / 2), self._by_squares(tail / 2))
 
     @cached_property
     def _noisy_difference(self) -> NDArray[np.float64]:
         """d + z, float64 [cells], up to the sign."""
-        before = replace(self.before)  # A copy, whose cached answers are freed with it.
+        before = replace(self.before)  # A copy, whose cache is freed with it.
         return before.answer(Marginals(before.domain, (self.clique,))) - self.measurement.values
 
     def _by_signs(self, tail: float) -> float:
@@ -128,5 +129,5 @@ class SelectionRound:
 
     @property
     def _step(self) -> float:
-        """How far rounding moves the noise of the rounded Gaussian law; 0 for a law that is sub-Gaussian itself."""
+        """The largest rounding error of the rounded Gaussian law; 0 for laws that are sub-Gaussian themselves."""
         return 2.0 ** -(GRID_BITS + 1) if self.measurement.noise is Noise.ROUNDED_GAUSSIAN else 0.0

@@ -1,28 +1,29 @@
 """Unbiased estimates of a marginal from noisy marginals that contain it, with bounds that hold for adaptive runs.
 
-Marginal r is *supported* where a measured clique r_j contains it. Summed down to r, measurement j gives M_r(D) plus
+A marginal r is *supported* if a measured clique r_j contains it. Summed down to r, measurement j gives M_r(D) plus
 noise of variance v_j = sigma_j^2 n_(r_j) / n_r in each cell. The average with weights w_j = 1 / v_j has the least
-variance, 1 / W with W the sum of the weights (McKenna 2022, Theorem 14). The theorem takes the measured cliques as
-given. In an adaptive run later cliques depend on earlier noise, and given them the noise is not N(0, 1 / W). What
-holds instead:
+variance, 1 / W with W the sum of the weights (McKenna 2022, Theorem 14). The theorem assumes that the measured cliques
+are fixed. In an adaptive run later cliques depend on earlier noise, and conditional on the cliques the noise is not
+N(0, 1 / W). What holds instead:
 
-* w_j is fixed before the noise of measurement j is drawn. So with Gaussian noise the weighted sums S_k of the noise of
-  the first k measurements that contain r are a Brownian motion in n_r dimensions observed at the times W_k, whatever is
-  decided between them: S_k = B(W_k), with W_k a stopping time. By Doob's inequality for the submartingale exp(t |B|_1),
-  what Chernoff's bound gives for B(b) holds for all times up to b at once; for one cell, the reflection principle.
-* The times are covered by the grid b_i = W_1 1.1^i, known before the first of those noises is drawn. Point i gets 3/4
-  of the tail for i = 0, 1 / (4 i (i + 1)) after it, and the bound for W_k is that of the first point that is not
-  below W_k. All averages then hold at once. A single measurement pays a quarter of the tail for that, and two equal
-  ones at most 5 % of a standard deviation.
-* Laplaces are not averaged. The k-th measurement that contains r has fresh noise, and gets the part of point k - 1.
-* A *batch* is a run of measurements whose cliques and scales were all fixed before the noise of the first was drawn:
-  those of a mechanism that does not adapt, or the first ones of one that does. Its least-squares estimate
-  (``consistency``) has Gaussian noise of a known covariance, whatever was measured before and after. The cells are
-  correlated: the L1 norm of the noise has the mean n (2 / pi)^(1/2) times the deviation of a cell, and as a Lipschitz
-  function of the Gaussians it exceeds the mean by x with probability exp(-x^2 / (2 n v)) at most, with v the largest
-  variance of a combination of cells with coefficients of squared sum 1.
-* Rounding to the grid of the noise adds a sum of bounded symmetric errors (``noise_tails``), independent given what
-  came before: its signed sums are a sub-Gaussian supermartingale, on a grid of its own.
+* w_j is fixed before the noise of measurement j is drawn. Let S_k be the weighted sum of the noise of the first k
+  measurements that contain r. With Gaussian noise, S_k = B(W_k) for a Brownian motion B in n_r dimensions and stopping
+  times W_k, whatever is decided between the measurements. By Doob's inequality for the submartingale exp(t |B|_1), the
+  Chernoff bound for B(b) holds for all times up to b at once; for one cell, so does the reflection principle.
+* The times are covered by the grid b_i = W_1 1.1^i, which is known before the first of these noises is drawn. Point 0
+  gets 3/4 of the tail, point i > 0 gets 1 / (4 i (i + 1)), and the bound for W_k is that of the first point not below
+  W_k. The bounds of all averages then hold at once. This costs a single measurement a quarter of the tail, and two
+  equal measurements at most 5 % of a standard deviation.
+* Measurements with Laplace noise are not averaged. The k-th measurement that contains r has fresh noise, and gets the
+  part of point k - 1.
+* A *batch* is a sequence of measurements whose cliques and scales were all fixed before the noise of the first was
+  drawn: all measurements of a mechanism that does not adapt, or the first ones of a mechanism that does. Its
+  least-squares estimate (``consistency``) has Gaussian noise with a known covariance, whatever was measured before and
+  after. The n cells are correlated. The L1 norm of their noise has the mean n (2 / pi)^(1/2) times the deviation of a
+  cell. As a Lipschitz function of Gaussians it exceeds the mean by x with probability at most exp(-x^2 / (2 n v)), with
+  v the largest eigenvalue of the covariance.
+* Rounding to the grid of the noise adds bounded symmetric errors (``noise_tails``), which are independent given what
+  came before. Their signed sums are a sub-Gaussian supermartingale, and get a grid of their own.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from dpcore.queries import Marginals, Products
 from dpcore.uncertainty import half_width
 
 GROWTH: Final = 1.1  # Ratio of neighbouring points of the grid of times.
-_ROUNDING_PART: Final = 1 / 20  # Part of a tail for what rounding adds, and again for a union over signs.
+_ROUNDING_PART: Final = 1 / 20  # Part of a tail for rounding errors, and the same again for a union over signs.
 
 
 @final
@@ -67,8 +68,7 @@ class Estimate:
     sum_of_rounding: Sum of those errors.
     share: Part of a tail that the bounds may use for the continuous noise.
     rounding_share: Part of a tail that they may use for the rounding.
-    largest: For a batch, the largest standard deviation of a combination of cells with coefficients of squared sum 1;
-        else 0.
+    largest: For a batch, the root of the largest eigenvalue of the covariance; else 0.
     """
 
     values: NDArray[np.float64]
@@ -101,7 +101,7 @@ class Estimate:
         return bound
 
     def half_width(self, tail: float) -> float:
-        """h with P(|values - M_r(D)| >= h) <= tail for each cell alone."""
+        """h with P(|values - M_r(D)| >= h) <= tail for each single cell."""
         if self.summands == 1:
             return half_width(self.noise, self.deviation, 1 - tail * self.share)
         noise_tail = tail * self.share * (1 - _ROUNDING_PART)
@@ -113,7 +113,7 @@ class Estimate:
         return noise + min(rounding, self.sum_of_rounding)
 
     def with_part(self, part: float) -> Estimate:
-        """The same estimate with bounds that may use a part of the tail."""
+        """The same estimate, whose bounds may use only a part of the tail."""
         return replace(self, share=part * self.share, rounding_share=part * self.rounding_share)
 
 
@@ -143,7 +143,7 @@ class _Batch:
         return self._least_squares.holds(clique)
 
     def of(self, clique: Clique, share: float) -> list[Estimate]:
-        """The estimate of the clique's marginal with a share of a tail; none where it has none."""
+        """The estimate of the clique's marginal, with a share of a tail; empty if the batch does not support it."""
         fit = self._least_squares
         if not fit.holds(clique):
             return []
@@ -155,7 +155,7 @@ class _Batch:
 
 
 def _batch(measurements: Sequence[Measurement]) -> _Batch | None:
-    """None without measurements, for a law for which there is no proof, and for queries without components."""
+    """The batch of some measurements; None if there are none, for Laplace noise, and for queries without components."""
     is_gaussian = all(measurement.noise is not Noise.LAPLACE for measurement in measurements)
     if not measurements or not is_gaussian or not all(map(has_components, measurements)):
         return None
@@ -206,11 +206,12 @@ class Estimates:
     """Unbiased estimates of all marginals that measurements support.
 
     domain: Attributes of the model.
-    measurements: In the order in which they were drawn. Only whole marginals are used, and residuals in the batch.
-    batch: (first, after the last) measurement of those whose cliques and scales were fixed together before the noise of
-        the first was drawn; Laplaces are not batched. Where the batch is all measurements, nothing else is used. Else
-        earlier noise may have decided which of two runs of measurements is the batch, so it gets a quarter of a tail,
-        with which both would hold at once.
+    measurements: Measurements in the order in which they were drawn. Only whole marginals are used, and residuals in
+        the batch.
+    batch: (first, one after the last) index of the measurements whose cliques and scales were fixed together before the
+        noise of the first was drawn. Measurements with Laplace noise are no batch. If all measurements are the batch,
+        only the batch is used. Otherwise earlier noise may have decided between two such ranges; the batch then gets a
+        quarter of a tail, with which the estimates of both ranges would hold at once.
 
     Raises: ValueError for a measured marginal of another shape than the domain's.
     """
@@ -231,10 +232,10 @@ class Estimates:
         return any(frozenset(clique) <= marginal.names for marginal in self._measured)
 
     def of(self, clique: Clique) -> list[Estimate]:
-        """The estimates of a clique's marginal; none where it is not supported.
+        """The estimates of a clique's marginal; empty if it is not supported.
 
-        They are that of the batch, the first measurement alone, and the average of all, or the sharpest Laplace. All of
-        them may be used together, because their bounds hold at once.
+        They are the estimate of the batch, the first measurement alone, and the average of all measurements, or the
+        sharpest single one with Laplace noise. Their bounds hold at once, so all of them may be used together.
         """
         clique = self._domain.canonical(clique)
         if clique not in self._estimates:
@@ -242,16 +243,16 @@ class Estimates:
         return self._estimates[clique]
 
     def _estimate(self, clique: Clique) -> list[Estimate]:
-        """As ``of``, without the cache."""
+        """The estimates of ``of``, without its cache."""
         if self._batch is None:
-            return self._of_each(clique)
+            return self._from_whole_marginals(clique)
         of_batch = self._batch.of(clique, 1.0 if self._is_batch_alone else 0.25)
         if self._is_batch_alone:
             return of_batch
-        return of_batch + [estimate.with_part(0.5) for estimate in self._of_each(clique)]
+        return of_batch + [estimate.with_part(0.5) for estimate in self._from_whole_marginals(clique)]
 
-    def _of_each(self, clique: Clique) -> list[Estimate]:
-        """The estimates from whole marginals without a batch."""
+    def _from_whole_marginals(self, clique: Clique) -> list[Estimate]:
+        """The estimates from whole marginals, without the batch."""
         covering = [marginal for marginal in self._measured if frozenset(clique) <= marginal.names]
         if not covering:
             return []
@@ -290,7 +291,7 @@ def _single(marginal: _MeasuredMarginal, clique: Clique, cells: int, share: floa
 
 
 def _average(covering: Sequence[_MeasuredMarginal], clique: Clique, cells: int) -> Estimate:
-    """The average weighted by 1 / variance; its deviations are those of the grid points of both sums."""
+    """The average weighted by 1 / variance; its deviations are taken at the grid points (see the top of the file)."""
     summands = np.array([marginal.table.size // cells for marginal in covering], dtype=np.float64)
     scales = np.array([marginal.scale for marginal in covering])
     steps = np.array([marginal.step for marginal in covering])

@@ -1,20 +1,21 @@
 """Block coordinate descent on the dual of ``maximum_entropy``: iterative proportional fitting for noisy marginals.
 
-Where noise is small beside the counts, a fit far from its optimum takes hundreds of quasi-Newton steps to find which
-cells are large. A step along all potentials of one clique r at once, given the current marginal of r, finds them
-directly. For a change d of the log-potentials on r, to which every component u inside r adds d's mean over r - u,
+If the noise is small relative to the counts, a fit far from its optimum takes hundreds of quasi-Newton steps to find
+the large cells. A step along all potentials of one clique r, given the current marginal of r, finds them directly.
+A change d of the log-potentials on r changes every component u inside r by the mean of d over r - u, and
 
     f(new) - f(old) <= sum over cells of  m e^d - goal d + k d^2 / 2  + constant,
     goal = m - sum_u (component of m - y_u + kappa_u lambda_u) / n_(r - u),    k = sum_u kappa_u / n_(r - u),
 
-with m the clique's current counts, by log(1 + t) <= t and Jensen's inequality. The right side is least, cell by cell,
-where m e^d + k d = goal: no step raises f. The part of lambda_u that its centring removes only costs, and is
-subtracted.
+with m the current counts of the clique, by log(1 + t) <= t and Jensen's inequality. The right side is minimal where
+m e^d + k d = goal in each cell, so no step raises f. The part of lambda_u that the centring of u removes does not
+change the model but is penalised, so it is subtracted.
 
 The tables of the nodes stay calibrated, because a message is sent along every link before the node at its end is read.
 A sweep over all cliques takes about as long as two or three calls of the marginal oracle.
 
-Source: Deming and Stephan (1940) for sigma = 0, Jirousek and Preucil (1995) for the tree; the bound is derived above.
+Source: Deming and Stephan (1940) for noiseless marginals, Jirousek and Preucil (1995) for junction trees; the bound is
+derived above.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from dpcore.estimation.graphical.inference.belief_propagation import MarginalOra
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
 Vector = NDArray[np.float64]
-_NEWTON_STEPS: Final = 8  # From above, on a convex function of one variable.
-_MAX_CHANGE: Final = 300.0  # Its exponential is finite, and a part of a step is a descent as well.
+_NEWTON_STEPS: Final = 8  # For each cell, an equation in one variable.
+_MAX_CHANGE: Final = 300.0  # Its exponential is finite, and a shortened step lowers f as well.
 
 
 class _Part(NamedTuple):
@@ -41,7 +42,7 @@ class _Part(NamedTuple):
 
     rows: Its rows in the measurement matrix.
     shape: Shape of its table.
-    over: Axes of the clique over which it is a mean.
+    over: Axes of the clique that the component lacks.
     """
 
     rows: slice
@@ -67,8 +68,8 @@ class BlockDescent:
     """Sweeps over the measured cliques of a junction tree.
 
     tree: A junction tree of the cliques.
-    matrix: The measurement matrix of the fit. Cliques with a component that was not measured, and products, are not
-        swept over.
+    matrix: The measurement matrix of the fit. Sweeps skip products, and cliques with a component that was not
+        measured.
     total: Number of rows of the model, > 0.
     kappa: Curvature of the penalty along each row, strength / precision; float64 [rows].
     """
@@ -86,9 +87,9 @@ class BlockDescent:
         return any(self._blocks)
 
     def sweep(self, oracle: MarginalOracle, base: Vector, start: Vector, times: int) -> Vector:
-        """Sweeps over all cliques some number of times. f never rises, up to rounding.
+        """Sweeps over all cliques ``times`` times. f never rises, up to rounding.
 
-        oracle: Of the tree and the cliques of the matrix.
+        oracle: The marginal oracle of the tree and the cliques of the matrix.
         base: Log-potentials of the base, float64 [matrix.queries.size].
         start: First multipliers, float64 [rows].
         times: Number of sweeps.
@@ -125,7 +126,7 @@ class BlockDescent:
                 yield _Block(clique, tuple(parts), stiffness)
 
     def _lower(self, block: _Block, table: _Table, multipliers: Vector) -> None:
-        """The step of one clique, in its node's table and in the multipliers, both in place."""
+        """Takes the step of one clique: changes the table of its node and the multipliers in place."""
         counts = self._total * table.marginal(block.clique)
         goal = counts.copy()
         for part in block.parts:
@@ -155,21 +156,21 @@ class _Table:
         return np.asarray(summed.transpose([kept.index(name) for name in clique]))
 
     def scale(self, clique: Clique, factors: Vector) -> None:
-        """Multiplies by a factor for each cell of the clique, and normalises."""
+        """Multiplies the table by a factor for each cell of the clique, and normalises it."""
         order = sorted(range(len(clique)), key=lambda axis: self._attributes.index(clique[axis]))
         shape = [size if name in clique else 1 for name, size in zip(self._attributes, self._values.shape, strict=True)]
         self._values *= factors.transpose(order).reshape(shape)
         self._values /= self._values.sum()
 
     def receive(self, sender: _Table, separator: Clique) -> None:
-        """Takes over the sender's marginal of the separator."""
+        """Changes the marginal of the separator to that of the sender."""
         if separator:
-            wanted, current = sender.marginal(separator), self.marginal(separator)
-            self.scale(separator, np.divide(wanted, current, out=np.zeros_like(current), where=current > 0))
+            new, current = sender.marginal(separator), self.marginal(separator)
+            self.scale(separator, np.divide(new, current, out=np.zeros_like(current), where=current > 0))
 
 
 def _tour(tree: JunctionTree) -> Iterator[tuple[int, int]]:
-    """(from, to) along every link in both directions, each tree depth first; (-1, root) at its start."""
+    """(from, to) along every link in both directions, depth first; each tree starts with (-1, root)."""
     children: list[list[int]] = [[] for _ in tree.nodes]
     for node, parent in enumerate(tree.parents):
         if parent >= 0:
@@ -189,14 +190,15 @@ def _tour(tree: JunctionTree) -> Iterator[tuple[int, int]]:
 
 
 def _spread(part: _Part, values: Vector, cells: int) -> Vector:
-    """Values of a component, each spread evenly over its cells in the clique; broadcasts to the clique's table."""
+    """Values of a component, spread evenly over the cells of the clique; the result broadcasts to its table."""
     return np.asarray(np.expand_dims(values, part.over) * (values.size / cells))
 
 
 def _centred(table: Vector, weights: Vector | None = None) -> Vector:
     """The table less its means along every axis, one after another.
 
-    With weights, each step leaves the least weighted sum of squares that a change constant along the axis can leave.
+    With weights, weighted means are subtracted: each step minimises the weighted sum of squares over changes that are
+    constant along the axis.
     """
     for axis in range(table.ndim):
         table = table - np.average(table, axis=axis, weights=weights, keepdims=True)
@@ -204,7 +206,7 @@ def _centred(table: Vector, weights: Vector | None = None) -> Vector:
 
 
 def _solve(counts: Vector, goal: Vector, stiffness: Vector) -> Vector:
-    """Solves counts e^d + stiffness d = goal for d in each cell, from the right, where no Newton step passes it."""
+    """Solves counts e^d + stiffness d = goal for d in each cell, by Newton steps from above, which never overshoot."""
     change, rises = np.zeros_like(counts), goal > counts
     with np.errstate(divide="ignore", over="ignore"):  # The minimum of the two is finite.
         change[rises] = np.minimum(

@@ -1,14 +1,14 @@
-"""Whole marginals as measurements of their orthogonal components: what overlapping cliques share is measured once.
+"""Rewrites measured marginals as measurements of orthogonal components, so that overlaps are counted once.
 
 A marginal on r is the sum over subsets s of r of its components w_s, each in a subspace of its own (``consistency``),
 and iid noise is iid in each of them:
 
     sum_r tau_r |mu_r - y_r|^2 = sum_s p_s |w_s - v_s|^2 + constant,    p_s = sum over r above s of tau_r / n_(r - s),
 
-with v_s the precision-weighted mean of what the measured marginals say about w_s. Potentials on the components have no
-redundant directions, where those on overlapping marginals have as many as there are overlaps.
+with v_s the precision-weighted mean of the estimates of w_s from the measured marginals. Potentials on overlapping
+marginals have redundant directions, one for each overlap; potentials on components have none.
 
-A measured residual determines one component alone.
+A measured residual determines exactly one component.
 
 Source: derived above; the subspaces are those of ``consistency``.
 """

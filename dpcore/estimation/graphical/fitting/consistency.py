@@ -1,20 +1,23 @@
 """Least-squares estimates of marginals from noisy marginals or residuals: consistent, unbiased, possibly negative.
 
-For each attribute of n values, a vector is a constant plus one that sums to 0. A table mu_r of a clique r is therefore
-the sum, over subsets s of r, of components that lie in orthogonal subspaces V_s; the component in V_s is that of the
-marginal mu_s, spread evenly:
+A vector over the values of one attribute is the sum of a constant vector and a vector that sums to 0. A table mu_r of a
+clique r is therefore the sum, over subsets s of r, of components in orthogonal subspaces V_s. The component in V_s
+follows from the marginal mu_s, and is spread evenly over the other attributes of r:
 
     mu_r = sum_s  w_s x 1 / n_(r - s),    w_s = (x over i in s of (I - 1 1^T / n_i)) mu_s.
 
-The w_s of all subsets s are free of each other and the same for every clique that contains s. Measured with independent
-noise of one variance sigma^2 for each cell, y_r gives an estimate of w_s through its own marginal on s, with covariance
-sigma^2 n_(r - s) (x over i in s of (I - 1 1^T / n_i)), uncorrelated with that of every other subset, since the
-subspaces are orthogonal. All covariances of w_s are multiples of one matrix, so averages weighted by
-1 / (sigma^2 n_(r - s)) are the generalised least squares of all measurements: of all unbiased linear estimates those
-with the smallest variance.
+Here n_t is the number of cells of a clique t. The components w_s of different subsets do not determine each other, and
+w_s is the same for every clique that contains s.
 
-A measured residual of s, M_1 x ... x M_k with M_i'M_i = c_i^2 (I - 1 1^T / n_i) (``residual_matrix``), tells w_s alone:
-as M^T y / c^2 with the covariance sigma^2 / c^2 (x over i of (I - 1 1^T / n_i)), c the product of the c_i.
+Let y_r be a measurement of mu_r with independent noise of variance sigma^2 in each cell. Its own marginal on s gives an
+estimate of w_s with the covariance sigma^2 n_(r - s) (x over i in s of (I - 1 1^T / n_i)). The estimates of different
+subsets are uncorrelated, because the subspaces are orthogonal. The covariances of all estimates of w_s are multiples of
+one matrix, so their average with the weights 1 / (sigma^2 n_(r - s)) is the generalised least-squares estimate: it has
+the smallest variance of all unbiased linear estimates.
+
+A measured residual of s, M = M_1 x ... x M_k with M_i'M_i = c_i^2 (I - 1 1^T / n_i) (``residual_matrix``), determines
+w_s alone: the estimate M^T y / c^2, with c the product of the c_i, has the covariance
+sigma^2 / c^2 (x over i of (I - 1 1^T / n_i)).
 
 Source: Xiao, He, Zhang and Kifer, "An Optimal and Scalable Matrix Mechanism for Noisy Marginals" (2023), section 4, for
 the subspaces; the average of many measurements is derived above.
@@ -37,20 +40,19 @@ from dpcore.estimation.least_squares import kronecker_times
 from dpcore.measurement import Measurement
 from dpcore.queries import Marginals, Products
 
-_EXACT: Final = 1e-9  # Relative error of entries up to which two matrices are equal.
+_EXACT: Final = 1e-9  # Two matrices are equal if no entry differs by more, relative to the largest.
 
 T = TypeVar("T")
 
 
 @final
 class LeastSquares:
-    """The least-squares estimates of all marginals whose components were all measured: measured cliques and their
-    parts.
+    """Least-squares estimates of the marginals of measured cliques and their subsets.
 
     domain: Attributes of the marginals.
-    measurements: Of whole marginals or of residuals.
+    measurements: Measurements of whole marginals or of residuals.
 
-    Raises: TypeError for measurements of anything else. The methods raise ValueError for a clique of which a component
+    Raises: TypeError for measurements of anything else. The methods raise ValueError for a clique with a component that
         was not measured.
     """
 
@@ -85,10 +87,11 @@ class LeastSquares:
         return table
 
     def variance(self, clique: Clique) -> float:
-        """The variance of each cell of ``marginal``, in squared counts: all cells of a clique have the same.
+        """The variance of each cell of ``marginal``, in squared counts; it is the same for all cells.
 
-        sum over subsets s of  v_s / n_(r - s)^2 * product over i in s of (1 - 1 / n_i),  where 1 / v_s is the sum of
-        1 / (sigma^2 n_(r' - s)) over the measured r' that contain s, and the c^2 / sigma^2 of measured residuals of s.
+        It is the sum over subsets s of v_s / n_(r - s)^2 * product over i in s of (1 - 1 / n_i). Here 1 / v_s is the
+        sum of 1 / (sigma^2 n_(r' - s)) over the measured cliques r' that contain s, and of c^2 / sigma^2 over the
+        measured residuals of s.
         """
         clique = self.domain.canonical(clique)
         variance = 0.0
@@ -99,18 +102,19 @@ class LeastSquares:
         return variance
 
     def largest_variance(self, clique: Clique) -> float:
-        """The largest variance of a combination of cells of ``marginal`` with coefficients of squared sum 1.
+        """The largest eigenvalue of the covariance of ``marginal``.
 
-        The covariance is v_s / n_(r - s) on the subspace of each subset s. Of whole marginals it is largest for s = r:
-        a measured clique that holds r holds s too, and 1 / (sigma^2 n_(r' - s)) times n_(r - s) is
-        1 / (sigma^2 n_(r' - r)).
+        It is the largest variance of a combination of cells whose coefficients have the sum of squares 1. The
+        eigenvalue on the subspace of a subset s is v_s / n_(r - s). If only whole marginals were measured, s = r has
+        the largest: every measured clique r' that contains r contains s too, and its contributions to the inverse,
+        1 / (sigma^2 n_(r' - s)) times n_(r - s), and 1 / (sigma^2 n_(r' - r)), are equal.
         """
         clique = self.domain.canonical(clique)
         sizes = {subset: self.domain.size(clique) / self.domain.size(subset) for subset in self._subsets(clique)}
         return max(1 / (_component(self._precisions, subset, clique) * size) for subset, size in sizes.items())
 
     def _subsets(self, clique: Clique) -> Iterator[Clique]:
-        """The subsets that have a component: an attribute of one value has none."""
+        """The subsets that have a component; the component of an attribute with one value is 0."""
         names = [name for name, size in zip(clique, self.domain.shape(clique), strict=True) if size > 1]
         return (subset for size in range(len(names) + 1) for subset in combinations(names, size))
 
@@ -118,10 +122,11 @@ class LeastSquares:
 def estimate_total(domain: Domain, measurements: Sequence[Measurement]) -> tuple[float, float]:
     """Estimates the number of records and its standard deviation, from measurements of marginals and of products.
 
-    From whole marginals the least-squares estimate, sums weighted by 1 / (sigma^2 cells); a product A mu + noise gives
-    1^T A^+ values where all rows of A together determine the total.
+    The estimate is a weighted mean of one estimate per measurement. A whole marginal gives the sum of its values, with
+    the weight 1 / (sigma^2 cells), which is the least-squares estimate. A product A mu + noise gives 1^T A^+ values, if
+    the rows of A determine the total.
 
-    Raises: ValueError where no measurement determines the total.
+    Raises: ValueError if no measurement determines the total.
     """
     weighted_sum = precision = 0.0
     for part in _linear_measurements(domain, measurements):
@@ -145,12 +150,12 @@ def _linear_measurements(domain: Domain, measurements: Sequence[Measurement]) ->
 
 
 def _row_that_sums(measurement: LinearMeasurement) -> NDArray[np.float64] | None:
-    """The shortest x with x . (A table) = the sum of the table, float64 [rows]; None where there is none."""
+    """The shortest x with x . (A table) = the sum of the table for every table, float64 [rows]; None if none exists."""
     if measurement.matrices is None:
         return np.ones(measurement.values.size)
     row = np.ones(1)
     if any(np.abs(matrix.sum(axis=1)).max() <= _EXACT * np.abs(matrix).max() for matrix in measurement.matrices):
-        return None  # A residual does not see what all values share.
+        return None  # The rows of a residual sum to 0, so they say nothing about the total.
     for matrix in measurement.matrices:
         factor = np.linalg.lstsq(matrix.T, np.ones(matrix.shape[1]), rcond=None)[0]
         if np.abs(factor @ matrix - 1).max() > _EXACT:
@@ -164,8 +169,8 @@ def component_estimates(
 ) -> list[tuple[Clique, NDArray[np.float64], float]] | None:
     """Estimates the components that a measurement determines.
 
-    Returns: (subset s, estimate of w_s in the shape of s, its precision 1 / v_s) for each; None for a function that
-        mixes components, or determines a part of one.
+    Returns: (subset s, estimate of w_s in the shape of s, its precision 1 / v_s) for each component; None for a
+        function that mixes components, or that determines a component only partly.
     """
     if measurement.matrices is None:
         tables = orthogonal_components(measurement.clique, measurement.values.reshape(domain.shape(measurement.clique)))
@@ -197,7 +202,7 @@ def has_components(measurement: Measurement) -> bool:
 
 @lru_cache(maxsize=256)
 def _residual_scale(content: bytes, shape: tuple[int, int]) -> float:
-    """c^2 where M'M = c^2 (I - 11' / n) with n at least 2; else 0."""
+    """The c^2 with M'M = c^2 (I - 11' / n) if M is a residual matrix with n at least 2; else 0."""
     matrix, size = np.frombuffer(content).reshape(shape), shape[1]
     scale = float((matrix**2).sum()) / max(1, size - 1)
     centring = np.eye(size) - 1 / size
@@ -206,7 +211,7 @@ def _residual_scale(content: bytes, shape: tuple[int, int]) -> float:
 
 
 def orthogonal_components(clique: Clique, table: NDArray[np.float64]) -> list[tuple[Clique, NDArray[np.float64]]]:
-    """w_s of a table for every subset s of its clique: each attribute is summed out, or centred."""
+    """w_s of a table for every subset s of its clique: each attribute is either summed out or centred."""
     components: list[tuple[Clique, NDArray[np.float64]]] = [((), table)]
     for name in clique:
         extended = []
@@ -219,7 +224,7 @@ def orthogonal_components(clique: Clique, table: NDArray[np.float64]) -> list[tu
 
 
 def _component(by_subset: Mapping[Clique, T], subset: Clique, clique: Clique) -> T:
-    """The entry of a subset. Raises: ValueError where no measurement holds it."""
+    """The entry of a subset. Raises: ValueError if no measurement determines it."""
     if subset not in by_subset:
         raise ValueError(f"no measurement holds {subset}, a part of {clique}; want cliques inside measured ones")
     return by_subset[subset]

@@ -1,9 +1,9 @@
 """One-way marginals from noisy counts by empirical Bayes, for attributes with many rare values or under large noise.
 
-Counts that stand far out of the noise are known up to the noise. The other counts of an attribute are taken as
-independent draws from a gamma distribution with their mean: nearly equal counts for a large shape, a few large ones
-among many zeros for a small one. A handful of shapes are weighed by how probable they make the noisy counts, so that
-either kind of attribute gets the prior that fits it.
+Counts far above the noise are called *known*. The prior of the other counts of an attribute is a gamma distribution
+with their mean, independent for each count. With a large shape parameter it expects nearly equal counts, with a small
+one a few large counts among many zeros. The posterior averages over nine shapes, weighted by how probable they make the
+noisy counts, so that each kind of attribute gets a prior that fits.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasur
 Vector = NDArray[np.float64]
 _SHAPES: Final = np.array([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 4.0, 16.0, 100.0])
 _QUANTILES: Final = np.array([0.0, *(np.arange(1, 32) / 32), 1 - 1e-3, 1 - 1e-5])
-_PIECES: Final = 129  # Number of even edges of the integration grid.
-_REACH: Final = 6.0  # Standard deviations: no count is assumed to lie further above its noisy value.
-_KNOTS: Final = 64  # Noisy counts for which posteriors are computed; medians between them are interpolated.
-_KNOWN_FROM: Final = 20.0  # Standard deviations above 0 from which on a count is known.
-_MAX_SHIFT: Final = 2.0  # Standard deviations by which a known count is moved at most.
+_PIECES: Final = 129  # Number of evenly spaced edges of the integration grid.
+_REACH: Final = 6.0  # The even edges end this many standard deviations above the largest noisy count.
+_KNOTS: Final = 64  # Largest number of noisy counts whose posteriors are computed; others are interpolated.
+_KNOWN_FROM: Final = 20.0  # A count is known if it is more than this many standard deviations above 0.
+_MAX_SHIFT: Final = 2.0  # A known count moves by at most this many standard deviations.
 _MIN_COUNT: Final = 1e-9
 
 
 def with_posterior_counts(measurements: Sequence[LinearMeasurement], total: float) -> list[LinearMeasurement]:
-    """The same measurements with those of centred one-way marginals replaced by ``posterior_counts``.
+    """Replaces the values of centred one-way marginals by their ``posterior_counts``; other measurements are kept.
 
-    measurements: Components, as from ``component_measurements``.
+    measurements: Components, from ``component_measurements``.
     total: Number of rows, > 0.
     """
     return [
@@ -46,12 +46,12 @@ def with_posterior_counts(measurements: Sequence[LinearMeasurement], total: floa
 def posterior_counts(noisy: Vector, stddev: float, total: float) -> Vector:
     """Posterior medians of the counts of an attribute's values, float64 [size], positive, with sum ``total``.
 
-    noisy: Noisy counts, float64 [size], of sum ``total``; the noise is iid Gaussian or much like it.
+    noisy: Noisy counts, float64 [size], with sum ``total``; the noise is iid and approximately Gaussian.
     stddev: Standard deviation of the noise, > 0.
     total: Number of rows, > 0.
 
-    Medians of a skewed distribution sum to less than its mean. Known counts take their part of the difference as far as
-    their noise explains it, and the other counts take the rest.
+    The medians of skewed distributions sum to less than the means, so the counts are scaled up to the total. A known
+    count moves by at most two standard deviations of its noise; the other counts take up the rest of the difference.
     """
     unknown = noisy <= _KNOWN_FROM * stddev
     if not unknown.any():
@@ -68,7 +68,10 @@ def posterior_counts(noisy: Vector, stddev: float, total: float) -> Vector:
 
 
 def _with_posterior_counts(measurement: LinearMeasurement, total: float) -> LinearMeasurement:
-    """The noise in centred counts sums to 0, so its variance is smaller by the factor (size - 1) / size."""
+    """Replaces the values of one centred one-way marginal.
+
+    The noise in centred counts sums to 0, so its variance is smaller by the factor (size - 1) / size.
+    """
     size = measurement.values.size
     if size < 2:
         return measurement
@@ -78,9 +81,10 @@ def _with_posterior_counts(measurement: LinearMeasurement, total: float) -> Line
 
 
 def _medians(noisy: Vector, stddev: float, total: float) -> Vector:
-    """The posterior median of each of some counts with about this sum; float64 [size], positive.
+    """The posterior medians of counts that sum to about ``total``; float64 [size], positive.
 
-    The median errs less in L1 than the mean. Each shape's posterior is weighed by its evidence from all counts.
+    Medians have a smaller L1 error than means. The posteriors of the shapes are averaged with the weights of their
+    evidence from all counts.
     """
     scales = total / noisy.size / _SHAPES
     edges = _edges(float(noisy.max()), stddev, scales)
@@ -102,8 +106,8 @@ def _medians(noisy: Vector, stddev: float, total: float) -> Vector:
 def _edges(largest: float, stddev: float, scales: Vector) -> Vector:
     """Edges between pieces of the axis of counts, ascending.
 
-    The pieces are fine beside the noise and have equal probabilities for each shape, so that sums over them approximate
-    integrals.
+    Evenly spaced edges resolve the noise, and quantiles of each shape resolve its prior, so that sums over the pieces
+    approximate integrals.
     """
     even = np.linspace(0.0, max(largest, 0.0) + _REACH * stddev, _PIECES)
     quantiles = (scales[:, None] * gammaincinv(_SHAPES[:, None], _QUANTILES)).ravel()
@@ -111,7 +115,7 @@ def _edges(largest: float, stddev: float, scales: Vector) -> Vector:
 
 
 def _prior(edges: Vector, scales: Vector) -> Vector:
-    """Probabilities of the pieces for each shape, float64 [shapes, pieces]; exact in either tail."""
+    """Prior probabilities of the pieces for each shape, float64 [shapes, pieces]; accurate in both tails."""
     standardised = edges / scales[:, None]
     lower, upper = gammainc(_SHAPES[:, None], standardised), gammaincc(_SHAPES[:, None], standardised)
     return np.asarray(np.maximum(np.where(lower[:, 1:] < 0.5, np.diff(lower), -np.diff(upper)), 0.0))

@@ -19,13 +19,13 @@ def expected_errors(counts: NDArray[np.float64], stddev: float | NDArray[np.floa
     counts: What a model expects in each cell, or in each answer, before the measurement.
     stddev: Standard deviation of the noise: one number for all cells, or one for each.
 
-    A cell that is expected to hold e differs from e by about e^0.75 (``prior_variances`` with scale 1), so that a
-    measurement leaves the standard deviation (1 / e^1.5 + 1 / sigma^2)^(-1/2). That is the noise where a cell is large,
-    but never more than the cell itself allows. Algorithm 6 of the thesis takes the noise alone, which is far too much
-    for the empty cells of a large marginal.
+    A cell that is expected to hold e deviates from e by about e^0.75 (``prior_variances`` with scale 1), so a
+    measurement leaves the standard deviation (1 / e^1.5 + 1 / sigma^2)^(-1/2). For a large cell that is the noise; for
+    a small cell it is no more than the cell's own deviation. Algorithm 6 of the thesis takes the noise alone, which is
+    far too much for the nearly empty cells of a large marginal.
     """
     prior, noise = prior_variances(counts, 1.0), np.square(stddev)
-    deviation = prior + noise  # All steps reuse this one vector, however long it is.
+    deviation = prior + noise  # The vector may be long, so all steps reuse it.
     np.divide(noise, deviation, out=deviation)
     deviation *= prior
     np.sqrt(deviation, out=deviation)

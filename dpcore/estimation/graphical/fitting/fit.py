@@ -1,8 +1,8 @@
-"""PrivatePGM: from noisy measurements to a graphical model, also when measurements come one by one.
+"""PrivatePGM: from noisy measurements to a graphical model; a fit can start from an earlier fit.
 
-``fit_model`` makes one optimisation problem of all measurements (``_Problem``): their measurement matrix, a junction
+``fit_model`` turns all measurements into one optimisation problem (``_Problem``): their measurement matrix, a junction
 tree of their cliques, a base of independent attributes, and a prior for how far the components of marginals lie from
-it.
+the base.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from dpcore.measurement import Measurement
 from dpcore.queries import Marginals
 
 Vector = NDArray[np.float64]
-_RELEARN_GROWTH: Final = 1.2  # A learnt prior is kept until there are this many times as many measured components.
+_RELEARN_GROWTH: Final = 1.2  # A prior is learnt again when the number of measured components grew by this factor.
 _ROUGH: Final = 1e-2  # Tolerance of the fits from which a prior is learnt.
-_HELD: Final = 1e9  # Weight of a prior that leaves a component as it is in the base.
-_LARGE: Final = 1 << 18  # Cells of a tree from which on its oracle is slow enough for sweeps to pay.
-_FLOOR: Final = 0.1  # In standard deviations: no value of an attribute is excluded because its noisy count is low.
+_HELD: Final = 1e9  # Strength of a prior that holds a component at its value in the base.
+_LARGE: Final = 1 << 18  # For trees of at least this many cells, sweeps save more oracle calls than they cost.
+_FLOOR: Final = 0.1  # In standard deviations of the noise: the smallest count that the base gives to a value.
 
 
 @final
@@ -56,19 +56,20 @@ class FitSettings:
     """How measurements become a model.
 
     prior_scale: The prior variance of an answer that independent attributes expect to be e is prior_scale e^1.5. None
-        learns the scale from the noisy values, order by order: for pairs from how far they lie from independent
-        attributes, for triples from how far they lie from what the pairs imply. Learning is for marginals that nobody
-        selected; one that was chosen because it lies far from a model says nothing about the others. The default is the
-        largest scale that learning can arrive at, so that the data decide.
-    tolerance: The gap to the optimum at which a fit may stop, in units for each measured value; the noise of a value is
-        worth 1/2 unit. The default leaves an error far below that of the noise.
+        learns the scale from the noisy values, order by order: that of pairs from their distance to independent
+        attributes, that of triples from their distance to what the pairs imply. Learning is sound only for marginals
+        that were not selected, because a marginal that was selected for lying far from a model says nothing about the
+        others. The default is the largest scale that learning can return, the weakest prior.
+    tolerance: The fit stops when its gap to the optimum is at most this many units per measured value. The noise of one
+        value is worth 1/2 unit, so the default leaves an error far below that of the noise.
     iterations: The largest number of calls of the marginal oracle for one order.
-    work: The largest number of cells of nodes that all calls together may touch; a sixth of ``iterations`` is made in
-        any case. The default has no limit.
+    work: The largest number of cells of nodes that all calls together may touch; a sixth of ``iterations`` is allowed
+        in any case. By default there is no limit.
     empirical_bayes: Whether each attribute and each pair has a prior of its own, learnt from its own noisy values.
-        One-way counts are replaced by their posterior medians (``empirical_bayes_counts``), and a pair has a scale of
-        its own in place of ``prior_scale`` (``prior.own_prior_scales``). It has no effect where ``prior_scale`` is
-        None. It is for marginals whose choice did not rest on the noise in them; the default is therefore False.
+        One-way counts are then replaced by their posterior medians (``empirical_bayes_counts``), and each pair has its
+        own scale in place of ``prior_scale`` (``prior.own_prior_scales``). It has no effect if ``prior_scale`` is None.
+        It is sound only for marginals that were selected without regard to the noise in them; the default is therefore
+        False.
     """
 
     prior_scale: float | None = LARGEST_PRIOR_SCALE
@@ -81,18 +82,18 @@ class FitSettings:
 @final
 @dataclass(frozen=True, eq=False)
 class GraphicalFit:
-    """A graphical model, and what the next fit starts from.
+    """A fitted graphical model, and the state from which a later fit can start.
 
-    tree: Its junction tree.
-    total: Number of rows that the model stands for, > 0.
+    tree: The junction tree.
+    total: Number of rows of the model, > 0.
     loss: 1/2 sum (A mu - y)^2 / sigma^2 at the fit, with posterior medians for y under ``empirical_bayes``.
-    gap: How far the fit may be from the optimum, in units of the noise (``DualFit.gap``).
-    evaluations: Number of calls of the marginal oracle, sweeps included by what they take.
-    prior_scales: Scale of the prior variances for each order of a component, before a pair got its own.
-    learns_prior: Whether those scales were learnt.
-    learnt_from: Number of measured components when they were.
+    gap: Bound on the distance of the objective from its optimum, in units of the noise (``DualFit.gap``).
+    evaluations: Number of calls of the marginal oracle; a sweep counts as the calls that take as long.
+    prior_scales: Scale of the prior variances by number of attributes, without the own scales of pairs.
+    learns_prior: Whether these scales were learnt.
+    learnt_from: Number of measured components when the scales were set.
     joints: The joint tables of the nodes, which ``calibrated`` and ``model`` read; None in a fit without tables.
-    multipliers: Dual variables of each measured component, by what it measures.
+    multipliers: Dual variables of each measured component, by the key of its function (``_key``).
     """
 
     tree: JunctionTree
@@ -122,7 +123,7 @@ class GraphicalFit:
         return GraphicalModel(self.tree, self.conditionals, self.total)
 
     def without_tables(self) -> GraphicalFit:
-        """The same fit without its tables: the next fit can start from it, but it answers nothing."""
+        """The same fit without its tables, which frees their memory: a later fit can start from it, but not answer."""
         return replace(self, joints=None)
 
     @property
@@ -141,15 +142,15 @@ def fit_model(
     warm: GraphicalFit | None = None,
     cliques: Sequence[Clique] = (),
 ) -> GraphicalFit:
-    """Fits the graphical model that explains measurements of marginals best and is close to independent attributes.
+    """Fits a graphical model to measurements of marginals, by penalised maximum entropy (``maximum_entropy``).
 
     domain: Attributes of the model; attributes that no measurement names become uniform.
-    measurements: Of marginals, or of products on marginals; at least one.
+    measurements: Measurements of marginals, or of products on marginals; at least one.
     total: Number of rows of the model, > 0.
-    settings: Prior, tolerance and effort.
-    warm: An earlier fit. What was measured then starts from its multipliers, and a prior that it learnt is kept until
-        there are a fifth more measured components.
-    cliques: Further cliques that a node of the junction tree must hold.
+    settings: Prior, tolerance and effort; None for the defaults of ``FitSettings``.
+    warm: An earlier fit. Functions that were measured then start from their multipliers in that fit, and a prior that
+        was learnt there is kept until there are a fifth more measured components.
+    cliques: Further cliques that must lie inside some node of the junction tree.
 
     Raises: ValueError without measurements, or for a total that is not positive and finite.
 
@@ -195,12 +196,12 @@ def fit_model(
 
 @final
 class _Problem:
-    """What a fit minimises.
+    """The optimisation problem of one fit.
 
     matrix: All measured components, and products, as one measurement matrix.
     tree: A junction tree of their cliques.
-    oracle: Marginals of models over that tree.
-    keys: The name of each measurement in the matrix.
+    oracle: The marginal oracle of that tree.
+    keys: The key of each measurement in the matrix.
     count: Number of measurements in the matrix.
     orders: The numbers of attributes of their cliques, ascending.
     """
@@ -231,17 +232,17 @@ class _Problem:
         self._row_orders = np.repeat([len(measurement.clique) for measurement in self.matrix.measurements], row_counts)
         self.orders = sorted(set(self._row_orders.tolist()))
 
-    def start(self, known: dict[str, Vector]) -> Vector:
-        """Multipliers to start from, float64 [rows]: those of an earlier fit where it had them, else 0."""
+    def start(self, earlier: dict[str, Vector]) -> Vector:
+        """Multipliers to start from, float64 [rows]: those of an earlier fit if it has them, else 0."""
         pairs = zip(self.keys, self.matrix.measurements, strict=True)
-        return np.concatenate([known.get(key, np.zeros(measurement.values.size)) for key, measurement in pairs])
+        return np.concatenate([earlier.get(key, np.zeros(measurement.values.size)) for key, measurement in pairs])
 
     def scales_of(self, prior_scales: dict[int, float]) -> Vector:
         """The prior scale of each measurement, float64 [measurements], from those of the orders."""
         return np.array([prior_scales[len(measurement.clique)] for measurement in self.matrix.measurements])
 
     def learn_prior_scales(self, start: Vector) -> dict[int, float]:
-        """The prior scale of each order, each learnt from models of the orders below it."""
+        """The prior scale of each order, learnt from the deviations from a model of the orders below it."""
         prior_scales = dict.fromkeys(self.orders, LARGEST_PRIOR_SCALE)
         for order in self.orders:
             if order > 1:
@@ -257,10 +258,12 @@ class _Problem:
         return own
 
     def fit(self, scales: Vector, start: Vector, tolerance: float, free: NDArray[np.bool_] | None = None) -> DualFit:
-        """The fit with these prior scales.
+        """The fit with given prior scales.
 
-        scales: One for each measurement, float64 [measurements].
-        free: Which rows the fit explains, bool [rows]; the others hardly count. None: all of them.
+        scales: The prior scale of each measurement, float64 [measurements].
+        start: First multipliers, float64 [rows].
+        tolerance: As in ``FitSettings``.
+        free: Rows that the fit explains, bool [rows]; the others are held at the base. By default all are free.
         """
         row_scales = np.repeat(scales, np.diff(self.matrix.starts))
         strengths = np.maximum(self._counts, MIN_EXPECTED) / prior_variances(self._counts, row_scales)
@@ -281,7 +284,7 @@ class _Problem:
     def _deviations(
         self, order: int, scales: Vector, start: Vector
     ) -> tuple[list[LinearMeasurement], list[Vector], list[Vector]]:
-        """The components of one order, how far they lie from a model of the orders below, and expected counts."""
+        """The components of one order, their deviations from a model of the orders below, and expected counts."""
         below = self._row_orders < order
         potentials = self._base
         if below.any():
@@ -295,7 +298,7 @@ class _Problem:
 
 
 def _key(measurement: LinearMeasurement) -> str:
-    """The name of what is measured: equal for measurements of one function."""
+    """A key of the measured function: equal for measurements of the same function."""
     name = repr((measurement.clique, measurement.centred))
     if measurement.matrices is None:
         return name
@@ -307,7 +310,7 @@ def _key(measurement: LinearMeasurement) -> str:
 
 
 def _base(queries: Marginals, measurements: Sequence[LinearMeasurement], total: float) -> Vector:
-    """Log-potentials of independent attributes with one-way marginals as measured, float64 [queries.size]."""
+    """Log-potentials of independent attributes with the measured one-way marginals, float64 [queries.size]."""
     tables: list[Vector] = []
     seen: set[str] = set()
     domain = queries.domain
@@ -323,7 +326,7 @@ def _base(queries: Marginals, measurements: Sequence[LinearMeasurement], total: 
 
 
 def _log_one_way(domain: Domain, name: str, measurements: Sequence[LinearMeasurement], total: float) -> Vector:
-    """Logarithms of the marginal of one attribute, from all measurements that determine it; zeros where none does."""
+    """Logarithms of one attribute's marginal, from all measurements that determine it; zeros if none does."""
     size = domain.size((name,))
     values, precision = np.zeros(size), 0.0
     for measurement in measurements:

@@ -1,4 +1,4 @@
-"""Noisy measurements taken apart into linear functions of single marginals."""
+"""Splits noisy measurements into linear functions of single marginals."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class LinearMeasurement:
     values: Exact answers plus noise, float64 [rows]; for a whole marginal one value for each cell, in counts.
     precision: 1 / sigma^2 of every value.
     matrices: Kronecker factors of the function, one for each attribute; None for the marginal itself.
-    constant: Part of the squared loss that no marginal changes.
-    centred: Whether the function is the marginal less all that smaller marginals imply, so that its mean along every
-        attribute is subtracted (``components``).
+    constant: Part of the squared loss that does not depend on the marginal.
+    centred: Whether the function is the component of the marginal that smaller marginals do not determine: its mean
+        along every attribute is subtracted (``components``).
     """
 
     clique: Clique
@@ -40,11 +40,11 @@ class LinearMeasurement:
     centred: bool = False
 
     def apply(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The function of a table without centring, float64 [rows]."""
+        """The function of a table, without the centring; float64 [rows]."""
         return table.ravel() if self.matrices is None else kronecker_times(self.matrices, table)
 
     def apply_transpose(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The transpose of the function at ``values``, float64 [cells]."""
+        """The transpose of the function applied to ``values``, float64 [cells]."""
         if self.matrices is None:
             return values
         return kronecker_times([matrix.T for matrix in self.matrices], values)
@@ -54,7 +54,7 @@ class LinearMeasurement:
         """A number c with precision |A d|^2 <= c |d|_1^2 for all differences d of two tables of one total.
 
         d = t (u - v) with distributions u, v and |d|_1 = 2 t, so c is a quarter of the largest precision |a - b|^2 of
-        two columns a, b of A. That is at most 2 max |a|^2 where no entry is negative, else 4 max |a|^2.
+        two columns a, b of A. That |a - b|^2 is at most 2 max |a|^2 if no entry is negative, else 4 max |a|^2.
         """
         if self.matrices is None:
             return self.precision / 2 if self.values.size > 1 else 0.0
@@ -64,14 +64,14 @@ class LinearMeasurement:
 
 
 def precision_of(measurement: Measurement) -> float:
-    """1 / sigma^2 of every value, finite where the noise is exactly 0."""
+    """1 / sigma^2 of every value; it is finite even if the noise is exactly 0."""
     return float(max(measurement.stddev, _MIN_STDDEV) ** -2)
 
 
 def linear_measurements(measurement: Measurement) -> list[LinearMeasurement]:
-    """Splits a measurement into its parts, one for each marginal.
+    """Splits a measurement into one part for each marginal.
 
-    Raises: TypeError for queries that no marginal answers.
+    Raises: TypeError for queries other than marginals and products.
     """
     precision = precision_of(measurement)
     match measurement.queries:
@@ -95,15 +95,16 @@ def linear_measurements(measurement: Measurement) -> list[LinearMeasurement]:
 
 
 def measured_cliques(measurement: Measurement) -> tuple[Clique, ...]:
-    """The cliques whose marginals a measurement is about."""
+    """The cliques on whose marginals the measured queries are."""
     return tuple(part.clique for part in linear_measurements(measurement))
 
 
 def merged(measurements: Iterable[LinearMeasurement]) -> list[LinearMeasurement]:
-    """The same squared loss with one measurement for each function that was measured; whole marginals come first.
+    """Averages repeated measurements of the same function; whole marginals come first. The squared loss is unchanged:
 
-    sum_j p_j |A mu - y_j|^2 = p |A mu - y|^2 + constant with p = sum_j p_j and y = sum_j p_j y_j / p. Repeated
-    functions would give a fit directions along which no marginal moves.
+        sum_j p_j |A mu - y_j|^2 = p |A mu - y|^2 + constant,    p = sum_j p_j,    y = sum_j p_j y_j / p.
+
+    Repeated functions would give a fit directions along which no marginal changes.
     """
     by_function: dict[tuple[object, ...], LinearMeasurement] = {}
     for measurement in measurements:
@@ -124,14 +125,14 @@ def _average(first: LinearMeasurement, second: LinearMeasurement) -> LinearMeasu
 
 
 def maximal(domain: Domain, cliques: Iterable[Clique]) -> tuple[Clique, ...]:
-    """The cliques that lie in no other one, each once, in their order."""
+    """The cliques that lie inside no other clique, each once, in their order."""
     distinct = tuple(dict.fromkeys(map(domain.canonical, cliques)))
     names = {clique: frozenset(clique) for clique in distinct}
     return tuple(clique for clique in distinct if not any(names[clique] < larger for larger in names.values()))
 
 
 def smallest_containing(clique: Clique, cliques: Sequence[Clique], domain: Domain) -> int:
-    """The position of the smallest clique that contains ``clique``. Raises: ValueError where none does."""
+    """The position of the smallest clique that contains ``clique``. Raises: ValueError if none does."""
     names = frozenset(clique)
     containing = [index for index, candidate in enumerate(cliques) if names <= frozenset(candidate)]
     if not containing:

@@ -1,4 +1,4 @@
-"""Penalised maximum entropy: the model closest to a base that explains the measurements, by its smooth dual.
+"""Penalised maximum entropy: the model close to a base that explains the measurements, by its smooth dual.
 
 Primal: minimise over distributions p   P(p) = N KL(p || base) + 1/2 sum_j (tau_j / kappa_j) (A_j N p - y_j)^2.
 Its solution is p proportional to base * exp(A^T lambda) with lambda_j = -tau_j (A_j N p - y_j) / kappa_j, and lambda
@@ -27,20 +27,20 @@ from dpcore.estimation.graphical.inference.belief_propagation import MarginalOra
 
 Vector = NDArray[np.float64]
 _MIN_COUNT: Final = 1.0  # In counts: curvatures are at least this.
-_FIRST_SWEEPS: Final = 2  # Number of sweeps before progress is first checked.
-_CALLS_PER_SWEEP: Final = 3  # Calls of the marginal oracle that take about as long as a sweep.
+_FIRST_SWEEPS: Final = 2  # Number of sweeps before the gap is first checked.
+_CALLS_PER_SWEEP: Final = 3  # A sweep takes about as long as this many calls of the marginal oracle.
 
 
 @dataclass(frozen=True, eq=False)
 class DualFit:
-    """Dual variables of the rows, and the model that they give.
+    """Dual variables of the rows, and the model that they define.
 
     multipliers: lambda, float64 [rows].
     potentials: Log-potentials of base and multipliers together, float64 [matrix.queries.size].
     loss: 1/2 sum tau (A mu - y)^2.
     gap: 1/2 sum tau (grad f)^2, in units of the noise. With one kappa for all rows it is at least kappa times the
         distance of the primal from its minimum.
-    evaluations: Number of evaluations of f; a sweep counts as the calls of the oracle that it takes the time of.
+    evaluations: Number of evaluations of f; a sweep counts as ``_CALLS_PER_SWEEP``.
     """
 
     multipliers: Vector
@@ -77,16 +77,16 @@ class MaximumEntropy:
     ) -> DualFit:
         """Fits the multipliers of all rows.
 
-        oracle: Its cliques are those of the matrix.
+        oracle: The marginal oracle of the cliques of the matrix.
         matrix: The measurements.
         total: N, the number of rows of the model, > 0.
         base: Log-potentials of the base, float64 [matrix.queries.size].
         start: First multipliers, float64 [rows].
-        counts: ``matrix.expected_counts`` under the base, where they are known already.
-        sweeps: sweeps(multipliers, times) lowers f clique by clique (``BlockDescent.sweep``). Sweeps come first, twice
-            as many each time, as long as they halve the gap.
+        counts: ``matrix.expected_counts`` under the base if known; by default they are computed.
+        sweeps: sweeps(multipliers, times) lowers f clique by clique (``BlockDescent.sweep``). The fit starts with
+            sweeps, and doubles their number as long as they halve the gap. By default there are none.
 
-        The last call of the oracle is the one for the potentials of the fit.
+        The last call of the oracle is for the potentials of the fit.
         """
         kappa = self.strength / matrix.precisions
 
@@ -103,7 +103,7 @@ class MaximumEntropy:
             return 0.5 * float((matrix.precisions * gradient) @ gradient)
 
         allowed_gap = self.tolerance * matrix.values.size
-        # The curvature along a row of a marginal is its expected count; that under the base stands for it.
+        # The curvature along a row of a marginal is its expected count, here approximated by that under the base.
         if counts is None:
             counts = matrix.expected_counts(total * oracle.marginals(base))
         scales = 1 / np.sqrt(np.maximum(counts, _MIN_COUNT) + kappa)
@@ -124,7 +124,7 @@ class MaximumEntropy:
         gap: Callable[[Vector], float],
         allowed_gap: float,
     ) -> tuple[Vector, int]:
-        """Sweeps while that pays. Returns the multipliers, and how many calls of the oracle the sweeps were worth."""
+        """Sweeps as long as the gap halves. Returns the multipliers and the equivalent number of oracle calls."""
         times, last_gap, used = _FIRST_SWEEPS, np.inf, 0
         while used + _CALLS_PER_SWEEP * times < self.iterations:
             point, used = sweeps(point, times), used + _CALLS_PER_SWEEP * times

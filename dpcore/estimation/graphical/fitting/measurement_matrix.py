@@ -26,14 +26,14 @@ class MeasurementMatrix:
 
     domain: Attributes of the model.
     measurements: At least one.
-    merge: Whether a function that was measured more than once becomes one measurement, with the weighted mean as value.
+    merge: Whether repeated measurements of the same function are averaged (``linear_measurements.merged``).
 
     queries: The marginals mu: the measured cliques that lie in no other one.
-    measurements: What each block of rows is, in order.
+    measurements: The measurement of each block of rows, in order.
     values: y, float64 [rows].
     precisions: 1 / sigma^2 of each row, float64 [rows].
     starts: Where the rows of each measurement begin, and the end of the last; int64 [measurements + 1].
-    constant: What merging takes off 1/2 sum (A mu - y)^2 / sigma^2.
+    constant: The constant by which averaging reduces 1/2 sum (A mu - y)^2 / sigma^2.
 
     Raises: ValueError without measurements.
     """
@@ -61,7 +61,7 @@ class MeasurementMatrix:
         return self._measure(tables)
 
     def expected_counts(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A mu, but the marginal itself for the rows of a centred measurement; float64 [rows]."""
+        """A mu without the centring: centred measurements give the marginal itself. float64 [rows]."""
         return self._measure(self._tables(marginals))
 
     def apply_transpose(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -98,7 +98,7 @@ class MeasurementMatrix:
 
 
 class _Axes(NamedTuple):
-    """The axes along which centred measurements lose their mean, in order; each field is int64 [axes].
+    """The axes along which the mean of centred measurements is subtracted, in order; each field is int64 [axes].
 
     begin: First cell of the measurement's table.
     cells: Number of cells of that table.

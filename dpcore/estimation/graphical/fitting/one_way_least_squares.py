@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 from dpcore.estimation.least_squares import kronecker_times
 
-_EXACT = 1e-6  # The largest error of an entry by which a product still determines the marginal.
+_EXACT = 1e-6  # A product determines the marginal if no entry of the reconstruction is off by more.
 
 
 def one_way_marginal(measurement: LinearMeasurement, name: str) -> tuple[NDArray[np.float64], float] | None:
@@ -22,8 +22,8 @@ def one_way_marginal(measurement: LinearMeasurement, name: str) -> tuple[NDArray
     measurement: The measured product.
     name: The attribute.
 
-    Returns: The estimated counts, float64 [size of the attribute], and their precision, which is one over their mean
-        variance. None for a measurement without matrices, without the attribute, or whose values do not determine it.
+    Returns: The estimated counts, float64 [size of the attribute], and their precision, 1 / mean variance. None for a
+        measurement without matrices, without the attribute, or whose values do not determine the marginal.
     """
     if measurement.matrices is None or name not in measurement.clique:
         return None
@@ -42,5 +42,5 @@ def one_way_marginal(measurement: LinearMeasurement, name: str) -> tuple[NDArray
 
 @lru_cache(maxsize=128)
 def _pseudo_inverse(content: bytes, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """Cached, because an adaptive run measures the same matrices again and again."""
+    """The pseudo-inverse, cached because an adaptive run measures the same matrices many times."""
     return np.asarray(np.linalg.pinv(np.frombuffer(content).reshape(shape)))

@@ -1,6 +1,6 @@
 """Priors: how far the component of a marginal is expected to lie from what smaller marginals imply.
 
-The prior variance of an answer that independent attributes expect to be e is scale e^1.5; the scale is given, or learnt
+The prior variance of an answer that independent attributes expect to be e is scale e^1.5. The scale is given, or learnt
 from noisy values.
 """
 
@@ -17,18 +17,19 @@ from dpcore.domain import Domain
 from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 
 Vector = NDArray[np.float64]
-MIN_EXPECTED: Final = 0.01  # In counts: smaller expected counts are taken as this.
+MIN_EXPECTED: Final = 0.01  # In counts: smaller expected counts are raised to this.
 LARGEST_PRIOR_SCALE: Final = 5.0
 _SMALLEST_PRIOR_SCALE: Final = 1e-3
 _TRIED_SCALES: Final = 2.0 ** np.arange(-4, 8, 0.25)
-_LOG_DEVIATION: Final = 1.5  # Standard deviation of the logarithms of scales, of one marginal's and of one order's.
-_OWN_RANGE: Final = (3.0, 30.0)
+_LOG_DEVIATION: Final = 1.5  # Prior standard deviation of the logarithm of a scale.
+_OWN_RANGE: Final = (3.0, 30.0)  # Smallest and largest scale of a single component.
 
 
 def prior_variances(counts: Vector, scale: float | Vector) -> Vector:
     """Prior variances of answers, float64 like ``counts``: scale e^1.5 where independent attributes expect e.
 
-    The power is between 1, for the deviations of independent rows, and 2, for deviations in proportion to the count.
+    The power 1.5 lies between 1, for the sampling variance of independent rows, and 2, for deviations in proportion to
+    the count.
 
     counts: Expected counts e.
     scale: One number, or one for each count.
@@ -49,9 +50,10 @@ def learn_prior_scale(
     deviations: For each component, its values less the model's answers, float64 [cells].
     counts: For each component, what independent attributes expect of its marginal, uncentred; float64 [cells].
 
-    By moments: E |deviation|^2 = dof (1 / precision + mean prior variance), summed with the weights ``precision``. The
-    largest scale, which is assumed without evidence, counts as much as one standard deviation of the noise in the sum.
-    No larger scale is returned: large marginals of strong signals would decide for small ones of none.
+    It is an estimate by moments: E |deviation|^2 = dof (1 / precision + mean prior variance), summed over components
+    with the weights ``precision``. The estimate is shrunk towards the largest scale, which has as much weight as one
+    standard deviation of the noise in the sum. No scale above that is returned, because large marginals with strong
+    signals would otherwise set the scale for small marginals without any.
     """
     signal = prior = freedom = 0.0
     for component, deviation, expected in zip(components, deviations, counts, strict=True):
@@ -72,14 +74,15 @@ def own_prior_scales(
     deviations: Sequence[Vector],
     counts: Sequence[Vector],
 ) -> Vector:
-    """Learns a scale for each component, float64 [components], between 3 and 30; arguments as of ``learn_prior_scale``.
+    """Learns a scale for each component, float64 [components], between 3 and 30.
 
-    A scale is the most probable one where the logarithm of a marginal's scale is normal around that of the scale of all
-    of them together, and the latter around that of ``LARGEST_PRIOR_SCALE``. A component of d degrees of freedom on c
-    cells counts as d / c independent values for each cell. The range is limited because the many small cells of a large
-    marginal, which hardly move, say little about the few large ones, and because a fit with a weak prior takes long.
+    The arguments are those of ``learn_prior_scale``. Each scale is the most probable one. Its prior is log-normal
+    around a scale common to all components; the prior of the common scale is log-normal around
+    ``LARGEST_PRIOR_SCALE``. A component with d degrees of freedom on c cells counts as d / c independent values per
+    cell. The range is limited for two reasons: the many small cells of a large marginal, which hardly deviate, say
+    little about the few large ones; and a fit with a weak prior takes long.
     """
-    log_likelihoods = [_log_likelihoods(domain, *known) for known in zip(components, deviations, counts, strict=True)]
+    log_likelihoods = [_log_likelihoods(domain, *values) for values in zip(components, deviations, counts, strict=True)]
     common = LARGEST_PRIOR_SCALE
     if log_likelihoods:
         common = _most_probable(np.sum(log_likelihoods, axis=0), LARGEST_PRIOR_SCALE)
@@ -98,6 +101,6 @@ def _log_likelihoods(domain: Domain, component: LinearMeasurement, deviation: Ve
 
 
 def _most_probable(log_likelihoods: Vector, centre: float) -> float:
-    """The tried scale of largest posterior probability under a log-normal prior around ``centre``."""
+    """The tried scale with the largest posterior probability under a log-normal prior around ``centre``."""
     penalties = (np.log(_TRIED_SCALES / centre) / _LOG_DEVIATION) ** 2 / 2
     return float(_TRIED_SCALES[np.argmax(log_likelihoods - penalties)])

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
-_MEMORY: Final = 10  # Pairs of steps and changes of the gradient that estimate the curvature.
-_SUFFICIENT: Final = 1e-4  # Part of the promised decrease that a step must reach (Armijo's condition).
+_MEMORY: Final = 10  # Number of (step, change of the gradient) pairs that estimate the curvature.
+_SUFFICIENT: Final = 1e-4  # Fraction of the predicted decrease that a step must achieve (Armijo's condition).
 _ROUNDING: Final = 1e-13  # Relative rounding error of the function.
-_MIN_STEP: Final = 1e-12  # Of 1, or of the point where that is larger: rounding hides the progress of shorter steps.
-# Of a step over the last one and over 1: a nearly straight function has no reliable curvature.
+_MIN_STEP: Final = 1e-12  # Relative to the largest coordinate, or 1: rounding hides the progress of shorter steps.
+# Limit of a step relative to the last step, or 1: the curvature of a nearly linear function is not reliable.
 _MAX_GROWTH: Final = 100.0
 
 
@@ -23,7 +23,7 @@ class Descent(NamedTuple):
 
     point: float64 [size].
     gradient: The gradient at the point, float64 [size].
-    evaluations: How often the function was evaluated.
+    evaluations: Number of evaluations of the function.
     """
 
     point: Vector
@@ -38,7 +38,7 @@ def descend(
     stop: Callable[[float, Vector], bool],
     max_evaluations: int,
 ) -> Descent:
-    """Lowers a convex function.
+    """Minimises a smooth convex function.
 
     function: Returns the value and the gradient at a point.
     start: First point, float64 [size].
@@ -46,10 +46,10 @@ def descend(
     stop: stop(value, gradient) ends the descent at the current point.
     max_evaluations: The largest number of evaluations of the function.
 
-    The last evaluation is the one at the point that is returned; a search along a useless direction costs one more.
+    The last evaluation is at the returned point. If a line search fails, that takes one more evaluation.
 
-    Source: Nocedal and Wright (2006), Algorithm 7.4, with steps that are halved until the decrease is sufficient, and
-    doubled as long as the function shows no curvature at all.
+    Source: Nocedal and Wright (2006), Algorithm 7.4. Steps are halved until the decrease is sufficient, and doubled as
+    long as the function shows no curvature.
     """
     position, point = start, start / scales  # The point in scaled coordinates.
     value, gradient = function(position)
@@ -86,7 +86,7 @@ def descend(
 
 
 def _inverse_hessian(slope: Vector, pairs: deque[tuple[Vector, Vector]]) -> Vector:
-    """An estimate of the inverse Hessian, from the last steps, times a slope: the two-loop recursion."""
+    """An estimate of the inverse Hessian, from the last steps, applied to a slope: the two-loop recursion."""
     product = slope.copy()
     coefficients: list[tuple[float, float]] = []
     for step, slope_change in reversed(pairs):

@@ -2,10 +2,10 @@
 
 * ``belief_propagation``: open first. The interface ``MarginalOracle`` and its implementation ``Inference``, one
   compiled loop for all structures.
-* ``contraction_plan``: which intermediate tables save passes over a large node when many of its parts are needed.
+* ``contraction_plan``: which intermediate tables save passes over a large node that is summed to many cliques.
 * ``strides``: where the cells of a clique lie in the table of a node, planned once for the compiled loops.
-* ``vector_exp``: an exponential that compilers vectorise; most of the time of an oracle is spent in it.
-* ``node_tables``: the joint tables that an oracle leaves behind, and conditionals read from them without a copy.
+* ``vector_exp``: an exponential that compilers vectorise, in which an oracle spends most of its time.
+* ``node_tables``: the joint tables of the nodes after a call, and conditionals computed from them when needed.
 
 ``Inference`` is the only oracle; ``dpcore.estimation.graphical.reference`` is the same algorithm in plain numpy.
 """

@@ -27,15 +27,17 @@ from dpcore.estimation.graphical.inference.vector_exp import exp_of
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.queries import Marginals
 
-# A row that sums to less than this, where the largest cell of all rows is 1, gets a shift of its own.
+# Rows are scaled so that the largest cell of all is 1; a row that then sums to less than this is scaled by itself.
 _UNDERFLOW: Final = 1e-100
 
 
 class MarginalOracle(Protocol):
-    """Log-potentials on cliques in, their marginals and the tables of the tree's nodes out; laws in tests/contract.
+    """Computes marginals of cliques, and tables of the tree's nodes, from log-potentials on the cliques.
+
+    The laws of an oracle are tested in tests/contract. Implemented by ``Inference``.
 
     log_partition: ln Z of the last call.
-    queries: The cliques where the potentials live.
+    queries: The cliques that have log-potentials.
     """
 
     log_partition: float
@@ -52,24 +54,25 @@ class MarginalOracle(Protocol):
         ...
 
     def take_tables(self) -> tuple[NodeTable, ...]:
-        """The joint tables of all nodes after a call of ``marginals``, which the oracle gives away."""
+        """The joint tables of all nodes after a call of ``marginals``; the oracle keeps no copy."""
         ...
 
 
 class MessageSchedule(NamedTuple):
-    """What the compiled loops read of a structure.
+    """A junction tree and its cliques as arrays for the compiled loops.
 
-    There are two flat vectors. ``tables`` holds one table for each node, with a row for each cell of its separator.
-    ``slots`` holds the potentials of the cliques, then a message for each node, then intermediate cliques.
+    The loops work on two flat vectors. ``tables`` holds one table for each node, with a row for each cell of its
+    separator. ``slots`` holds the potentials of the cliques, then a message for each node, then intermediate cliques.
+    A *step* of a node sums a part from a table, or adds it to the table (``contraction_plan.Step``).
 
     starts: Where each node's table begins, and the end of the last; int64 [nodes + 1].
     blocks: Number of cells of a block of each node's table; int64 [nodes].
     rows: Number of cells of each node's separator; int64 [nodes].
     parents: Parent of each node, -1 for roots; int64 [nodes].
     messages: Where each node's message to its parent begins in the slots; int64 [nodes].
-    steps: Where the steps of each node begin, and the end of the last; int64 [nodes + 1].
-    inner_steps: Where the steps of each node begin whose table is a slot as well; int64 [nodes].
-    plan: The steps, from the node down.
+    steps: Index of the first step of each node, and the number of steps; int64 [nodes + 1].
+    inner_steps: Index of the first step of each node whose table is a slot, not the node itself; int64 [nodes].
+    plan: The strides of all steps; the steps of a node are in the order in which its table is summed.
     """
 
     starts: NDArray[np.int64]
@@ -86,12 +89,12 @@ class MessageSchedule(NamedTuple):
 class Inference:
     """The marginal oracle: belief propagation on a junction tree. Implements ``MarginalOracle``.
 
-    Messages towards the roots are logarithms, and every node is normalised for each cell of its separator. So
-    potentials of any size neither overflow nor vanish, and -inf excludes a cell (a structural zero). Messages from the
-    roots are probabilities.
+    Messages towards the roots are logarithms, and every node is normalised for each cell of its separator. Hence
+    potentials of any size neither overflow nor underflow, and -inf excludes a cell (a structural zero). Messages from
+    the roots are probabilities.
 
-    tree: The structure.
-    cliques: Where potentials live; each inside some node of the tree, () allowed.
+    tree: The junction tree.
+    cliques: The cliques that have log-potentials, each inside some node of the tree; the empty clique () is allowed.
 
     Raises: ValueError for a clique that no node contains.
 
@@ -113,7 +116,7 @@ class Inference:
     def marginals(self, potentials: NDArray[np.float64]) -> NDArray[np.float64]:
         """Probabilities of each clique's cells, float64 [queries.size], from log-potentials of the same shape.
 
-        All are 0 where the potentials exclude every cell of the domain.
+        All are 0 if the potentials exclude every cell of the domain.
 
         Raises: ValueError for potentials of another shape.
         """
@@ -127,7 +130,7 @@ class Inference:
     def conditionals(self, potentials: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """p(residual | separator) of every node, float64 [cells of its separator, cells of its residual].
 
-        A row is 0 where the potentials of this node, or of those below it, exclude the separator's cell.
+        A row is 0 if the potentials of this node, or of its descendants, exclude the separator's cell.
 
         Raises: ValueError for potentials of another shape.
         """
@@ -140,12 +143,14 @@ class Inference:
     def take_tables(self) -> tuple[NodeTable, ...]:
         """The joint tables of all nodes as the last call of ``marginals`` left them, without a copy.
 
-        The oracle gives them away and allocates new ones for its next call.
+        The oracle keeps no reference to them, and allocates new tables for its next call.
 
-        Raises: RuntimeError where the last call was another one, or its potentials excluded every cell.
+        Raises: RuntimeError if the last call was not ``marginals``, or if its potentials excluded every cell.
         """
         if not self._calibrated:
-            raise RuntimeError("no joint tables to take; want a call of marginals before, of potentials that fit")
+            raise RuntimeError(
+                "no joint tables to take; want a call of marginals before, with potentials that allow some record"
+            )
         pieces = np.split(self._tables, self._schedule.starts[1:-1])
         self._tables, self._calibrated = np.zeros(self._schedule.starts[-1]), False
         shape = self.tree.domain.shape
@@ -209,7 +214,7 @@ def _schedule(tree: JunctionTree, orders: list[Clique], queries: Marginals) -> t
 
 
 def _parts_of_nodes(tree: JunctionTree, cliques: Sequence[Clique]) -> list[list[int]]:
-    """What each node sums to: indices of cliques and then of the separators of its children."""
+    """The parts of each node: indices of cliques, then of the separators of its children among the slots."""
     parts: list[list[int]] = [[] for _ in tree.nodes]
     for index, clique in enumerate(cliques):
         parts[tree.node_of(clique)].append(index)
@@ -223,7 +228,7 @@ def _parts_of_nodes(tree: JunctionTree, cliques: Sequence[Clique]) -> list[list[
 def _collect(
     schedule: MessageSchedule, tables: NDArray[np.float64], slots: NDArray[np.float64], scales: NDArray[np.float64]
 ) -> float:
-    """Leaves to roots: writes p(residual | separator) into every table, up to a scale for each row.
+    """The pass from the leaves to the roots: sets every table to p(residual | separator), up to a factor for each row.
 
     Returns: The log-partition.
     """
@@ -261,8 +266,8 @@ def _exponentials(
 
     table: Log-potentials of one row, or of several rows that fit in the buffer together; overwritten by exponentials.
     buffer: Memory for one block.
-    message: Set to the logarithm of the sum of each row.
-    scales: Set to the factor with which each row sums to 1; 0 for an excluded row.
+    message: Set to the logarithm of the sum of the exponentials of each row.
+    scales: Set to the factor that makes each row sum to 1; 0 for an excluded row.
     """
     width = table.size // message.size
     common = _largest(table)
@@ -273,7 +278,7 @@ def _exponentials(
         exp_of(buffer[: cells.size], common if common > -np.inf else 0.0, cells)
     for row in range(message.size):
         shift, total = common, row_sum(table, row * width, width)
-        if total < _UNDERFLOW:  # Never where there is one row: its largest cell is 1, or it is excluded.
+        if total < _UNDERFLOW:  # A single row has a cell of exactly 1, so this happens to it only if it is excluded.
             logs = buffer[row * width : (row + 1) * width]
             shift = _largest(logs)
             if shift == -np.inf:
@@ -303,7 +308,7 @@ def _largest(values: NDArray[np.float64]) -> float:
 def _distribute(
     schedule: MessageSchedule, tables: NDArray[np.float64], slots: NDArray[np.float64], scales: NDArray[np.float64]
 ) -> None:
-    """Roots to leaves: every table becomes the marginal of its node, every slot that of its clique."""
+    """The pass from the roots to the leaves: sets every table and every slot to its marginal."""
     for node in range(schedule.parents.size):
         first_step, inner_step, last = schedule.steps[node], schedule.inner_steps[node], schedule.steps[node + 1]
         for step in range(first_step, inner_step):

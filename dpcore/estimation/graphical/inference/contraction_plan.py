@@ -1,7 +1,8 @@
-"""Which intermediate cliques save passes over a large table when many of its parts are summed or added.
+"""Intermediate cliques that save passes over a large table when it is summed to many parts, or they are added to it.
 
-A node of a junction tree has to be summed to many smaller tables, its *parts*: the cliques that live in it and the
-separators of its children. Each costs a pass over the node unless it is summed from a smaller table that holds it.
+A node of a junction tree is summed to many smaller tables, its *parts*: the cliques whose potentials it holds, and the
+separators of its children. Each part costs a pass over the node, unless it is summed from a smaller table that contains
+it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ _MAX_PAIRED: Final = 20  # Number of parts up to which all pairs are compared.
 
 
 class Step(NamedTuple):
-    """A part is summed from a table, or added to it.
+    """One part that is summed from a table, or added to it.
 
-    Indices below the number of parts are parts, and the others are intermediate cliques in their order.
+    An index below the number of parts names a part, a larger one an intermediate clique.
 
     table: Index of the table; -1 is the node itself.
     part: Index of the part.
@@ -55,7 +56,7 @@ class _Plan:
         self._below: dict[int, list[int]] = {-1: list(range(len(cliques)))}
 
     def steps(self) -> tuple[tuple[Clique, ...], list[Step]]:
-        """As from ``shared_steps``."""
+        """The result of ``shared_steps``."""
         waiting, steps = [-1], []
         while waiting:
             table = waiting.pop()
@@ -68,10 +69,10 @@ class _Plan:
         return tuple(tuple(name for name in self._node if name in names) for names in intermediate), steps
 
     def _share(self, table: int) -> None:
-        """Moves parts of a table below intermediate cliques, or below each other.
+        """Lets parts of a table be summed from intermediate cliques, or from each other.
 
-        Many parts are first split on the largest attribute that only some of them have: the parts without it share the
-        table that sums it out.
+        Many parts are first split by the largest attribute that only some of them have: the parts without the
+        attribute share a table in which it is summed out.
         """
         names_of_table = frozenset(self._node) if table < 0 else self._names[table]
         kept, joined = self._below[table], []
@@ -86,7 +87,7 @@ class _Plan:
         self._below[table] = self._paired(joined + kept, self._cells(names_of_table))
 
     def _paired(self, children: list[int], cells: int) -> list[int]:
-        """Joins the pair with the smallest union as long as that saves passes over ``cells`` cells."""
+        """Joins the pair with the smallest union as long as that saves work on a table of ``cells`` cells."""
         while len(children) > 1:
             unions = [(self._names[a] | self._names[b], a, b) for a, b in combinations(children, 2)]
             union, a, b = min(unions, key=lambda candidate: (self._cells(candidate[0]), candidate[1:]))

@@ -1,4 +1,4 @@
-"""The tables that a marginal oracle leaves at the nodes of a junction tree: one copy, read in several ways."""
+"""The joint tables that a marginal oracle computes for the nodes of a junction tree, and conditionals from them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where the cells of a clique lie in the table of a larger clique: planned strides for compiled loops.
+"""Strides of the cells of a clique in the table of a larger clique, planned for compiled loops.
 
-A *part* is the table of a clique inside the clique of a *table*. Adding a part broadcasts it; summing to a part is
-marginalisation.
+A *part* is a table of some of the attributes of a larger *table*. Adding a part to its table broadcasts it; summing the
+table to the part is marginalisation.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.domain import Clique, Domain
 
-_BLOCK: Final = 1 << 12  # Cells of a block: it and what is added to it stay in the first-level cache.
+_BLOCK: Final = 1 << 12  # Largest number of cells of a block, so that it stays in the first-level cache.
 
 
 class StridePlans(NamedTuple):
-    """Plans of many (table, part) pairs, as arrays that compiled loops can read; each field but the last has one entry
-    for each pair.
+    """Plans of many (table, part) pairs, as arrays that compiled loops can read.
 
-    A table is read in blocks, which depend on the table alone, and a block in runs: consecutive cells whose cell in the
-    part moves by one constant stride, which is 0 where the run is summed out. The part's cell for the first cell of run
-    m of block o is part + offsets[outer + o] + offsets[middle + m].
+    Each field but the last has one entry for each pair. A table is divided into blocks, which depend on the table
+    alone, and a block into runs. A run is a sequence of consecutive cells along which the cell of the part moves by a
+    constant stride; the stride is 0 if the run is summed out. The part's cell for the first cell of run m of block o is
+    part + offsets[outer + o] + offsets[middle + m].
 
     table: Where the table begins in its flat vector.
     part: Where the part begins in its flat vector.
@@ -90,7 +90,7 @@ def block_cells(shape: Sequence[int]) -> int:
 
 
 def _block_axes(shape: Sequence[int]) -> int:
-    """The first axis inside a block."""
+    """Index of the first axis inside a block."""
     first, cells = len(shape), 1
     while first > 0 and (cells == 1 or cells * shape[first - 1] <= _BLOCK):
         first -= 1
@@ -99,14 +99,14 @@ def _block_axes(shape: Sequence[int]) -> int:
 
 
 def _merged(axes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """(size, stride in the part) of the axes of a table; neighbouring axes are joined where one stride passes both."""
+    """Merges neighbouring axes, given as (size, stride in the part), if one stride runs through both."""
     groups = [(1, 0)]
     for size, stride in axes:
-        before, wider = groups[-1]
+        outer_size, outer_stride = groups[-1]
         if size == 1:
             continue
-        if before == 1 or wider == stride * size:
-            groups[-1] = (before * size, stride)
+        if outer_size == 1 or outer_stride == stride * size:
+            groups[-1] = (outer_size * size, stride)
         else:
             groups.append((size, stride))
     return groups
@@ -125,7 +125,7 @@ def add_part(plan: StridePlans, index: int, tables: NDArray[np.float64], values:
     """Adds a part to its table: each value to every cell that has the same codes in the part.
 
     plan, index: The strides, and which pair to use.
-    tables: The flat vector of the tables, changed in cell.
+    tables: The flat vector of the tables, changed in place.
     values: The flat vector of the parts.
     """
     begin, cells = plan.table[index], plan.block[index]
@@ -143,7 +143,7 @@ def add_block(
     run_offsets = plan.offsets[plan.middle[index] : plan.middle[index] + plan.middle_length[index]]
     for middle in range(run_offsets.size):
         source = begin + run_offsets[middle]
-        table_run = cells[middle * run : (middle + 1) * run]  # Slices, whose indices a compiler knows to be in range.
+        table_run = cells[middle * run : (middle + 1) * run]  # The compiler knows that indices of slices are in range.
         if stride == 0:
             value = values[source]
             for cell in range(run):
@@ -199,7 +199,7 @@ def sum_block(
 
 @compiled
 def row_sum(values: NDArray[np.float64], begin: int, length: int) -> float:
-    """Sum of a run, in four interleaved sums that a processor adds in parallel."""
+    """Sum of consecutive values, as four interleaved sums that a processor computes in parallel."""
     cells = values[begin : begin + length]
     whole = length - length % 4
     a, b, c, d = 0.0, 0.0, 0.0, 0.0

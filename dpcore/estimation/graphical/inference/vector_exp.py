@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 
-_SMALLEST: Final = -709.0  # Here k = -1023, and 2^k becomes 0.
+_SMALLEST: Final = -709.0  # For this exponent k = -1023, and 2^k becomes 0.
 _LOG2_E: Final = 1.4426950408889634
 _LN2_HIGH: Final = 6.93147180369123816490e-01
 _LN2_LOW: Final = 1.90821492927058770002e-10
@@ -22,7 +22,7 @@ def exp_of(values: NDArray[np.float64], shift: float, exponentials: NDArray[np.f
 
     values: float64, at most the shift, possibly -inf. The exponential of a value more than 708.7 below the shift is 0.
     shift: A finite number.
-    exponentials: float64, as long as the values; memory shared with them makes the loop slow.
+    exponentials: float64, as long as the values. It should not share memory with them, which makes the loop slow.
 
     exp(x) = 2^k exp(r) with |r| <= ln 2 / 2. exp(r) is its Taylor polynomial of degree 12, its odd and even terms side
     by side; 2^k is made from its bits.

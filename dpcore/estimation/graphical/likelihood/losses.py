@@ -1,4 +1,4 @@
-"""Losses: how far the marginals of a model are from noisy measurements, as convex functions with gradients."""
+"""Losses: convex functions of the marginals of a model, with gradients."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dpcore.queries import Marginals
 
 
 class Loss(Protocol):
-    """A convex function of the marginals of some cliques, with a gradient that does not jump.
+    """A convex function of the marginals of some cliques, with a continuous gradient.
 
-    queries: The cliques, none inside another.
-    curvature: A finite number with d^T H d <= curvature |d|_1^2, for the Hessian H as a function of the joint table in
-        counts, and differences d of two joint tables of one total.
+    queries: The marginals; no clique lies inside another.
+    curvature: A finite number with d^T H d <= curvature |d|_1^2 for all differences d of two joint tables with the same
+        total, where H is the Hessian of the loss as a function of the joint table in counts.
 
     Implemented by ``SquaredLoss``, ``sample_likelihood.SampleLogLikelihood``, and the sums of losses of
     ``dpcore.mechanisms.query_game.dual_query_pgm``.
@@ -42,9 +42,9 @@ class SquaredLoss:
     """1/2 sum over measurements of |A_j mu_j - y_j|^2 / sigma_j^2: the negative log-likelihood of Gaussian noise.
 
     domain: Attributes of the model.
-    measurements: Of marginals, or of products on marginals; at least one.
+    measurements: Measurements of marginals, or of products on marginals; at least one.
 
-    Source: thesis, section 4.2, and Algorithm 6 with the weights 1 / sigma^2 of the likelihood; it prints 1 / sigma.
+    Source: thesis, section 4.2, and Algorithm 6, which prints the weights 1 / sigma in place of 1 / sigma^2.
     """
 
     def __init__(self, domain: Domain, measurements: Sequence[Measurement]) -> None:

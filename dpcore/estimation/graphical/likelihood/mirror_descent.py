@@ -18,13 +18,13 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodFit:
-    """A member of the exponential family that a descent arrived at.
+    """The result of a descent: a member of the exponential family.
 
     potentials: Its log-potentials, float64 [oracle.queries.size].
     marginals: Its marginals in counts, float64 [oracle.queries.size].
     loss: The loss at these marginals, never above that of the start.
     iterations: Number of calls of the marginal oracle that the descent made.
-    step: The last length of a step, with which a fit to a larger problem can start.
+    step: Length of the last step, from which a fit to a larger problem can start.
     """
 
     potentials: Vector
@@ -35,7 +35,7 @@ class LikelihoodFit:
 
     @classmethod
     def of(cls, descent: Descent, first: Point, last: Point, length: StepLength) -> LikelihoodFit:
-        """The lower one of two points of a descent."""
+        """The one of two points of a descent that has the lower loss."""
         first_loss, last_loss = descent.loss_at(first), descent.loss_at(last)
         lowest = last if last_loss < first_loss else first
         return cls(lowest.potentials, lowest.marginals, min(first_loss, last_loss), descent.calls, length.step)
@@ -44,17 +44,17 @@ class LikelihoodFit:
 @final
 @dataclass(frozen=True)
 class AcceleratedMirrorDescent:
-    """Mirror descent with momentum that searches for the curvature of the loss as it goes.
+    """Mirror descent with momentum and a line search that adapts to the curvature of the loss.
 
-    Each step starts ahead of the current log-potentials, on the line through the last two points. Its length is the
-    largest that the curvature met on the way allows. Where the loss rises, the momentum is reset to 1 and the next step
-    is one of plain mirror descent. The momentum is that of Nesterov's method where the relative entropy is nearly
-    quadratic. Because potentials, not marginals, are extrapolated, every point is a model. A step takes two calls of
+    Each step starts ahead of the current log-potentials, on the line through the last two points, and is about as long
+    as the observed curvature allows. If the loss rises, the momentum is reset to 1, and the next step is one of plain
+    mirror descent. The momentum is that of Nesterov's method, which is accelerated where the relative entropy is nearly
+    quadratic. The potentials are extrapolated, not the marginals, so every point is a model. A step takes two calls of
     the marginal oracle.
 
     iterations: The largest number of calls of the marginal oracle.
-    tolerance: The descent ends when ``window`` calls lower the loss by less than this fraction of itself.
-    window: Number of calls of the oracle between two looks at the progress of the loss.
+    tolerance: The descent stops when ``window`` calls lower the loss by less than this fraction of itself.
+    window: Number of calls of the oracle after which the progress of the loss is checked.
 
     Source: Nesterov, "Universal gradient methods for convex optimization problems" (2015), for steps from ahead with a
     search for the curvature; O'Donoghue and Candes, "Adaptive restart for accelerated gradient schemes" (2015), section
@@ -70,11 +70,11 @@ class AcceleratedMirrorDescent:
     ) -> LikelihoodFit:
         """Fits a model of ``total`` records to the loss.
 
-        oracle: Its cliques are those of the loss.
-        loss: Lowered over all models with potentials on its cliques.
+        oracle: The marginal oracle of the cliques of the loss.
+        loss: The loss, which is minimised over all models with potentials on its cliques.
         total: Number of records of the model, > 0.
         start: First log-potentials, float64 [oracle.queries.size]; cells at -inf stay excluded.
-        step: First length of a step; None for a length that the loss suggests.
+        step: Length of the first step; by default it follows from the curvature of the loss.
 
         Raises: ValueError for an oracle of other cliques, a total that is not positive and finite, or potentials that
             exclude every record.
@@ -106,7 +106,7 @@ class AcceleratedMirrorDescent:
 
 
 def _extrapolate(before: Point, after: Point, share: float, possible: NDArray[np.bool_]) -> Vector:
-    """Log-potentials of ``after``, moved on by a share of the way from ``before``; excluded cells stay at -inf."""
+    """The log-potentials after + share * (after - before); excluded cells stay at -inf."""
     potentials = after.potentials.copy()
     potentials[possible] += share * (after.potentials[possible] - before.potentials[possible])
     return potentials

@@ -1,8 +1,9 @@
-"""Steps of mirror descent in log-potentials: how long a step may be, and when the steps end.
+"""Steps of mirror descent in log-potentials: the length of a step, and when to stop.
 
-With the relative entropy of the joint distribution as distance, theta - s g minimises <g, mu> + (N / s) KL(p |
-p_theta), by the derivation of Algorithm 2 of the thesis. A step of length s is accepted when it lowers a convex loss L
-of the marginals mu, in counts, by as much as its linear model promises:
+With the relative entropy of the joint distribution as distance, the potentials theta - s g minimise
+<g, mu> + (N / s) KL(p | p_theta), by the derivation of Algorithm 2 of the thesis. Here g is the gradient of a convex
+loss L of the marginals mu in counts, and N the number of records. A step of length s is accepted if L stays below its
+linear model plus the distance:
 
     L(mu') <= L(mu) + <g, mu' - mu> + (N / s) KL(p' | p).
 
@@ -23,7 +24,7 @@ from dpcore.estimation.graphical.inference.belief_propagation import MarginalOra
 from dpcore.estimation.graphical.likelihood.losses import Loss
 
 Vector = NDArray[np.float64]
-_SLOW_GROWTH: Final = 1.1  # After a first rejection: doubling throughout would waste every second call.
+_SLOW_GROWTH: Final = 1.1  # Growth after the first rejection: doubling would have every second step rejected.
 _MAX_HALVINGS: Final = 40
 _ROUNDING: Final = 1e-13  # Relative rounding error of a loss.
 _EPSILON: Final = 1e-15  # Relative rounding error of a log-partition.
@@ -56,14 +57,14 @@ class StepLength:
         self._rejections = 0
 
     def grow(self) -> None:
-        """Lengthens the step before it is tried."""
+        """Lengthens the step; to be called before a step is tried."""
         self._rejections = 0
         self.step *= self._growth
 
     def halve(self) -> bool:
         """Halves the step after a rejection.
 
-        Returns: False where no length helps, so that rounding is all that remains; the step is then restored.
+        Returns: False after too many rejections, because then only rounding errors remain; the step is restored.
         """
         self._growth = _SLOW_GROWTH
         self.step /= 2
@@ -121,7 +122,7 @@ class Descent:
         self._sizes = loss.queries.sizes
 
     def evaluate(self, potentials: Vector) -> Point:
-        """Calls the oracle once. Raises: ValueError where the potentials exclude every record."""
+        """Calls the oracle once. Raises: ValueError if the potentials exclude every record."""
         self.calls += 1
         marginals = self.total * self.oracle.marginals(potentials)
         if not math.isfinite(self.oracle.log_partition):
@@ -133,7 +134,7 @@ class Descent:
         return self.loss(point.marginals)[0]
 
     def initial_step(self, point: Point) -> float:
-        """A length that the curvature of the loss allows everywhere, or one that moves no potential by more than 1."""
+        """A length that the curvature allows everywhere; for curvature 0, one that moves potentials by at most 1."""
         if self.loss.curvature > 0:
             return 1 / (self.loss.curvature * self.total)
         largest = float(np.abs(self._centred(self.loss(point.marginals)[1], point)).max())
@@ -142,7 +143,7 @@ class Descent:
     def take_step(self, point: Point, length: StepLength) -> tuple[Point, float] | None:
         """Takes a step of mirror descent that its loss allows.
 
-        Returns: The point after the step and its loss; None where the calls or the lengths are exhausted.
+        Returns: The point after the step and its loss; None if the calls or the step lengths are exhausted.
         """
         value, gradient = self.loss(point.marginals)
         gradient = self._centred(gradient, point)

@@ -1,4 +1,4 @@
-"""The likelihood of DualQuery's draws: what queries drawn by their errors say about the marginals of the data."""
+"""The likelihood of DualQuery's draws: queries that are sampled by their errors carry information on the data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DualQueryRound:
     done: Number of synthetic records before the round.
     satisfied: The queries with h > 0, ascending; int64 [k].
     hits: The h of the satisfied queries; int32 [k].
-    drawn: What the round drew, int64 [draws]: q < m for query q, m + q for its complement.
+    drawn: The draws of the round, int64 [draws]: q < m is query q, and m + q its complement.
     """
 
     slope: float
@@ -47,12 +47,12 @@ class DualQueryRound:
     def of(
         cls, slope: float, step: float, done: int, hits: NDArray[np.integer[Any]], drawn: NDArray[np.int64]
     ) -> DualQueryRound:
-        """The round from the h of every query, integers [m]."""
+        """The round, given h for every query; hits: integers [m]."""
         satisfied = np.flatnonzero(hits)
         return cls(slope, step, done, satisfied, hits[satisfied].astype(np.int32), drawn)
 
     def hits_of(self, queries: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The h of some queries."""
+        """The h of the given queries."""
         if self.satisfied.size == 0:
             return np.zeros(queries.size, dtype=np.int32)
         positions = np.minimum(np.searchsorted(self.satisfied, queries), self.satisfied.size - 1)
@@ -61,29 +61,29 @@ class DualQueryRound:
 
 @final
 class SampleLogLikelihood:
-    """The negative log-likelihood of DualQuery's draws, as a function of the marginals that its queries are cells of.
+    """The negative log-likelihood of DualQuery's draws, as a function of marginals. Implements ``losses.Loss``.
 
     sum over rounds t of   draws_t log sum_i exp(e_ti) - sum over the drawn i of e_ti
 
-    with the exponents e_ti of queries and complements i. It is convex: c is affine in the marginals, the logarithm of a
-    sum of exponentials of affine functions is convex, and the rest is affine. With the probabilities P_t, its gradient
-    by the count of query q is
+    with the exponents e_ti of queries and complements i (``DualQueryRound``). Each query is a cell of a marginal. The
+    function is convex: c is affine in the marginals, the logarithm of a sum of exponentials of affine functions is
+    convex, and the rest is affine. With the probabilities P_t of the draws, its derivative by the count of query q is
 
     sum_t slope_t / total (draws_t (P_t(q) - P_t(m + q)) - (times q was drawn - times m + q was drawn)).
 
-    The sampler clamps c / total to 0..1; a marginal of ``total`` records never leaves that range.
+    The sampler clamps c / total to [0, 1]; the marginals of ``total`` records are in that range already.
 
-    Up to a constant of the round, e is prior + y for a query and prior - y for its complement, with
-    y = slope c / total + lean - step h and lean = (step done - slope) / 2. Where queries are many, nearly all have a
-    small slope c / total, and h = 0 throughout. Their sums of exp(prior + slope c / total) are power series in the
-    slope whose coefficients, moments of c, serve all rounds; so is their gradient. Only queries that records satisfied,
-    or of large count, cost exponentials in every round. The value is the same up to rounding.
+    How it is computed: up to a constant of the round, e is prior + y for a query and prior - y for its complement, with
+    y = slope c / total + lean - step h and lean = (step done - slope) / 2. If there are many queries, nearly all have a
+    small slope c / total, and h = 0 in all rounds. Their sums of exp(prior + slope c / total) are power series in the
+    slope, whose coefficients, moments of c, are the same for all rounds. The gradient is computed in the same way. Only
+    queries with hits or with a large count cost exponentials in every round. The value is the same up to rounding.
 
     queries: The marginals whose cells are the queries, in their order. The attribute ``queries`` keeps those that lie
-        in no other one.
+        inside no other one.
     rounds: The rounds of draws, at least one.
-    total: The number of units that the sampler divided by, > 0.
-    prior: Log-weights of the queries in every round, float64 [m]; None where all are equal.
+    total: The number of units by which the sampler divided counts, > 0.
+    prior: Log-weights of the queries in every round, float64 [m]; by default all are equal.
 
     Raises: ValueError without rounds, or for a draw that is none of the queries and their complements.
 
@@ -101,21 +101,21 @@ class SampleLogLikelihood:
         self._cells = MeasurementMatrix(queries.domain, cells, merge=False)
         self._total = total
         self._prior = np.zeros(queries.size) if prior is None else prior - prior.max()
-        self._slopes = np.array([played.slope for played in rounds])
-        self._steps = np.array([played.step for played in rounds])
-        self._leans = np.array([played.step * played.done - played.slope for played in rounds]) / 2
-        self._draws = np.array([float(played.drawn.size) for played in rounds])
+        self._slopes = np.array([record.slope for record in rounds])
+        self._steps = np.array([record.step for record in rounds])
+        self._leans = np.array([record.step * record.done - record.slope for record in rounds]) / 2
+        self._draws = np.array([float(record.drawn.size) for record in rounds])
         self._satisfied, self._hits = _table_of_hits(queries.size, rounds)
         self._drawn, self._constant = np.zeros(queries.size), 0.0
-        for number, played in enumerate(rounds):
-            if played.drawn.max(initial=0) >= 2 * queries.size:
+        for number, record in enumerate(rounds):
+            if record.drawn.max(initial=0) >= 2 * queries.size:
                 raise ValueError(f"a draw of round {number} is none of {queries.size} queries and their complements")
-            drawn, signs = played.drawn % queries.size, np.where(played.drawn < queries.size, 1.0, -1.0)
-            np.add.at(self._drawn, drawn, played.slope / total * signs)
-            without_counts = self._leans[number] - played.step * played.hits_of(drawn)
+            drawn, signs = record.drawn % queries.size, np.where(record.drawn < queries.size, 1.0, -1.0)
+            np.add.at(self._drawn, drawn, record.slope / total * signs)
+            without_counts = self._leans[number] - record.step * record.hits_of(drawn)
             self._constant -= float(signs @ without_counts + self._prior[drawn].sum())
         self.queries = self._cells.queries
-        # A count moves by at most |d|_1 / 2, and a variable within +-x has a variance of at most x^2.
+        # A count changes by at most |d|_1 / 2, and a random variable in [-x, x] has a variance of at most x^2.
         self.curvature = float(self._draws @ (self._slopes / total) ** 2) / 4
 
     def __call__(self, marginals: Vector) -> tuple[float, Vector]:
@@ -137,21 +137,21 @@ class SampleLogLikelihood:
 def _table_of_hits(queries: int, rounds: Sequence[DualQueryRound]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """The queries with hits in some round, int64 [k], and their hits, int32 [rounds, k]."""
     is_satisfied = np.zeros(queries, dtype=bool)
-    for played in rounds:
-        is_satisfied[played.satisfied] = True
+    for record in rounds:
+        is_satisfied[record.satisfied] = True
     satisfied = np.flatnonzero(is_satisfied)
     hits = np.zeros((len(rounds), satisfied.size), dtype=np.int32)
-    for number, played in enumerate(rounds):
-        hits[number, np.searchsorted(satisfied, played.satisfied)] = played.hits
+    for number, record in enumerate(rounds):
+        hits[number, np.searchsorted(satisfied, record.satisfied)] = record.hits
     return satisfied, hits
 
 
 @final
 class _Series:
-    """Sums over queries without hits of exp(prior + y) + exp(prior - y), y = slope x + lean, for every round.
+    """Sums of exp(prior + y) + exp(prior - y), y = slope x + lean, over queries without hits, for every round.
 
-    fractions: x = c / total, float64 [queries]; slope x is at most _NEAR from 0.
-    tops: float64 [rounds]; the sums are those of the exponentials times exp(-top). It is -inf without queries.
+    fractions: x = c / total, float64 [queries], with |slope x| <= _NEAR.
+    tops: Each round's sum is scaled by exp(-top); float64 [rounds]. It is -inf if there are no queries.
     """
 
     def __init__(self, slopes: Vector, leans: Vector, fractions: Vector, prior: Vector) -> None:
@@ -184,11 +184,11 @@ class _Series:
 
 
 class _Rounds(NamedTuple):
-    """What the compiled loop reads of each round.
+    """The rounds as arrays for the compiled loop.
 
-    slopes, leans, steps, draws: Of each round, as in ``SampleLogLikelihood``; float64 [rounds].
-    hits: Hits of the first k queries, int32 [rounds, k]; those of the others are 0.
-    tops, sums: Of the queries in the series, float64 [rounds].
+    slopes, leans, steps, draws: Values of each round, as in ``SampleLogLikelihood``; float64 [rounds].
+    hits: Hits of the first k queries outside the series, int32 [rounds, k]; the others have none.
+    tops, sums: Those of ``_Series``, float64 [rounds].
     """
 
     slopes: Vector
@@ -202,10 +202,10 @@ class _Rounds(NamedTuple):
 
 @compiled
 def _sum_rounds(rounds: _Rounds, fractions: Vector, prior: Vector, gradient: Vector) -> tuple[float, Vector]:
-    """The sum over rounds of draws log sum exp, and its derivatives by the sums of the series times the slopes.
+    """The sum over rounds of draws * log-sum-exp, and weights with which ``_Series.gradient`` gives its derivatives.
 
-    fractions, prior: Of the queries outside the series.
-    gradient: The derivatives by the fractions are added to it.
+    fractions, prior: c / total and log-weights of the queries outside the series.
+    gradient: The derivatives by these fractions are added to it.
     """
     value, weights = 0.0, np.empty(rounds.slopes.size)
     up, down, exp_up, exp_down = np.empty((4, fractions.size))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class Offsets(NamedTuple):
-    """Offsets of the cells of a table in some other tables: cell j has the offsets high[j // width] + low[j % width].
+    """Offsets of a table's cells in other tables: cell j has the offsets high[j // width] + low[j % width].
 
     high: Integers [cells / width, tables].
     low: Integers [width, tables].
@@ -27,8 +27,8 @@ def cell_offsets(shape: tuple[int, ...], strides: NDArray[np.int64], dtype: type
     strides: Stride of each axis in each of the other tables, int64 [axes, tables].
     dtype: Integer type of the offsets.
 
-    The width is the product of the last sizes with which the two arrays have the fewest entries; tables of one shape
-    have one width.
+    The width is a product of the last sizes, chosen so that the two arrays have the fewest entries. It depends on the
+    shape alone.
     """
     entries = [math.prod(shape[:axis]) + math.prod(shape[axis:]) for axis in range(len(shape) + 1)]
     split = entries.index(min(entries))

@@ -1,4 +1,4 @@
-"""Integer tables of a graphical model by randomised rounding, with a variance far below that of sampling."""
+"""Integer tables of a graphical model by randomised rounding, with far smaller errors than by sampling."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from dpcore.estimation.graphical.sampling.rounding import Counts, MarginCells, r
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
 _HIGHEST_ORDER = 3  # Number of attributes of the largest margins that are balanced.
-_WORK = 1 << 25  # Cells of the tree times balanced margins of a node that are affordable;
-_MIN_MARGINS = 8  # but this many margins are balanced in any case.
+_WORK = 1 << 25  # Largest product of the cells of the tree and the number of balanced margins of a node.
+_MIN_MARGINS = 8  # This many margins of a node are balanced in any case.
 
-_SeparatorCounts = dict[int, tuple[NDArray[np.int64], NDArray[np.float64]]]  # Rounded, and expected by the model.
+# Counts of the separator of each node: rounded, and as the model expects them.
+_SeparatorCounts = dict[int, tuple[NDArray[np.int64], NDArray[np.float64]]]
 
 
 def round_model(
@@ -33,19 +34,20 @@ def round_model(
     units: Number of rows, >= 0 and < 2^51; from 2^31 on the counts are int64.
     generator: Algorithmic randomness.
 
-    Node by node, parents first, ``expected_rows`` gives each value of the separator, which has its count already, the
-    expected counts of the residual, and ``round_rows`` rounds them to integers. So
+    The nodes are rounded in order, parents first. The values of a node's separator have their counts already.
+    ``expected_rows`` computes the expected counts of the residual for each of these values, and ``round_rows`` rounds
+    them to integers. Hence
         * the counts of a separator value sum to its count in the parent: neighbouring nodes agree exactly;
         * every count is within one of its expected count, whose mean over all randomness is units * p;
         * a cell of probability 0 has count 0;
         * the margins of a node stay close to the model's, however far the node is from the root.
 
-    Memory: 9 bytes for each cell of one node, and the separators of nodes to come. A returned table uses half of a
-    buffer of 8 bytes for each cell that nothing else uses: a copy takes half of that.
+    Memory: 9 bytes for each cell of one node, and the separators of later nodes. A returned int32 table occupies half
+    of a buffer of 8 bytes per cell that nothing else uses, so a copy of the table frees the other half.
 
-    Raises: ValueError, when a node is reached, for a value of its separator that was drawn and has no probabilities.
+    Raises: ValueError, when a node is reached, if a value of its separator was drawn that has no probabilities.
 
-    Source: randomised rounding in the place of sampling is that of McKenna's thesis (2022), section 4.4.3.
+    Source: randomised rounding in place of sampling is that of McKenna's thesis (2022), section 4.4.3.
     """
     root = np.array([units], dtype=np.int64), np.array([float(units)])
     separators = {node: root for node, parent in enumerate(tree.parents) if parent < 0}
@@ -60,10 +62,10 @@ def _round_node(
     separators: _SeparatorCounts,
     generator: np.random.Generator,
 ) -> Counts:
-    """Counts of a node.
+    """The counts of one node.
 
-    separators: Rounded and expected counts of separators. The entry of this node is removed, and those of its children
-        are added.
+    separators: Rounded and expected counts of separators. The entry of this node is removed, and the entries of its
+        children are added.
     """
     domain, names = tree.domain, tree.nodes[node]
     totals, means = separators.pop(node)
@@ -87,8 +89,8 @@ def conditional_table(
 ) -> tuple[NDArray[np.float64], ConditionalView]:
     """p(residual | separator) of a node as a new table, and as a view of the model's own memory.
 
-    Returns: float64 [cells of the separator, cells of the residual], which the caller may overwrite, and a view of the
-        same numbers, bit by bit.
+    Returns: float64 [cells of the separator, cells of the residual], which the caller may overwrite, and a view from
+        which exactly the same numbers are computed.
     """
     domain, names, separator = tree.domain, tree.nodes[node], tree.separators[node]
     if isinstance(conditionals, Conditionals):
@@ -106,14 +108,14 @@ def conditional_table(
 
 
 def _view(ordered: NDArray[np.float64], split: int, sums: NDArray[np.float64]) -> ConditionalView:
-    """Where the cells of a table are in memory.
+    """A view of a table with any layout in memory.
 
-    ordered: One axis for each attribute, those of the separator first; any strides.
+    ordered: The table, with one axis for each attribute, those of the separator first.
     split: Number of attributes of the separator.
     sums: Sum of each row, float64 [cells of the separator].
     """
     by_stride = np.argsort([-stride for stride in ordered.strides], kind="stable")
-    values = ordered.transpose(by_stride).reshape(-1)  # No copy of a table that fills its memory.
+    values = ordered.transpose(by_stride).reshape(-1)  # This makes no copy of a contiguous table.
     strides = np.zeros((ordered.ndim, 1), dtype=np.int64)
     strides[by_stride, 0] = np.cumprod([1, *(ordered.shape[axis] for axis in by_stride[:0:-1])])[::-1]
     rows, columns = (
@@ -127,7 +129,7 @@ def margin(table: NDArray[Any], domain: Domain, node: Clique, clique: Clique) ->
     """The margin of a node's table on a clique inside the node, flat in C order of the attributes as ``clique`` lists
     them.
 
-    table: Of the node, in C order of its attributes. Integers are summed, and returned, as int64.
+    table: The table of the node, in C order of its attributes. Integers are summed and returned as int64.
     """
     kept = [node.index(name) for name in clique]
     summed_axes = tuple(axis for axis in range(len(node)) if axis not in kept)
@@ -137,10 +139,11 @@ def margin(table: NDArray[Any], domain: Domain, node: Clique, clique: Clique) ->
 
 
 def _margins(tree: JunctionTree, node: int) -> list[Clique]:
-    """The cliques whose margins are to stay close: separators of children, then small margins inside the node.
+    """The cliques whose margins are balanced: separators of children, then small margins inside the node.
 
     A margin with more than a quarter of the node's cells needs no balancing, because its cells are sums of a few cells.
-    Margins inside the node's own separator are exact already. Large trees balance fewer margins, the smallest first.
+    Margins inside the node's own separator are exact already. In large trees fewer margins are balanced, those of the
+    fewest attributes first.
     """
     names, cells = tree.nodes[node], tree.domain.size(tree.nodes[node])
     children = [tree.separators[child] for child in _children(tree, node)]
@@ -159,7 +162,7 @@ def _children(tree: JunctionTree, node: int) -> list[int]:
 
 
 def _margin_cells(domain: Domain, separator: Clique, node: Clique, margins: list[Clique]) -> MarginCells:
-    """To which cells of the margins each cell of a node belongs, by the separator's cell and the residual's."""
+    """The cells of the margins to which each cell of a node belongs, by cells of the separator and of the residual."""
     strides = np.zeros((len(node), len(margins)), dtype=np.int64)
     for k, clique in enumerate(margins):
         step = 1

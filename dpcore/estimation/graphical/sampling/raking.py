@@ -1,4 +1,4 @@
-"""Raking: expected counts of a table whose row sums are rounded already, with margins as if they were not."""
+"""Raking: expected counts of a table whose row sums are rounded already, with margins close to the unrounded ones."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dpcore.estimation.graphical.sampling.cell_offsets import Offsets
 from dpcore.estimation.graphical.sampling.rounding import MarginCells
 
 _SWEEPS = 4
-_MIN_ROW_COUNT = 4.0  # Expected count of a row from which on errors are moved within it.
-_MIN_MARGIN_MASS = 8.0  # Expected count that may move into or out of a margin cell, from which on errors are moved.
+_MIN_ROW_COUNT = 4.0  # Counts are moved only within rows with at least this expected count.
+_MIN_MARGIN_MASS = 8.0  # Only errors of margin cells with at least this mass (``_add_masses``) are moved.
 
 
 class ConditionalView(NamedTuple):
-    """p(column | row), read from a table of any layout: values[rows of i + columns of j] / sums[i].
+    """p(column | row), read from a table of any memory layout: values[rows of i + columns of j] / sums[i].
 
     values: float64 [cells].
-    sums: Sum of each row, float64 [rows]; 1 where a row of values is 0.
-    rows: Position of each row in the values, int64.
-    columns: What each column adds to that position, int64.
+    sums: Sum of each row, float64 [rows]; 1 for a row of zeros.
+    rows: Offset of each row in the values, int64.
+    columns: Offset of each column relative to its row, int64.
     """
 
     values: NDArray[np.float64]
@@ -43,15 +43,16 @@ def expected_rows(
     model_counts: The model's expected counts, units * p, float64 [rows, columns]; overwritten by the result.
     totals: Rounded count of each row, int64 [rows].
     means: The model's expected count of each row, of which ``totals`` is a rounding; float64 [rows].
-    conditional: p(column | row), of which ``model_counts`` is means[i] times row i. Each row sums to 1, or to 0 where
+    conditional: p(column | row): row i of ``model_counts`` is means[i] times its row i. Each row sums to 1, or to 0 if
         its total is 0.
     margin_cells: The margins to keep close. The offsets of ``conditional`` have the same widths.
 
-    totals[i] * conditional[i] alone would pass the rounding errors of ``totals`` on to the columns, and from there to
-    the next node. So a few sweeps over the margins move the excess of each margin cell away, in proportion to
-    ``model_counts`` and within rows. Every step is linear in the errors with public weights, and the errors have mean
-    0; hence so does what is moved, and the mean of the result stays ``model_counts``. Only rows and margin cells of
-    large enough counts take part. Where a cell would fall below 0 all the same, it becomes 0 and its row is scaled.
+    The counts totals[i] * conditional[i] would pass the rounding errors of ``totals`` on to the columns, and from there
+    to the next node. So a few sweeps over the margins move the excess of each margin cell to other cells of the same
+    rows, in proportion to ``model_counts``. Every step is linear in the errors, with public weights, and the errors
+    have mean 0; so the moved counts have mean 0 as well, and the mean of the result stays ``model_counts``. Only rows
+    and margin cells with large enough counts take part. A cell that would still fall below 0 is set to 0, and its row
+    is scaled when it is rounded.
     """
     if len(totals) > 1:  # A root has one row, and nothing is rounded yet.
         _spread(model_counts, totals, conditional)
@@ -78,7 +79,7 @@ def _spread(expected: NDArray[np.float64], totals: NDArray[np.int64], conditiona
 def _rake(
     expected: NDArray[np.float64], means: NDArray[np.float64], conditional: ConditionalView, margin_cells: MarginCells
 ) -> None:
-    """Moves ``expected`` within rows, in place, to nearly the margins of means[i] * conditional[i, j]."""
+    """Moves counts of ``expected`` within rows, in place, until its margins are close to those of the model."""
     margins = margin_cells.starts.size - 1
     masses = np.zeros(margin_cells.starts[-1])
     for k in range(margins):
@@ -102,7 +103,7 @@ def _move(
     k: int,
     masses: NDArray[np.float64],
 ) -> None:
-    """Moves errors once, for margin k. masses: As from ``_add_masses``."""
+    """Moves errors once, for margin k. masses: The result of ``_add_masses``."""
     values, from_high, from_low = (
         conditional.values,
         conditional.columns.high[:, 0].copy(),
@@ -153,10 +154,10 @@ def _add_masses(
     k: int,
     masses: NDArray[np.float64],
 ) -> None:
-    """Adds the expected counts that may move into or out of each cell of margin k.
+    """Adds the mass of each cell of margin k: the expected counts that may move into or out of the cell.
 
-    A row of mean m with a share q in the margin cell contributes m q (1 - q). A step of half an error over its mass
-    never overshoots: the matrix of the step is diagonally dominant.
+    A row of mean m with a share q in the margin cell contributes m q (1 - q). A step by half of error / mass never
+    overshoots, because the matrix of the step is diagonally dominant.
     """
     from_high, from_low = conditional.columns.high[:, 0].copy(), conditional.columns.low[:, 0].copy()
     to_high, to_low = margin_cells.columns.high[:, k].copy(), margin_cells.columns.low[:, k].copy()

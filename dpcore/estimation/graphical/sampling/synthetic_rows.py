@@ -1,4 +1,4 @@
-"""Synthetic rows from a junction tree: each node draws its residual given the codes of its separator."""
+"""Synthetic rows from a junction tree: the residual of each node is drawn given the codes of its separator."""
 
 from __future__ import annotations
 
@@ -38,19 +38,20 @@ def sampled_codes(
 def dealt_codes(
     tree: JunctionTree, tables: Iterable[Counts], units: int, block: int, generator: np.random.Generator
 ) -> Iterator[NDArray[np.int32]]:
-    """Deals rows whose counts are exactly ``tables``, in random order: codes, int32 [block or fewer, attributes] at a
-    time.
+    """Deals rows with exactly the counts of ``tables``, in random order, in blocks.
 
     tree: The junction tree.
-    tables: Of ``round_model`` for ``units`` rows; neighbours agree on their separators. They are consumed one by one:
-        each is dealt to the first block before the next is requested.
+    tables: Integer tables of all nodes from ``round_model`` for ``units`` rows. They are consumed one by one: each is
+        dealt to the first block before the next is requested.
     units: Number of rows, >= 0.
     block: Number of rows of each block but the last, >= 1.
     generator: Algorithmic randomness.
 
-    Each value of a separator has an urn of residuals, from which its rows draw without replacement: given the counts,
-    attributes of different nodes depend on each other through their separators alone. Memory holds one block, and one
-    table where all rows are one block, or a copy of all tables.
+    Yields: Codes of one block, int32 [block or fewer, attributes].
+
+    Each value of a separator has an urn of residuals, from which its rows draw without replacement. Given the counts,
+    attributes of different nodes depend on each other only through their separators. Memory holds one block, and one
+    table if all rows are one block, else a copy of all tables.
     """
     has_several = units > block
     urns = _urns_of(tree, map(np.copy, tables) if has_several else iter(tables))
@@ -61,7 +62,7 @@ def dealt_codes(
 
 
 class _Plan(NamedTuple):
-    """How a node reads and writes a row.
+    """The columns that a node reads from a row and writes to it.
 
     given: Columns of the separator, int64 [attributes of the separator].
     strides: Strides of the separator's cells, int64 [attributes of the separator].
@@ -78,9 +79,9 @@ class _Plan(NamedTuple):
 class _Urns(NamedTuple):
     """The urns of a node, one for each cell of its separator.
 
-    counts: As from ``_fill_urns``, [urns, cells of the residual].
-    remaining: How many residuals are in each urn, int64 [urns].
-    plan: How the node reads and writes a row.
+    counts: Partial sums from ``_fill_urns``, integers [urns, cells of the residual].
+    remaining: Number of residuals in each urn, int64 [urns].
+    plan: The columns that the node reads and writes.
     """
 
     counts: Counts
@@ -95,13 +96,13 @@ def _block(
     kept: list[_Urns] | None,
     generator: np.random.Generator,
 ) -> NDArray[np.int32]:
-    """Rows of one block, int32 [units, attributes]; the urns are appended to ``kept``, or freed one by one."""
+    """The rows of one block, int32 [units, attributes]; the urns are appended to ``kept``, or freed one by one."""
     codes = np.zeros((units, len(tree.domain.names)), dtype=np.int32)
     for urn in urns:
         _deal(urn.counts, urn.remaining, codes, urn.plan, generator)
         if kept is not None:
             kept.append(urn)
-        del urn  # Frees its table before the next is made.
+        del urn  # This frees its table before the next is made.
     return codes
 
 
@@ -133,7 +134,7 @@ def _plan(domain: Domain, node: Clique, separator: Clique) -> _Plan:
 
 @compiled
 def _row(codes: NDArray[np.int32], unit: int, given: NDArray[np.int64], strides: NDArray[np.int64]) -> int:
-    """The cell of the separator that a row is in."""
+    """The separator's cell of a row."""
     row = 0
     for axis in range(given.size):
         row += codes[unit, given[axis]] * strides[axis]
@@ -153,7 +154,7 @@ def _accumulated(table: NDArray[np.float64]) -> NDArray[np.float64]:
 def _sample(
     cumulative: NDArray[np.float64], codes: NDArray[np.int32], plan: _Plan, generator: np.random.Generator
 ) -> None:
-    """Draws the first cell whose cumulative probability is above a uniform number: never one of probability 0."""
+    """Draws the first cell whose cumulative probability exceeds a uniform number; it never has probability 0."""
     given, strides, own, (high, low) = plan
     for unit in range(codes.shape[0]):
         probabilities = cumulative[_row(codes, unit, given, strides)]
@@ -169,13 +170,13 @@ def _sample(
 def _fill_urns(table: Counts) -> NDArray[np.int64]:
     """Turns the counts of each row into partial sums for draws by bisection, in place.
 
-    The range of all cells is split at its middle, and so are its halves, down to single cells, so that every m >= 1 is
-    the middle of one range. Entry [i, m] becomes the sum of the left half of that range.
+    The range of all cells is split at its middle, and its halves likewise, down to single cells. Every m >= 1 is then
+    the middle of exactly one range, and entry [i, m] becomes the sum of the left half of that range.
 
     Returns: The sum of each row, int64 [rows].
     """
     totals = np.zeros(table.shape[0], dtype=np.int64)
-    stack = np.zeros((128, 3), dtype=np.int64)  # Ranges to come, and the sum before the range whose right half each is.
+    stack = np.zeros((128, 3), dtype=np.int64)  # Right halves to come, each with the sum before the range it halves.
     for i in range(table.shape[0]):
         stack[0, 0], stack[0, 1], stack[0, 2] = 0, table.shape[1], 0
         depth, total = 1, 0
@@ -202,7 +203,7 @@ def _deal(
     plan: _Plan,
     generator: np.random.Generator,
 ) -> None:
-    """Each unit takes one of the residuals that remain in its urn, all with the same probability."""
+    """Each row takes one of the residuals that remain in its urn, all with the same probability."""
     given, strides, own, (high, low) = plan
     for unit in range(codes.shape[0]):
         row = _row(codes, unit, given, strides)

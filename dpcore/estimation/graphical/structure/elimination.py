@@ -4,8 +4,8 @@ Eliminating a vertex joins its neighbours and removes the vertex; the vertex and
 triangulated graph. A simplicial vertex, whose neighbours are joined already, adds no edge and is eliminated first: its
 clique lies in some node of every junction tree. The remaining vertices are eliminated by three greedy rules (min-fill,
 fewest cells, fewest new cells), each with plain costs and with costs perturbed in a few fixed ways, and the smallest
-tree is kept. No single rule comes near that: on random cliques of Adult up to 80 MB, min-fill alone makes trees 2.5
-times as large on average, and more than nine times as large for one in twenty.
+tree is kept. No single rule comes close: on random cliques of Adult up to 80 MB, min-fill alone makes trees 2.5 times
+as large on average, and more than nine times as large for one in twenty.
 
 Source: Koller and Friedman (2009), section 9.4.3, for the greedy rules; the perturbed restarts are ours.
 """
@@ -20,18 +20,18 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 
 _MISSING, _MISSING_CELLS, _CELLS = 0, 1, 2
-# The cost that each rule minimises, and the one that breaks its ties; the first vertex wins the remaining ties.
+# The cost that each rule minimises, and the cost that breaks its ties; the first vertex wins the remaining ties.
 _RULES = (_MISSING, _CELLS), (_CELLS, _MISSING), (_MISSING_CELLS, _CELLS)
 _MIN_FILL = _RULES[0]
-# Costs are multiplied by a factor for each vertex, between exp(-1) and exp(1); it is 1 in the first attempt. On random
-# cliques of Adult, Titanic, Loans and NLTCS, up to 80 MB, four attempts make trees that are on average at most 0.7 %
-# larger than the best of hundreds of attempts; one attempt makes them up to 5 % larger.
+# An attempt multiplies the cost of each vertex by a factor between exp(-1) and exp(1); in the first attempt all factors
+# are 1. On random cliques of Adult, Titanic, Loans and NLTCS, up to 80 MB, four attempts make trees that are on average
+# at most 0.7 % larger than the best of hundreds of attempts; one attempt makes them up to 5 % larger.
 _ATTEMPTS, _LOG_RANGE, _GOLDEN = 4, 2.0, (5**0.5 - 1) / 2
-_MAX_RESTARTED = 32  # Where more vertices than this remain, there is a single attempt.
+_MAX_RESTARTED = 32  # If more vertices than this remain, there is a single attempt.
 
 
 class _State(NamedTuple):
-    """A graph of which some vertices are eliminated.
+    """A graph, some of whose vertices have been eliminated.
 
     adjacent: Which vertices are joined, with the edges that elimination added; bool [vertices, vertices].
     neighbours: The remaining neighbours of each vertex, ascending, in the first ``degree`` entries of its row; for an
@@ -43,7 +43,7 @@ class _State(NamedTuple):
     above: The later neighbour of each vertex that was eliminated first, -1 for none so far: its parent in the
         elimination tree; int32 [vertices].
     inside: A child of the vertex in that tree whose clique (the child and its later neighbours) contains the clique of
-        this vertex; -1 where the clique of this vertex is maximal; int32 [vertices].
+        this vertex; -1 if the clique of this vertex is maximal; int32 [vertices].
     """
 
     adjacent: NDArray[np.bool_]
@@ -57,7 +57,7 @@ class _State(NamedTuple):
 
 @compiled
 def _insert(state: _State, vertex: int, neighbour: int) -> None:
-    """Adds a neighbour of a vertex."""
+    """Adds a neighbour to a vertex."""
     entry = state.degree[vertex]
     while entry > 0 and state.neighbours[vertex, entry - 1] > neighbour:
         state.neighbours[vertex, entry] = state.neighbours[vertex, entry - 1]
@@ -68,7 +68,7 @@ def _insert(state: _State, vertex: int, neighbour: int) -> None:
 
 @compiled
 def _remove(state: _State, vertex: int, neighbour: int) -> None:
-    """Removes a neighbour of a vertex."""
+    """Removes a neighbour from a vertex."""
     entry = 0
     while state.neighbours[vertex, entry] != neighbour:
         entry += 1
@@ -136,8 +136,8 @@ def _copy(state: _State) -> _State:
 def _cheapest(state: _State, rule: tuple[int, int], factors: NDArray[np.float64]) -> int:
     """The vertex to eliminate next: a simplicial one if there is any, else the cheapest by the rule.
 
-    rule: The cost to minimise, and the one that breaks ties.
-    factors: What the cost of each vertex is multiplied by, float64 [vertices].
+    rule: The cost to minimise, and the cost that breaks ties.
+    factors: Factor of the cost of each vertex, float64 [vertices].
     """
     best, min_cost = -1, np.inf
     criterion, tie_breaker = rule
@@ -159,7 +159,7 @@ def _cheapest(state: _State, rule: tuple[int, int], factors: NDArray[np.float64]
 
 @compiled
 def _eliminate(state: _State, sizes: NDArray[np.float64], vertex: int, step: int) -> float:
-    """Eliminates a vertex at a position of the order. Returns the cells of its clique, 0 unless that is maximal."""
+    """Eliminates a vertex at position ``step`` of the order. Returns the cells of its clique if maximal, else 0."""
     for below in range(sizes.size):
         if state.position[below] >= 0 and state.above[below] < 0 and state.adjacent[below, vertex]:
             state.above[below] = vertex
@@ -177,7 +177,7 @@ def _eliminate(state: _State, sizes: NDArray[np.float64], vertex: int, step: int
 
 @compiled
 def _join_neighbours(state: _State, sizes: NDArray[np.float64], vertex: int) -> None:
-    """Adds the missing edges between the neighbours of a vertex, and updates the costs of whoever has both ends."""
+    """Adds the missing edges between a vertex's neighbours, and updates the costs of their common neighbours."""
     stale = np.zeros(sizes.size, dtype=np.bool_)
     for i in range(state.degree[vertex]):
         first = state.neighbours[vertex, i]
@@ -199,7 +199,7 @@ def _join_neighbours(state: _State, sizes: NDArray[np.float64], vertex: int) -> 
 def _eliminate_simplicial(
     state: _State, sizes: NDArray[np.float64], unit_factors: NDArray[np.float64]
 ) -> tuple[int, float]:
-    """Eliminates while that adds no edge. Returns how many vertices went, and the cells of their maximal cliques."""
+    """Eliminates vertices while that adds no edge. Returns their number and the cells of their maximal cliques."""
     cells = 0.0
     for step in range(sizes.size):
         vertex = _cheapest(state, _MIN_FILL, unit_factors)
@@ -278,7 +278,7 @@ def clique_forest(graph: NDArray[np.bool_], sizes: NDArray[np.float64]) -> tuple
     state, _ = _smallest(graph, sizes)
     inside = state.inside.tolist()
     owner = list(range(sizes.size))
-    for vertex in np.argsort(state.position).tolist():  # What absorbs a vertex is eliminated, and settled, before it.
+    for vertex in np.argsort(state.position).tolist():  # The vertex that absorbs another one was eliminated earlier.
         if inside[vertex] >= 0:
             owner[vertex] = owner[inside[vertex]]
     owners = [vertex for vertex in range(sizes.size) if inside[vertex] < 0]

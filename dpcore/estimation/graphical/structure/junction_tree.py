@@ -61,9 +61,9 @@ class JunctionTree:
     def of(cls, domain: Domain, cliques: Iterable[Collection[str]]) -> JunctionTree:
         """The tree of a greedy triangulation in which every clique lies inside some node.
 
-        It is deterministic and does not depend on the order of the cliques or of the attributes in them. Each tree is
-        rooted at its centre, and each node hangs from the first node that holds its separator, so the trees are
-        shallow.
+        The tree is deterministic and does not depend on the order of the cliques or of the attributes in them. Each
+        connected tree is rooted at its centre, and the parent of each node is the first node that contains its
+        separator, so the trees are shallow.
 
         domain: Attributes and their sizes; an attribute in no clique becomes a node of its own.
         cliques: Attributes that a node must hold together.
@@ -76,7 +76,7 @@ class JunctionTree:
 
     @classmethod
     def _attached(cls, domain: Domain, nodes: list[tuple[int, ...]]) -> JunctionTree:
-        """The tree with each node below the first one that holds what it shares with the nodes before it.
+        """The tree in which the parent of each node is the first node that contains its separator.
 
         nodes: Attributes by position, in an order with the running intersection property.
         """
@@ -129,12 +129,12 @@ class JunctionTree:
         number = self._smallest(clique)
         if number < 0:
             raise ValueError(
-                f"no node of the junction tree contains {tuple(clique)}; want a clique that it was made for"
+                f"no node of the junction tree contains {tuple(clique)}; want a clique that the tree was made for"
             )
         return number
 
     def _smallest(self, clique: Iterable[str]) -> int:
-        """Position of the node of fewest cells that contains the clique, -1 where no node does."""
+        """Position of the node of fewest cells that contains the clique, -1 if no node does."""
         names = set(clique)
         for name in names:
             self.domain.index(name)
@@ -175,7 +175,7 @@ def _from_centres(nodes: list[tuple[int, ...]], links: list[int], sizes: tuple[i
 
 
 def _centre(adjacent: list[list[int]], start: int, nodes: list[tuple[int, ...]], sizes: tuple[int, ...]) -> int:
-    """The middle of a longest path of the tree that holds ``start``; of two middles the one of more cells."""
+    """The middle of a longest path of the tree that contains ``start``; of two middles, the one with more cells."""
     end = _breadth_first(adjacent, start)[-1]
     above = {end: end}
     for number in (outwards := _breadth_first(adjacent, end)):
@@ -188,7 +188,7 @@ def _centre(adjacent: list[list[int]], start: int, nodes: list[tuple[int, ...]],
 
 
 def _breadth_first(adjacent: list[list[int]], start: int) -> list[int]:
-    """The nodes of the tree that holds ``start``, breadth first."""
+    """The nodes of the tree that contains ``start``, in breadth-first order."""
     order, visited = [start], {start}
     for number in order:
         neighbours = [neighbour for neighbour in adjacent[number] if neighbour not in visited]

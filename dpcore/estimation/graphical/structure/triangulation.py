@@ -1,4 +1,4 @@
-"""The size that a junction tree has, and would have with one more clique, without making the tree."""
+"""The size of a junction tree, now or with one more clique, without making the tree."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _INEXACT_FROM = 2.0**53  # From here on a float64 skips integers.
 
 @final
 class Triangulation:
-    """How many cells the junction tree of some cliques has, and would have with one more clique.
+    """The number of cells of the junction tree of some cliques, and of the tree with one more clique.
 
-    It counts exactly the cells of the tree that ``JunctionTree.of`` would make. Only the components that the new clique
+    The count is exact for the tree that ``JunctionTree.of`` would make. Only the connected components that a new clique
     touches are triangulated again, and no set of new edges is triangulated twice.
 
     domain: Attributes and their sizes.
-    graph: The interaction graph of the cliques, as from :func:`interaction_graph`; kept, and never changed.
+    graph: The interaction graph of the cliques, from :func:`interaction_graph`; it is kept and never changed.
     cells: Cells of all nodes of the junction tree, an exact integer.
     """
 
@@ -51,8 +51,9 @@ class Triangulation:
     def cells_with(self, clique: Iterable[str]) -> int:
         """Cells of the tree of ``JunctionTree.of`` with this clique added: an exact integer.
 
-        A clique whose attributes are joined already changes nothing. A clique that merely lies inside a node may change
-        the tree: its new edges were added by triangulation, not by the graph, and the greedy rules see the graph.
+        A clique whose attributes are all adjacent already changes nothing. A clique that lies inside a node may still
+        change the tree, because its edges may have come from the triangulation: then they are new to the graph, by
+        which the greedy rules choose.
         """
         axes = sorted(self._position[name] for name in self.domain.canonical(clique))
         edges = tuple(

@@ -12,7 +12,7 @@ from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.graphical.structure.triangulation import Triangulation
 from dpcore.mechanisms.aim import marginals as aim_marginals
-from dpcore.mechanisms.aim.candidates import within
+from dpcore.mechanisms.aim.candidates import candidates_within
 from dpcore.mechanisms.aim.marginals import MarginalCandidates
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, all_k_way, explicit
@@ -48,7 +48,7 @@ def test_attributes_that_no_clique_names_are_none_of_the_model() -> None:
 
 def test_those_of_the_workload_and_those_of_one_attribute() -> None:
     found = MarginalCandidates.of(WORKLOAD)
-    assert set(found.only(found.asked).cliques) == {("a", "b", "c"), ("c", "d"), ("b", "c"), ("e",)}
+    assert set(found.only(found.requested).cliques) == {("a", "b", "c"), ("c", "d"), ("b", "c"), ("e",)}
     single = found.one_way()
     assert single.cliques == (("a",), ("b",), ("c",), ("d",), ("e",))
     assert single.weights.tolist() == [1.0] * 5
@@ -66,7 +66,7 @@ def test_the_row_total_is_no_candidate_and_a_clique_that_comes_twice_counts_twic
 def test_what_fits_is_what_keeps_the_junction_tree_small(measured: tuple[Clique, ...], cells: float) -> None:
     """The tree of all that is measured with it, made anew. One that adds nothing always fits."""
     found = MarginalCandidates.of(all_k_way(DOMAIN, 3, "abcde"))
-    kept = within(found, Triangulation.of(found.domain, measured), cells)
+    kept = candidates_within(found, Triangulation.of(found.domain, measured), cells)
     before = JunctionTree.of(found.domain, measured).cells
     wanted = [r for r in found.cliques if JunctionTree.of(found.domain, [*measured, r]).cells <= max(before, cells)]
     assert list(kept.cliques) == wanted

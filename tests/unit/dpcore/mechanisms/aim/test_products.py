@@ -58,7 +58,7 @@ def test_the_candidates_are_the_terms_restricted_to_some_of_their_attributes() -
     for part in found.parts:
         for name, matrix in zip(part.term.clique, part.term.matrices, strict=True):
             assert np.array_equal(matrix, MATRICES.get(name, np.eye(DOMAIN.size((name,)))))
-    assert set(found.only(found.asked).cliques) == set(CLIQUES)
+    assert set(found.only(found.requested).cliques) == set(CLIQUES)
     assert found.one_way().cliques == (("a",), ("b",), ("c",))
     assert found.sizes.tolist() == [part.term.size for part in found.parts]
     assert found.queries.size == found.sizes.sum()
@@ -68,7 +68,7 @@ def test_one_attribute_with_two_matrices_gives_two_candidates() -> None:
     terms = (Product(("a",), (prefix(5),)), Product(("a", "b"), (np.eye(5, dtype=np.int64), np.eye(3, dtype=np.int64))))
     found = candidates(workload=linear(Products(DOMAIN, terms)))
     assert sorted(found.cliques) == [("a",), ("a",), ("a", "b"), ("b",)]
-    assert found.asked.sum() == 2
+    assert found.requested.sum() == 2
 
 
 def test_for_single_values_the_weights_are_those_of_marginals() -> None:
@@ -76,7 +76,7 @@ def test_for_single_values_the_weights_are_those_of_marginals() -> None:
     marginals = MarginalCandidates.of(explicit(DOMAIN, dict(zip(CLIQUES, WEIGHTS.tolist(), strict=True))))
     assert plain.cliques == marginals.cliques
     assert np.allclose(plain.weights / plain.weights[0], marginals.weights / marginals.weights[0])
-    assert np.allclose(plain.noisiness / plain.noisiness[0], marginals.noisiness / marginals.noisiness[0])
+    assert np.allclose(plain.total_noise / plain.total_noise[0], marginals.total_noise / marginals.total_noise[0])
 
 
 def test_weights_count_what_an_error_of_a_row_is_worth_in_the_workload() -> None:
@@ -111,7 +111,7 @@ def test_deviations_are_those_of_least_squares_from_what_is_measured(budget: Bud
         wanted.append(np.linalg.norm(reconstruction, axis=1) * kernel.measure(strategy, share).stddev)
     assert np.allclose(found.stddevs(terms, share), np.concatenate(wanted), rtol=1e-2)
     parts = np.array([part.sum() for part in wanted])
-    assert np.allclose(found.noisiness / found.noisiness.sum(), parts / parts.sum(), rtol=0.05)
+    assert np.allclose(found.total_noise / found.total_noise.sum(), parts / parts.sum(), rtol=0.05)
 
 
 def test_ranges_are_measured_with_less_noise_than_their_cells_would_sum_up() -> None:

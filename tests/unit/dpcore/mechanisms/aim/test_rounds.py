@@ -239,7 +239,7 @@ def test_first_measurements_that_were_settled_together_are_a_batch() -> None:
 
 def test_a_run_ends_at_its_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the budget would allow: bounds give each round a part of the tail that was fixed before."""
-    monkeypatch.setattr(Aim, "_rounds", lambda self, candidates: 12)
+    monkeypatch.setattr(Aim, "_max_rounds", lambda self, candidates: 12)
     whole = made(private_statistics(TABLE, Budget.zcdp(1)))
     assert whole.horizon == 12 + 1 + 2  # The last crumb of a budget, and errors of pairs and triples.
     rounds = aim_rounds.Rounds.__init__

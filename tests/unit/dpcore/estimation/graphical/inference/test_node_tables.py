@@ -98,7 +98,7 @@ def test_tables_that_are_no_joint_tables_are_not_handed_over(make: Make) -> None
     with pytest.raises(RuntimeError, match="want a call of marginals before"):
         oracle.take_tables()
     oracle.marginals(np.full(oracle.queries.size, -np.inf))
-    with pytest.raises(RuntimeError, match="of potentials that fit"):
+    with pytest.raises(RuntimeError, match="with potentials that allow some record"):
         oracle.take_tables()
     oracle.marginals(potentials_of(oracle, 1))
     assert len(oracle.take_tables()) == len(tree.nodes)

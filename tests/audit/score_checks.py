@@ -98,7 +98,7 @@ def in_bits(count: int) -> int:
 
 
 def as_if_binary(self: Any, candidates: Any, unit: PrivacyUnit) -> int:
-    return dependence._steps_up(dependence._g(Decimal(dependence._most_rows(unit)))) + 12
+    return dependence._steps_up(dependence._g(Decimal(dependence._max_rows(unit)))) + 12
 
 
 # (bug, place, name, wrong, the check that fails)

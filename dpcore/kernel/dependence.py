@@ -102,9 +102,9 @@ class MutualInformation:
     Exchanging one row moves n I by at most 2 g((n + 1) / 2), and by at most g(n) when the child, or all parents
     together, have at most two values.
 
-    Proof. g is increasing and concave, and g' is convex. Consider a row that brings its dataset to n rows. Let c(x, p)
-    = a, c(x) = a + s and c(p) = a + t be the counts of its values, including the row, so a + s + t <= n. Adding the row
-    moves n I by A = g(a) - g(a + s) - g(a + t) + g(n).
+    Proof. g is increasing and concave, and g' is convex. Consider a row that brings its dataset to n rows. Let
+    c(x, p) = a, c(x) = a + s and c(p) = a + t be the counts of its values, including the row, so a + s + t <= n. Adding
+    the row moves n I by A = g(a) - g(a + s) - g(a + t) + g(n).
         * One row. A <= g(n), because g(a) <= g(a + s). For the lower bound, A >= g(n) - 2 g((n + 1) / 2): A is at least
           g(a) - g(a + s) - g(a + t) + g(a + s + t), which increases with a because g' is convex. At a = 1, with N = 1 +
           s + t <= n, it equals g(N) - g(1 + s) - g(1 + t), which is at least g(N) - 2 g((N + 1) / 2) because g is

@@ -31,9 +31,10 @@ def gdp_of_bounded_range(epsilon: Fraction) -> Fraction:
     (1) Reduction to coins. P and Q are no easier to distinguish than two coins with probabilities p and q of heads
     whose log-ratios are t for heads and t - epsilon for tails, because a convex function of the ratio is largest at the
     ends of its interval. Dividing the two ratios shows that the odds of p are exp(epsilon) times the odds of q, for
-    every t. (2) Comparison of trade-off curves. The curve of the coins consists of two line segments that meet at (1 -
-    p, q). The curve of N(0, 1) and N(mu, 1) is convex and has the same end points. It therefore lies below the curve of
-    the coins if and only if it lies below the point (1 - p, q), that is, if and only if Phi^-1(p) - mu <= Phi^-1(q).
+    every t.
+    (2) Comparison of trade-off curves. The curve of the coins consists of two line segments that meet at (1 - p, q).
+    The curve of N(0, 1) and N(mu, 1) is convex and has the same end points. It therefore lies below the curve of the
+    coins if and only if it lies below the point (1 - p, q), that is, if and only if Phi^-1(p) - mu <= Phi^-1(q).
     (3) The worst t. Let g(x) = Phi^-1(1 / (1 + exp(-x))). The smallest mu is the maximum over x of g(x) - g(x -
     epsilon), which is the integral of g' over an interval of length epsilon. g is odd. If g' decreases in |x|, the
     integral is largest over the interval centred at 0. There p = 1 / (1 + exp(-epsilon / 2)) and q = 1 - p, which gives

@@ -52,8 +52,8 @@ class L1Error:
 
     Raises ValueError for a number that is not finite or above 2^44 in size, and for a weight that is not positive.
 
-    Source: the score of MWEM (Hardt, Ligett and McSherry 2012, Figure 1) and AIM (McKenna, Mullins, Sheldon and Miklau
-    2022, Algorithm 2), with public weights and penalties.
+    Source: Hardt, Ligett and McSherry (2012), section 3.3, for marginals; thesis of McKenna (2022), Algorithm 6, line
+    13, with weights and penalties.
     """
 
     estimate: NDArray[np.float64]

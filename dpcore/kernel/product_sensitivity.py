@@ -82,9 +82,7 @@ def _classes(queries: Products, norms: list[list[NDArray[np.int64]]]) -> dict[st
     for term, parts in zip(queries.terms, norms, strict=True):
         for name, norm in zip(term.clique, parts, strict=True):
             norms_of_attribute.setdefault(name, []).append(norm)
-    return {
-        name: np.unique(np.stack(rows), axis=1, return_index=True)[1] for name, rows in norms_of_attribute.items()
-    }
+    return {name: np.unique(np.stack(rows), axis=1, return_index=True)[1] for name, rows in norms_of_attribute.items()}
 
 
 def _least_inner_product(term: Product) -> int:

@@ -130,8 +130,9 @@ def squared_l2_sensitivity(queries: Measurable, unit: PrivacyUnit) -> int:
             return _twice_if_replaced(len(queries.cliques) * _rows_of_unit(unit) ** 2, unit)
         case Conjunctions():
             per_answer = answer_sensitivity(unit)
-            return min(queries.size * per_answer**2, _twice_if_replaced(_largest_addition(queries, unit) * per_answer,
-            unit))
+            return min(
+                queries.size * per_answer**2, _twice_if_replaced(_largest_addition(queries, unit) * per_answer, unit)
+            )
         case Parities():
             return queries.size * answer_sensitivity(unit) ** 2
         case Products():

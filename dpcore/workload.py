@@ -103,7 +103,7 @@ def all_k_way(domain: Domain, order: int, attributes: Sequence[str] | None = Non
 def target(domain: Domain, order: int, attribute: str) -> Workload:
     """All marginals of ``order`` attributes that contain ``attribute``, each with weight 1.
 
-    Source: thesis of McKenna (2022), section 5.3.
+    Source: thesis of McKenna (2022), section 5.6.1.
     """
     _check_order(order, len(domain.names))
     _check_cliques(math.comb(len(domain.names) - 1, order - 1), LARGEST_CLIQUES)
@@ -117,7 +117,7 @@ def skewed(domain: Domain, order: int, count: int, generator: np.random.Generato
     The attributes of a marginal are drawn without replacement, with probabilities proportional to squares of
     exponential random variables. Each draw adds 1 to the weight of its clique.
 
-    Source: thesis of McKenna (2022), section 5.3.
+    Source: thesis of McKenna (2022), section 5.6.1.
     """
     _check_order(order, len(domain.names))
     probabilities = generator.exponential(size=len(domain.names)) ** 2

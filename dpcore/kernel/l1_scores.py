@@ -71,8 +71,7 @@ class L1Error:
             raise ValueError("a score weight is not positive; want > 0")
 
     def check(self, candidates: Candidates, unit: PrivacyUnit) -> None:
-        """Raises an error for arrays that do not fit the candidates or could overflow a score; reads public values
-        only.
+        """Raises an error for arrays that do not fit the candidates or could overflow a score. It reads no data.
 
         TypeError: the candidates are products. ValueError: a shape or an estimate does not fit. ConfigError: baskets.
         """
@@ -164,7 +163,7 @@ class LinearL1Error:
             raise ValueError("a score weight is not positive; want > 0")
 
     def check(self, candidates: Candidates, unit: PrivacyUnit) -> None:
-        """Raises an error for arrays that do not fit the candidates or their integers; reads public values only.
+        """Raises an error for arrays that do not fit the candidates or could overflow a score. It reads no data.
 
         TypeError: the candidates are marginals. ValueError: a shape or an estimate does not fit. ConfigError: baskets.
         """

@@ -34,7 +34,7 @@ from dpcore.kernel.ports import Journal, Ledger
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import GRID, SCORES, Candidates, L1Error, Score
 from dpcore.kernel.sensitivity import PrivacyUnit, answer_sensitivity, marginal_l1_sensitivity
-from dpcore.kernel.weighted_sampler import Scores
+from dpcore.kernel.weighted_sampler import SlotScores
 from dpcore.measurement import GRID_BITS, Measurement, Noise, NoisyErrors
 from dpcore.queries import ClippedSums, CountingQueries, Marginals, Measurable, Products, Queries
 
@@ -246,7 +246,7 @@ class PrivateStatistics:
         if size < 1:
             raise ValueError(f"{size} draws; want >= 1")
         amount = self.terms.draws_amount(slope, total, size)
-        scores = Scores.up_to_a_factor(slope, log_weights, total)
+        scores = SlotScores.up_to_a_factor(slope, log_weights, total)
         request = _Request(("sample", queries.digest(), scores.slope.hex(), log_weights.digest(), total, size))
 
         def draw() -> NDArray[np.int64]:
@@ -286,7 +286,7 @@ class PrivateStatistics:
         drawn = frozen(drawn, np.int64)
         if drawn.min() < 0 or drawn.max() >= 2 * queries.size:
             raise ValueError(f"a drawn index is no query or complement; want 0 .. {2 * queries.size - 1}")
-        scores = Scores.of(slope, log_weights, total)
+        scores = SlotScores.of(slope, log_weights, total)
         amount = self.terms.retain_amount(slope, total, _gaps(slope, log_weights, drawn))
         parts = ("retain", queries.digest(), scores.slope.hex(), log_weights.digest(), total, _digest(drawn))
 

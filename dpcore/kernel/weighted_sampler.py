@@ -74,7 +74,7 @@ class UnitCounts:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Scores:
+class SlotScores:
     """The public part of the scores of all slots, in the notation of the module docstring.
 
     slope: Change of the score per count, in powers of two.
@@ -96,7 +96,7 @@ class Scores:
     constant: float
 
     @classmethod
-    def of(cls, slope: Fraction, log_weights: LogWeights, total: int) -> Scores:
+    def of(cls, slope: Fraction, log_weights: LogWeights, total: int) -> SlotScores:
         """Scores x with 2^x = exp(slope * count / total + log-weight).
 
         Raises ValueError when a part may exceed 2^12 in size, because the error bound would not hold.
@@ -104,7 +104,7 @@ class Scores:
         return cls._checked(slope, log_weights, total, 0.0, log_weights.constant)
 
     @classmethod
-    def up_to_a_factor(cls, slope: Fraction, log_weights: LogWeights, total: int) -> Scores:
+    def up_to_a_factor(cls, slope: Fraction, log_weights: LogWeights, total: int) -> SlotScores:
         """Scores x with 2^x proportional to exp(slope * count / total + log-weight), for uses that read only ratios.
 
         The constant is omitted, and the priors are shifted so that the largest is 0. This leaves the other parts more
@@ -117,7 +117,9 @@ class Scores:
         return cls._checked(slope, log_weights, total, log_weights.prior_span[1], 0.0)
 
     @classmethod
-    def _checked(cls, slope: Fraction, log_weights: LogWeights, total: int, shift: float, constant: float) -> Scores:
+    def _checked(
+        cls, slope: Fraction, log_weights: LogWeights, total: int, shift: float, constant: float
+    ) -> SlotScores:
         per_count, step, constant = float(slope) / _LN2 / total, log_weights.step / _LN2, constant / _LN2
         lowest, highest = ((prior - shift) / _LN2 for prior in log_weights.prior_span)
         check_scores(per_count * total, step * log_weights.done, lowest, highest, constant)
@@ -134,7 +136,7 @@ class Scores:
 
 
 class _Parts(NamedTuple):
-    """``UnitCounts`` and ``Scores`` together, in the form that compiled code reads. SENSITIVE."""
+    """``UnitCounts`` and ``SlotScores`` together, in the form that compiled code reads. SENSITIVE."""
 
     counts: Integers
     units: Any
@@ -157,7 +159,7 @@ def check_scores(*parts: float) -> None:
 
 
 def split_weights(
-    scores: Scores, exact: UnitCounts, slots: NDArray[np.int64]
+    scores: SlotScores, exact: UnitCounts, slots: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
     """The weight of each slot as mantissa * 2^(e - 30), by the formula of the module docstring. SENSITIVE.
 
@@ -166,7 +168,7 @@ def split_weights(
     return _split(_score_of(slots, scores.parts(exact)), _TABLE, _LN2)
 
 
-def draw(scores: Scores, exact: UnitCounts, size: int) -> NDArray[np.int64]:
+def draw(scores: SlotScores, exact: UnitCounts, size: int) -> NDArray[np.int64]:
     """Draws ``size`` independent slots with probabilities exactly proportional to w (module docstring).
 
     scores: The public part of the scores.

@@ -219,8 +219,8 @@ def _distance_from_independence(joint: NDArray[np.int64]) -> int:
     rows = int(joint.sum())
     if rows >= 1 << 31:
         exact = joint.astype(object)
-        differences = abs(rows * exact - np.outer(exact.sum(axis=1), exact.sum(axis=0)))
-        return GRID * int(differences.sum()) // (2 * rows)
+        exact_differences = abs(rows * exact - np.outer(exact.sum(axis=1), exact.sum(axis=0)))
+        return GRID * int(exact_differences.sum()) // (2 * rows)
     differences = np.abs(rows * joint - np.outer(joint.sum(axis=1), joint.sum(axis=0)))
     return GRID * exact_sum(differences) // (2 * rows) if rows else 0
 

@@ -176,7 +176,7 @@ class MutualInformation:
 def _checked(children: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the children. Raises TypeError unless they are a tuple of strings, of exactly these types."""
     if type(children) is not tuple or any(type(child) is not str for child in children):
-        raise TypeError("the children of a score are not a tuple of strings; want one attribute a clique")
+        raise TypeError("the children of a score are not a tuple of strings; want one attribute per clique")
     return children
 
 

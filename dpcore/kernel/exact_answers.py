@@ -41,9 +41,9 @@ class ExactAnswers:
     exceed ``LARGEST_KEPT`` cells, the least recently used ones are evicted. An evicted table is requested and checked
     again when it is needed. Requests and evictions depend on public sizes alone.
 
-    Checks. Every answer must be an int64 array of the right shape with entries in 0 .. ``LARGEST_ROWS``. All tables
-    must have the same number of rows, at most ``LARGEST_ROWS``, and the number of units, once known, must be able to
-    hold these rows.
+    Checks. Every answer must be an int64 array of the right shape with entries in 0 .. ``LARGEST_ROWS``. For clipped
+    sums the upper limit is what the units can contribute. All tables must have the same number of rows, at most
+    ``LARGEST_ROWS``, and the number of units, once known, must be able to hold these rows.
 
     Raises IntegrityError when a check fails: the aggregates are then not those of one dataset within its declared
     contribution, so no sensitivity bound applies. No message contains a value.
@@ -145,7 +145,7 @@ class ExactAnswers:
             self._units = int(totals[0])
             self._check_total(self._rows, self._units)
         if (totals != self._units).any():
-            raise IntegrityError("a histogram does not hold every unit once; want one cell a unit in each group")
+            raise IntegrityError("a histogram does not hold every unit once; want one cell per unit in each group")
         return cells
 
     def _clipped(self, queries: ClippedSums) -> NDArray[np.int64]:

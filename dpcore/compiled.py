@@ -1,21 +1,20 @@
-"""Kernels in machine code: the one module that imports numba, and the cache that keeps what it has compiled.
+"""Compiled functions ("kernels" in this module), and their cache on disk. No other module imports numba.
 
-Compiling all kernels takes more than ten CPU seconds, so each is compiled once for every type of its
-arguments, and stored:
+Compiling all kernels takes more than ten CPU-seconds. Each kernel is therefore compiled once per combination of
+argument types, and stored in the first of these folders that is writable:
 
-1. in the folder that ``NUMBA_CACHE_DIR`` names, where an operator has set it, and nowhere else; otherwise
-2. in ``__pycache__`` beside the source file, that is, where the installation lives; otherwise
-3. in the cache folder of the user (``$XDG_CACHE_HOME`` or ``~/.cache``), where the installation cannot be written to or
-   is a zip file, as on some clusters.
+1. the folder named by ``NUMBA_CACHE_DIR``; when this variable is set, no other folder is used;
+2. ``__pycache__`` beside the source file;
+3. the user's cache folder (``$XDG_CACHE_HOME`` or ``~/.cache``), for installations that are read-only or a zip file, as
+   on some clusters.
 
-Kernels are looked for in this order, and the first folder that can be written to takes what is new. ``marquee warm``
-fills the cache ahead of time. A file for other sources, versions or another processor has another name, so it is never
-loaded; a damaged file is ignored; where no folder can be written to, every process compiles for itself, and the log
-says so once.
+Stored kernels are looked up in the same order. ``marquee warm`` fills the cache ahead of time. The file name depends on
+the sources, the versions and the processor, so an unsuitable file is never loaded. A damaged file is ignored. If no
+folder is writable, every process compiles for itself and logs this once.
 
-numba's own cache keeps one index for each function, which two processes may overwrite for each other, and does not see
-when a kernel that another one calls has changed in its file. Here every compiled form is one file, written atomically,
-and its name is a hash of the code of the kernel and of everything that it calls.
+numba's own cache keeps one index per function, which concurrent processes may overwrite, and it does not notice when a
+kernel that is called by another one has changed in a different file. Here every compiled kernel is one file that is
+written atomically, and its name contains a hash of the code of the kernel and of everything it calls.
 """
 
 from __future__ import annotations
@@ -45,16 +44,17 @@ R = TypeVar("R")
 
 _LOG: Final = logging.getLogger(__name__)
 _VERSIONS: Final = (numba.__version__, np.__version__, platform.python_version(), platform.python_implementation())
-_DIGITS: Final = 24  # Of each hash in a file name, 96 bits.
+_DIGITS: Final = 24  # Hexadecimal digits of each hash in a file name, 96 bits.
 
 COUNTS: Final[Counter[str]] = Counter()
-"""How many kernels this process has "loaded" from the cache, "compiled" and "stored"."""
+"""Number of kernels that this process has "loaded" from the cache, "compiled", and "stored" in the cache."""
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compiles a function of arrays and scalars on its first call, or loads what an earlier process has compiled.
+    """Decorator: on its first call, the function is compiled, or loaded if an earlier process has compiled it.
 
-    Floats keep IEEE order (no fastmath), and the interpreter lock is released while the kernel runs.
+    function: Takes arrays and scalars. Floating-point operations keep their IEEE semantics and order (no fastmath), and
+        the interpreter lock is released while the function runs.
     """
     dispatcher = numba.njit(nogil=True)(function)
     cast(Any, dispatcher)._cache = KernelCache(cast(FunctionType, function))
@@ -62,9 +62,9 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class KernelCache(_Cache):
-    """The stored machine code of one kernel, as numba's dispatcher asks for it.
+    """The stored machine code of one kernel, with the interface that numba's dispatcher expects.
 
-    function: The kernel as Python code.
+    function: The Python function of the kernel.
     """
 
     def __init__(self, function: FunctionType) -> None:
@@ -75,11 +75,11 @@ class KernelCache(_Cache):
 
     @property
     def cache_path(self) -> str | None:
-        """The first folder that is looked into."""
+        """The first folder in which stored kernels are looked up."""
         return next((str(folder) for folder in cache_folders(inspect.getfile(self._function))), None)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The kernel compiled for the types ``sig``, or None where no folder has it."""
+        """The kernel compiled for the argument types ``sig``, or None when no folder has it."""
         if not self._enabled:
             return None
         target_context.refresh()
@@ -100,7 +100,7 @@ class KernelCache(_Cache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Stores what was compiled for the types ``sig`` in the first folder that can be written to."""
+        """Stores the kernel compiled for the argument types ``sig`` in the first folder that is writable."""
         COUNTS["compiled"] += 1
         if not self._enabled or data.library.has_dynamic_globals or not all(lift.can_cache for lift in data.lifted):
             return
@@ -121,22 +121,22 @@ class KernelCache(_Cache):
         )
 
     def enable(self) -> None:
-        """Uses the cache, as at first."""
+        """Uses the cache, which is the initial state."""
         self._enabled = True
 
     def disable(self) -> None:
-        """Neither loads nor stores."""
+        """Stops loading and storing."""
         self._enabled = False
 
     def flush(self) -> None:
-        """Removes every stored form of this kernel."""
+        """Removes every stored file of this kernel."""
         for folder in cache_folders(inspect.getfile(self._function)):
             for path in folder.glob(f"{self._stem}-*.nbc"):
                 path.unlink(missing_ok=True)
 
     @property
     def _fingerprint(self) -> str:
-        """Known at the first call, when every kernel that this one calls has been defined."""
+        """Hash of all code; computed at the first call, when every kernel that this one calls has been defined."""
         if self._known_fingerprint is None:
             digest = hashlib.sha256(repr(_VERSIONS).encode())
             for part in _code_parts(self._function, set()):
@@ -145,18 +145,19 @@ class KernelCache(_Cache):
         return self._known_fingerprint
 
     def _name(self, sig: Any, codegen: Any) -> str:
+        """File name of the kernel compiled for the argument types ``sig`` and this processor."""
         key = repr((_type_names(sig), codegen.magic_tuple()))
         return f"{self._stem}-{self._fingerprint}-{hashlib.sha256(key.encode()).hexdigest()[:_DIGITS]}.nbc"
 
     def _remove_stale(self, folder: Path) -> None:
-        """Files of this kernel from other sources or versions: they are never read again."""
+        """Removes files of this kernel that were compiled from other sources or versions, and are never read again."""
         for path in folder.glob(f"{self._stem}-*.nbc"):
             if not path.name.startswith(f"{self._stem}-{self._fingerprint}-"):
                 path.unlink(missing_ok=True)
 
 
 def cache_folders(source: str) -> Iterator[Path]:
-    """Where the compiled kernels of a source file may lie, best first."""
+    """Folders that may hold the compiled kernels of a source file, in the order of preference."""
     folder = Path(source).resolve().parent
     own = hashlib.sha256(str(folder).encode()).hexdigest()[:_DIGITS]
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
@@ -166,18 +167,19 @@ def cache_folders(source: str) -> Iterator[Path]:
         yield folder / "__pycache__"
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # A process of a cluster may have no home.
+    except RuntimeError:  # A process on a cluster may have no home folder.
         return
     yield home / "marquee" / f"{folder.name}_{own}"
 
 
 def _write_atomically(folder: Path, name: str, content: bytes) -> None:
+    """Writes a file so that other processes see either all of it or nothing."""
     folder.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        Path(temporary).chmod(0o644)  # A cache filled by the one who installs is read by all who run.
+        Path(temporary).chmod(0o644)  # A cache filled during the installation is read by other users.
         Path(temporary).replace(folder / name)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -185,7 +187,7 @@ def _write_atomically(folder: Path, name: str, content: bytes) -> None:
 
 
 def _code_parts(function: FunctionType, seen: set[int]) -> Iterator[bytes]:
-    """Everything that decides about the machine code of a function: its bytecode, constants, globals and callees."""
+    """Everything that determines the machine code of a function: its bytecode, constants, globals and callees."""
     if id(function) in seen:
         return
     seen.add(id(function))
@@ -202,7 +204,7 @@ def _code_parts(function: FunctionType, seen: set[int]) -> Iterator[bytes]:
         elif isinstance(value, np.ndarray):
             yield repr((value.dtype.str, value.shape)).encode() + value.tobytes()
         elif isinstance(value, ModuleType) and _package(value.__name__) == _package(function.__module__):
-            yield inspect.getsource(value).encode()  # Whichever of its constants the kernel reads.
+            yield inspect.getsource(value).encode()  # The kernel may read any of its constants.
         elif isinstance(value, ModuleType | type) or callable(value):
             yield f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}".encode()
         else:
@@ -210,10 +212,12 @@ def _code_parts(function: FunctionType, seen: set[int]) -> Iterator[bytes]:
 
 
 def _package(module: str) -> str:
+    """Top-level package of a module."""
     return module.partition(".")[0]
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
+    """A code object and all code objects nested in it."""
     yield code
     for value in code.co_consts:
         if isinstance(value, CodeType):
@@ -221,11 +225,12 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def _constant(value: object) -> str:
+    """A representation of a constant that is the same in every process."""
     return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
 def _type_names(sig: Any) -> list[str]:
-    """The types of the arguments; of a named tuple its fields too, which are not in its name."""
+    """The argument types; for a named tuple with its field names, which the name of the type does not contain."""
     types = getattr(sig, "args", sig)
     return [f"{kind!r} {getattr(kind, 'fields', '')}" for kind in types]
 
@@ -234,7 +239,8 @@ _LOGGED: set[str] = set()
 
 
 def _log_once(sentence: str) -> None:
-    kind = sentence.split(":", maxsplit=1)[0]
-    if kind not in _LOGGED:
-        _LOGGED.add(kind)
+    """Logs a warning unless one with the same text before the first colon has been logged."""
+    topic = sentence.split(":", maxsplit=1)[0]
+    if topic not in _LOGGED:
+        _LOGGED.add(topic)
         _LOG.warning(sentence)

@@ -1,4 +1,4 @@
-"""Named discrete attributes, and their view as 0/1 columns."""
+"""Domains of named discrete attributes, and views of records as 0/1 columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ Clique = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Domain:
-    """An ordered set of attributes with finite sizes.
+    """An ordered set of attributes, each with a finite number of values.
+
+    names: Names of the attributes, all different.
+    sizes: Number of values of each attribute, at least 1.
+
+    Raises ValueError for a repeated name or a size below 1.
 
     >>> Domain.of({"age": 5, "sex": 2}).shape(("sex",))
     (2,)
@@ -36,6 +41,7 @@ class Domain:
 
     @classmethod
     def of(cls, sizes: Mapping[str, int]) -> Domain:
+        """The domain of attributes given with their sizes, in the order of the mapping."""
         return cls(tuple(sizes), tuple(sizes.values()))
 
     @cached_property
@@ -43,11 +49,11 @@ class Domain:
         return hash((self.names, self.sizes))
 
     def __hash__(self) -> int:
-        """Computed once: domains are parts of many keys, and may have thousands of attributes."""
+        """Computed once, because domains are parts of many keys and may have thousands of attributes."""
         return self._hash
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what is computed: another process hashes names in another way."""
+        """Omits cached values, because another process hashes strings differently."""
         return {"names": self.names, "sizes": self.sizes}
 
     @cached_property
@@ -58,42 +64,48 @@ class Domain:
         return name in self._positions
 
     def index(self, name: str) -> int:
+        """Position of an attribute. Raises ValueError for an unknown name."""
         position = self._positions.get(name)
         if position is None:
             raise ValueError(f"unknown attribute {name!r}; want one of {list(self.names)}")
         return position
 
     def axes(self, clique: Iterable[str]) -> tuple[int, ...]:
-        """Positions of the clique's attributes in this domain."""
+        """Positions of the attributes of a clique, in the order of the clique."""
         return tuple(self.index(name) for name in clique)
 
     def canonical(self, clique: Iterable[str]) -> Clique:
-        """The clique with distinct attributes in the order of the domain."""
+        """The clique with its attributes in the order of the domain. Raises ValueError for a repeated attribute."""
         names = tuple(clique)
         if len(set(names)) != len(names):
             raise ValueError(f"clique {names} repeats an attribute; want distinct attributes")
         return tuple(sorted(names, key=self.index))
 
     def shape(self, clique: Iterable[str] | None = None) -> tuple[int, ...]:
+        """Sizes of the attributes of a clique, or of all attributes."""
         return self.sizes if clique is None else tuple(self.sizes[axis] for axis in self.axes(clique))
 
     def size(self, clique: Iterable[str] | None = None) -> int:
-        """Number of cells: an exact integer, however large (Loans has about 5e80)."""
+        """Number of cells of the table over a clique, or over all attributes, as an exact integer of any size."""
         return math.prod(self.shape(clique))
 
     def project(self, clique: Iterable[str]) -> Domain:
+        """The domain of the attributes of a clique, in the order of the clique."""
         names = tuple(clique)
         return Domain(names, self.shape(names))
 
 
 @dataclass(frozen=True)
 class BinaryView:
-    """Records as vectors of 0/1 columns, some of them tied in one-hot groups.
+    """Records as vectors of 0/1 columns. For tables, the columns form one-hot groups.
 
-    columns: Number of columns d.
-    groups: Half-open column ranges; a record of a table has exactly one 1 in each. Empty for baskets.
-    names: Attribute of each group, or empty. They label synthetic rows and change no query, so views that differ in
-        them alone are equal.
+    columns: Number of columns.
+    groups: Half-open column ranges that cover all columns; a record has exactly one 1 in each. Empty for baskets.
+    names: Attribute of each group, or empty. Names label synthetic rows and do not change any query, so views that
+        differ only in their names are equal.
+
+    Raises ValueError for fewer than one column, for groups that do not cover the columns in order, and for a number of
+    names other than the number of groups.
     """
 
     columns: int
@@ -111,20 +123,20 @@ class BinaryView:
 
     @classmethod
     def one_hot(cls, domain: Domain) -> BinaryView:
-        """One column for each value of each attribute, a group an attribute, in the order of the domain."""
+        """The view with one column per value and one group per attribute, in the order of the domain."""
         stops = np.cumsum(domain.sizes).tolist()
         return cls(stops[-1], tuple(zip([0, *stops[:-1]], stops, strict=True)), domain.names)
 
     @property
     def domain(self) -> Domain | None:
-        """The attributes behind the one-hot groups, by position where they have no names; None for baskets."""
+        """The domain of the one-hot groups, or None for baskets. Groups without names are numbered."""
         if not self.groups:
             return None
         names = self.names or tuple(f"attribute_{position}" for position in range(len(self.groups)))
         return Domain(names, tuple(stop - start for start, stop in self.groups))
 
     def group_of_column(self) -> NDArray[np.int32]:
-        """Group of each column, shape (columns,); a column outside every group is a group of its own."""
+        """Group of each column, int32 [columns]. Without groups, every column is a group of its own."""
         if not self.groups:
             return np.arange(self.columns, dtype=np.int32)
         return np.repeat(np.arange(len(self.groups), dtype=np.int32), [stop - start for start, stop in self.groups])

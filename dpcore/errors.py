@@ -1,7 +1,7 @@
-"""Every deliberate exception of the project.
+"""All exceptions that the project raises on purpose.
 
-An exception says which thing is wrong, what it is and what was wanted, and carries those as fields.
-No message holds a value or a count taken from the data: these messages reach logs and terminals.
+A message says what is wrong, what the value is, and what was expected. Messages reach logs and terminals, so no message
+contains a value or a count taken from the data.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from fractions import Fraction
 
 
 class MarqueeError(Exception):
-    """Base of everything raised on purpose."""
+    """Base class of all exceptions of the project."""
 
 
 class ConfigError(MarqueeError):
@@ -22,7 +22,11 @@ class InputError(MarqueeError):
 
 
 class DomainTooLargeError(ConfigError):
-    """A dense table over these attributes does not fit in the memory that is allowed."""
+    """A dense table over these attributes would exceed the memory limit.
+
+    cells: Number of cells of the table.
+    limit: The largest number of cells that is allowed.
+    """
 
     def __init__(self, what: str, cells: int, limit: int, advice: str) -> None:
         super().__init__(f"{what} has {cells:,} cells; want at most {limit:,}: {advice}")
@@ -31,42 +35,47 @@ class DomainTooLargeError(ConfigError):
 
 
 class BudgetExceededError(MarqueeError):
-    """A charge was refused; nothing was drawn."""
+    """A charge was refused because it exceeds the remaining budget; nothing was drawn.
+
+    requested: Amount of the charge.
+    remaining: Amount that remains.
+    currency: Currency of both amounts.
+    """
 
     def __init__(self, label: str, requested: Fraction, remaining: Fraction, currency: str, wanted: str = "") -> None:
-        said = (
+        message = (
             f"{label}: charge of {currency}={float(requested):.6g} refused: "
             f"only {currency}={float(remaining):.6g} remains; no noise was drawn"
         )
-        super().__init__(f"{said}; want {wanted}" if wanted else said)
+        super().__init__(f"{message}; want {wanted}" if wanted else message)
         self.requested = requested
         self.remaining = remaining
         self.currency = currency
 
 
 class NoBudgetError(MarqueeError):
-    """The ledger knows no budget for this dataset."""
+    """The ledger has no budget for this dataset."""
 
 
 class LedgerUnavailableError(MarqueeError):
-    """The ledger cannot be reached; the run may be tried again."""
+    """The ledger cannot be reached; the run may be repeated."""
 
 
 class EngineError(MarqueeError):
-    """The engine failed; the run may be tried again."""
+    """The engine failed; the run may be repeated."""
 
 
 class UnprovedError(MarqueeError):
-    """A guarantee that was asked for was not proved with these settings; trying again would end in the same place."""
+    """A required guarantee could not be proved with these settings; repeating the run would give the same result."""
 
 
 class CutOffError(MarqueeError):
-    """A noisy answer reached the end of 64 bits and is useless; trying again would end in the same place."""
+    """A noisy answer may have been clipped at the end of 64 bits and is unusable; repeating the run would not help."""
 
 
 class ScaleError(MarqueeError, ValueError):
-    """Noise of this scale cannot be drawn: as a rule, the budget is too small for what is measured with it."""
+    """Noise of this scale cannot be drawn, usually because the budget is too small for the queries."""
 
 
 class IntegrityError(MarqueeError):
-    """What is stored does not match what is asked: never answered with a new draw."""
+    """Stored or received data contradict what was declared or requested. The call is never answered with a new draw."""

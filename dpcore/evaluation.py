@@ -1,4 +1,4 @@
-"""Errors of a release against exact answers, beside what trivial answers would give. SENSITIVE, offline only."""
+"""Errors of released answers against exact answers, and of trivial baselines. SENSITIVE: for offline use only."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ from dpcore.workload import Workload, cell_weights, part_sizes
 
 @dataclass(frozen=True)
 class Errors:
-    """Absolute errors of answers, as fractions of the total.
+    """Absolute errors of answers, as fractions of the total number of rows or units.
 
-    total_variation: Mean over cliques of half the L1 distance of a marginal; None for other queries.
+    max: Largest error of an answer.
+    mean: Mean error of an answer.
+    rms: Root-mean-square error of an answer.
+    total_variation: Mean over cliques of the total variation distance, half the L1 distance of a marginal to the exact
+        one. None for queries other than marginals.
     """
 
     max: float
@@ -28,7 +32,7 @@ class Errors:
 
 
 def exact_answers(statistics: Statistics, queries: Queries | UnitCount) -> NDArray[np.int64]:
-    """Exact int64 answers [queries.size]; of products the integers before their denominator. SENSITIVE."""
+    """Exact answers, int64 [queries.size]; for products the integers before division by the denominator. SENSITIVE."""
     match queries:
         case UnitCount():
             return statistics.aggregate(queries)
@@ -36,14 +40,19 @@ def exact_answers(statistics: Statistics, queries: Queries | UnitCount) -> NDArr
             marginals = queries.marginals
             tables = marginals.split(statistics.aggregate(QueryAnswers(marginals)))
             by_clique = dict(zip(marginals.cliques, (np.asarray(table, np.int64) for table in tables), strict=True))
-            largest = max(int(table.sum()) for table in by_clique.values())
-            return queries.of_tables([by_clique[term.clique] for term in queries.terms], largest)
+            rows = max(int(table.sum()) for table in by_clique.values())
+            return queries.of_tables([by_clique[term.clique] for term in queries.terms], rows)
         case _:
             return statistics.aggregate(QueryAnswers(queries))
 
 
 def errors(queries: Queries, answers: NDArray[np.float64], exact: NDArray[np.int64], total: float) -> Errors:
-    """Errors of ``answers`` in counts against ``exact``, both [queries.size], divided by ``total`` rows or units."""
+    """Errors of answers against exact answers.
+
+    answers: In counts, float64 [queries.size].
+    exact: In counts, int64 [queries.size]. SENSITIVE.
+    total: Number of rows or units by which the errors are divided.
+    """
     difference = np.abs(answers - exact) / total
     variation = None
     if isinstance(queries, Marginals):
@@ -52,22 +61,25 @@ def errors(queries: Queries, answers: NDArray[np.float64], exact: NDArray[np.int
 
 
 def workload_error(workload: Workload, answers: NDArray[np.float64], exact: NDArray[np.int64], total: float) -> float:
-    """The weighted error of a workload: (1 / (k total)) sum over its k parts of weight * L1 distance, with no half.
+    """Weighted error of a workload: the sum over its k parts of weight * L1 distance, divided by k * total.
 
-    answers: The answers to compare, in counts, float64 [queries.size].
-    exact: The exact answers, in counts, [queries.size]. A part is a clique, a term of products, or one other query.
+    A part is a clique, a term of products, or one query of another kind. The L1 distance is not halved.
 
-    Source: thesis of McKenna (2022), Definition 26; for products M_r is followed by the term's matrix.
+    answers: In counts, float64 [queries.size].
+    exact: In counts, int64 [queries.size]. SENSITIVE.
+    total: Number of rows or units.
+
+    Source: thesis of McKenna (2022), Definition 26. For products, the matrix of the term is applied to the marginal.
     """
     distance = np.abs(answers - exact)
     return float((cell_weights(workload) * distance).sum() / (workload.weights.size * total))
 
 
 def normalised_error(queries: Marginals | Products, answers: NDArray[np.float64], exact: NDArray[np.int64]) -> float:
-    """Mean over terms (or cliques) of L1 distance / (2 * L1 norm of the exact answers).
+    """Mean over cliques, or over terms of products, of L1 distance / (2 * L1 norm of the exact answers).
 
-    answers: The answers to compare, in counts, float64 [queries.size].
-    exact: The exact answers, in counts, [queries.size]. A norm of 0 is taken as 1.
+    answers: In counts, float64 [queries.size].
+    exact: In counts, int64 [queries.size]. A norm of 0 is replaced by 1. SENSITIVE.
 
     Source: thesis of McKenna (2022), section 4.6.1, Error(mu, mu hat).
     """
@@ -78,7 +90,14 @@ def normalised_error(queries: Marginals | Products, answers: NDArray[np.float64]
 
 
 def baselines(queries: Queries, statistics: Statistics, total: float) -> dict[str, NDArray[np.float64]]:
-    """Answers in counts that need no mechanism: all zeros, uniform records, product of exact one-way marginals."""
+    """Answers of three baselines without a mechanism, in counts, float64 [queries.size] each. SENSITIVE.
+
+    zeros: 0 for every query.
+    uniform: Records with uniformly distributed, independent attributes or items.
+    product: Records with independent attributes or items, whose distributions are the exact one-way marginals.
+
+    total: Number of rows or units.
+    """
     view, domain = _columns(queries)
     uniform = _uniform(view)
     one_way = exact_answers(statistics, _one_way(queries))
@@ -91,30 +110,36 @@ def baselines(queries: Queries, statistics: Statistics, total: float) -> dict[st
 
 
 def relative_entropy(exact: NDArray[np.int64], model: NDArray[np.float64]) -> float:
-    """RE(B || A) = sum of B log(B / A) / n over the cells of B, in nats; both scaled to sum 1.
+    """Relative entropy of an exact table with respect to a model, in nats; infinite if the model excludes a record.
+
+    exact: Counts of the cells, int64. SENSITIVE.
+    model: Estimated counts of the same cells, float64. Both tables are scaled to sum 1.
 
     Source: Hardt, Ligett and McSherry (2012), section 3.2.
     """
     present = exact > 0
     b = exact[present] / exact.sum()
     a = model[present] / model.sum()
-    with np.errstate(divide="ignore"):  # Infinite where the model excludes what exists.
+    with np.errstate(divide="ignore"):  # The result is infinite where the model has 0 and the data do not.
         return float((b * np.log(b / a)).sum())
 
 
 def _columns(queries: Queries) -> tuple[BinaryView, Domain | None]:
+    """The binary view of the queries, and their domain if they have attributes."""
     if isinstance(queries, Conjunctions | Parities):
         return queries.view, None
     return BinaryView.one_hot(queries.domain), queries.domain
 
 
 def _one_way(queries: Queries) -> CountingQueries:
+    """The one-way marginals, or the single columns of a binary view."""
     if isinstance(queries, Conjunctions | Parities):
         return Conjunctions.single_columns(queries.view)
     return Marginals(queries.domain, tuple((name,) for name in queries.domain.names))
 
 
 def _uniform(view: BinaryView) -> NDArray[np.float64]:
+    """Probability of a 1 in each column for uniform attributes or items, float64 [columns]."""
     if not view.groups:
         return np.full(view.columns, 0.5)
     return np.concatenate([np.full(stop - start, 1 / (stop - start)) for start, stop in view.groups])

@@ -1,4 +1,4 @@
-"""The only door to exact aggregates. SENSITIVE: for the kernel, offline evaluation and the pipelines."""
+"""The only interface to exact aggregates. SENSITIVE: only the kernel, offline evaluation and pipelines may use it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from dpcore.queries import CountingQueries, UnitQueries
 
 
 class Shape(StrEnum):
-    """TABLE: rows over a categorical domain. BASKETS: (unit, item) pairs, one set of items a unit."""
+    """The shape of a dataset.
+
+    TABLE: Rows over a categorical domain; a unit holds one or more rows.
+    BASKETS: (unit, item) pairs; a unit holds one set of items.
+    """
 
     TABLE = "table"
     BASKETS = "baskets"
@@ -21,9 +25,12 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one unit can hold, public, and enforced by the pipeline before anything is counted.
+    """The public bound on what one unit holds. The pipeline enforces it before anything is counted.
 
-    bound: Rows a unit of a table, or distinct items a unit of baskets.
+    shape: The shape of the dataset.
+    bound: Maximum number of rows per unit of a table, or of distinct items per unit of baskets; at least 1.
+
+    Raises ValueError for a bound below 1.
     """
 
     shape: Shape
@@ -36,7 +43,7 @@ class Contribution:
 
 @dataclass(frozen=True)
 class QueryAnswers:
-    """Exact answers of a batch of linear queries: how many rows (table) or units (baskets) satisfy each."""
+    """Request for the number of rows (tables) or units (baskets) that satisfy each of a batch of queries."""
 
     queries: CountingQueries
 
@@ -45,19 +52,23 @@ Request = QueryAnswers | UnitQueries
 
 
 class Statistics(Protocol):
-    """Exact aggregates of one dataset whose units are whole and bounded. SENSITIVE.
+    """Exact aggregates of one dataset, in which all data of a unit are together and truncated to its contribution.
 
-    Contract, checked for every engine by tests/contract:
-        * ``aggregate`` gives int64 [size of the request], non-negative, the same bits on every engine and for every
-          layout of the same rows in files;
-        * adding one unit moves no answer by more than ``contribution`` allows, whatever that unit holds;
-        * it never fails because of what a unit holds; it raises IntegrityError where counts that it merges cannot be
-          those of units within their contribution;
-        * queries over other attributes or columns than the data's raise ConfigError: the kernel takes the one-hot
-          groups of a sensitivity from the queries.
+    SENSITIVE. Contract, checked for every engine by tests/contract:
+        * ``aggregate`` returns int64 [size of the request], non-negative, and bit by bit the same on every engine and
+          for every layout of the same rows in files.
+        * Adding one unit moves no answer by more than ``contribution`` allows, whatever the unit holds.
+        * The values of a unit never cause a failure. IntegrityError is raised when merged counts cannot come from units
+          within their contribution.
+        * Queries over attributes or columns that the data do not have raise ConfigError. This matters for privacy,
+          because the kernel takes the one-hot groups of a sensitivity from the queries.
     """
 
     @property
-    def contribution(self) -> Contribution: ...
+    def contribution(self) -> Contribution:
+        """The bound on what one unit holds, which these aggregates enforce."""
+        ...
 
-    def aggregate(self, request: Request) -> NDArray[np.int64]: ...
+    def aggregate(self, request: Request) -> NDArray[np.int64]:
+        """The exact answers to a request, int64 [size of the request]. SENSITIVE."""
+        ...

@@ -1,4 +1,4 @@
-"""Arrays that nobody can change: what was checked once stays as it was."""
+"""Immutable arrays: once checked, their contents cannot change."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from numpy.typing import NDArray
 
 
 def frozen(values: Any, kind: type[np.generic]) -> NDArray[Any]:
-    """An array of its own, plain, contiguous and of this type, over bytes that no reference can write to.
+    """A plain, contiguous array of the given type over an immutable bytes object.
 
-    Bytes that are already such are shared, not copied.
+    Values are copied, unless they are already such an array; then the bytes are shared.
     """
     if type(values) is np.ndarray and values.size and values.dtype == kind:
         owner = _owner(values)
         if type(owner) is bytes and values.flags.c_contiguous and values.nbytes == len(owner):
             return np.frombuffer(owner, dtype=kind).reshape(values.shape)
-        if values.flags.c_contiguous:  # Its bytes are the only copy.
+        if values.flags.c_contiguous:  # This conversion copies the values only once.
             return np.frombuffer(values.tobytes(), dtype=kind).reshape(values.shape)
     array = np.array(values, dtype=kind, order="C", subok=False)
     return np.frombuffer(array.tobytes(), dtype=kind).reshape(array.shape) if array.size else array
 
 
 def frozen_bytes(array: NDArray[Any]) -> bytes:
-    """The bytes of an array, without a copy where ``frozen`` made it."""
+    """The bytes of an array, without a copy if ``frozen`` made the array."""
     owner = _owner(array)
     whole = type(owner) is bytes and array.flags.c_contiguous and array.nbytes == len(owner)
     return owner if whole and isinstance(owner, bytes) else array.tobytes()
 
 
 def _owner(array: NDArray[Any]) -> object:
+    """The object that owns the memory of an array."""
     owner: object = array
     while isinstance(owner, np.ndarray):
         owner = owner.base

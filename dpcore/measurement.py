@@ -1,4 +1,4 @@
-"""Noisy values, public once they exist."""
+"""Noisy answers of the kernel. They are public."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from numpy.typing import NDArray
 
 from dpcore.queries import ClippedSums, Marginals, Measurable, Products
 
-GRID_BITS = 10
-ERROR_STEPS = 256  # Of a count, in noisy errors.
+GRID_BITS = 10  # The rounded Gaussian is rounded to multiples of 2^-GRID_BITS counts.
+ERROR_STEPS = 256  # Steps per count of the integer distances in ``NoisyErrors``.
 _STEP = 2.0**-GRID_BITS
 
 
 class Noise(StrEnum):
-    """Laws of exact noise: two on whole counts, and N(0, sigma^2) rounded to multiples of 2^-GRID_BITS counts."""
+    """Laws of exact additive noise.
+
+    LAPLACE: Discrete Laplace on whole counts.
+    GAUSSIAN: Discrete Gaussian on whole counts.
+    ROUNDED_GAUSSIAN: N(0, sigma^2), rounded to multiples of 2^-GRID_BITS counts.
+    """
 
     LAPLACE = "discrete_laplace"
     GAUSSIAN = "discrete_gaussian"
@@ -26,16 +31,17 @@ class Noise(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Answers with noise drawn by the kernel.
+    """Answers to queries, with noise drawn by the kernel.
 
-    queries: What was measured.
-    values: float64 [queries.size], exact answers plus noise, in counts; may be negative. Whole numbers, or multiples
-        of 2^-GRID_BITS for the rounded Gaussian.
+    The answers to products and to clipped sums are integers divided by a denominator. For these, noise is drawn in
+    steps of 1 / ``denominator``, while ``values`` and ``scale`` are in whole units.
+
+    queries: The queries that were measured.
+    values: Exact answers plus noise in counts, float64 [queries.size]; they may be negative. They are multiples of 1 /
+        denominator, or for the rounded Gaussian of 2^-GRID_BITS / denominator.
     noise: Law of the noise.
-    scale: Its scale in counts: b of the discrete Laplace (mass ~ exp(-|z|/b)), sigma of either Gaussian.
-
-    Answers of products and clipped sums are integers over their denominator: values and scale are in units of 1, noise
-    was drawn in steps of 1 / ``denominator``.
+    scale: Scale of the noise in counts: b of the discrete Laplace (mass proportional to exp(-|z|/b)), or sigma of a
+        Gaussian.
     """
 
     queries: Measurable
@@ -45,7 +51,7 @@ class Measurement:
 
     @property
     def denominator(self) -> int:
-        """Steps of the integer answers in a unit of ``values``: 1 but for products and clipped sums."""
+        """Number by which the integer answers are divided: 1 except for products and clipped sums."""
         return self.queries.denominator if isinstance(self.queries, Products | ClippedSums) else 1
 
     @property
@@ -56,12 +62,13 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False)
 class NoisyErrors:
-    """L1 distances of exact marginals to a public estimate, with noise drawn by the kernel.
+    """L1 distances between exact marginals and a public estimate, with noise drawn by the kernel.
 
-    queries: The marginals, one distance each.
-    values: float64 [cliques], in counts; may be negative. Multiples of 1/256, or of 2^-18 for the rounded Gaussian.
-    noise: Law of the noise, in steps of 1/256 counts.
-    scale: Its scale in counts, as of a ``Measurement``.
+    queries: The marginals; each has one distance.
+    values: Noisy distances in counts, float64 [cliques]; they may be negative. They are multiples of 1/256, or of 2^-18
+        for the rounded Gaussian.
+    noise: Law of the noise, which is drawn in steps of 1/256 counts.
+    scale: Scale of the noise in counts: b of the discrete Laplace, or sigma of a Gaussian.
     """
 
     queries: Marginals
@@ -76,10 +83,10 @@ class NoisyErrors:
 
 
 def noise_stddev(noise: Noise, scale: float) -> float:
-    """Standard deviation of the law.
+    """Standard deviation of a law of noise, in the unit of its scale.
 
-    For the discrete Gaussian the upper bound sigma. Rounding to steps h adds h^2 / 12 to the variance of a Gaussian, up
-    to a relative exp(-2 (pi sigma / h)^2), which is below 1e-12 from two steps on.
+    For the discrete Gaussian this is sigma, an upper bound. For the rounded Gaussian, rounding to steps of h adds
+    h^2 / 12 to the variance, up to a relative error of exp(-2 (pi sigma / h)^2), which is below 1e-12 for sigma >= 2 h.
     """
     if noise is Noise.GAUSSIAN:
         return scale
@@ -90,12 +97,16 @@ def noise_stddev(noise: Noise, scale: float) -> float:
 
 
 def mean_absolute_noise(noise: Noise, scale: float) -> float:
-    """Expected absolute value of the law: sigma (2 / pi)^(1/2) (Gaussians), 2 r / (1 - r^2) with r = exp(-1/b)."""
+    """Expected absolute value of a law of noise, in the unit of its scale.
+
+    It is sigma (2 / pi)^(1/2) for the Gaussians (up to discretisation), and 2 r / (1 - r^2) with r = exp(-1/b) for the
+    discrete Laplace.
+    """
     if noise is not Noise.LAPLACE:
         return scale * math.sqrt(2.0 / math.pi)
     return 2.0 * math.exp(-1.0 / scale) / -math.expm1(-2.0 / scale)
 
 
 def mean_absolute_part(noise: Noise) -> float:
-    """Mean absolute value of wide noise, as a part of its standard deviation."""
+    """Ratio of the mean absolute value to the standard deviation, in the limit of a large scale."""
     return math.sqrt(0.5) if noise is Noise.LAPLACE else math.sqrt(2.0 / math.pi)

@@ -1,4 +1,4 @@
-"""Answers with error bars."""
+"""Released answers with standard deviations and confidence intervals."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from numpy.typing import NDArray
 
 from dpcore.measurement import GRID_BITS, Measurement, Noise
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # Confidence level of all intervals.
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
     """Released answers of a workload, in counts.
 
-    values: float64 [size].
-    stddev: float64 [size]; NaN where no error bar is known.
-    lower, upper: float64 [size], ends of the two-sided interval at CONFIDENCE for each answer alone; NaN where unknown.
-        A model's answer may have an interval and no stddev.
-    measured: Whether the values are estimates from noisy exact answers (True) or those of a model (False). A value
-        without a stddev was not measured itself, but predicted from others.
+    values: The answers, float64 [size].
+    stddev: Standard deviation of each answer, float64 [size]; NaN where it is unknown.
+    lower: Lower end of the two-sided interval at level CONFIDENCE for each single answer, float64 [size]; NaN where it
+        is unknown. A model's answer may have an interval without a standard deviation.
+    upper: Upper end of the same interval, float64 [size].
+    measured: Whether the values are estimates from noisy answers (True) or answers of a model (False). If True, a value
+        without a standard deviation was not measured itself but predicted from other answers.
     """
 
     values: NDArray[np.float64]
@@ -34,11 +35,16 @@ class Answers:
 
 
 def half_width(noise: Noise, scale: float, confidence: float = CONFIDENCE) -> float:
-    """Smallest h, in counts, with P(|noise| <= h) >= confidence; an integer for the Laplace.
+    """Half width h of a confidence interval: P(|noise| <= h) >= confidence.
 
-    Discrete Laplace: P(|Z| > h) = 2 r^(h+1) / (1 + r) with r = exp(-1/b). The discrete Gaussian has sub-Gaussian tails
-    of the continuous one up to rounding (Canonne, Kamath and Steinke 2020, Proposition 25): half a count is added. The
-    rounded Gaussian moves a Gaussian by at most half a step of its grid: half a step is added.
+    noise: Law of the noise.
+    scale: Scale of the noise, in counts.
+    confidence: Probability in (0, 1).
+
+    Returns: h in counts. For the discrete Laplace it is the smallest such integer, from P(|Z| > h) = 2 r^(h+1) / (1 +
+        r) with r = exp(-1/b). The tails of the discrete Gaussian are those of the continuous Gaussian up to rounding
+        (Canonne, Kamath and Steinke 2020, Proposition 25), so half a count is added to the Gaussian quantile. The
+        rounded Gaussian differs from a Gaussian by at most half a step of its grid, so half a step is added.
     """
     tail = 1 - confidence
     if noise is not Noise.LAPLACE:
@@ -49,7 +55,7 @@ def half_width(noise: Noise, scale: float, confidence: float = CONFIDENCE) -> fl
 
 
 def of_measurements(measurements: list[Measurement]) -> Answers:
-    """The measured values, one measurement after another, with the interval of each."""
+    """The answers of measurements, one measurement after another, with their intervals."""
     sizes = [len(measurement.values) for measurement in measurements]
     values = np.concatenate([measurement.values for measurement in measurements])
     stddev = np.repeat([measurement.stddev for measurement in measurements], sizes)
@@ -58,11 +64,12 @@ def of_measurements(measurements: list[Measurement]) -> Answers:
 
 
 def _half_width(measurement: Measurement) -> float:
-    steps = measurement.denominator
-    return half_width(measurement.noise, measurement.scale * steps) / steps
+    """Half width of the intervals of one measurement, in counts."""
+    denominator = measurement.denominator
+    return half_width(measurement.noise, measurement.scale * denominator) / denominator
 
 
 def of_model(values: NDArray[np.float64]) -> Answers:
-    """A model's answers: no error bar is claimed for them."""
+    """The answers of a model, in counts, without standard deviations or intervals."""
     unknown = np.full(len(values), np.nan)
     return Answers(np.asarray(values, dtype=np.float64), unknown, unknown, unknown, measured=False)

@@ -1,4 +1,4 @@
-"""What the analyst wants answered, and how much each answer matters."""
+"""Workloads: the queries that an analyst wants answered, with a weight for each."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 
-LARGEST_CLOSURE = 100_000
-LARGEST_CLIQUES = 1_000_000
-_LEAST_WEIGHT = 2.0**-40
+LARGEST_CLOSURE = 100_000  # Maximum number of cliques in a downward closure.
+LARGEST_CLIQUES = 1_000_000  # Maximum number of cliques in a generated workload.
+_LEAST_WEIGHT = 2.0**-40  # Smallest relative weight.
 
 
 @dataclass(frozen=True, eq=False)
 class Workload:
     """Queries with weights.
 
-    queries: Marginals, conjunctions or parities, or products that count: matrices of 0 and 1, no weight but 1.
-    weights: float64, one a clique (marginals), a term (products) or a query (conjunctions, parities); positive.
+    queries: Marginals, conjunctions, parities, or products that count rows: their matrices have entries 0 and 1, and
+        their term weights and denominator are 1.
+    weights: Positive weights, float64, one per clique of marginals, per term of products, or per other query.
+
+    Raises ValueError for weights of another shape or that are not positive and finite, and ConfigError for products
+    that do not count rows.
     """
 
     queries: Queries
@@ -34,9 +38,9 @@ class Workload:
         if isinstance(self.queries, Products):
             _check_counting(self.queries)
         weights = np.ascontiguousarray(self.weights, dtype=np.float64)
-        wanted = len(part_sizes(self.queries)) if isinstance(self.queries, Marginals | Products) else self.queries.size
-        if weights.shape != (wanted,):
-            raise ValueError(f"weights have shape {weights.shape}; want ({wanted},)")
+        parts = len(part_sizes(self.queries)) if isinstance(self.queries, Marginals | Products) else self.queries.size
+        if weights.shape != (parts,):
+            raise ValueError(f"weights have shape {weights.shape}; want ({parts},)")
         if not (np.isfinite(weights).all() and (weights > 0).all()):
             raise ValueError("a workload weight is not a positive finite number; want > 0")
         weights.flags.writeable = False
@@ -44,34 +48,34 @@ class Workload:
 
 
 def conjunctive(queries: Conjunctions | Parities) -> Workload:
-    """Conjunctions or parities of equal weight."""
+    """A workload of conjunctions or parities with equal weights."""
     return Workload(queries, np.ones(queries.size))
 
 
 def linear(queries: Products) -> Workload:
-    """Products of equal weight."""
+    """A workload of products with equal weights."""
     return Workload(queries, np.ones(len(queries.terms)))
 
 
 def part_sizes(queries: Marginals | Products) -> tuple[int, ...]:
-    """Answers of each part that has a weight of its own, in order: cells of a clique, answers of a term."""
+    """Number of answers of each part with its own weight, in order: cells of a clique, or answers of a term."""
     return queries.sizes if isinstance(queries, Marginals) else tuple(term.size for term in queries.terms)
 
 
 def cell_weights(workload: Workload) -> NDArray[np.float64]:
-    """One weight an answer, float64 [queries.size]: every cell of a marginal has the weight of its clique."""
+    """The weight of each answer, float64 [queries.size]. Every cell of a marginal has the weight of its clique."""
     if isinstance(workload.queries, Marginals | Products):
         return np.repeat(workload.weights, part_sizes(workload.queries))
     return workload.weights
 
 
 def relative(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Parts of the largest weight, none of them 0."""
+    """Weights divided by the largest weight, and at least 2^-40, so that none becomes 0."""
     return np.asarray(np.maximum(weights / weights.max(), _LEAST_WEIGHT))
 
 
 def added_weights(workload: Workload, power: int) -> dict[Clique, float]:
-    """How much |error|^power of each marginal matters: that power of relative weights, those of one clique added."""
+    """Sum over the workload's marginals of each clique of (relative weight)^power: the weight of |error|^power."""
     assert isinstance(workload.queries, Marginals)
     weights = dict.fromkeys(workload.queries.cliques, 0.0)
     for clique, weight in zip(workload.queries.cliques, relative(workload.weights).tolist(), strict=True):
@@ -80,7 +84,7 @@ def added_weights(workload: Workload, power: int) -> dict[Clique, float]:
 
 
 def explicit(domain: Domain, weights: Mapping[Clique, float]) -> Workload:
-    """Named cliques with their weights; cliques that name one set of attributes add up."""
+    """A workload of marginals given by their cliques and weights. Weights of the same set of attributes are added."""
     merged: dict[Clique, float] = {}
     for clique, weight in weights.items():
         name = domain.canonical(clique)
@@ -89,7 +93,7 @@ def explicit(domain: Domain, weights: Mapping[Clique, float]) -> Workload:
 
 
 def all_k_way(domain: Domain, order: int, attributes: Sequence[str] | None = None) -> Workload:
-    """Every marginal of ``order`` attributes out of ``attributes`` (all when None), with weight 1."""
+    """All marginals of ``order`` of the ``attributes`` (by default of all attributes), each with weight 1."""
     names = domain.canonical(domain.names if attributes is None else attributes)
     _check_order(order, len(names))
     _check_cliques(math.comb(len(names), order), LARGEST_CLIQUES)
@@ -97,7 +101,10 @@ def all_k_way(domain: Domain, order: int, attributes: Sequence[str] | None = Non
 
 
 def target(domain: Domain, order: int, attribute: str) -> Workload:
-    """Every marginal of ``order`` attributes that contains ``attribute`` (thesis, section 5.3), with weight 1."""
+    """All marginals of ``order`` attributes that contain ``attribute``, each with weight 1.
+
+    Source: thesis of McKenna (2022), section 5.6.1.
+    """
     _check_order(order, len(domain.names))
     _check_cliques(math.comb(len(domain.names) - 1, order - 1), LARGEST_CLIQUES)
     others = [name for name in domain.names if name != domain.names[domain.index(attribute)]]
@@ -105,10 +112,12 @@ def target(domain: Domain, order: int, attribute: str) -> Workload:
 
 
 def skewed(domain: Domain, order: int, count: int, generator: np.random.Generator) -> Workload:
-    """``count`` random marginals that favour some attributes (thesis, section 5.3).
+    """``count`` random marginals of ``order`` attributes, in which some attributes are more frequent than others.
 
-    Attributes are drawn without replacement with chances proportional to squared exponential variables; a clique that
-    is drawn again gains weight 1.
+    The attributes of a marginal are drawn without replacement, with probabilities proportional to squares of
+    exponential random variables. Each draw adds 1 to the weight of its clique.
+
+    Source: thesis of McKenna (2022), section 5.6.1.
     """
     _check_order(order, len(domain.names))
     probabilities = generator.exponential(size=len(domain.names)) ** 2
@@ -122,7 +131,10 @@ def skewed(domain: Domain, order: int, count: int, generator: np.random.Generato
 
 
 def downward_closure(cliques: Iterable[Clique]) -> tuple[Clique, ...]:
-    """Every non-empty subset of the cliques, small ones first, each once, attributes in the given order."""
+    """All non-empty subsets of the cliques, each once, smaller subsets first.
+
+    Attributes keep the order that they have in their clique. Raises ConfigError for more than LARGEST_CLOSURE subsets.
+    """
     closure: dict[frozenset[str], Clique] = {}
     for clique in cliques:
         _check_cliques(2 ** len(clique) - 1, LARGEST_CLOSURE)
@@ -134,6 +146,7 @@ def downward_closure(cliques: Iterable[Clique]) -> tuple[Clique, ...]:
 
 
 def _check_counting(queries: Products) -> None:
+    """Raises ConfigError unless the products count rows."""
     if queries.denominator != 1 or any(term.weight != 1 for term in queries.terms):
         raise ConfigError("a workload of products with a weight or a denominator; want 1, and weights of the workload")
     if any(((matrix != 0) & (matrix != 1)).any() for term in queries.terms for matrix in term.matrices):

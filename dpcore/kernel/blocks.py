@@ -1,4 +1,4 @@
-"""Work on a long vector, block by block on every core."""
+"""Parallel work on a long vector, one block per task."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-BLOCK = 1 << 18
+BLOCK = 1 << 18  # Values per block.
 
 Progress = Callable[[int, int], None]
 
 
 def silent(done: int, total: int) -> None:
-    """Progress that nobody watches."""
+    """A progress callback that does nothing."""
 
 
 def in_blocks(work: Callable[[slice], None], size: int, progress: Progress = silent, workers: int = 0) -> None:
-    """Calls ``work`` once for each block of ``size`` values, on ``workers`` threads (default: one for each core).
+    """Calls ``work`` once for each block of a vector of ``size`` values.
 
-    ``work`` runs side by side when it holds no interpreter lock. ``progress(values done, size)`` is called after each
-    block, from the calling thread. The first error of a block is raised; blocks not yet begun are then left out.
+    work: Takes the slice of one block. Blocks run in parallel as far as ``work`` releases the interpreter lock.
+    size: Number of values.
+    progress: Called with (values done, size) after each block, from the calling thread.
+    workers: Number of threads; 0 stands for one thread per core.
+
+    Raises the first error of a block. Blocks that have not started by then are skipped.
     """
     blocks = [slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK)]
     workers = min(workers or _cores(), len(blocks))
@@ -42,5 +46,5 @@ def in_blocks(work: Callable[[slice], None], size: int, progress: Progress = sil
 
 
 def _cores() -> int:
-    """Cores this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

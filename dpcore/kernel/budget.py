@@ -1,4 +1,4 @@
-"""Privacy amounts, and the filter that no charge passes once they are spent."""
+"""Privacy amounts, and the filter that keeps the sum of all charges within a budget. TRUSTED."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from fractions import Fraction
 
 from dpcore.errors import BudgetExceededError
 
-_GRID = 1 << 80
+_GRID = 1 << 80  # Amounts are rounded to multiples of 1 / _GRID.
 
 
 class Currency(StrEnum):
-    """PURE: epsilon-DP, amounts are epsilon. ZCDP: rho-zCDP, amounts are rho. GDP: mu-Gaussian DP, amounts are mu^2."""
+    """The definition of privacy in which a release is accounted.
+
+    PURE: epsilon-DP; amounts are epsilon.
+    ZCDP: rho-zero-concentrated DP; amounts are rho.
+    GDP: mu-Gaussian DP; amounts are mu^2.
+    """
 
     PURE = "epsilon"
     ZCDP = "rho"
@@ -21,7 +26,10 @@ class Currency(StrEnum):
 
 @dataclass(frozen=True)
 class Budget:
-    """An amount of privacy loss in one currency; amounts are exact."""
+    """An exact, positive amount of privacy loss in one currency.
+
+    Raises ValueError for an amount that is not positive.
+    """
 
     currency: Currency
     amount: Fraction
@@ -32,23 +40,28 @@ class Budget:
 
     @classmethod
     def pure(cls, epsilon: Fraction | int | float) -> Budget:
+        """A budget of epsilon-DP."""
         return cls(Currency.PURE, Fraction(epsilon))
 
     @classmethod
     def zcdp(cls, rho: Fraction | int | float) -> Budget:
+        """A budget of rho-zCDP."""
         return cls(Currency.ZCDP, Fraction(rho))
 
     @classmethod
     def gdp(cls, mu_squared: Fraction | int | float) -> Budget:
+        """A budget of mu-Gaussian DP, given as mu^2."""
         return cls(Currency.GDP, Fraction(mu_squared))
 
 
 @dataclass(frozen=True)
 class Charge:
-    """What one kernel call cost, public.
+    """The public record of what one kernel call cost.
 
-    scale: Of the noise that it paid for, from public terms: as ``Measurement.scale`` for a measurement, in counts; in
-        steps of the score's grid for a selection; None for a call without noise of one scale.
+    label: Description of the call.
+    amount: The cost, in the currency of the budget.
+    scale: Scale of the noise, computed from public facts. It is in counts for a measurement (``Measurement.scale``),
+        and in steps of the score's grid for a selection. It is None for a call whose noise has no single scale.
     """
 
     label: str
@@ -58,18 +71,24 @@ class Charge:
 
 @dataclass
 class Filter:
-    """A privacy filter: the sum of the charges never passes the budget.
+    """A privacy filter: the sum of the charges never exceeds the budget.
+
+    budget: The privacy guarantee of the whole interaction.
+    spent: The sum of all charges.
+    charges: All charges in their order.
 
     Formal guarantees:
-        * Charges may be chosen adaptively from earlier outputs. Sums of epsilon (Rogers et al. 2016, Theorem 4.1 with
-          basic composition), of rho (Feldman and Zrnic 2021, Theorem 4.3, applied at every order) and of mu^2 (Smith
-          and Thakurta 2022: where the sum of mu_i^2 never passes mu^2 the whole is mu-GDP) are valid filters: the whole
-          interaction is ``budget``-DP.
-        * Proof for mu^2, by induction on the calls still allowed: the charge mu_1^2 is fixed before its answer; what
-          follows any answer is sqrt(mu^2 - mu_1^2)-GDP by induction; both together are mu-GDP (Dong, Roth and Su 2022,
-          Theorem 4 and Corollary 2). General trade-off curves have no such filter: only sums within one family do.
-        * Currencies never mix: mu-GDP is mu^2/2-zCDP, but rho-zCDP is not sqrt(2 rho)-GDP; a selection of bounded range
-          epsilon, epsilon^2/8-zCDP, needs up to pi/2 times that mu^2.
+        * Later calls and their charges may be chosen adaptively from earlier outputs. While the sum of the charges
+          stays within the budget, the whole interaction has the privacy guarantee of the budget. This holds for sums of
+          epsilon (Rogers, Roth, Ullman and Vadhan 2016, Theorem 4.1 with basic composition), for sums of rho (Feldman
+          and Zrnic 2021, Theorem 4.3, applied at every order), and for sums of mu^2 (Smith and Thakurta 2022).
+        * Proof for mu^2, by induction on the number of calls still allowed. The charge mu_1^2 is fixed before its
+          answer is drawn. After any answer, the remaining interaction is sqrt(mu^2 - mu_1^2)-GDP by the induction
+          hypothesis. Both together are mu-GDP (Dong, Roth and Su 2022, Theorem 4 and Corollary 2). General trade-off
+          curves have no such filter; the argument works only within one family of curves.
+        * All charges are in the currency of the budget. An amount of another currency is not equivalent: mu-GDP implies
+          mu^2/2-zCDP, but rho-zCDP implies no mu-GDP. A selection of bounded range epsilon costs epsilon^2/8 in zCDP,
+          and in Gaussian DP a mu^2 of up to pi/2 times what the equivalence rho = mu^2/2 would suggest.
         * A refused charge changes nothing.
     """
 
@@ -79,10 +98,15 @@ class Filter:
 
     @property
     def remaining(self) -> Fraction:
+        """The part of the budget that has not been charged."""
         return self.budget.amount - self.spent
 
     def charge(self, label: str, amount: Fraction, scale: float | None = None) -> None:
-        """Records the cost, or raises BudgetExceededError and records nothing."""
+        """Adds a charge.
+
+        Raises BudgetExceededError, and records nothing, when the amount exceeds what remains. Raises ValueError for a
+        negative amount.
+        """
         if amount < 0:
             raise ValueError(f"{label}: amount {amount}; want >= 0")
         if amount > self.remaining:
@@ -92,10 +116,10 @@ class Filter:
 
 
 def rounded_up(amount: Fraction) -> Fraction:
-    """A cost rounded up to a multiple of 2^-80, so that long sums keep short denominators."""
+    """Rounds a cost up to a multiple of 2^-80, so that long sums keep short denominators."""
     return -rounded_down(-amount)
 
 
 def rounded_down(amount: Fraction) -> Fraction:
-    """An allowance rounded down to a multiple of 2^-80, so that shares that sum to 1 fit the budget."""
+    """Rounds an allowance down to a multiple of 2^-80, so that shares with sum 1 always fit the budget."""
     return Fraction((amount.numerator * _GRID) // amount.denominator, _GRID)

@@ -1,27 +1,27 @@
-"""How far one unit moves clipped sums: the proof, and the numbers that it needs. TRUSTED.
+"""Sensitivity of clipped sums, with its proof. TRUSTED.
 
-Setting. The queries lie in groups. A unit holds one row or one basket, and satisfies k_g queries of group g. It adds
-the weight w_g(k_g) to the answer of each of those k_g queries and 0 to the other answers of the group; ``weights[g,
-k]`` is w_g(k), an integer, public and fixed before the sums are asked for.
+Setting. The queries are partitioned into groups. A unit holds one row or one basket, and satisfies k_g queries of group
+g. It adds the weight w_g(k_g) to the answer of each of these k_g queries and 0 to the other answers of the group. Here
+w_g(k) is ``weights[g, k]``, a public integer that is fixed before the sums are computed.
 
 Claim. Adding a unit to the data moves the answers by a vector v, and for p = 1 and p = 2
 
     sum of v_i^p  <=  sum over groups g of  max over k = 1 .. size of g of  k w_g(k)^p.
 
-Proof. v depends on the unit alone: which queries it satisfies, and with them every k_g, does not change with the other
-units. So the answers are sums over units, and adding a unit adds its own v. In group g exactly k_g entries of v are
-w_g(k_g) and the others are 0, which gives k_g w_g(k_g)^p; no unit gives more than the largest of these over all k. The
-groups share no query, so their parts add up.
+Proof. Which queries a unit satisfies, and therefore every k_g, does not depend on other units. The answers are
+therefore sums over units, and adding a unit adds a vector v that depends on this unit alone. In group g, exactly k_g
+entries of v equal w_g(k_g) and the others are 0. Their powers sum to k_g w_g(k_g)^p, which is at most the maximum over
+k. The groups share no query, so their sums add up.
 
-Weights are at least 0 (``ClippedSums`` checks it), so v is not negative. Removing a unit moves the answers by -v.
-Replacing one unit by another moves them by v' - v, with |v' - v|_1 <= |v|_1 + |v'|_1 and, as no entry is negative,
-|v' - v|_2^2 <= |v|_2^2 + |v'|_2^2: at most twice the bound in both cases. ``sensitivity`` applies this factor.
+Weights are at least 0 (``ClippedSums`` checks this), so v is non-negative. Removing a unit moves the answers by -v.
+Replacing a unit moves them by v' - v. The triangle inequality gives |v' - v|_1 <= |v|_1 + |v'|_1, and because no entry
+is negative, |v' - v|_2^2 <= |v|_2^2 + |v'|_2^2. Both are at most twice the bound; ``sensitivity`` applies this factor.
 
-Clipping is what makes the bound small: with w_g(k) = min(1, C / sqrt(k)), scaled and rounded down to integers, every k
-gives k w_g(k)^2 <= C^2 for each group. The bound is computed from the very weights that are used, in exact integers, so
-that no property of the weights beyond their signs is assumed.
+Clipping makes the bound small: for w_g(k) = min(1, C / sqrt(k)), scaled and rounded down to integers, k w_g(k)^2 <= C^2
+holds in every group and for every k. The bound is computed in exact integers from the weights that are applied, so it
+assumes nothing about the weights except that they are non-negative.
 
-Source: this project; ``dpcore/PRIVACY.md`` has the choice of C from a noisy histogram.
+Source: this project; ``dpcore/PRIVACY.md`` describes how C is chosen from a noisy histogram.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from dpcore.queries import ClippedSums
 
 
 def largest_clipped(queries: ClippedSums, power: int) -> list[int]:
-    """For each group the largest sum over its queries of (what one unit adds)^power: max over k of k w^power."""
-    rows = zip(queries.weights, queries.group_sizes.tolist(), strict=True)
-    return [_largest(weights[1 : size + 1], power) for weights, size in rows]
+    """Maximum over k of k w(k)^power for each group, exact.
+
+    This is the largest sum over the queries of the group of what one unit adds to each answer, raised to ``power``.
+    """
+    groups = zip(queries.weights, queries.group_sizes.tolist(), strict=True)
+    return [_largest(weights[1 : size + 1], power) for weights, size in groups]
 
 
 def _largest(weights: NDArray[np.int64], power: int) -> int:
-    """max over k of k weights[k - 1]^power, exactly: with Python's integers where 64 bits might not do."""
+    """Maximum over k of k weights[k - 1]^power, exact; in Python integers when 64 bits could overflow."""
     fits = int(weights.max()) ** power * weights.size < 1 << 62
     values = weights if fits else weights.astype(object)
     return int((np.arange(1, weights.size + 1) * values**power).max())

@@ -1,4 +1,8 @@
-"""From zero-concentrated or Gaussian to approximate differential privacy, always rounding towards more privacy loss."""
+"""Conversions between zCDP or Gaussian DP and (epsilon, delta)-DP, rounded towards more privacy loss. TRUSTED.
+
+A conversion to (epsilon, delta) is never below the proved bound. A conversion to a budget is never above the largest
+one that meets the target.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,14 @@ from scipy.special import erfcx, ndtr
 
 from dpcore.kernel.budget import Budget, Currency
 
-# Every figure is the minimum of a bound that holds at each alpha, so an inexact minimiser is safe; the slack covers
-# the rounding of the float arithmetic itself.
+# The bounds for zCDP hold at every order alpha, so an inexact minimum over alpha is still a valid bound. The slack
+# covers the rounding errors of floating-point arithmetic.
 _SLACK = 1e-9
-_LEAST_DELTA = 1e-300  # Smaller ones are lost to underflow.
+_LEAST_DELTA = 1e-300  # Smaller values of delta would underflow.
 
 
 def delta_of_zcdp(rho: float, epsilon: float) -> float:
-    """Smallest delta that the optimal-alpha bound gives a rho-zCDP mechanism at epsilon.
+    """Bound on delta at epsilon for every rho-zCDP mechanism, minimised over the order alpha.
 
     Source: Canonne, Kamath and Steinke (2020), Proposition 12:
     delta <= min over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) * (1 - 1/alpha)^alpha.
@@ -33,7 +37,9 @@ def delta_of_zcdp(rho: float, epsilon: float) -> float:
 
 
 def epsilon_of_zcdp(rho: float, delta: float) -> float:
-    """Smallest epsilon that the optimal-alpha bound gives a rho-zCDP mechanism at delta; never below the true bound.
+    """Bound on epsilon at delta for every rho-zCDP mechanism, minimised over the order alpha and rounded up.
+
+    Raises ValueError unless 0 < delta < 1.
 
     Source: Canonne, Kamath and Steinke (2020), Proposition 12 solved for epsilon.
     """
@@ -41,9 +47,13 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
 
 
 def epsilon_of_curve(divergence: Callable[[float], float], delta: float) -> float:
-    """Smallest epsilon at delta of a mechanism whose Renyi divergence of each order alpha is ``divergence``, or less.
+    """Bound on epsilon at delta for every mechanism with a given curve of Renyi divergences, rounded up.
 
-    Source: Canonne, Kamath and Steinke (2020), Proposition 12, which holds at each order.
+    divergence: Upper bound on the Renyi divergence of order alpha between neighbours, as a function of alpha > 1.
+
+    Raises ValueError unless 0 < delta < 1.
+
+    Source: Canonne, Kamath and Steinke (2020), Proposition 12, which holds at every order.
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta is {delta}; want 0 < delta < 1")
@@ -57,34 +67,42 @@ def epsilon_of_curve(divergence: Callable[[float], float], delta: float) -> floa
 
 
 def zcdp_of(epsilon: float, delta: float) -> Fraction:
-    """Largest rho, up to a relative 1e-9, whose guarantee at delta is at most epsilon."""
+    """Largest rho, within a relative 1e-9 and never above it, that implies (epsilon, delta)-DP.
+
+    Raises ValueError unless epsilon is finite and positive and 0 < delta < 1.
+    """
     return Fraction(_largest(lambda rho: epsilon_of_zcdp(rho, delta) <= epsilon, _checked(epsilon)))
 
 
 def delta_of_gdp(mu_squared: float, epsilon: float) -> float:
-    """Delta of a mu-GDP mechanism at epsilon >= 0, exact up to rounding, and rounded up; below 1e-300 it may be 0.
+    """Smallest delta at epsilon >= 0 for every mu-GDP mechanism, rounded up; values below 1e-300 may underflow to 0.
 
-    With a = mu/2 - epsilon/mu, b = a - mu: delta = Phi(a) - exp(epsilon) Phi(b). exp(epsilon) phi(b) = phi(a), so that
-    the second term is phi(a) Phi(b) / phi(b), and Phi(b) / phi(b) = sqrt(pi / 2) erfcx(-b / sqrt(2)) never overflows.
+    With a = mu/2 - epsilon/mu and b = a - mu, delta = Phi(a) - exp(epsilon) Phi(b). Because exp(epsilon) phi(b) =
+    phi(a), the second term equals phi(a) Phi(b) / phi(b), and Phi(b) / phi(b) = sqrt(pi / 2) erfcx(-b / sqrt(2)) never
+    overflows.
 
-    Rounding: a float error of u (a few 2^-53) in a moves Phi(a) by a relative |a| u or less, and the special functions
-    are good to some 2^-50. Each term is moved by more than its own error, so that their difference is never too small.
+    Rounding: a relative error u (a few 2^-53) of a moves Phi(a) by a relative |a| u or less, and the special functions
+    have relative errors of about 2^-50. The first term is raised and the second lowered by more than these errors, so
+    their difference is never too small.
 
     Source: Balle and Wang (2018), Theorem 8; Dong, Roth and Su (2022), Corollary 1.
     """
     if mu_squared <= 0:
         return 0.0
     mu = math.sqrt(mu_squared)
-    a, size = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
+    a, minus_b = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
     density = math.exp(-a * a / 2)
     first = float(ndtr(a)) if a > 0 else density * float(erfcx(-a / math.sqrt(2.0))) / 2
-    second = density * float(erfcx(size / math.sqrt(2.0))) / 2
-    error = 2.0**-48 + 2.0**-51 * (1 + abs(a)) * size
+    second = density * float(erfcx(minus_b / math.sqrt(2.0))) / 2
+    error = 2.0**-48 + 2.0**-51 * (1 + abs(a)) * minus_b
     return max(0.0, min(1.0, first * (1 + error) - second * (1 - error)))
 
 
 def epsilon_of_gdp(mu_squared: float, delta: float) -> float:
-    """Smallest epsilon >= 0 of a mu-GDP mechanism at delta, up to the rounding of ``delta_of_gdp``, rounded up."""
+    """Smallest epsilon >= 0 at delta for every mu-GDP mechanism, rounded up as ``delta_of_gdp`` is.
+
+    Raises ValueError unless 1e-300 <= delta < 1.
+    """
     _check_gdp_delta(delta)
     if delta_of_gdp(mu_squared, 0.0) <= delta:
         return 0.0
@@ -93,17 +111,25 @@ def epsilon_of_gdp(mu_squared: float, delta: float) -> float:
 
 
 def gdp_of(epsilon: float, delta: float) -> Fraction:
-    """Largest mu^2, up to the rounding of ``delta_of_gdp``, whose guarantee at epsilon is at most delta."""
+    """Largest mu^2 that implies (epsilon, delta)-DP, rounded down as ``delta_of_gdp`` rounds up.
+
+    Raises ValueError unless epsilon is finite and positive and 1e-300 <= delta < 1.
+    """
     _check_gdp_delta(delta)
     return Fraction(_largest(lambda mu_squared: delta_of_gdp(mu_squared, epsilon) <= delta, _checked(epsilon)))
 
 
 def budget_of(epsilon: float, delta: float, currency: Currency | None = None) -> Budget:
-    """The budget of an (epsilon, delta) target; pure when delta is 0, zCDP otherwise where no currency is named."""
-    wanted = currency or (Currency.PURE if delta == 0 else Currency.ZCDP)
-    if (wanted is Currency.PURE) != (delta == 0):
-        raise ValueError(f"delta is {delta} for a budget in {wanted}; want 0 for epsilon, more for rho and mu^2")
-    match wanted:
+    """The largest budget that implies (epsilon, delta)-DP.
+
+    currency: The currency of the budget. By default, pure DP for delta 0 and zCDP otherwise.
+
+    Raises ValueError when exactly one of "the currency is pure DP" and "delta is 0" holds, and for values out of range.
+    """
+    chosen = currency or (Currency.PURE if delta == 0 else Currency.ZCDP)
+    if (chosen is Currency.PURE) != (delta == 0):
+        raise ValueError(f"delta is {delta} for a budget in {chosen}; want 0 for epsilon, more for rho and mu^2")
+    match chosen:
         case Currency.PURE:
             return Budget.pure(Fraction(str(epsilon)))
         case Currency.ZCDP:
@@ -113,7 +139,7 @@ def budget_of(epsilon: float, delta: float, currency: Currency | None = None) ->
 
 
 def epsilon_of(budget: Budget, delta: float) -> float:
-    """The epsilon that a budget guarantees at delta; a pure one guarantees its own at any."""
+    """The epsilon that a budget implies at delta. A pure budget implies its own epsilon at every delta."""
     match budget.currency:
         case Currency.PURE:
             return float(budget.amount)
@@ -135,7 +161,7 @@ def _checked(epsilon: float) -> float:
 
 
 def _largest(holds: Callable[[float], bool], guess: float) -> float:
-    """The largest double for which ``holds``, which is true at 0 and false from some number on."""
+    """The largest double for which ``holds``, a predicate that is true at 0 and false beyond some threshold."""
     low, high = 0.0, guess
     while holds(high):
         low, high = high, 2 * high
@@ -145,7 +171,7 @@ def _largest(holds: Callable[[float], bool], guess: float) -> float:
 
 
 def _minimum_over_alpha(bound: Callable[[float], float]) -> float:
-    """Minimum over alpha = 1 + exp(x), a scale on which the bounds are unimodal."""
+    """Minimum over alpha > 1, searched in x with alpha = 1 + exp(x); the bounds are unimodal in x."""
     minimum = minimize_scalar(
         lambda x: bound(1 + math.exp(x)), bounds=(-12.0, 25.0), method="bounded", options={"xatol": 1e-9}
     )

@@ -1,4 +1,4 @@
-"""Calls of the kernel whose every parameter is fixed in advance, as plans list them."""
+"""Kernel calls whose parameters are all fixed before a run, as a plan lists them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from fractions import Fraction
 
 
 class Loss(StrEnum):
-    """What is known about the privacy loss of an event, and what its size means.
+    """The kind of bound on the privacy loss of a mechanism, which also defines the meaning of its size.
 
-    GAUSSIAN: The loss of a Gaussian mechanism, or of any rho-zCDP one; the size is mu^2, or 2 rho.
-    BOUNDED_RANGE: A selection; the size is the epsilon of its bounded range.
-    PURE: Pure differential privacy; the size is epsilon.
+    GAUSSIAN: A Gaussian mechanism, whose size is mu^2, or any rho-zCDP mechanism, whose size is 2 rho.
+    BOUNDED_RANGE: A mechanism of bounded range epsilon, such as a selection; its size is epsilon.
+    PURE: An epsilon-DP mechanism; its size is epsilon.
     """
 
     GAUSSIAN = "gaussian"
@@ -22,13 +22,13 @@ class Loss(StrEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """Mechanisms of one kind and size.
+    """A number of mechanisms with the same bound on their privacy loss.
 
-    loss: What is known about the privacy loss of each.
-    size: The size of that loss, as ``Loss`` defines it.
+    loss: The kind of bound on the privacy loss of each mechanism.
+    size: The size of the bound for each mechanism, as ``Loss`` defines it.
     count: Number of mechanisms.
-    charged: What all of them cost together, in the currency of the budget.
-    calls: Number of kernel calls that they are made in, all of the same cost.
+    charged: Total cost of all mechanisms, in the currency of the budget.
+    calls: Number of kernel calls that run these mechanisms; every call has the same cost.
     """
 
     loss: Loss

@@ -1,4 +1,4 @@
-"""exp(-x) of a rational x between two integers, at any precision: the slow arithmetic behind exact noise. TRUSTED."""
+"""Integer bounds on exp(-x) for a rational x at any precision, for exact comparisons in the samplers. TRUSTED."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from fractions import Fraction
 
 
 def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
-    """Integers low <= 2^bits exp(-x) <= high, a few units apart, for x >= 0.
+    """Integers low and high with low <= 2^bits exp(-x) <= high, a few units apart.
 
-    Proof. exp(0) = 1. For x >= bits, exp(-x) < 2^-bits. Else x = 2^h y with y < 1/2, and y becomes a fixed-point number
-    of p bits, rounded up for the lower bound and down for the upper one, because exp(-y) falls. The Taylor series of
-    exp(-y) has terms of alternating sign and falling size. Term n is y / n times the one before, rounded down: its
-    error is below 1 plus half of the error before, so below 2. The sum stops at a term that is rounded to 0, so what is
-    cut off is below 2: with n terms the sum is off by less than 2 n + 2. The h squarings round the bounds outwards.
+    x: At least 0.
+    bits: Number of fractional bits of the bounds.
+
+    Proof. For x = 0 the value is 1. For x >= bits, exp(-x) < 2^-bits. Otherwise write x = 2^h y with y < 1/2. y becomes
+    a fixed-point number of p bits, rounded up for the lower bound and down for the upper bound, because exp(-y)
+    decreases. The Taylor series of exp(-y) has terms of alternating sign and decreasing size. Term n is y / n times
+    term n - 1, rounded down. Its error is below 1 plus half the error of term n - 1, and therefore below 2. The sum
+    stops at a term that rounds to 0, so the omitted terms sum to less than 2. With n terms the error of the sum is
+    below 2 n + 2. The h squarings that follow round the bounds outwards.
+
+    Raises ValueError for a negative x.
     """
     if x < 0:
         raise ValueError(f"exponent -x with x = {float(x):.3g}; want x >= 0")
@@ -31,7 +37,7 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _series(y: int, precision: int) -> tuple[int, int]:
-    """Bounds of 2^precision exp(-y / 2^precision), for 0 <= y <= 2^(precision - 1)."""
+    """Integer bounds on 2^precision exp(-y / 2^precision), for 0 <= y <= 2^(precision - 1)."""
     total, term, count = 0, 1 << precision, 0
     while term:
         total += -term if count % 2 else term

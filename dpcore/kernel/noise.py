@@ -1,7 +1,7 @@
-"""Exact additive noise on integers, without a seed: one sampler for each guarantee. TRUSTED.
+"""Exact additive noise on integers, without a seed. TRUSTED.
 
-``certified_rejection`` draws it, on all cores; the error of its law is exactly 0. Tests hold opendp's discrete Laplace
-and Gaussian against the same laws. ``noisy_maximum`` draws selections.
+``certified_rejection`` draws the noise on all cores, and the law of the noise has no error. The tests compare opendp's
+discrete Laplace and discrete Gaussian samplers with the same laws.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from dpcore.measurement import GRID_BITS, Noise
 
 
 def representable_scale(noise: Noise, scale: float) -> float:
-    """Smallest scale >= ``scale``, in counts, that ``add_noise`` draws: the double itself from 2^-20 to 2^40.
+    """The smallest scale at or above ``scale`` that ``add_noise`` can draw, in counts.
+
+    Every double from 2^-20 to 2^40 can be drawn, so only smaller scales are raised.
 
     Raises ScaleError above 2^40 counts.
     """
@@ -27,27 +29,30 @@ def representable_scale(noise: Noise, scale: float) -> float:
 def add_noise(
     exact: NDArray[np.int64], noise: Noise, scale: float, progress: Progress = silent, workers: int = 0
 ) -> NDArray[np.int64]:
-    """Independent exact noise on each integer, int64 [n]; what passes the int64 bounds is cut off there.
+    """Adds independent exact noise to each integer.
 
-    exact: int64 [n], in counts; SENSITIVE.
-    noise: Discrete Laplace and Gaussian give counts. The rounded Gaussian gives steps of 2^-GRID_BITS counts.
-    scale: In counts, from 2^-20 to 2^40: b of the Laplace, sigma of the Gaussians.
-    progress: Called with the values done and n.
-    workers: Threads; 0 for one on each core.
+    exact: The exact answers in counts, int64 [n]. SENSITIVE.
+    noise: The law of the noise.
+    scale: b of the Laplace law or sigma of the Gaussian laws, in counts, from 2^-20 to 2^40.
+    progress: Called with (values done, n).
+    workers: Number of threads; 0 stands for one thread per core.
 
-    Formal guarantee: each value is exact + z with z drawn from exactly the law of ``envelope``; cutting off is
-    post-processing. Memory: the result, and a few megabytes a thread.
+    Formal guarantee: each value is exact + z, where z has exactly the law that ``envelope`` defines. Values beyond the
+        bounds of int64 are clipped, which is post-processing.
 
-    Raises ScaleError for a scale out of range, ValueError for ``exact`` of another shape or type.
+    Returns: int64 [n], in counts for the discrete laws and in steps of 2^-GRID_BITS counts for the rounded Gaussian.
+        Memory: the result and a few megabytes per thread.
+
+    Raises: ScaleError for a scale out of range, and ValueError when ``exact`` is not a vector of int64.
     """
     if exact.ndim != 1 or exact.dtype != np.int64:
         raise ValueError(f"exact answers are {exact.dtype} of {exact.ndim} dimensions; want int64 of 1")
-    made = envelope(Law(noise, scale))
-    shift = GRID_BITS if made.law.is_real else 0
+    noise_envelope = envelope(Law(noise, scale))
+    shift = GRID_BITS if noise_envelope.law.is_real else 0
     noisy = np.empty(exact.size, dtype=np.int64)
 
     def work(block: slice) -> None:
-        fill(made, noisy[block])
+        fill(noise_envelope, noisy[block])
         _add_saturating(noisy[block], exact[block], shift)
 
     in_blocks(work, exact.size, progress, workers)
@@ -56,14 +61,14 @@ def add_noise(
 
 @compiled
 def _add_saturating(noisy: NDArray[np.int64], exact: NDArray[np.int64], shift: int) -> None:
-    """noisy += exact * 2^shift, both the product and the sum cut off at the int64 bounds."""
+    """noisy += exact * 2^shift, where both the product and the sum are clipped to the bounds of int64."""
     largest, smallest = np.int64(9223372036854775807), np.int64(-9223372036854775808)
     for cell in range(noisy.size):
         value = min(max(exact[cell], smallest >> shift), largest >> shift) << shift
-        more = noisy[cell]
-        if more > 0 and value > largest - more:
+        drawn = noisy[cell]
+        if drawn > 0 and value > largest - drawn:
             noisy[cell] = largest
-        elif more < 0 and value < smallest - more:
+        elif drawn < 0 and value < smallest - drawn:
             noisy[cell] = smallest
         else:
-            noisy[cell] = value + more
+            noisy[cell] = value + drawn

@@ -1,4 +1,4 @@
-"""What the kernel asks of the outside: a ledger that is charged first, and a journal that remembers answers."""
+"""Interfaces that the kernel needs: a ledger that reserves the budget, and a journal that stores answers."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from dpcore.kernel.budget import Budget
 
 
 class Ledger(Protocol):
-    """Where privacy is accounted beyond one process."""
+    """Accounts the privacy loss of all releases, across processes."""
 
     def reserve(self, budget: Budget) -> None:
-        """Makes the whole budget of a release durable as spent, or raises and reserves nothing.
+        """Records the whole budget of a release durably as spent, or raises an error and records nothing.
 
-        Contract: when it returns, no other release can spend the same amount, even after a crash. Reserving again
-        for the same release changes nothing.
+        Contract: once this returns, no other release can spend the same amount, even after a crash. Reserving again for
+        the same release changes nothing.
         """
         ...
 
 
 class Journal(Protocol):
-    """Kernel answers of one release, in order. Public values only."""
+    """Stores the answers of the kernel for one release, in order. All stored values are public."""
 
     def recall(self, index: int, request: str) -> NDArray[np.int64] | None:
-        """The stored answer number ``index``, or None when it was never stored.
+        """Returns the stored answer number ``index``, or None when it was never stored.
 
-        Raises IntegrityError when the stored answer belongs to another request than ``request`` (a digest).
+        request: Digest of the request.
+
+        Raises IntegrityError when the stored answer belongs to another request.
         """
         ...
 
     def record(self, index: int, request: str, answer: NDArray[np.int64]) -> None:
-        """Stores an answer; when it returns the answer survives a crash."""
+        """Stores an answer. Contract: once this returns, the answer survives a crash."""
         ...

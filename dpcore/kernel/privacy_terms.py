@@ -1,4 +1,4 @@
-"""The public terms of a release: what each kernel call costs, known before any data is read."""
+"""The cost and the noise scale of each kernel call, computed from public facts alone. TRUSTED."""
 
 from __future__ import annotations
 
@@ -24,23 +24,30 @@ from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Noise
 from dpcore.queries import Marginals, Measurable
 
-_SLACK: Final = 1e-9
+_SLACK: Final = 1e-9  # Relative amount by which results of floating-point arithmetic are moved to the safe side.
 
 
 @dataclass(frozen=True)
 class PrivacyTerms:
-    """Privacy unit and budget of one release. Shares are fractions of the whole budget."""
+    """The public terms of one release: its privacy unit and its budget.
+
+    unit: The privacy unit.
+    budget: The budget of the whole release. A share is a fraction of it.
+    """
 
     unit: PrivacyUnit
     budget: Budget
 
     @property
     def noise(self) -> Noise:
-        """The law of additive noise in this currency."""
+        """The law of additive noise that belongs to the currency of the budget."""
         return noise_of(self.budget.currency)
 
     def amount(self, share: Fraction) -> Fraction:
-        """What a call for this share is charged, and draws its noise for."""
+        """The amount that a call for this share is charged, and for which its noise is scaled.
+
+        Raises ValueError for a share outside (0, 1] or an amount below 2^-80.
+        """
         if not 0 < share <= 1:
             raise ValueError(f"share {share} of the budget; want 0 < share <= 1")
         amount = rounded_down(share * self.budget.amount)
@@ -49,27 +56,32 @@ class PrivacyTerms:
         return amount
 
     def measure_scale(self, queries: Measurable, share: Fraction) -> float:
-        """Noise scale of measuring these queries for this share, in steps of their integer answers: counts for most."""
+        """Noise scale of ``measure`` for this share, in units of the integer answers (counts for most queries).
+
+        Raises the errors of ``sensitivity.l1_sensitivity``, and ScaleError for a scale above 2^40.
+        """
         l1, squared_l2 = l1_sensitivity(queries, self.unit), squared_l2_sensitivity(queries, self.unit)
         return noise_scale(self.budget.currency, self.amount(share), l1, squared_l2)
 
     def errors_scale(self, candidates: Marginals, share: Fraction) -> float:
-        """Noise scale of ``measure_errors`` for this share, in counts; exact noise is drawn in steps of 1 / GRID.
+        """Noise scale of ``measure_errors`` for this share, in counts.
 
-        A unit that moves a table by d in L1 moves its distance from a fixed estimate by at most d, either way: d = b
-        rows, 2 b where a unit is replaced. So it moves the m distances by at most m d in L1 and m d^2 in squared L2.
+        Sensitivity: a unit moves each table by at most d in L1, where d = b rows, or 2 b when a unit is replaced. By
+        the triangle inequality the distance of the table to a fixed estimate moves by at most d. The m distances
+        therefore move by at most m d in L1 and by at most m d^2 in squared L2. Noise is drawn in steps of 1 / GRID
+        counts.
         """
-        moved = GRID * marginal_l1_sensitivity(self.unit)
-        l1, squared_l2 = len(candidates.cliques) * moved, len(candidates.cliques) * moved**2
+        per_distance = GRID * marginal_l1_sensitivity(self.unit)
+        l1, squared_l2 = len(candidates.cliques) * per_distance, len(candidates.cliques) * per_distance**2
         return noise_scale(self.budget.currency, self.amount(share), l1, squared_l2) / GRID
 
     def select_scale(self, candidates: Candidates, score: Score, share: Fraction) -> float:
-        """Noise scale, in steps of the score's grid, of one selection for this share."""
+        """Noise scale of one ``select`` for this share, in steps of the score."""
         sensitivity = score.sensitivity(candidates, self.unit)
         return selection_scale(self.budget.currency, self.amount(share), sensitivity)
 
     def measured(self, share: Fraction, calls: int = 1) -> Event:
-        """What is fixed in advance about ``calls`` measurements, each for this share."""
+        """The event of ``calls`` measurements, each for this share."""
         amount = self.amount(share)
         loss, size = {
             Currency.PURE: (Loss.PURE, amount),
@@ -79,9 +91,10 @@ class PrivacyTerms:
         return Event(loss, size, calls, calls * amount, calls)
 
     def selected(self, share: Fraction, calls: int = 1) -> Event:
-        """What is fixed in advance about ``calls`` selections, each for this share.
+        """The event of ``calls`` selections, each for this share.
 
-        Permute-and-flip, the selection of pure DP, is epsilon-DP but of a larger bounded range than epsilon.
+        Under pure DP a selection counts as an epsilon-DP mechanism, because the bounded range of permute-and-flip is
+        larger than epsilon.
         """
         amount = self.amount(share)
         loss, size = {
@@ -92,20 +105,22 @@ class PrivacyTerms:
         return Event(loss, size, calls, calls * amount, calls)
 
     def drawn(self, slope: Fraction, total: int, size: int) -> Event:
-        """What is fixed in advance about ``size`` draws of one ``sample``."""
+        """The event of the ``size`` draws of one ``sample``."""
         width = self.draw_range(slope, total)
         return Event(Loss.BOUNDED_RANGE, width, size, self.draws_amount(slope, total, size))
 
     def draw_range(self, slope: Fraction, total: int) -> Fraction:
-        """Bounded range of one draw of ``sample`` (weights exp(slope * count / total + tilt)).
+        """Bounded range of one draw of ``sample``, whose weights are exp(slope * count / total + public log-weight).
 
-        A unit that is added adds 0 or r to the count of each query, a conjunction, a parity or a cell of a marginal,
-        and what is left of r to that of its complement: clamping shortens such a move and keeps its direction. So
-        between neighbours that add or remove a unit all log-weights move in one direction, by at most slope r / total,
-        which is the range; where a unit is replaced they move in both, so twice that. Log-weights that are off by less
-        than XI in each dataset add less than 4 XI. With slope 0 nothing depends on the data.
+        Proof. A unit that is added raises the count of each query (a conjunction, a parity or a cell of a marginal) by
+        0 to r, and the count of its complement by the rest of r. Clamping shortens a move and keeps its direction.
+        Between neighbours that add or remove a unit, all log-weights therefore move in one direction, by at most
+        |slope| r / total. This is the range. When a unit is replaced they may move in both directions, which doubles
+        the range. The computed log-weights have an error below XI in each of the two datasets, which adds less than 4
+        XI. With slope 0 the weights do not depend on the data.
 
-        Source: full DualQuery paper, proof of Theorem 4.2, for replace-one; design, section 4, for add/remove.
+        Source: full DualQuery paper (2022), proof of Theorem 4.2, for replace-one. The argument for add/remove, in
+        which all log-weights move in one direction, is ours.
         """
         if slope == 0:
             return Fraction(0)
@@ -113,19 +128,23 @@ class PrivacyTerms:
         return directions * abs(slope) * answer_sensitivity(self.unit) / total + 4 * XI
 
     def draws_amount(self, slope: Fraction, total: int, size: int) -> Fraction:
-        """Cost of ``size`` independent draws of one range."""
+        """Cost of the ``size`` independent draws of one ``sample``, rounded up."""
         return rounded_up(size * bounded_range_cost(self.budget.currency, self.draw_range(slope, total)))
 
     def retain_amount(self, slope: Fraction, total: int, gaps: Mapping[Fraction, int]) -> Fraction:
-        """Cost of the acceptance bits of ``retain``, gaps[g] of them with chances never above exp(-g); g > 2 XI.
+        """Cost of the acceptance bits of one ``retain``, rounded up.
 
-        Between neighbours of either relation a count moves by at most 1 and a weight is off by at most 2 XI in each, so
-        ln p moves by at most w = |slope| / total + 4 XI, and p <= exp(-h) with h = g - 2 XI. The loss at 1 is at most w
-        in size. The loss at 0 is that of ln(1 - p), whose derivative in ln p is -1 / (1 / p - 1): it has the other sign
-        and is at most w / (exp(h) - 1). So a bit is epsilon-DP for the larger of the two, and of bounded range their
-        sum w / (1 - exp(-h)), which bounds its cost under zCDP and Gaussian DP. With slope 0 the bits are free.
+        gaps: For each gap g > 2 XI, the number of bits whose probability never exceeds exp(-g).
 
-        Source: DQRS (Vietri et al. 2020), Algorithm 4 and, for the pure cost, Lemma 9 with exp(g) - 1 for g.
+        Proof. Let p be the computed probability of a bit. Between neighbours of either relation a count moves by at
+        most 1, and ln p is off by at most 2 XI in each dataset. Therefore ln p moves by at most w = |slope| / total + 4
+        XI, and p <= exp(-h) with h = g - 2 XI. The privacy loss of the outcome 1 is at most w in size. The loss of the
+        outcome 0 is the change of ln(1 - p). Its derivative with respect to ln p is -1 / (1 / p - 1), so the loss has
+        the opposite sign and is at most w / (exp(h) - 1) in size. A bit is therefore epsilon-DP for the larger of the
+        two, and its bounded range is at most their sum, w / (1 - exp(-h)), which determines its cost under zCDP and
+        Gaussian DP. With slope 0 the bits do not depend on the data and are free.
+
+        Source: Vietri et al. (2020), Algorithm 4 and, for the pure cost, Lemma 9 with exp(g) - 1 in place of g.
         """
         if slope == 0:
             return Fraction(0)
@@ -133,9 +152,10 @@ class PrivacyTerms:
         return rounded_up(sum((bits * self._bit_cost(width, gap) for gap, bits in gaps.items()), Fraction(0)))
 
     def _bit_cost(self, width: Fraction, gap: Fraction) -> Fraction:
-        """One bit; the factors of ``width`` are rounded up by more than the error of their floats.
+        """Cost of one bit whose log-probability moves by at most ``width``.
 
-        A gap above 700, where doubles end, is priced as 700.
+        Floating-point factors of ``width`` are raised by more than their error. A gap above 700 is priced as 700,
+        because exp of a larger number overflows a double.
         """
         at_zero = Fraction((1 + _SLACK) / math.expm1(min(700.0, float(gap - 2 * XI))))
         if self.budget.currency is Currency.PURE:
@@ -144,11 +164,13 @@ class PrivacyTerms:
 
 
 def bounded_range_cost(currency: Currency, width: Fraction) -> Fraction:
-    """Cost of one mechanism of bounded range ``width``: itself under pure DP, width^2 / 8 under zCDP.
+    """Cost of one mechanism of bounded range ``width``.
 
-    Under Gaussian DP mu^2 for mu = 2 Phi^-1(1 / (1 + exp(-width / 2))), for small widths pi / 8 width^2.
+    The cost is ``width`` under pure DP and width^2 / 8 under zCDP. Under Gaussian DP it is mu^2 with
+    mu = 2 Phi^-1(1 / (1 + exp(-width / 2))), which is about pi / 8 width^2 for a small width.
 
-    Source: Durfee and Rogers (2019); Cesar and Rogers (2021); for Gaussian DP the proof in ``gaussian_dp``.
+    Source: Durfee and Rogers (2019) for pure DP; Cesar and Rogers (2021) for zCDP; the proof in ``gaussian_dp`` for
+    Gaussian DP.
     """
     match currency:
         case Currency.PURE:

@@ -1,4 +1,9 @@
-"""The verbs through which everything private passes. TRUSTED."""
+"""The verbs of the kernel: the only calls through which a mechanism learns anything about the data. TRUSTED.
+
+Every verb works in the same order. It checks its arguments, computes its cost from public facts, and charges the
+filter. It then replays the stored answer of the journal, or reads the exact answers, draws, and stores the new answer.
+Only then does it return.
+"""
 
 from __future__ import annotations
 
@@ -29,35 +34,45 @@ from dpcore.kernel.ports import Journal, Ledger
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import GRID, SCORES, Candidates, L1Error, Score
 from dpcore.kernel.sensitivity import PrivacyUnit, answer_sensitivity, marginal_l1_sensitivity
-from dpcore.kernel.weighted_sampler import Scores
+from dpcore.kernel.weighted_sampler import SlotScores
 from dpcore.measurement import GRID_BITS, Measurement, Noise, NoisyErrors
 from dpcore.queries import ClippedSums, CountingQueries, Marginals, Measurable, Products, Queries
 
-_LARGEST_STEPS: Final = 1 << 61
-SMALLEST_GAP: Final = Fraction(1, 1 << 20)  # Chances of ``retain`` stay below exp(-SMALLEST_GAP).
+_LARGEST_STEPS: Final = 1 << 61  # Noise steps from which a noisy answer is refused.
+SMALLEST_GAP: Final = Fraction(1, 1 << 20)  # Acceptance probabilities of ``retain`` are at most exp(-SMALLEST_GAP).
 
 
 @final
 class PrivateStatistics:
     """Exact statistics behind a privacy filter: the only way from a mechanism to the data.
 
-    statistics: Where exact answers come from. SENSITIVE.
-    unit: The privacy unit: which datasets are neighbours, and what one unit contributes.
-    budget: The budget of the whole release.
-    ledger: Reserves the budget before anything is asked of the data.
+    statistics: The source of exact answers. SENSITIVE.
+    unit: The privacy unit: which datasets are neighbours, and how much one unit contributes.
+    budget: The privacy budget of the whole release.
+    ledger: Reserves the whole budget before any exact answer is requested.
     journal: Stores every answer before it is returned.
 
-    Formal guarantees, for the neighbours of ``unit``:
-        * The joint law of everything returned is epsilon-DP, rho-zCDP or mu-GDP for the amount of ``budget``, whatever
-          the caller does between calls, provided that the statistics keep their declared contribution.
-        * The whole budget is reserved in the ledger before anything is asked of the data.
-        * A call is charged before it draws. A call that is refused draws nothing, and one that fails later returns
-          nothing.
-        * An answer is on disk in the journal before it is returned. The same calls in the same order get the same
-          answers again.
+    Formal guarantees, for datasets that are neighbours under ``unit``:
+        * All returned values together are epsilon-DP, rho-zCDP or mu-GDP for the amount of ``budget``, even when the
+          caller chooses each call from earlier answers, provided that the statistics keep their declared contribution.
+        * The ledger reserves the whole budget before any exact answer is requested.
+        * A call is charged before it draws. A refused call draws nothing. A call that fails after its charge returns
+          nothing, and the charge stands.
+        * An answer is durable in the journal before it is returned. Repeating the same calls in the same order returns
+          the same answers.
 
-    Raises: ValueError when the statistics enforce another contribution than the unit declares; whatever the ledger
-        raises when it refuses the budget.
+    Raises: ValueError when the statistics enforce another contribution than the unit declares, and the error of the
+        ledger when it refuses the budget.
+
+    Errors of every verb, raised before the charge where nothing else is said:
+        * TypeError: an argument is of another type than documented, or of a subclass (``arguments`` says why).
+        * ValueError: an argument is out of range or has the wrong shape.
+        * ConfigError: the queries have no proved sensitivity for this privacy unit, or, after the charge, name an
+          attribute or column that the data do not have.
+        * BudgetExceededError: the cost exceeds what remains of the budget.
+        * RuntimeError: another call is still in progress.
+        * IntegrityError, after the charge: the journal holds the answer of another request at this position, or the
+          statistics contradict their declared contribution.
     """
 
     def __init__(
@@ -70,64 +85,83 @@ class PrivateStatistics:
         self._exact = ExactAnswers(statistics)  # SENSITIVE
         self._journal = journal
         self._answers = 0
-        self._at_work = Lock()
+        self._in_progress = Lock()
         ledger.reserve(budget)
 
     @property
     def remaining_share(self) -> Fraction:
-        """The part of the budget that has not been spent, in [0, 1]."""
+        """The fraction of the budget that has not been spent, in [0, 1]."""
         return self._filter.remaining / self.terms.budget.amount
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """What each call cost, in order, with the scale of its noise."""
+        """The cost and noise scale of each call so far, in the order of the calls."""
         return tuple(self._filter.charges)
 
     def expect(self, queries: Queries) -> None:
-        """Announces queries of later calls, so that one pass over the data answers all of them. It costs no budget."""
+        """Announces queries of later calls, so that one pass over the data computes their exact answers.
+
+        Announcing costs no budget, because the exact answers stay inside the kernel.
+        """
         check_queries(queries)
         self._exact.expect(queries)
 
     def measure(self, queries: Measurable, share: Fraction, progress: Progress = silent) -> Measurement:
-        """Exact answers plus noise: discrete Laplace (pure DP), discrete Gaussian (zCDP), rounded Gaussian (GDP).
+        """Adds independent noise to exact answers.
 
-        queries: The queries.
-        share: Part of the whole budget that the call costs, in (0, 1].
-        progress: Called with (values done, queries.size) while noise is drawn, but not for a stored answer.
+        The noise is discrete Laplace under pure DP, discrete Gaussian under zCDP, and a rounded Gaussian under
+        Gaussian DP.
 
-        Returns: The noisy answers with the law and scale of their noise. For products and clipped sums both are in
-            units of the integer answers divided by the denominator.
+        queries: The queries to answer.
+        share: Fraction of the whole budget that the call costs, in (0, 1].
+        progress: Called with (values done, queries.size) while noise is drawn. A replayed answer reports no progress.
 
-        Raises: CutOffError, after the charge, where a noisy answer is so large that it may have been cut off.
+        Formal guarantee: the answers are epsilon-DP, rho-zCDP or mu-GDP for the charged amount, which is ``share`` of
+            the budget rounded down to a multiple of 2^-80. ``sensitivity`` proves the sensitivities that set the scale.
+
+        Returns: The noisy answers with the law and scale of their noise, in counts. For products and clipped sums,
+            values and scale are those of the integer answers divided by the denominator.
+
+        Raises: The errors of every verb; ScaleError, before the charge, when the noise scale would exceed 2^40 counts;
+            CutOffError, after the charge, when a noisy answer is so large that it may have been clipped.
+
+        Source: ``scales.noise_scale`` names the theorem for each of the three laws.
         """
         check_queries(queries)
         share = plain_fraction("share", share)
         amount = self.terms.amount(share)
         scale = self.terms.measure_scale(queries, share)
         noise = self.terms.noise
-        unit = queries.denominator if isinstance(queries, Products | ClippedSums) else 1
-        request = _Request(("measure", queries.digest(), noise.value, scale.hex()), scale / unit)
+        denominator = queries.denominator if isinstance(queries, Products | ClippedSums) else 1
+        request = _Request(("measure", queries.digest(), noise.value, scale.hex()), scale / denominator)
 
         def draw() -> NDArray[np.int64]:
             return add_noise(self._exact.of(queries), noise, scale, progress)
 
         steps = self._answer(f"measure {queries.description}", request, amount, draw)
         _check_range(steps, noise)
-        in_a_count = 1 << GRID_BITS if noise is Noise.ROUNDED_GAUSSIAN else 1
-        return Measurement(queries, steps / (in_a_count * unit), noise, scale / unit)
+        steps_per_count = 1 << GRID_BITS if noise is Noise.ROUNDED_GAUSSIAN else 1
+        return Measurement(queries, steps / (steps_per_count * denominator), noise, scale / denominator)
 
     def measure_errors(
         self, candidates: Marginals, estimate: NDArray[np.float64], share: Fraction, progress: Progress = silent
     ) -> NoisyErrors:
-        """The L1 distance of each exact table to a public estimate, plus noise as in ``measure``.
+        """Adds noise to the L1 distance between each exact marginal and a public estimate of it.
 
-        candidates: The marginals. Their tables are asked for in batches of bounded size.
-        estimate: The estimate in counts, float64 [candidates.size]; it is rounded to steps of 1 / GRID first.
-        share: Part of the whole budget that the call costs, in (0, 1].
-        progress: As for ``measure``.
+        candidates: The marginals. Their exact tables are requested in batches of bounded size.
+        estimate: The estimated marginals in counts, float64 [candidates.size]. They are first rounded to multiples of
+            1 / GRID counts.
+        share: Fraction of the whole budget that the call costs, in (0, 1].
+        progress: Called with (distances done, number of marginals) while noise is drawn. A replayed answer reports no
+            progress.
 
-        Returns: One noisy distance per marginal, in counts. The noise grows with the number of marginals, not with
-            their cells (``PrivacyTerms.errors_scale``).
+        Formal guarantee: as for ``measure``. The noise grows with the number of marginals and not with their numbers of
+            cells, because one unit moves each distance by a bounded amount (proof in ``PrivacyTerms.errors_scale``).
+
+        Returns: One noisy distance per marginal, in counts.
+
+        Raises: The errors of every verb; ScaleError, before the charge, when the noise scale would exceed 2^40 steps of
+            1 / GRID counts.
         """
         if type(candidates) is not Marginals:
             raise TypeError(f"errors of {type(candidates).__name__}; want Marginals")
@@ -145,18 +179,28 @@ class PrivateStatistics:
             return add_noise(exact, noise, GRID * scale, progress)
 
         steps = self._answer(f"measure errors of {candidates.description}", _Request(parts, scale), amount, draw)
-        in_a_step = 1 << GRID_BITS if noise is Noise.ROUNDED_GAUSSIAN else 1
-        return NoisyErrors(candidates, steps / (in_a_step * GRID), noise, scale)
+        noise_steps_per_step = 1 << GRID_BITS if noise is Noise.ROUNDED_GAUSSIAN else 1
+        return NoisyErrors(candidates, steps / (noise_steps_per_step * GRID), noise, scale)
 
     def select(self, candidates: Candidates, score: Score, share: Fraction) -> int:
-        """Selects a candidate whose score is nearly the largest, by ``noisy_maximum``.
+        """Selects a candidate whose score is close to the largest.
 
-        candidates: The marginals, each a candidate, or the terms of products for a ``LinearL1Error``. Their tables are
-            asked for in batches of bounded size.
-        score: A score of the closed set ``SCORES``, whose sensitivity is proved.
-        share: Part of the whole budget that the call costs, in (0, 1].
+        The mechanism is permute-and-flip under pure DP, and the exponential mechanism under zCDP and Gaussian DP.
+
+        candidates: Marginals, each of which is a candidate, or for ``LinearL1Error`` products, each term of which is a
+            candidate. Their exact tables are requested in batches of bounded size.
+        score: A score of the closed set ``SCORES``. Each score proves its sensitivity in its docstring.
+        share: Fraction of the whole budget that the call costs, in (0, 1].
+
+        Formal guarantee: the index is epsilon-DP, rho-zCDP or mu-GDP for the charged amount, which is ``share`` of the
+            budget rounded down to a multiple of 2^-80 (proofs in ``scales.selection_scale`` and ``gaussian_dp``).
 
         Returns: The index of the selected candidate.
+
+        Raises: The errors of every verb.
+
+        Source: McKenna and Sheldon (2020), Algorithm 1, for permute-and-flip; McSherry and Talwar (2007) for the
+            exponential mechanism.
         """
         if type(score) not in SCORES:
             raise TypeError(f"score of type {type(score).__name__}; want one of the closed set, of proved sensitivity")
@@ -174,28 +218,36 @@ class PrivateStatistics:
         return int(self._answer(f"select from {candidates.description}", request, amount, draw)[0])
 
     def sample(
-        self, queries: CountingQueries, slope: Fraction, tilt: LogWeights, total: int, size: int
+        self, queries: CountingQueries, slope: Fraction, log_weights: LogWeights, total: int, size: int
     ) -> NDArray[np.int64]:
-        """Draws queries and complements independently, with probabilities proportional to exp(slope c / total + tilt).
+        """Draws queries and complements of queries independently, each by its exponential weight.
 
-        queries: The m queries; each cell of a marginal is a query. c is the exact count of a query, or of the units
-            that do not satisfy it (its complement), clamped so that c / total lies in [0, 1].
-        slope: The slope of the log-weights.
-        tilt: The public part of the log-weights, of m queries.
-        total: n0, the public or already noisy number of units.
+        The probability of each is proportional to exp(slope * c / total + log-weight). Here c is the exact number of
+        units that satisfy the query, or for the complement that do not satisfy it, clamped to [0, total].
+
+        queries: The m queries. Each cell of a marginal is one query.
+        slope: Factor of c / total in the exponent.
+        log_weights: The public part of the exponent, for the m queries and their complements.
+        total: A public or already noisy number of units, at least 1.
         size: Number of draws, at least 1.
 
-        Returns: int64 [size]: i < m for query i, m + i for its complement.
+        Formal guarantee: each draw has a bounded range of at most ``PrivacyTerms.draw_range``, where the proof is. The
+            charge is the sum of the costs of all draws. With slope 0 the draws do not depend on the data and are free.
 
-        Raises: ValueError when a unit may hold several rows, because a complement then has no proof.
+        Returns: int64 [size]; i < m stands for query i, and m + i for its complement.
+
+        Raises: The errors of every verb; ValueError when a unit may hold several rows, because the count of a
+            complement then has no such bound.
+
+        Source: Gaboardi et al., "Dual Query" (2014), Algorithm 1, for the distribution.
         """
         slope, total, size = plain_fraction("slope", slope), plain_integer("total", total), plain_integer("size", size)
-        self._check_tilted("sample", queries, tilt, total)
+        self._check_weighted("sample", queries, log_weights, total)
         if size < 1:
             raise ValueError(f"{size} draws; want >= 1")
         amount = self.terms.draws_amount(slope, total, size)
-        scores = Scores.up_to_a_factor(slope, tilt, total)
-        request = _Request(("sample", queries.digest(), scores.slope.hex(), tilt.digest(), total, size))
+        scores = SlotScores.up_to_a_factor(slope, log_weights, total)
+        request = _Request(("sample", queries.digest(), scores.slope.hex(), log_weights.digest(), total, size))
 
         def draw() -> NDArray[np.int64]:
             return weighted_sampler.draw(scores, self._exact.counted(queries), size)  # SENSITIVE
@@ -203,43 +255,49 @@ class PrivateStatistics:
         return self._answer(f"draw {size:,} from {queries.description}", request, amount, draw)
 
     def retain(
-        self, queries: CountingQueries, drawn: NDArray[np.int64], slope: Fraction, tilt: LogWeights, total: int
+        self, queries: CountingQueries, drawn: NDArray[np.int64], slope: Fraction, log_weights: LogWeights, total: int
     ) -> NDArray[np.bool_]:
-        """Acceptance bits of DQRS: an exact bit for each drawn index, 1 with probability exp(slope c / total + tilt).
+        """Draws an acceptance bit for each drawn index, as in the rejection step of DQRS.
 
-        queries: As for ``sample``; c is the exact count of a query or complement, clamped to [0, total].
-        drawn: Public indices into queries and complements, as ``sample`` returns them, int64 [s]. Each entry gets a bit
-            of its own, also where an index comes twice.
-        slope: As for ``sample``.
-        tilt: As for ``sample``.
-        total: As for ``sample``.
+        The bit of an index is 1 with probability exp(slope * c / total + log-weight). Here c is the exact number of
+        units that satisfy the query, or for the complement that do not satisfy it, clamped to [0, total].
 
-        Returns: bool [s]. All s bits are charged before any is drawn, whether they accept or not. A bit costs less, the
-            further its largest possible exponent lies below 0 (``PrivacyTerms.retain_amount`` has the proof).
+        queries: The m queries. Each cell of a marginal is one query.
+        drawn: Public indices of queries (i < m) and complements (m + i), int64 [s], s >= 1. Each entry gets its own
+            bit, even when an index occurs twice.
+        slope: Factor of c / total in the exponent.
+        log_weights: The public part of the exponent, for the m queries and their complements.
+        total: A public or already noisy number of units, at least 1.
 
-        Raises: ValueError when the largest possible exponent of any query or complement is above -SMALLEST_GAP, or when
-            a unit may hold several rows.
+        Formal guarantee: all s bits are charged before any is drawn, whether they accept or not. A bit costs less the
+            further its largest possible exponent lies below 0 (proof in ``PrivacyTerms.retain_amount``).
+
+        Returns: bool [s].
+
+        Raises: The errors of every verb; ValueError when a unit may hold several rows, or when the largest possible
+            exponent of any query or complement exceeds -SMALLEST_GAP.
 
         Source: Vietri, Tian, Bun, Steinke and Wu (2020), Algorithm 4.
         """
         slope, total = plain_fraction("slope", slope), plain_integer("total", total)
-        self._check_tilted("retain", queries, tilt, total)
+        self._check_weighted("retain", queries, log_weights, total)
         if drawn.dtype != np.int64 or drawn.ndim != 1 or not drawn.size:
-            raise ValueError(f"drawn indices are {drawn.dtype} {drawn.shape}; want int64, one or more in a vector")
+            raise ValueError(f"drawn indices are {drawn.dtype} {drawn.shape}; want a vector of one or more int64")
         drawn = frozen(drawn, np.int64)
         if drawn.min() < 0 or drawn.max() >= 2 * queries.size:
-            raise ValueError(f"a drawn index is none of the queries; want 0 .. {2 * queries.size - 1}")
-        scores = Scores.of(slope, tilt, total)
-        amount = self.terms.retain_amount(slope, total, _gaps(slope, tilt, drawn))
-        request = _Request(("retain", queries.digest(), scores.slope.hex(), tilt.digest(), total, _digest(drawn)))
+            raise ValueError(f"a drawn index is no query or complement; want 0 .. {2 * queries.size - 1}")
+        scores = SlotScores.of(slope, log_weights, total)
+        amount = self.terms.retain_amount(slope, total, _gaps(slope, log_weights, drawn))
+        parts = ("retain", queries.digest(), scores.slope.hex(), log_weights.digest(), total, _digest(drawn))
 
         def draw() -> NDArray[np.int64]:
             exact = self._exact.counted(queries)  # SENSITIVE
             return bernoulli.bits(*weighted_sampler.split_weights(scores, exact, drawn))
 
-        return self._answer(f"retain some of {drawn.size:,} draws", request, amount, draw).astype(np.bool_)
+        return self._answer(f"retain some of {drawn.size:,} draws", _Request(parts), amount, draw).astype(np.bool_)
 
-    def _check_tilted(self, verb: str, queries: CountingQueries, tilt: LogWeights, total: int) -> None:
+    def _check_weighted(self, verb: str, queries: CountingQueries, log_weights: LogWeights, total: int) -> None:
+        """Raises an error for arguments of ``sample`` or ``retain`` that have no proof or do not fit together."""
         if answer_sensitivity(self.terms.unit) != 1:
             raise ValueError(f"{verb} needs units that hold one row or one basket; want max_rows_per_unit: 1")
         check_queries(queries)
@@ -247,22 +305,24 @@ class PrivateStatistics:
             raise TypeError(f"{verb} of {type(queries).__name__}; want queries that count units")
         if isinstance(queries, Marginals):
             marginal_l1_sensitivity(self.terms.unit)  # Refuses baskets.
-        if type(tilt) is not LogWeights:
-            raise TypeError(f"tilt of type {type(tilt).__name__}; want LogWeights")
-        if tilt.size != queries.size or total < 1:
-            raise ValueError(f"a tilt of {tilt.size:,} queries, total {total}; want {queries.size:,} and >= 1")
+        if type(log_weights) is not LogWeights:
+            raise TypeError(f"log-weights of type {type(log_weights).__name__}; want LogWeights")
+        if log_weights.size != queries.size or total < 1:
+            raise ValueError(
+                f"log-weights of {log_weights.size:,} queries, total {total}; want {queries.size:,} and >= 1"
+            )
 
     def _answer(
         self, label: str, request: _Request, amount: Fraction, draw: Callable[[], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
-        """Charge, then replay or draw, then remember, then answer; one call at a time.
+        """Charges the call, then replays its stored answer, or draws and stores a new one.
 
-        Raises RuntimeError for a call from another thread, or from a progress callback, while one is under way: the
-        order of answers, and the sum of charges, would depend on luck.
+        Raises RuntimeError for a call from another thread or from a progress callback while a call is in progress: the
+        order of the answers and of the charges would then depend on timing.
         """
         digest = hashlib.sha256(json.dumps(request.parts).encode()).hexdigest()
-        if not self._at_work.acquire(blocking=False):
-            raise RuntimeError(f"{label}: another call of the kernel is under way; want one at a time")
+        if not self._in_progress.acquire(blocking=False):
+            raise RuntimeError(f"{label}: another call of the kernel is in progress; want one at a time")
         try:
             index = self._answers
             self._filter.charge(label, amount, request.scale)
@@ -273,38 +333,48 @@ class PrivateStatistics:
             self._answers += 1
             return answer
         finally:
-            self._at_work.release()
+            self._in_progress.release()
 
 
 @dataclass(frozen=True)
 class _Request:
-    """What a call asks, public. parts: What the journal knows it by. scale: Of its noise, as its charge names it."""
+    """The public content of a call.
+
+    parts: Everything that determines the law of the answer except the data; the journal stores their digest.
+    scale: The noise scale that the charge records, or None for a call without additive or selection noise.
+    """
 
     parts: tuple[str | int, ...]
     scale: float | None = None
 
 
-def _gaps(slope: Fraction, tilt: LogWeights, drawn: NDArray[np.int64]) -> Counter[Fraction]:
-    """How far below 0 the largest possible exponent of each drawn index lies, and how many draws share it; exact."""
-    step, largest = Fraction(tilt.step), max(slope, Fraction(0)) + Fraction(tilt.constant)
-    fewest = min(int(tilt.hits.min()), tilt.done - int(tilt.hits.max()))
-    if -(largest + Fraction(tilt.prior_span[1]) - step * fewest) < SMALLEST_GAP:
-        raise ValueError("an acceptance chance may pass exp(-2^-20); want slope + tilt below -gamma < 0")
-    indices = drawn % tilt.size
-    hits = tilt.hits[indices].astype(np.int64)
-    hits = np.where(drawn < tilt.size, hits, tilt.done - hits)
-    prior = np.zeros(drawn.size) if tilt.prior is None else tilt.prior[indices]
-    times = Counter(zip(prior.tolist(), hits.tolist(), strict=True))
+def _gaps(slope: Fraction, log_weights: LogWeights, drawn: NDArray[np.int64]) -> Counter[Fraction]:
+    """The gap of each drawn index, exact: minus its largest possible exponent. Counts the draws that share a gap.
+
+    The data add at most max(slope, 0) to an exponent, so the gaps are public.
+
+    Raises ValueError when a query or complement, drawn or not, has a gap below SMALLEST_GAP.
+    """
+    step, largest = Fraction(log_weights.step), max(slope, Fraction(0)) + Fraction(log_weights.constant)
+    fewest_hits = min(int(log_weights.hits.min()), log_weights.done - int(log_weights.hits.max()))
+    if -(largest + Fraction(log_weights.prior_span[1]) - step * fewest_hits) < SMALLEST_GAP:
+        raise ValueError("an acceptance probability may exceed exp(-2^-20); want slope + log-weights below -gamma < 0")
+    indices = drawn % log_weights.size
+    hits = log_weights.hits[indices].astype(np.int64)
+    hits = np.where(drawn < log_weights.size, hits, log_weights.done - hits)
+    priors = np.zeros(drawn.size) if log_weights.prior is None else log_weights.prior[indices]
     gaps: Counter[Fraction] = Counter()
-    for (log_weight, hit), bits in times.items():
-        gaps[-(largest + Fraction(log_weight) - step * hit)] += bits
+    for (prior, hit), bits in Counter(zip(priors.tolist(), hits.tolist(), strict=True)).items():
+        gaps[-(largest + Fraction(prior) - step * hit)] += bits
     return gaps
 
 
 def _check_range(steps: NDArray[np.int64], noise: Noise) -> None:
-    """Of noisy answers, which are public: what is cut off, at 2^62 answers or 2^63 steps, is at least 2^61 with noise.
+    """Raises CutOffError when a noisy answer is at least 2^61 noise steps in size, because it may have been clipped.
 
-    No count comes near; products of large entries about very many rows may.
+    Exact answers are clipped at 2^62, noisy ones at 2^63 steps. A clipped value is still at least 2^61 steps after
+    noise is added. The check reads noisy answers alone, which are public. Counts never come near the limit; products
+    with large entries over very many rows may.
     """
     if steps.size and max(int(steps.max()), -int(steps.min())) >= _LARGEST_STEPS:
         finer = "; zCDP would leave them 10 bits more" if noise is Noise.ROUNDED_GAUSSIAN else ""

@@ -1,4 +1,4 @@
-"""The closed set of selection scores: those whose sensitivity is proved. TRUSTED."""
+"""The closed set of scores that ``select`` accepts. Each proves its sensitivity in its docstring. TRUSTED."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far one unit can move exact answers, derived from the declared contribution. TRUSTED."""
+"""L1 and L2 sensitivities of exact answers, derived from the declared contribution of a unit. TRUSTED."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ from dpcore.queries import (
 
 
 class Neighbours(StrEnum):
-    """Which two datasets must look alike: one unit more or less, or one unit exchanged for another."""
+    """The neighbouring relation: which pairs of datasets must be hard to distinguish.
+
+    ADD_REMOVE_UNIT: One dataset has one unit more than the other.
+    REPLACE_ONE_UNIT: All data of one unit are exchanged for those of another; the number of units is the same.
+    """
 
     ADD_REMOVE_UNIT = "add_remove_unit"
     REPLACE_ONE_UNIT = "replace_one_unit"
@@ -34,11 +38,14 @@ class Neighbours(StrEnum):
 
 @dataclass(frozen=True)
 class PrivacyUnit:
-    """Who is protected, and what is public about the data; set by the operator, never by a mechanism.
+    """The privacy unit, set by the operator and never by a mechanism.
 
+    neighbours: The neighbouring relation.
     contribution: Bound on what one unit holds, enforced by the pipeline.
-    units: The number of units where it is declared public, else None. Replace-one needs it: its neighbours share
-        that number, so a mechanism that keeps it secret would promise something else.
+    units: The number of units if it is declared public, else None. ``REPLACE_ONE_UNIT`` requires it: neighbours have
+        the same number of units, so this relation does not protect that number.
+
+    Raises ValueError for a number of units below 1, or when ``REPLACE_ONE_UNIT`` has none.
     """
 
     neighbours: Neighbours
@@ -53,27 +60,32 @@ class PrivacyUnit:
 
     @property
     def replaced(self) -> bool:
+        """Whether neighbours differ by replacing one unit."""
         return self.neighbours is Neighbours.REPLACE_ONE_UNIT
 
 
 def l1_sensitivity(queries: Measurable, unit: PrivacyUnit) -> int:
-    """Largest L1 distance between the exact answers of neighbours.
+    """Upper bound on the L1 distance between the exact answers of neighbours.
 
-    A unit of a table holds at most b rows, a unit of baskets is a set of at most b items and moves a conjunction by at
-    most 1. Adding a unit adds a non-negative vector v:
-        * marginals of m cliques: each row falls in one cell of each clique, so |v|_1 <= m b;
-        * m conjunctions: each answer moves by at most r = b (table) or 1 (baskets), so |v|_1 <= m r;
-        * m parities: a 0/1 property of a row or basket as a conjunction is, so |v|_1 <= m r;
-        * distinct positive single literals: a row satisfies one for each one-hot group, a basket one for each item.
-        * products and symmetric queries: v is a sum of at most b columns of the integer matrix, so |v|_1 <= b C_1, with
-          C_1 their largest norm;
-        * a satisfaction histogram of G groups: a unit is in one cell of each group, so |v|_1 = G;
-        * clipped sums: |v|_1 <= sum over groups of max over k of k w, proved in ``clipped_sensitivity``.
-    Replacing a unit moves by v' - v with both of that kind: at most 2 |v|_1 (whatever the signs), except that both add
-    0 to r to the answer of a conjunction or a parity, which so moves by at most r: m r still holds.
+    Proof. A unit of a table holds at most b rows. A unit of baskets is a set of at most b items. Let r be the largest
+    number by which one unit moves the answer of one conjunction: b for a table and 1 for baskets. Adding a unit adds a
+    vector v to the answers:
+        * m marginals: each row falls into one cell of each marginal, so |v|_1 <= m b.
+        * m conjunctions: each answer grows by at most r, so |v|_1 <= m r.
+        * m parities: like a conjunction, a parity is a 0/1 property of a row or basket, so |v|_1 <= m r.
+        * Conjunctions that are distinct positive single literals: a row satisfies at most one per one-hot group, and a
+          basket at most one per item it holds, so |v|_1 is at most r times the number of groups, or b for baskets.
+        * Products and symmetric queries: v is a sum of at most b columns of the integer matrix, so |v|_1 <= b C_1,
+          where C_1 is the largest L1 norm of a column.
+        * A satisfaction histogram of G groups: a unit lies in one cell of each group, so |v|_1 = G.
+        * Clipped sums: |v|_1 <= sum over groups of max over k of k w(k), proved in ``clipped_sensitivity``.
+        * The number of units: it grows by 1.
+    Replacing a unit moves the answers by v' - v, where v and v' obey the same bounds. By the triangle inequality the
+    bound at most doubles, whatever the signs. For conjunctions and parities m r still holds, because both units add 0
+    to r to an answer, which therefore moves by at most r.
 
-    Raises ConfigError for marginals, products or symmetric queries of baskets and for a histogram or clipped sums where
-    a unit may hold several rows, ValueError for the number of units where it is public.
+    Raises ConfigError for marginals, products or symmetric queries of baskets, and for histograms or clipped sums when
+    a unit may hold several rows. Raises ValueError for the number of units when it is declared public.
     """
     match queries:
         case UnitCount():
@@ -82,7 +94,7 @@ def l1_sensitivity(queries: Measurable, unit: PrivacyUnit) -> int:
             return _twice_if_replaced(len(queries.cliques) * _rows_of_unit(unit), unit)
         case Conjunctions():
             per_answer = answer_sensitivity(unit)
-            return min(queries.size * per_answer, _twice_if_replaced(_satisfied(queries, unit), unit))
+            return min(queries.size * per_answer, _twice_if_replaced(_largest_addition(queries, unit), unit))
         case Parities():
             return queries.size * answer_sensitivity(unit)
         case Products():
@@ -94,18 +106,22 @@ def l1_sensitivity(queries: Measurable, unit: PrivacyUnit) -> int:
 
 
 def squared_l2_sensitivity(queries: Measurable, unit: PrivacyUnit) -> int:
-    """Square of the largest L2 distance between the exact answers of neighbours.
+    """Upper bound on the squared L2 distance between the exact answers of neighbours.
 
-    With v as in ``l1_sensitivity``: |v|_2^2 <= m b^2 for marginals (one cell a clique at worst), m r^2 for
-    conjunctions and parities, also for v' - v. For non-negative v, v': |v' - v|_2^2 <= |v|_2^2 + |v'|_2^2, so
-    replace-one at most doubles the square.
+    Proof, with v, m, b and r as in ``l1_sensitivity``. For non-negative v and v', |v' - v|_2^2 <= |v|_2^2 + |v'|_2^2,
+    so replacing a unit at most doubles the squared bound.
+        * m marginals: |v|_2^2 <= m b^2, attained when all rows of the unit fall into one cell of each marginal.
+        * m conjunctions or parities: every entry of v, and of v' - v, is at most r in size, so both squares are at most
+          m r^2. Distinct positive single literals: no entry of v is above r, so |v|_2^2 <= r |v|_1.
+        * Products and symmetric queries have entries of both signs. Adding a unit: |v|_2 <= b max |a(x)|_2, where a(x)
+          is the column of cell x. Replacing a unit: pad the rows of both units to b with rows that add nothing. Then
+          v' - v is a sum of b differences of two columns, or of a column and nothing, so |v' - v|_2 <=
+          b max(|a(x) - a(y)|_2, |a(x)|_2).
+        * A satisfaction histogram of G groups: v is non-negative and |v|_2^2 = G.
+        * Clipped sums: v is non-negative and |v|_2^2 <= sum over groups of max over k of k w(k)^2, proved in
+          ``clipped_sensitivity``.
 
-    Products and symmetric queries have entries of either sign. Adding: |v|_2 <= b max |a(x)|_2. Replacing: fill the
-    rows of both units up to b with rows that add nothing; v' - v is then a sum of b differences, each of two columns or
-    of a column and nothing, so |v' - v|_2 <= b max(|a(x) - a(y)|_2, |a(x)|_2).
-
-    A histogram of G groups: |v|_2^2 = G. Clipped sums: |v|_2^2 <= sum over groups of max over k of k w^2, proved in
-    ``clipped_sensitivity``. Both v are non-negative.
+    Raises the errors of ``l1_sensitivity``.
     """
     match queries:
         case UnitCount():
@@ -114,7 +130,9 @@ def squared_l2_sensitivity(queries: Measurable, unit: PrivacyUnit) -> int:
             return _twice_if_replaced(len(queries.cliques) * _rows_of_unit(unit) ** 2, unit)
         case Conjunctions():
             per_answer = answer_sensitivity(unit)
-            return min(queries.size * per_answer**2, _twice_if_replaced(_satisfied(queries, unit) * per_answer, unit))
+            return min(
+                queries.size * per_answer**2, _twice_if_replaced(_largest_addition(queries, unit) * per_answer, unit)
+            )
         case Parities():
             return queries.size * answer_sensitivity(unit) ** 2
         case Products():
@@ -128,17 +146,17 @@ def squared_l2_sensitivity(queries: Measurable, unit: PrivacyUnit) -> int:
 
 
 def answer_sensitivity(unit: PrivacyUnit) -> int:
-    """How far one conjunction or parity moves between neighbours: rows of a table unit, or the one unit of a basket."""
+    """r: how far the answer of one conjunction or parity moves between neighbours, which is b for a table, else 1."""
     return unit.contribution.bound if unit.contribution.shape is Shape.TABLE else 1
 
 
 def marginal_l1_sensitivity(unit: PrivacyUnit) -> int:
-    """Largest L1 distance between one exact marginal of neighbours."""
+    """Upper bound on the L1 distance between one exact marginal of neighbours. Raises ConfigError for baskets."""
     return _twice_if_replaced(_rows_of_unit(unit), unit)
 
 
-def _satisfied(queries: Conjunctions, unit: PrivacyUnit) -> int:
-    """Most that one unit can add over all answers together."""
+def _largest_addition(queries: Conjunctions, unit: PrivacyUnit) -> int:
+    """Upper bound on the sum of what one unit adds to all answers."""
     per_answer = answer_sensitivity(unit)
     columns = queries.columns[:, 0]
     if queries.order > 1 or queries.negated.any() or len(np.unique(columns)) < len(columns):
@@ -149,9 +167,10 @@ def _satisfied(queries: Conjunctions, unit: PrivacyUnit) -> int:
 
 
 def _of_one_record(queries: SatisfactionHistogram | ClippedSums, unit: PrivacyUnit, power: int) -> int:
-    """Largest sum of what one unit adds to each answer, raised to ``power``.
+    """Upper bound on the sum over all answers of what a unit of one record adds, raised to ``power``.
 
-    It is a unit's k that is binned and weighed: with several rows it would satisfy a query several times over.
+    Raises ConfigError when a unit may hold several rows: it could satisfy a query several times, so the number k of
+    satisfied queries would not describe what it adds.
     """
     if answer_sensitivity(unit) != 1:
         raise ConfigError("clipped answers need units of one row or one basket; want max_rows_per_unit: 1")
@@ -161,12 +180,14 @@ def _of_one_record(queries: SatisfactionHistogram | ClippedSums, unit: PrivacyUn
 
 
 def _rows_of_unit(unit: PrivacyUnit) -> int:
+    """b, the bound on the rows of a unit. Raises ConfigError for baskets."""
     if unit.contribution.shape is not Shape.TABLE:
         raise ConfigError("marginals were asked of baskets; want conjunctions, or data of shape table")
     return unit.contribution.bound
 
 
 def _of_unit_count(unit: PrivacyUnit) -> int:
+    """Sensitivity of the number of units. Raises ValueError when that number is public."""
     if unit.units is not None:
         raise ValueError("the number of units is declared public; want no measurement of it")
     return 1

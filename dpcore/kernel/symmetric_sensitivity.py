@@ -1,12 +1,15 @@
-"""How far one row moves the integer answers of symmetric queries. TRUSTED.
+"""Sensitivity of the integer answers of symmetric queries to one row. TRUSTED.
 
-A row in cell x adds the column a(x) of the stacked matrix A. In block b, with matrix m and g(x) the combination of
-classes of x, the columns of x and y have the inner product m[:, g(x)]'m[:, g(y)] times <M_C[:, x_i], M_C[:, y_i]> for
-each chosen class C, which is 0 unless both values are of C. As M_C'M_C = c^2 (I - 11' / |C|), that is one number where
-the values are the same, and another one where they are not (``residual_matrix``); and all columns of M_C have the same
-absolute entries but for their order. So |a(x)|_1 and |a(x)|_2 depend on the orbit of x alone, the class of each of its
-values, and <a(x), a(y)> on both orbits and on the attributes in which x and y have the same value. There are few of
-either, and all of them are compared. All of it is computed from the integers that are applied to the data, exactly.
+A row in cell x adds the column a(x) of the stacked matrix A to the answers. Consider a block with matrix m, and let
+g(x) be the combination of classes of x. Within the block, the columns of x and y have the inner product m[:, g(x)]'m[:,
+g(y)], times one factor <M_C[:, x_i], M_C[:, y_i]> for each chosen class C. The factor is 0 unless both values belong to
+C. Since M_C'M_C = c^2 (I - 11' / |C|), the factor takes one value when x_i = y_i and one other value when x_i and y_i
+differ (``residual_matrix``). All columns of M_C have the same absolute entries up to their order.
+
+Call the combination of the classes of all values of x the orbit of x. It follows that |a(x)|_1 and |a(x)|_2 depend only
+on the orbit of x, and that <a(x), a(y)> depends only on both orbits and on the set of attributes in which x and y
+agree. There are few such cases, and all of them are compared. All norms and inner products are computed exactly, from
+the integers that are applied to the data.
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ from dpcore.queries import BlockQueries, SymmetricQueries
 
 Exact = NDArray[np.object_]
 
-_LARGEST_PAIRS: Final = 1 << 20  # Of orbits, which are all compared.
-_LIMB: Final = 15  # Bits: an entry has two of them, and 2^20 products of two limbs sum to 2^50 at most.
+_LARGEST_PAIRS: Final = 1 << 20  # Maximum number of pairs of orbits for which all inner products are compared.
+_LIMB: Final = 15  # Bits of a limb. An entry has two limbs, and 2^20 products of limbs sum to at most 2^50.
 
 
 def largest_l1(queries: SymmetricQueries) -> int:
@@ -37,26 +40,29 @@ def largest_squared_l2(queries: SymmetricQueries) -> int:
 
 
 def largest_squared_exchange(queries: SymmetricQueries) -> int:
-    """The largest of |a(x) - a(y)|_2^2 and |a(x)|_2^2 over all cells x, y: exchanging a row, or losing one.
+    """The largest of |a(x) - a(y)|_2^2 (exchanging a row) and |a(x)|_2^2 (losing a row) over all cells x and y.
 
-    Exact. For more than _LARGEST_PAIRS pairs of orbits 4 times the largest squared norm, which is never below it.
+    Exact for at most _LARGEST_PAIRS pairs of orbits. Otherwise 4 times the largest squared norm, an upper bound.
     """
     norms = _norms(queries, 2)
     largest = int(norms.max())
     axes = [_Pairs.of(queries, axis) for axis in range(len(queries.clique))]
     if math.prod(len(pairs.left) for pairs in axes) > _LARGEST_PAIRS:
         return 4 * largest
-    first, second = norms[np.ix_(*(pairs.left for pairs in axes))], norms[np.ix_(*(pairs.right for pairs in axes))]
-    return max(largest, int((first + second - 2 * _inner_products(queries, axes)).max()))
+    left, right = norms[np.ix_(*(pairs.left for pairs in axes))], norms[np.ix_(*(pairs.right for pairs in axes))]
+    return max(largest, int((left + right - 2 * _inner_products(queries, axes)).max()))
 
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Two values of one attribute, by all that inner products depend on.
+    """All cases of two values of one attribute that inner products distinguish.
 
-    left, right: intp [pairs], their classes: first all pairs of classes, with one value where they are the same; then
-        two values of one class, where it has them.
-    same: bool [pairs], whether it is one value.
+    The first cases are all pairs of classes; a pair of equal classes stands for two equal values. They are followed by
+    one case for each class with several members, which stands for two different values of this class.
+
+    left: intp [pairs], the class of the first value.
+    right: intp [pairs], the class of the second value.
+    same: bool [pairs], whether the two values are equal.
     """
 
     left: NDArray[np.intp]
@@ -65,38 +71,39 @@ class _Pairs:
 
     @classmethod
     def of(cls, queries: SymmetricQueries, axis: int) -> _Pairs:
+        """The cases of the attribute on one axis of the marginal."""
         members = queries.axes[axis].members
-        left, right = (each.ravel() for each in np.indices((len(members), len(members))))
+        left, right = (indices.ravel() for indices in np.indices((len(members), len(members))))
         several = np.flatnonzero(members > 1)
         same = np.concatenate([left == right, np.zeros(len(several), dtype=np.bool_)])
         return cls(np.concatenate([left, several]), np.concatenate([right, several]), same)
 
 
 def _norms(queries: SymmetricQueries, order: Literal[1, 2]) -> Exact:
-    """Sums of |entries|^order of a column of each orbit, one axis an attribute over its classes."""
+    """Sum of |entries|^order of the column of each orbit, as an array with one axis of classes per attribute."""
     totals = np.zeros([len(axis.members) for axis in queries.axes], dtype=object)
     for block in queries.blocks:
         within = math.prod(int((np.abs(_column(queries, block, axis, 0)) ** order).sum()) for axis in block.chosen)
         columns = _sums(np.abs(block.matrix) ** order) * within
-        at = tuple(slice(None) if each is None else slice(each, each + 1) for each in block.choice)
-        totals[at] += columns.reshape(totals[at].shape)
+        cells = tuple(slice(None) if choice is None else slice(choice, choice + 1) for choice in block.choice)
+        totals[cells] += columns.reshape(totals[cells].shape)
     return totals
 
 
 def _inner_products(queries: SymmetricQueries, axes: list[_Pairs]) -> Exact:
-    """<a(x), a(y)>, one axis an attribute over its pairs."""
+    """<a(x), a(y)> of every case, as an array with one axis of pairs per attribute."""
     totals = np.zeros([len(pairs.left) for pairs in axes], dtype=object)
     for block in queries.blocks:
         kept = [np.arange(len(pairs.left)) for pairs in axes]
         shape = [len(pairs.left) for pairs in axes]
         within = np.ones([1] * len(axes), dtype=object)
         for axis in block.chosen:
-            pairs, at = axes[axis], block.choice[axis]
-            kept[axis] = np.flatnonzero((pairs.left == at) & (pairs.right == at))
-            one, other = _column(queries, block, axis, 0), _column(queries, block, axis, 1)
+            pairs, chosen = axes[axis], block.choice[axis]
+            kept[axis] = np.flatnonzero((pairs.left == chosen) & (pairs.right == chosen))
+            column, second_column = _column(queries, block, axis, 0), _column(queries, block, axis, 1)
             same = pairs.same[kept[axis]].tolist()
-            inner = np.array([int(one @ (one if alike else other)) for alike in same], dtype=object)
-            within = within * inner.reshape([-1 if axis == each else 1 for each in range(len(axes))])
+            inner = np.array([int(column @ (column if equal else second_column)) for equal in same], dtype=object)
+            within = within * inner.reshape([-1 if index == axis else 1 for index in range(len(axes))])
             shape[axis] = 1
         counts = [len(queries.axes[axis].members) for axis in block.free]
         left = np.ix_(*(axes[axis].left for axis in block.free))
@@ -107,19 +114,21 @@ def _inner_products(queries: SymmetricQueries, axes: list[_Pairs]) -> Exact:
 
 
 def _column(queries: SymmetricQueries, block: BlockQueries, axis: int, index: int) -> NDArray[np.int64]:
-    """The column of M_C for one value of the class that a block chooses for an attribute."""
-    each, at = queries.axes[axis], block.choice[axis]
-    return np.asarray(each.matrix[each.row_slices[at], np.flatnonzero(queries.classes[axis] == at)[index]])
+    """The column of M_C for member number ``index`` of the class C that a block chooses for an attribute."""
+    attribute, chosen = queries.axes[axis], block.choice[axis]
+    member = np.flatnonzero(queries.classes[axis] == chosen)[index]
+    return np.asarray(attribute.matrix[attribute.row_slices[chosen], member])
 
 
 def _sums(entries: NDArray[np.int64]) -> Exact:
-    """Of each column: of at most 2^20 non-negative entries up to 2^60."""
+    """The exact sum of each column of at most 2^20 non-negative entries, each at most 2^60."""
     high, low = (entries >> 30).sum(axis=0), (entries & (2**30 - 1)).sum(axis=0)
     return np.asarray(high.astype(object) * 2**30 + low.astype(object))
 
 
 def _gram(matrix: NDArray[np.int64]) -> Exact:
-    """m'm, from products of limbs that doubles hold exactly."""
+    """The exact Gram matrix m'm, from products of limbs that doubles hold exactly."""
     high, low = (matrix >> _LIMB).astype(np.float64), (matrix & (2**_LIMB - 1)).astype(np.float64)
-    squared, mixed, rest = (each.astype(np.int64).astype(object) for each in (high.T @ high, high.T @ low, low.T @ low))
-    return np.asarray(squared * 4**_LIMB + (mixed + mixed.T) * 2**_LIMB + rest)
+    grams = (high.T @ high, high.T @ low, low.T @ low)
+    high_high, high_low, low_low = (gram.astype(np.int64).astype(object) for gram in grams)
+    return np.asarray(high_high * 4**_LIMB + (high_low + high_low.T) * 2**_LIMB + low_low)

@@ -1,16 +1,16 @@
-"""For tests of one's own: the contract that every mechanism keeps, tiny data, and a ledger and a journal in memory.
+"""Tools for your own tests: the contract of mechanisms, tiny data, and a ledger and a journal in memory.
 
-* ``contract``: start here. ``check_mechanism`` holds a mechanism against every law, on tiny data, in every currency and
-  under every privacy unit.
-* ``cases``: ``MechanismContract`` says what a mechanism accepts and what is known about its calls in advance.
-* ``laws``: the laws themselves, one function each.
-* ``tiny_data``: the workloads and datasets that the laws are checked on. ``tiny_statistics`` answers them by slow and
-  obvious numpy, and is the reference that engines are held to.
-* ``memory``: a ledger and a journal that live as long as the process, for experiments too.
-* ``doubles``: ``private_statistics`` over tiny data, and statistics, ledgers and journals that fail or watch.
-* ``pytest_plugin``: pytest finds it by itself where Marquee is installed: ``@pytest.mark.mechanism_contract``.
+* ``contract``: start here. ``check_mechanism`` checks a mechanism against every law, on tiny data, in every currency
+  and for every privacy unit.
+* ``cases``: ``MechanismContract`` states what a mechanism accepts and what is known in advance about its calls.
+* ``laws``: the laws, one function each.
+* ``tiny_data``: the workloads and datasets on which the laws are checked. ``tiny_statistics`` computes their exact
+  answers in plain NumPy, and is the reference for the engines.
+* ``memory``: a ledger and a journal in memory, also for experiments.
+* ``doubles``: ``private_statistics`` over tiny data, and test doubles of statistics, ledgers and journals.
+* ``pytest_plugin``: the marker ``@pytest.mark.mechanism_contract``. pytest finds the plugin where Marquee is installed.
 
-Nothing else in ``dpcore``, ``pipelines`` or ``jobs`` imports this package.
+No other module of ``dpcore``, ``pipelines`` or ``jobs`` imports this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a mechanism is checked on: its contract, the cases that follow from it, and one finished run of a case."""
+"""The contract of a mechanism, the cases on which it is checked, and the finished run of a case."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNITS: Final = {
     "add/remove": (Neighbours.ADD_REMOVE_UNIT, True),
     "replace": (Neighbours.REPLACE_ONE_UNIT, True),
 }
-"""The privacy units: which datasets are neighbours, and whether the number of units is public."""
+"""By name, the neighbouring relation and whether the number of units is public."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class MechanismContract:
     """What a mechanism accepts, and what is known about its calls before it runs.
 
     mechanism: The mechanism with its settings.
-    data: Keys of ``dpcore.testing.tiny_data.DATA`` that it accepts; all others it must refuse.
-    budgets: Those of ``dpcore.testing.tiny_data.BUDGETS`` that it accepts; all others it must refuse.
-    spends_all: Whether it uses its whole budget, up to the rounding of shares (2^-30).
-    rounds_follow_units: Whether a number of units that is measured first decides how many calls follow.
-    rounds_follow_draws: Whether draws decide how many calls follow.
-    scales_follow_answers: Whether earlier answers decide the noise scale of later ones.
+    data: Keys of ``dpcore.testing.tiny_data.DATA`` that the mechanism accepts. It must refuse all others.
+    budgets: Budgets of ``dpcore.testing.tiny_data.BUDGETS`` that the mechanism accepts. It must refuse all others.
+    spends_all: Whether the mechanism spends its whole budget, up to a rounding of shares by 2^-30.
+    rounds_follow_units: Whether the number of calls depends on a number of units that is measured first.
+    rounds_follow_draws: Whether the number of calls depends on earlier draws.
+    scales_follow_answers: Whether noise scales depend on earlier answers.
     """
 
     mechanism: Mechanism
@@ -49,15 +49,18 @@ class MechanismContract:
     scales_follow_answers: bool = False
 
     def knows_its_calls(self, public: bool) -> bool:
-        """Whether the calls are fixed in advance, where the number of units is ``public`` or not."""
+        """Whether the calls are fixed in advance. public: Whether the number of units is public."""
         return not self.rounds_follow_draws and (public or not self.rounds_follow_units)
 
     def cases(self) -> list[Case]:
-        """Every kind of data, currency and privacy unit that the mechanism accepts."""
+        """All combinations of data, budget and privacy unit that the mechanism accepts."""
         return [Case(self, *choice) for choice in product(self.data, self.budgets, UNITS)]
 
     def refused_cases(self) -> list[Case]:
-        """Those that it must refuse. Data of bits are asked of mechanisms that need them, or take no marginals."""
+        """All combinations that the mechanism must refuse.
+
+        Data of bits are included only for mechanisms that accept them, or that accept no marginals at all.
+        """
         kinds = [kind for kind in DATA if kind in self.data or kind not in OF_BITS or "marginals" not in self.data]
         choices = product(kinds, BUDGETS, UNITS)
         return [
@@ -67,7 +70,13 @@ class MechanismContract:
 
 @dataclass(frozen=True)
 class Case:
-    """One mechanism on one kind of data, under one budget and privacy unit."""
+    """One mechanism on one kind of data, with one budget and one privacy unit.
+
+    contract: The contract of the mechanism.
+    kind: Key of ``DATA``.
+    budget: The budget of the run.
+    unit: Key of ``UNITS``.
+    """
 
     contract: MechanismContract
     kind: str
@@ -76,7 +85,7 @@ class Case:
 
     @property
     def data(self) -> Data:
-        """The workload with its two neighbouring datasets."""
+        """The workload and its two neighbouring datasets."""
         return DATA[self.kind]
 
     @property
@@ -93,7 +102,7 @@ class Case:
         journal: MemoryJournal | None = None,
         ledger: MemoryLedger | None = None,
     ) -> PrivateStatistics:
-        """The kernel over the data, or over other statistics of the same shape."""
+        """The kernel over the data of the case, or over other statistics of the same shape."""
         exact = self.data.statistics if statistics is None else statistics
         bound = exact.contribution.bound if exact.contribution.shape is Shape.TABLE else 1
         return private_statistics(
@@ -106,17 +115,17 @@ class Case:
         )
 
     def run(self, private: PrivateStatistics) -> Release:
-        """A run whose public randomness is always the same."""
+        """Runs the mechanism with fixed public randomness."""
         return self.contract.mechanism.run(private, self.data.workload, generator=np.random.default_rng(0))
 
     def plan(self, private: PrivateStatistics) -> Plan:
-        """The plan of a run, from public facts alone."""
+        """The plan of the run."""
         return self.contract.mechanism.plan(private.terms, self.data.workload)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run, with what it wrote and the progress that it reported."""
+    """A finished run, with its ledger, its journal and the progress that it reported."""
 
     private: PrivateStatistics
     ledger: MemoryLedger
@@ -126,7 +135,7 @@ class Run:
 
 
 def run_of(case: Case) -> Run:
-    """Runs the mechanism once and keeps what the laws look at."""
+    """Runs the mechanism once on a case, and records what the laws check."""
     ledger, journal, progress = MemoryLedger(case.budget), MemoryJournal(), list[tuple[int, int]]()
     private = case.private(journal=journal, ledger=ledger)
     release = case.contract.mechanism.run(
@@ -139,9 +148,9 @@ def run_of(case: Case) -> Run:
 
 
 def pairwise_cover(cases: Sequence[Case]) -> list[Case]:
-    """Cases, in their order, in which every pair of data and budget, data and unit, and budget and unit occurs.
+    """A subset of the cases that contains every pair of (data, budget), (data, unit) and (budget, unit) of any case.
 
-    Greedy: the case with most new pairs comes next, the first of several. Every pair occurs that any case has.
+    Method: greedily take the case with the most new pairs, and the first of several. The order is that of ``cases``.
     """
     remaining, chosen = set[tuple[str, ...]]().union(*map(_pairs, cases)), set[int]()
     while remaining:
@@ -152,5 +161,6 @@ def pairwise_cover(cases: Sequence[Case]) -> list[Case]:
 
 
 def _pairs(case: Case) -> Iterator[tuple[str, ...]]:
+    """The pairs of data, budget and unit of one case."""
     parts = (f"data {case.kind}", f"budget {case.budget.currency.name}", f"unit {case.unit}")
     return combinations(parts, 2)

@@ -1,10 +1,10 @@
-"""Checks a mechanism, your own or one of ours, against everything that callers rely on.
+"""Checks that a mechanism, yours or one of ours, keeps the contract on which callers rely.
 
     contract = MechanismContract(MyMechanism(), data=("marginals", "products"), budgets=(ZCDP, GDP), spends_all=True)
     check_mechanism(contract)
 
-A mechanism that keeps its contract can be named in a config, replayed after a crash, and audited by its plan alone. A
-contract says nothing about accuracy, and no test proves privacy: what the kernel cannot enforce is proved on paper.
+A mechanism that keeps its contract can be named in a config, replayed after a crash, and audited by its plan. The
+contract says nothing about accuracy. No test proves privacy: what the kernel cannot enforce needs a proof on paper.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dpcore.testing.laws import LAWS
 
 
 class LawBrokenError(AssertionError):
-    """A mechanism does not keep its contract; the message names the case and the law."""
+    """A mechanism breaks its contract. The message names the case and the law."""
 
 
 def check_case(case: Case) -> None:
-    """Runs the mechanism on the case and holds the run against every law. Raises LawBrokenError."""
+    """Runs the mechanism on a case and checks every law. Raises LawBrokenError when one is broken."""
     run = run_of(case)
     for law in LAWS:
         try:
@@ -30,7 +30,10 @@ def check_case(case: Case) -> None:
 
 
 def check_refusal(case: Case) -> None:
-    """What has no proof is refused, by plan and by run, before anything is measured. Raises LawBrokenError."""
+    """Checks that plan and run refuse a case before anything is measured, with advice in the error.
+
+    Raises LawBrokenError otherwise.
+    """
     private = case.private(NoStatistics(case.data.statistics.contribution))
     for call in (case.plan, case.run):
         try:
@@ -45,11 +48,12 @@ def check_refusal(case: Case) -> None:
 
 
 def check_mechanism(contract: MechanismContract, *, full: bool = False) -> None:
-    """Checks every law on the cases of a contract, and that all other cases are refused.
+    """Checks every law on the cases of a contract, and checks that all other cases are refused.
 
-    full: All cases instead of a cover of every pair of data, currency and privacy unit; about three times as long.
+    full: Checks all cases instead of a cover of all pairs of data, currency and privacy unit. It takes about three
+        times as long.
 
-    Raises LawBrokenError, which names the first case and law that fail.
+    Raises LawBrokenError, which names the first case and the law that it breaks.
     """
     accepted, refused = contract.cases(), contract.refused_cases()
     for case in accepted if full else pairwise_cover(accepted):

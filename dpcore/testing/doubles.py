@@ -1,4 +1,4 @@
-"""PrivateStatistics over tiny data, and doubles that fail where nothing may happen."""
+"""``private_statistics`` for tests, and test doubles of statistics, ledgers and journals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def private_statistics(
     ledger: Ledger | None = None,
     journal: Journal | None = None,
 ) -> PrivateStatistics:
-    """The kernel over ``statistics`` with a ledger and a journal in memory where none are given."""
+    """The kernel over ``statistics``; by default with a ledger and a journal in memory."""
     return PrivateStatistics(
         statistics,
         unit=PrivacyUnit(neighbours, statistics.contribution, units),
@@ -40,7 +40,7 @@ def private_statistics(
 
 @dataclass(frozen=True)
 class NoStatistics:
-    """Data that nobody may touch."""
+    """Statistics that fail on every request, for code that must not read the data."""
 
     contribution: Contribution
 
@@ -50,7 +50,7 @@ class NoStatistics:
 
 @dataclass
 class WatchedStatistics:
-    """Passes on, and keeps every request."""
+    """Statistics that record every request before they answer it."""
 
     inner: Statistics
     requests: list[Request] = field(default_factory=list)
@@ -66,7 +66,7 @@ class WatchedStatistics:
 
 @dataclass(frozen=True)
 class RefusingLedger:
-    """A ledger with nothing left."""
+    """A ledger that refuses every reservation, because nothing of its budget is left."""
 
     def reserve(self, budget: Budget) -> None:
         raise BudgetExceededError("release", budget.amount, budget.amount * 0, budget.currency.value)
@@ -74,7 +74,7 @@ class RefusingLedger:
 
 @dataclass
 class WatchedJournal:
-    """A journal in memory that writes down the order of what is asked of it."""
+    """A journal in memory that records the order of its calls."""
 
     inner: MemoryJournal = field(default_factory=MemoryJournal)
     calls: list[str] = field(default_factory=list)

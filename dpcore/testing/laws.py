@@ -1,4 +1,7 @@
-"""The laws of every mechanism, one function each, over one finished run. ``dpcore.testing.contract`` calls them."""
+"""The laws that every mechanism keeps, one function each. Each checks a finished run and raises AssertionError.
+
+``dpcore.testing.contract`` calls them.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,21 @@ from dpcore.testing.cases import Case, Run
 from dpcore.testing.doubles import NoStatistics
 from dpcore.testing.tiny_data import DELTA, EPSILON
 
-_ROUNDING_OF_SHARES: Final = Fraction(1, 2**30)
-_SAMPLED_ROWS: Final = 30
+_ROUNDING_OF_SHARES: Final = Fraction(1, 2**30)  # A remaining share below this counts as spent.
+_SAMPLED_ROWS: Final = 30  # Synthetic rows that are compared between a run and its replay.
 
 
 def it_spends_its_budget_and_never_more(case: Case, run: Run) -> None:
-    """The ledger reserves the whole budget; charges stay within it, and use it up where the contract says so."""
+    """The ledger reserves the whole budget. Charges stay within it, and spend it if the contract says so."""
     charged = sum((charge.amount for charge in run.private.charges), Fraction(0))
-    _require(run.ledger.spent == case.budget.amount, "the ledger has another amount than the budget")
+    _require(run.ledger.spent == case.budget.amount, "the ledger reserved another amount than the budget")
     _require(charged <= case.budget.amount, "charges exceed the budget")
     if case.contract.spends_all:
-        _require(run.private.remaining_share < _ROUNDING_OF_SHARES, "a part of the budget is left")
+        _require(run.private.remaining_share < _ROUNDING_OF_SHARES, "a part of the budget is not spent")
 
 
 def its_charges_come_to_the_promised_epsilon(case: Case, run: Run) -> None:
-    """Noise, rounds and samples use the target up; only whole rounds may leave something."""
+    """The charges imply at most the target epsilon, and nearly all of it if the contract says so."""
     charged = sum((charge.amount for charge in run.private.charges), Fraction(0))
     epsilon = epsilon_of(Budget(case.budget.currency, charged), DELTA)
     _require(epsilon <= EPSILON, f"charges come to epsilon {epsilon}, more than {EPSILON}")
@@ -36,7 +39,7 @@ def its_charges_come_to_the_promised_epsilon(case: Case, run: Run) -> None:
 
 
 def its_answers_have_the_shape_of_the_workload(case: Case, run: Run) -> None:
-    """Finite float64 answers, each between its bounds where an error is known."""
+    """The answers are finite float64, and lie within their intervals where a standard deviation is known."""
     answers, size = run.release.answers, case.data.workload.queries.size
     for name in ("values", "stddev", "lower", "upper"):
         values = getattr(answers, name)
@@ -50,18 +53,19 @@ def its_answers_have_the_shape_of_the_workload(case: Case, run: Run) -> None:
 
 
 def the_events_of_its_plan_are_the_calls_of_its_run(case: Case, run: Run) -> None:
-    """None where an answer decides how many calls follow; else all of them, with their whole cost."""
+    """The plan lists events with the cost of the run if all calls are fixed in advance, and otherwise lists none."""
     events = case.plan(run.private).events
     _require(
-        bool(events) == case.contract.knows_its_calls(case.public), "events are planned where calls follow answers"
+        bool(events) == case.contract.knows_its_calls(case.public),
+        "the plan must list events if and only if all calls are fixed in advance",
     )
     if events:
         charged = sum(charge.amount for charge in run.private.charges)
-        _require(sum(event.charged for event in events) == charged, "planned events cost something else than the run")
+        _require(sum(event.charged for event in events) == charged, "planned events have another cost than the run")
 
 
 def its_plan_tells_every_call_and_its_share(case: Case, run: Run) -> None:
-    """Shares add up to at most one, calls to those of the run, and noise is what is measured with."""
+    """Planned shares sum to at most 1, and planned calls and standard deviations are those of the run."""
     plan = case.plan(run.private)
     _require(sum(step.share for step in plan.steps) <= 1 + 1e-9, "planned shares exceed the budget")
     if case.contract.knows_its_calls(case.public):
@@ -70,20 +74,20 @@ def its_plan_tells_every_call_and_its_share(case: Case, run: Run) -> None:
     planned = sorted({round(step.stddev, 9) for step in plan.steps if step.stddev is not None})
     measured = sorted({round(measurement.stddev, 9) for measurement in run.release.measurements})
     if case.contract.scales_follow_answers:
-        _require(set(planned) <= set(measured), f"noise {planned} is planned, {measured} is measured with")
+        _require(set(planned) <= set(measured), f"noise {planned} is planned, noise {measured} is used")
     elif all(step.calls == 1 or step.stddev is None for step in plan.steps):
-        _require(planned == measured, f"noise {planned} is planned, {measured} is measured with")
-    _require(plan.memory_bytes > 0, "the plan names no memory")
+        _require(planned == measured, f"noise {planned} is planned, noise {measured} is used")
+    _require(plan.memory_bytes > 0, "the plan has no estimate of the memory")
 
 
 def its_plan_needs_no_data(case: Case, run: Run) -> None:
-    """A plan comes from public facts alone."""
+    """The plan follows from public facts alone."""
     private = case.private(NoStatistics(case.data.statistics.contribution))
     _require(bool(case.plan(private).steps), "the plan has no steps")
 
 
 def the_answers_of_a_model_are_those_of_the_model(case: Case, run: Run) -> None:
-    """Answers are either measured or the model's, and the release says which."""
+    """Answers are either measured or those of the model, and the release says which."""
     release = run.release
     _require(release.answers.measured == (release.model is None), "answers.measured does not fit the model")
     if release.model is not None:
@@ -93,15 +97,15 @@ def the_answers_of_a_model_are_those_of_the_model(case: Case, run: Run) -> None:
 
 
 def everything_it_releases_comes_from_the_journal(case: Case, run: Run) -> None:
-    """Replayed over a neighbour's data the run is the same to the last bit: nothing passes the kernel by."""
+    """A replay over a neighbouring dataset is identical: all knowledge of the data comes from the journal."""
     private = case.private(case.data.neighbour, journal=run.journal)
     replayed, release = case.run(private), run.release
     _require(len(run.journal.answers) == len(run.private.charges), "calls and journal differ in number")
-    _require(run.private.charges == private.charges, "a replay over a neighbour's data is charged otherwise")
+    _require(run.private.charges == private.charges, "a replay over a neighbour's data has other charges")
     same = np.array_equal(release.answers.values, replayed.answers.values)
     _require(same, "a replay over a neighbour's data has other answers")
     same = np.array_equal(release.answers.stddev, replayed.answers.stddev, equal_nan=True)
-    _require(same, "a replay over a neighbour's data has other errors")
+    _require(same, "a replay over a neighbour's data has other standard deviations")
     _require(len(release.measurements) == len(replayed.measurements), "a replay measures more or less")
     for first, second in zip(release.measurements, replayed.measurements, strict=True):
         _require(np.array_equal(first.values, second.values), "a replay has another measurement")
@@ -114,7 +118,7 @@ def everything_it_releases_comes_from_the_journal(case: Case, run: Run) -> None:
 
 
 def its_progress_ends_where_it_says(case: Case, run: Run) -> None:
-    """Progress grows with every report, and the last one is complete."""
+    """Progress increases with every report, and the last report is complete."""
     reported = [done for done, _ in run.progress]
     _require(reported == sorted(set(reported)), "progress does not grow")
     _require(bool(run.progress) and run.progress[-1][0] == run.progress[-1][1], "progress does not end")

@@ -1,4 +1,4 @@
-"""A ledger and a journal that live as long as the process: for notebooks, experiments and tests."""
+"""A ledger and a journal in memory, for notebooks, experiments and tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpcore.kernel.budget import Budget
 
 @dataclass
 class MemoryLedger:
-    """Accounts releases against one total; every call of ``reserve`` is a new release."""
+    """Accounts releases against one total. Every call of ``reserve`` counts as a new release."""
 
     total: Budget
     spent: Fraction = Fraction(0)
@@ -30,7 +30,7 @@ class MemoryLedger:
 
 @dataclass
 class MemoryJournal:
-    """Answers by position."""
+    """Stores the answers of one release in memory, in order."""
 
     answers: list[tuple[str, NDArray[np.int64]]] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""pytest finds this module by itself where Marquee is installed.
+"""A pytest plugin that runs a test for each case of a mechanism's contract.
 
     CONTRACT = MechanismContract(MyMechanism(), data=("marginals",), budgets=(ZCDP,), spends_all=True)
 
@@ -6,8 +6,9 @@
     def test_my_mechanism(mechanism_case: MechanismTest) -> None:
         mechanism_case.check()
 
-The test runs once for each case of a cover of every pair of data, currency and privacy unit, those included that the
-mechanism must refuse; with ``full=True`` once for every case. The rest of Marquee is imported only for such a test.
+pytest finds this plugin where Marquee is installed. The test runs once for each case of a cover of all pairs of data,
+currency and privacy unit, including the cases that the mechanism must refuse. With ``full=True`` the test runs once for
+every case. The rest of Marquee is imported only for such a test.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MechanismTest:
-    """One case of a contract with the check that it must pass."""
+    """One case of a contract, with the check that it must pass."""
 
     case: Case
     _check: Callable[[Case], None]
 
     def check(self) -> None:
-        """Raises LawBrokenError, which names the law."""
+        """Runs the check. Raises LawBrokenError, which names the law that is broken."""
         self._check(self.case)
 
 
@@ -42,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each case of the contracts that the marker names."""
+    """Creates one test for each case of the contracts of the marker."""
     if "mechanism_case" not in metafunc.fixturenames:
         return
     tests = [
@@ -54,6 +55,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _checks(contract: MechanismContract, full: bool = False) -> list[tuple[Callable[[Case], None], Case]]:
+    """The cases of a contract, each with the check that it must pass."""
     from dpcore.testing.cases import pairwise_cover
     from dpcore.testing.contract import check_case, check_refusal
 

@@ -1,4 +1,4 @@
-"""Kinds of workloads, each with two neighbouring tiny datasets: what the laws of mechanisms are checked on."""
+"""All kinds of workloads, each with two neighbouring tiny datasets, on which the laws of mechanisms are checked."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ BITS[:, 0] |= ~BITS.any(axis=1)
 
 
 def _conjunctions(view: BinaryView, negate: bool = True) -> Workload:
+    """Eight random conjunctions of two literals."""
     return conjunctive(random_conjunctions(view, 8, 2, np.random.default_rng(2), negate=negate))
 
 
 @dataclass(frozen=True)
 class Data:
-    """A kind of workload, with two neighbouring datasets of the same number of units."""
+    """A workload, with two neighbouring datasets that have the same number of units."""
 
     workload: Workload
     statistics: Statistics
@@ -79,7 +80,7 @@ DATA: Final = {
     ),
     "parities of a table": Data(conjunctive(all_parities(ONE_HOT, 3)), _table(CODES), _table(OTHER_CODES)),
 }
-"""By name, every kind of workload that mechanisms tell apart."""
+"""By name, every kind of workload that mechanisms distinguish."""
 
 MARGINALS = ("marginals", "weighted marginals", "marginals of several rows a unit")
 POSITIVE = ("positive conjunctions of a table", "positive conjunctions of baskets")
@@ -88,7 +89,7 @@ PARITIES = ("parities of a table",)
 PRODUCTS = ("products", "products of several rows a unit")
 OF_BITS = ("marginals of bits", "products of bits")
 EVERY = MARGINALS + PRODUCTS + CONJUNCTIONS + PARITIES
-ONE_RECORD = ("marginals", "weighted marginals", *CONJUNCTIONS, *PARITIES)  # What the query release game is about.
+ONE_RECORD = ("marginals", "weighted marginals", *CONJUNCTIONS, *PARITIES)  # Kinds with one record per unit.
 EPSILON, DELTA = 2.5, 1e-6
 PURE, ZCDP, GDP = BUDGETS = (
     budget_of(EPSILON, 0.0, Currency.PURE),

@@ -1,4 +1,4 @@
-"""Exact answers of small datasets held in memory, by slow and obvious numpy: the reference that engines are held to."""
+"""Exact answers of small datasets in memory, computed in plain NumPy: the reference for the engines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from dpcore.queries import ClippedSums, Conjunctions, Marginals, Parities, Satis
 
 @dataclass(frozen=True, eq=False)
 class TinyTable:
-    """A table whose rows are already whole and bounded; row r belongs to unit r // bound.
+    """A table whose rows are already encoded, grouped by unit and truncated. Row r belongs to unit r // bound.
 
-    codes: [rows, attributes], in the order of the domain.
+    domain: The domain of the attributes.
+    codes: Values of the attributes, [rows, attributes], in the order of the domain.
+    bound: Maximum number of rows per unit.
     """
 
     domain: Domain
@@ -45,9 +47,11 @@ class TinyTable:
 
 @dataclass(frozen=True, eq=False)
 class TinyBaskets:
-    """Baskets as the rows of a 0/1 matrix [units, items]; a unit without items is no unit.
+    """Baskets as the rows of a 0/1 matrix. A row without items is not counted as a unit.
 
-    bound: Most items a basket may hold; all of them when None.
+    view: The binary view of the items.
+    matrix: Whether a unit holds an item, bool [units, items].
+    bound: Maximum number of items per basket; by default the number of all items.
     """
 
     view: BinaryView
@@ -71,23 +75,23 @@ class TinyBaskets:
 
 
 def one_hot_matrix(domain: Domain, codes: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Rows as 0/1 columns, bool [rows, sum of sizes], in the order of ``BinaryView.one_hot``."""
+    """One-hot encoding of rows, bool [rows, sum of sizes], in the order of ``BinaryView.one_hot``."""
     return np.concatenate([codes[:, [axis]] == np.arange(size) for axis, size in enumerate(domain.sizes)], axis=1)
 
 
 def count_satisfied(queries: Conjunctions | Parities, matrix: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """How many rows of the matrix satisfy each query, int64 [m]."""
+    """Number of rows of the matrix that satisfy each query, int64 [m]."""
     return count_parities(queries, matrix) if isinstance(queries, Parities) else count_conjunctions(queries, matrix)
 
 
 def count_parities(queries: Parities, matrix: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """How many rows of the matrix have an even number of ones in the columns of each parity, int64 [m]."""
+    """Number of rows with an even number of ones in the columns of each parity, int64 [m]."""
     counts = [(matrix[:, columns[columns >= 0]].sum(axis=1) % 2 == 0).sum() for columns in queries.columns]
     return np.array(counts, dtype=np.int64)
 
 
 def count_conjunctions(queries: Conjunctions, matrix: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """How many rows of the matrix satisfy each conjunction, int64 [m]."""
+    """Number of rows of the matrix that satisfy each conjunction, int64 [m]."""
     counts = [
         (matrix[:, columns] != negated).all(axis=1).sum()
         for columns, negated in zip(queries.columns, queries.negated, strict=True)
@@ -96,19 +100,19 @@ def count_conjunctions(queries: Conjunctions, matrix: NDArray[np.bool_]) -> NDAr
 
 
 def clipped(request: SatisfactionHistogram | ClippedSums, matrix: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The answers about the rows of the matrix, one row a unit, by their definition."""
+    """Satisfaction histogram or clipped sums by definition. Each row of the matrix is one unit."""
     queries = request.queries
     satisfied = np.stack([matrix[:, columns].all(axis=1) for columns in queries.columns], axis=1).astype(np.int64)
     groups = np.zeros(queries.size, dtype=np.int32) if request.groups is None else request.groups
     answers = []
     for group in range(groups.max() + 1):
-        here = satisfied[:, groups == group]
-        k = here.sum(axis=1)
+        in_group = satisfied[:, groups == group]
+        k = in_group.sum(axis=1)
         if isinstance(request, SatisfactionHistogram):
-            low, high = [0, *2 ** np.arange(request.cells - 1)], 2 ** np.arange(request.cells)
-            answers.append([((k >= least) & (k < more)).sum() for least, more in zip(low, high, strict=True)])
+            starts, stops = [0, *2 ** np.arange(request.cells - 1)], 2 ** np.arange(request.cells)
+            answers.append([((k >= start) & (k < stop)).sum() for start, stop in zip(starts, stops, strict=True)])
         else:
-            answers.append(request.weights[group, k] @ here)
+            answers.append(request.weights[group, k] @ in_group)
     if isinstance(request, SatisfactionHistogram):
         return np.concatenate(answers).astype(np.int64)
     sums = np.empty(queries.size, dtype=np.int64)

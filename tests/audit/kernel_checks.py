@@ -26,7 +26,7 @@ from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.kernel.weighted_sampler import Scores, UnitCounts
+from dpcore.kernel.weighted_sampler import SlotScores, UnitCounts
 from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount, rounded_rows
 from dpcore.testing.doubles import ADD_REMOVE, REPLACE, NoStatistics, RefusingLedger, private_statistics
 from dpcore.testing.memory import MemoryJournal
@@ -87,7 +87,7 @@ def sampling_of_cells_is_right() -> None:
 def rejection_is_right() -> None:
     """Four slots, two of them where the envelope is 6 % above the weight and two where it touches."""
     tilt, exact = with_prior([0.0, 0.53 * math.log(2.0)]), UnitCounts(np.zeros(2, dtype=np.int32), 1)
-    drawn = weighted_sampler.draw(Scores.up_to_a_factor(Fraction(0), tilt, 1), exact, 500_000)
+    drawn = weighted_sampler.draw(SlotScores.up_to_a_factor(Fraction(0), tilt, 1), exact, 500_000)
     assert laws.p_value(np.bincount(drawn, minlength=4), np.exp(tilt.log_weights())) > REJECT_BELOW
 
 
@@ -169,7 +169,7 @@ def certain_bits_are_refused() -> None:
 
 def weights_are_close() -> None:
     tilt, exact = with_prior([-5.5e-17, -0.3, 0.7, 11.9]), UnitCounts(np.zeros(4, dtype=np.int32), 9)
-    scores = Scores.of(Fraction(0), tilt, 9)
+    scores = SlotScores.of(Fraction(0), tilt, 9)
     exponents, mantissas = weighted_sampler.split_weights(scores, exact, np.arange(4))
     wanted = np.exp(tilt.log_weights()[:4]) * 2.0**30
     found = [m * 2.0**e for e, m in zip(exponents.tolist(), mantissas.tolist(), strict=True)]

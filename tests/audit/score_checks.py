@@ -98,7 +98,7 @@ def in_bits(count: int) -> int:
 
 
 def as_if_binary(self: Any, candidates: Any, unit: PrivacyUnit) -> int:
-    return dependence._steps_up(dependence._g(Decimal(dependence._most_rows(unit)))) + 12
+    return dependence._steps_up(dependence._g(Decimal(dependence._max_rows(unit)))) + 12
 
 
 # (bug, place, name, wrong, the check that fails)
@@ -128,7 +128,7 @@ PLANTED: list[tuple[str, Any, str, Any, str]] = [
     ("R: an exchanged row moves it as a new one", RScore, "sensitivity", lambda *_: 2 * GRID, "R, replace"),
     ("R: every cell rounded", dependence, "_distance_from_independence",
      lambda joint: 7 * GRID * int(joint.max()), "R"),
-    ("mutual information: half of what a row moves", dependence, "_most_rows", lambda _: 3, "mutual information"),
+    ("mutual information: half of what a row moves", dependence, "_max_rows", lambda _: 3, "mutual information"),
     ("mutual information: in bits, charged in nats", dependence, "_f", in_bits, "mutual information, replace"),
     ("mutual information: every child taken for binary", MutualInformation, "sensitivity", as_if_binary,
      "mutual information, replace"),

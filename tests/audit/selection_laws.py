@@ -20,7 +20,7 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.noisy_maximum import noisy_argmax
 from dpcore.kernel.sensitivity import Neighbours
-from dpcore.kernel.weighted_sampler import Scores, UnitCounts
+from dpcore.kernel.weighted_sampler import SlotScores, UnitCounts
 from dpcore.testing.doubles import private_statistics
 from tests.audit.section import Row, Size
 from tests.support import laws
@@ -146,7 +146,7 @@ def _samples(size: Size) -> Iterator[Case]:
     )
 
     def extreme(n: int) -> Counts:
-        scores, exact = Scores.up_to_a_factor(Fraction(0), tilt, 1), UnitCounts(np.zeros(8, dtype=np.int32), 1)
+        scores, exact = SlotScores.up_to_a_factor(Fraction(0), tilt, 1), UnitCounts(np.zeros(8, dtype=np.int32), 1)
         return np.bincount(weighted_sampler.draw(scores, exact, n), minlength=16)[None, :]
 
     yield Case("sample", "direct", "log-weights of 2 to -2700", draws, extreme,
@@ -156,7 +156,7 @@ def _samples(size: Size) -> Iterator[Case]:
 
     def in_blocks(n: int) -> Counts:
         counts = np.arange(many, dtype=np.int32)
-        drawn = weighted_sampler.draw(Scores.up_to_a_factor(laws.SLOPE, steps, many), UnitCounts(counts, many), n)
+        drawn = weighted_sampler.draw(SlotScores.up_to_a_factor(laws.SLOPE, steps, many), UnitCounts(counts, many), n)
         return np.bincount(drawn, minlength=2 * many).reshape(-1, 40).sum(axis=1)[None, :]
 
     def of_blocks(factor: float) -> Chances:
@@ -187,7 +187,7 @@ def _bits(size: Size) -> Iterator[Case]:
     tilt = with_prior((powers * math.log(2.0)).tolist())
 
     def extreme(n: int) -> Counts:
-        scores, exact = Scores.of(Fraction(0), tilt, 1), UnitCounts(np.zeros(8, dtype=np.int32), 1)
+        scores, exact = SlotScores.of(Fraction(0), tilt, 1), UnitCounts(np.zeros(8, dtype=np.int32), 1)
         weights = weighted_sampler.split_weights(scores, exact, np.tile(np.arange(8), n // 8))
         accepted = bernoulli.bits(*weights).reshape(-1, 8).sum(axis=0)
         return np.stack([accepted, n // 8 - accepted], axis=1)

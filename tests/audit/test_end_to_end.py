@@ -15,7 +15,7 @@ from scipy.stats import beta
 from dpcore.kernel import privacy_terms as terms
 from dpcore.kernel import scales, weighted_sampler
 from dpcore.kernel.budget import Currency
-from dpcore.kernel.weighted_sampler import Scores
+from dpcore.kernel.weighted_sampler import SlotScores
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.testing.doubles import ADD_REMOVE
 from tests.audit.end_to_end import DELTA, EPSILONS, FAMILY_ERROR, Case, audit, cases, claim_of, run
@@ -64,7 +64,7 @@ def scaled(function: Callable[..., float], factor: float) -> Callable[..., float
     return lambda *given: function(*given) * factor
 
 
-def steeper(scores: Scores, factor: float) -> Scores:
+def steeper(scores: SlotScores, factor: float) -> SlotScores:
     return replace(scores, slope=factor * scores.slope)
 
 

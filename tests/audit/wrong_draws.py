@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.kernel.log_weights import LogWeights
-from dpcore.kernel.weighted_sampler import Scores, UnitCounts
+from dpcore.kernel.weighted_sampler import SlotScores, UnitCounts
 from tests.support.slow_scores import powers
 
-Powers = Callable[[Scores, UnitCounts], NDArray[np.float64]]
+Powers = Callable[[SlotScores, UnitCounts], NDArray[np.float64]]
 DIGEST = LogWeights.digest
 
 
 def draws_by(powers: Powers) -> Callable[..., NDArray[np.int64]]:
     """Draws by wrong weights, given by their logs."""
 
-    def wrong(scores: Scores, exact: UnitCounts, size: int) -> NDArray[np.int64]:
+    def wrong(scores: SlotScores, exact: UnitCounts, size: int) -> NDArray[np.int64]:
         logs = powers(scores, exact)
         weights = 2.0 ** (logs - logs.max())
         return np.random.default_rng().choice(weights.size, size, p=weights / weights.sum())
@@ -33,7 +33,7 @@ def draws_by(powers: Powers) -> Callable[..., NDArray[np.int64]]:
 def bits_by(powers: Powers) -> Callable[..., tuple[NDArray[np.int32], NDArray[np.uint32]]]:
     """Wrong chances of bits, given by their logs."""
 
-    def wrong(scores: Scores, exact: UnitCounts, slots: NDArray[np.int64]) -> Any:
+    def wrong(scores: SlotScores, exact: UnitCounts, slots: NDArray[np.int64]) -> Any:
         logs = powers(scores, exact)[slots]
         exponents = np.minimum(np.floor(logs), -1)
         mantissas = np.minimum(2.0 ** (logs - exponents + 30), 2.0**31 - 1)
@@ -42,40 +42,40 @@ def bits_by(powers: Powers) -> Callable[..., tuple[NDArray[np.int32], NDArray[np
     return wrong
 
 
-def complement_of_n0(scores: Scores, exact: UnitCounts) -> NDArray[np.float64]:
+def complement_of_n0(scores: SlotScores, exact: UnitCounts) -> NDArray[np.float64]:
     return powers(scores, UnitCounts(exact.counts, scores.total))
 
 
-def unclamped(scores: Scores, exact: UnitCounts) -> NDArray[np.float64]:
+def unclamped(scores: SlotScores, exact: UnitCounts) -> NDArray[np.float64]:
     return powers(replace(scores, total=exact.units), exact)
 
 
-def shares_of_the_raw_number(scores: Scores, exact: UnitCounts) -> NDArray[np.float64]:
+def shares_of_the_raw_number(scores: SlotScores, exact: UnitCounts) -> NDArray[np.float64]:
     return powers(replace(scores, slope=scores.slope * scores.total / exact.units), exact)
 
 
-def hits_ignored(scores: Scores, exact: UnitCounts) -> NDArray[np.float64]:
+def hits_ignored(scores: SlotScores, exact: UnitCounts) -> NDArray[np.float64]:
     return powers(replace(scores, step=0.0), exact)
 
 
-def prior_ignored(scores: Scores, exact: UnitCounts) -> NDArray[np.float64]:
+def prior_ignored(scores: SlotScores, exact: UnitCounts) -> NDArray[np.float64]:
     return powers(replace(scores, prior=np.zeros(0)), exact)
 
 
-def complement_is_the_negative(scores: Scores, exact: UnitCounts) -> NDArray[np.float64]:
+def complement_is_the_negative(scores: SlotScores, exact: UnitCounts) -> NDArray[np.float64]:
     """Of the whole score of its query, as for a payoff q(D) - q(x) of either sign with nothing else in the weight."""
     ones = powers(scores, exact)[: exact.counts.size]
     return np.concatenate([ones, -ones])
 
 
-def complement_of_the_wrong_sign(scores: Scores, exact: UnitCounts) -> NDArray[np.float64]:
+def complement_of_the_wrong_sign(scores: SlotScores, exact: UnitCounts) -> NDArray[np.float64]:
     """Records that satisfy no query raise the weight of its complement."""
     right, m = powers(scores, exact), exact.counts.size
     right[m:] += 2 * scores.step * (scores.done - scores.hits.astype(np.int64))
     return right
 
 
-def complement_hit_as_its_query(scores: Scores, exact: UnitCounts) -> NDArray[np.float64]:
+def complement_hit_as_its_query(scores: SlotScores, exact: UnitCounts) -> NDArray[np.float64]:
     right, m = powers(scores, exact), exact.counts.size
     right[m:] += scores.step * (scores.done - 2 * scores.hits.astype(np.int64))
     return right

@@ -108,7 +108,7 @@ MUTANTS: Final = (
     Mutant(
         "a scale rounded down",
         "dpcore/kernel/scales.py",
-        "    while Fraction(scale) < wanted:\n        scale = math.nextafter(scale, math.inf)\n",
+        "    while Fraction(scale) < bound:\n        scale = math.nextafter(scale, math.inf)\n",
         "",
         "tests/unit/dpcore/kernel/test_scales.py",
     ),

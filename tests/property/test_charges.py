@@ -311,7 +311,7 @@ PLANTED = [
     (sensitivity, "_rows_of_unit", lambda unit: unit.contribution.bound - 1, "L1 of marginals", ADD_REMOVE),
     (sensitivity, "_twice_if_replaced", lambda amount, unit: amount, "L2 of marginals", REPLACE),
     (sensitivity, "answer_sensitivity", lambda unit: 1, "L1 of conjunctions of a table", ADD_REMOVE),
-    (sensitivity, "_satisfied", lambda queries, unit: 1, "L1 of single items", ADD_REMOVE),
+    (sensitivity, "_largest_addition", lambda queries, unit: 1, "L1 of single items", ADD_REMOVE),
     (sensitivity, "largest_squared_exchange", ONE_COLUMN, "L2 of products: opposite signs", REPLACE),
     (sensitivity, "largest_squared_exchange", ONE_COLUMN, "L2 of products: zero-mean rows", REPLACE),
     (sensitivity, "_of_one_record", lambda *_: 1, "L1 of a satisfaction histogram", ADD_REMOVE),

@@ -20,7 +20,7 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.kernel.weighted_sampler import Scores, UnitCounts, split_weights
+from dpcore.kernel.weighted_sampler import SlotScores, UnitCounts, split_weights
 from dpcore.testing.doubles import ADD_REMOVE, REPLACE
 
 PAIRS = 400
@@ -61,7 +61,7 @@ def counted(counts: np.ndarray, units: int) -> UnitCounts:
     return UnitCounts(counts.astype(np.int32 if units < 1 << 31 else np.int64), units)
 
 
-def weights(scores: Scores, exact: UnitCounts) -> list[Fraction]:
+def weights(scores: SlotScores, exact: UnitCounts) -> list[Fraction]:
     exponents, mantissas = split_weights(scores, exact, np.arange(2 * exact.counts.size))
     pairs = zip(exponents.tolist(), mantissas.tolist(), strict=True)
     return [Fraction(mantissa) * Fraction(2) ** (exponent - 30) for exponent, mantissa in pairs]
@@ -81,7 +81,7 @@ def terms_of(pair: Pair, neighbours: Neighbours, budget: Budget) -> PrivacyTerms
 
 def of_draws(pair: Pair, neighbours: Neighbours) -> list[tuple[float, float]]:
     """Bounded range of a draw, and what it is charged as."""
-    scores = Scores.up_to_a_factor(pair.slope, pair.tilt, pair.total)
+    scores = SlotScores.up_to_a_factor(pair.slope, pair.tilt, pair.total)
     both = zip(weights(scores, pair.after), weights(scores, pair.before), strict=True)
     ratios = [log_ratio(after, before) for after, before in both]
     charged = terms_of(pair, neighbours, Budget.pure(1)).draws_amount(pair.slope, pair.total, 1)
@@ -94,7 +94,7 @@ def of_bits(pair: Pair, neighbours: Neighbours) -> list[tuple[float, float]]:
     gap = [2.0**-19, 1e-4, 0.3, 5.0, 300.0][pair.tilt.size * pair.total % 5]
     largest = max(0.0, float(pair.slope)) + tilt.prior_span[1]
     closed = LogWeights(tilt.step, tilt.hits, tilt.done, tilt.prior, -gap - largest - 1e-12 * abs(largest))
-    scores = Scores.of(pair.slope, closed, pair.total)
+    scores = SlotScores.of(pair.slope, closed, pair.total)
     pure, squares = (terms_of(pair, neighbours, budget) for budget in (Budget.pure(1), Budget.zcdp(1)))
     for index, (after, before) in enumerate(
         zip(weights(scores, pair.after), weights(scores, pair.before), strict=True)
@@ -124,10 +124,10 @@ def test_no_pair_of_neighbours_passes_its_charge(law: str, neighbours: Neighbour
     assert nearest > 0.99
 
 
-PARTS = Scores.parts
+PARTS = SlotScores.parts
 
 
-def complement_of_an_even_number(scores: Scores, exact: UnitCounts) -> object:
+def complement_of_an_even_number(scores: SlotScores, exact: UnitCounts) -> object:
     """As of n0: a number that does not follow each unit."""
     parts = PARTS(scores, exact)
     return parts._replace(units=parts.units - parts.units % 2)
@@ -139,7 +139,7 @@ def complement_of_an_even_number(scores: Scores, exact: UnitCounts) -> object:
         (terms, "XI", Fraction(0), "draws", ADD_REMOVE),
         (terms, "XI", Fraction(0), "bits", ADD_REMOVE),
         (PrivacyUnit, "replaced", False, "draws", REPLACE),
-        (Scores, "parts", complement_of_an_even_number, "draws", ADD_REMOVE),
+        (SlotScores, "parts", complement_of_an_even_number, "draws", ADD_REMOVE),
         (weighted_sampler, "_TABLE", weighted_sampler._TABLE * (1 + 2.0**-26 * np.arange(256)), "draws", REPLACE),
     ],
     ids=[

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.kernel.weighted_sampler import Scores, UnitCounts
+from dpcore.kernel.weighted_sampler import SlotScores, UnitCounts
 
 
-def powers(scores: Scores, exact: UnitCounts) -> NDArray[np.float64]:
+def powers(scores: SlotScores, exact: UnitCounts) -> NDArray[np.float64]:
     """log2 of all weights, float64 [2 m]: first of the queries, then of their complements."""
     counts = np.concatenate([exact.counts, exact.units - exact.counts.astype(np.int64)])
     hits = scores.hits.astype(np.int64)

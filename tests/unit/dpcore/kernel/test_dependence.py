@@ -213,7 +213,7 @@ def test_what_does_not_fit_is_refused(make: Callable[[object], Score]) -> None:
     with pytest.raises(ConfigError, match="baskets"):
         make(("b", "c")).check(queries, PrivacyUnit(ADD_REMOVE, Contribution(Shape.BASKETS, 3)))
     for wrong in (["a", "c"], (b"a", "c"), "ac"):
-        with pytest.raises(TypeError, match="want one attribute a clique"):
+        with pytest.raises(TypeError, match="want one attribute per clique"):
             make(wrong)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpcore.kernel import entropy, weighted_sampler
 from dpcore.kernel.log_weights import LARGEST_SCORE, LogWeights
-from dpcore.kernel.weighted_sampler import XI, Scores, UnitCounts, check_scores, draw, split_weights
+from dpcore.kernel.weighted_sampler import XI, SlotScores, UnitCounts, check_scores, draw, split_weights
 from tests.support.slow_scores import powers
 from tests.support.tilts import flat, with_prior
 
@@ -34,7 +34,7 @@ def power_of(nats: Fraction) -> Decimal:
         return (Decimal(nats.numerator) / Decimal(nats.denominator)).exp()
 
 
-def weights_of(scores: Scores, exact: UnitCounts) -> list[Fraction]:
+def weights_of(scores: SlotScores, exact: UnitCounts) -> list[Fraction]:
     exponents, mantissas = split_weights(scores, exact, np.arange(2 * exact.counts.size))
     pairs = zip(exponents.tolist(), mantissas.tolist(), strict=True)
     return [Fraction(mantissa) * Fraction(2) ** (exponent - 30) for exponent, mantissa in pairs]
@@ -73,7 +73,7 @@ def test_a_weight_is_within_the_stated_relative_error(
     """Of exp(slope c / n0 + tilt) for the numbers that the caller gave, every rounding on the way included."""
     tilt, exact = LogWeights(step, np.array([hits]), 2839, np.array([prior]), constant), counted([count])
     wanted = log_weights(slope, tilt, total, exact)
-    for weight, nats in zip(weights_of(Scores.of(slope, tilt, total), exact), wanted, strict=True):
+    for weight, nats in zip(weights_of(SlotScores.of(slope, tilt, total), exact), wanted, strict=True):
         assert abs(weight / Fraction(power_of(nats)) - 1) <= XI
 
 
@@ -84,7 +84,7 @@ def test_weights_are_within_the_stated_error_where_count_and_tilt_nearly_cancel(
     slope, exact = Fraction(2800), counted(counts.tolist(), 500_000)
     tilt = with_prior((-2800.0 / 500_000 * counts + noise).tolist())
     wanted = log_weights(slope, tilt, 500_000, exact)
-    for weight, nats in zip(weights_of(Scores.of(slope, tilt, 500_000), exact), wanted, strict=True):
+    for weight, nats in zip(weights_of(SlotScores.of(slope, tilt, 500_000), exact), wanted, strict=True):
         assert abs(weight / Fraction(power_of(nats)) - 1) <= XI
 
 
@@ -109,7 +109,7 @@ def test_only_ratios_count_for_draws_and_everything_for_bits() -> None:
     tilt, exact = with_prior([5.0, 3.0], constant=-7.0), counted([10, 20])
     relative, absolute = (
         [float(weight) for weight in weights_of(make(Fraction(1), tilt, UNITS), exact)]
-        for make in (Scores.up_to_a_factor, Scores.of)
+        for make in (SlotScores.up_to_a_factor, SlotScores.of)
     )
     assert np.allclose(np.array(relative), np.array(absolute) * np.exp(7.0 - 5.0))
     assert np.allclose(absolute[0], np.exp(0.01 + 5.0 - 7.0))
@@ -119,7 +119,7 @@ def test_a_prior_of_zeros_is_no_prior_and_the_type_of_counts_is_all_one() -> Non
     tilt = LogWeights(0.3, np.array([0, 1, 2]), 2)
     zeros = LogWeights(0.3, np.array([0, 1, 2]), 2, np.zeros(3))
     found = {
-        tuple(weights_of(Scores.of(Fraction(3, 2), own, 70), counted([0, 50, 99], 100, kind)))
+        tuple(weights_of(SlotScores.of(Fraction(3, 2), own, 70), counted([0, 50, 99], 100, kind)))
         for own in (tilt, zeros)
         for kind in (np.int32, np.int64)
     }
@@ -140,10 +140,10 @@ def test_a_prior_of_zeros_is_no_prior_and_the_type_of_counts_is_all_one() -> Non
 )
 def test_scores_beyond_the_proof_are_refused(slope: Fraction, tilt: LogWeights) -> None:
     with pytest.raises(ValueError, match="want at most 2\\^4096"):
-        Scores.of(slope, tilt, 10)
+        SlotScores.of(slope, tilt, 10)
     if tilt.constant == 0:
         with pytest.raises(ValueError, match="want at most 2\\^4096"):
-            Scores.up_to_a_factor(slope, tilt, 10)
+            SlotScores.up_to_a_factor(slope, tilt, 10)
 
 
 def test_no_part_of_a_score_may_be_no_number() -> None:
@@ -194,7 +194,9 @@ def made(queries: int, seed: int = 0) -> weighted_sampler._Parts:
     generator = np.random.default_rng(seed)
     hits = generator.integers(0, 8, queries)
     tilt = LogWeights(0.9, hits, 7, generator.normal(size=queries))
-    return Scores.up_to_a_factor(Fraction(5), tilt, 900).parts(counted(generator.integers(0, 1001, queries).tolist()))
+    return SlotScores.up_to_a_factor(Fraction(5), tilt, 900).parts(
+        counted(generator.integers(0, 1001, queries).tolist())
+    )
 
 
 @pytest.mark.parametrize("total", [300, 900, 2000])
@@ -203,7 +205,7 @@ def test_scores_in_blocks_are_those_written_out(total: int) -> None:
     generator = np.random.default_rng(7)
     exact = counted(generator.integers(0, 901, 200).tolist(), 900)
     tilt = LogWeights(0.9, generator.integers(0, 8, 200), 7, generator.normal(size=200), 3.0)
-    for make in (Scores.of, Scores.up_to_a_factor):
+    for make in (SlotScores.of, SlotScores.up_to_a_factor):
         scores = make(Fraction(5), tilt, total)
         wanted, parts = powers(scores, exact), scores.parts(exact)
         assert np.allclose(weighted_sampler._score_of(np.arange(400), parts), wanted, rtol=0, atol=1e-12)
@@ -232,7 +234,7 @@ def test_a_target_falls_on_the_slot_whose_part_of_the_envelope_holds_it(queries:
 
 def test_envelopes_of_many_and_of_few_slots_fit_their_integers() -> None:
     for queries in (1, 5000):
-        parts = Scores.up_to_a_factor(Fraction(0), flat(queries), 10).parts(counted([5] * queries))
+        parts = SlotScores.up_to_a_factor(Fraction(0), flat(queries), 10).parts(counted([5] * queries))
         lift, sums = weighted_sampler._envelope(parts)
         assert lift == 35
         assert sums.sum() == 2 * queries * raised(np.zeros(1), lift)[0]
@@ -284,7 +286,7 @@ def test_rejected_targets_are_replaced_and_the_others_keep_their_order(
     fixed_targets: Callable[[list[list[int]]], None],
 ) -> None:
     """Two slots of one weight: the last rest of an envelope lies above the weight, the first below."""
-    exact, scores = counted([500]), Scores.up_to_a_factor(Fraction(0), with_prior([0.4]), UNITS)
+    exact, scores = counted([500]), SlotScores.up_to_a_factor(Fraction(0), with_prior([0.4]), UNITS)
     u = raised(np.zeros(1), 35)[0]
     assert u > 2**35  # So that rest u - 1 is above the weight 2^35.
     fixed_targets([[u, u - 1, 0, 2 * u - 1], [u, 0, 2 * u - 1]])
@@ -293,7 +295,7 @@ def test_rejected_targets_are_replaced_and_the_others_keep_their_order(
 
 def test_draws_keep_their_own_order() -> None:
     """Each draw is independent of its place: runs sorted by slot would give the counts away in order."""
-    drawn = draw(Scores.up_to_a_factor(Fraction(0), flat(500), UNITS), counted([3] * 500), 200)
+    drawn = draw(SlotScores.up_to_a_factor(Fraction(0), flat(500), UNITS), counted([3] * 500), 200)
     assert drawn.shape == (200,)
     assert (np.diff(drawn) < 0).any()
 
@@ -301,15 +303,15 @@ def test_draws_keep_their_own_order() -> None:
 def test_slots_of_very_different_weight_are_drawn_by_weight() -> None:
     """A slot 2^-4000 as heavy is never drawn; one 2^60 times as heavy always (chance of another below 1e-14)."""
     exact = counted([0, 1000, 0], 1000)
-    scores = Scores.up_to_a_factor(Fraction(0), LogWeights(42.0, np.array([1, 0, 1]), 66), UNITS)
+    scores = SlotScores.up_to_a_factor(Fraction(0), LogWeights(42.0, np.array([1, 0, 1]), 66), UNITS)
     assert set(draw(scores, exact, 2000).tolist()) == {1}
-    steep = Scores.up_to_a_factor(Fraction(-2800), flat(3), UNITS)
+    steep = SlotScores.up_to_a_factor(Fraction(-2800), flat(3), UNITS)
     assert set(draw(steep, counted([300, 1000, 500]), 2000).tolist()) == {4}
 
 
 def test_too_many_queries_are_refused_before_a_draw_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number is public, so the refusal belongs to the scores, which are made before the charge."""
     monkeypatch.setattr(weighted_sampler, "LARGEST_SLOTS", 5)
-    Scores.up_to_a_factor(Fraction(1), LogWeights(1.0, np.zeros(2, dtype=np.int32), 0), 10)
+    SlotScores.up_to_a_factor(Fraction(1), LogWeights(1.0, np.zeros(2, dtype=np.int32), 0), 10)
     with pytest.raises(ValueError, match="6 queries and complements; want at most 5"):
-        Scores.up_to_a_factor(Fraction(1), LogWeights(1.0, np.zeros(3, dtype=np.int32), 0), 10)
+        SlotScores.up_to_a_factor(Fraction(1), LogWeights(1.0, np.zeros(3, dtype=np.int32), 0), 10)

@@ -43,7 +43,7 @@ def test_a_release_is_published_whole(table: World) -> None:
     code, out, err = table.run()
     assert code == 0, err
     assert out.startswith(f"published: {table.folder / 'out' / 'people'}\n")
-    assert "(1, 1e-06)-differential privacy for add_remove_unit on column 'person'" in out
+    assert "(1, 1e-06)-differential privacy for the units of column 'person' (add_remove_unit)" in out
     files = table.files("out/people")
     names = ["_SUCCESS", "answers.parquet", "certificate.json", "manifest.json", "synthetic/part-00000.parquet"]
     assert list(files) == [f"out/people/{name}" for name in names]

@@ -75,7 +75,7 @@ class LocalEngine:
             return units_in_many_files(pool.map(functools.partial(units_of_file, source), source.files))
 
     def over_whole_units(self, source: Source, task: Callable[[Iterable[pa.RecordBatch]], R]) -> Iterator[R]:
-        """Yields the results of ``task`` over groups of batches. A group holds whole units; each row is in one group."""
+        """Yields the results of ``task`` over groups of batches. A group holds whole units, each row once."""
         with ThreadPoolExecutor(self._workers) as pool:
             if source.layout.clustered_by_unit:
                 yield from _mapped(pool, self._workers, lambda file: task(read_batches(source, file)), source.files)

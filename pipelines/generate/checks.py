@@ -31,6 +31,6 @@ def empty_folder(folder: str | Path) -> Path:
     """Creates the folder. Raises ConfigError if it is not empty, so that no dataset mixes the files of two runs."""
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ConfigError(f"{folder} is not an empty folder; want a new or an empty folder")
+        raise ConfigError(f"{folder} exists and is not an empty folder; want a new or an empty folder")
     path.mkdir(parents=True, exist_ok=True)
     return path

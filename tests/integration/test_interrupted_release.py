@@ -81,9 +81,9 @@ def test_a_release_that_the_ledger_lost_is_not_taken_for_published(
 
 @pytest.mark.parametrize(("place", "value", "says"), [
     ("output.path", "people.schema.yaml/out", "cannot be made (Not a directory)"),
-    ("dataset.path", ".", "lies in the dataset's folder"),
-    ("dataset.path", "./**/*.parquet", "lies in the dataset's folder"),
-    ("dataset.path", "*/*/*.parquet", "lies in the dataset's folder"),
+    ("dataset.path", ".", "is inside the folder of the data"),
+    ("dataset.path", "./**/*.parquet", "is inside the folder of the data"),
+    ("dataset.path", "*/*/*.parquet", "is inside the folder of the data"),
 ])  # fmt: skip
 def test_an_output_that_cannot_be_is_found_before_anything_is_charged(
     table: World, place: str, value: str, says: str

@@ -66,7 +66,7 @@ def demo(
 
 
 def _generate_data(folder: Path, example: Example) -> None:
-    """Writes the data once. A temporary folder takes them first, so that an interrupted demo generates them again."""
+    """Writes the data unless they exist, to a temporary folder first, so that an interrupted demo starts anew."""
     target, partial = folder / example.name, folder / f"{example.name}.partial"
     if not target.exists():
         typer.echo("generating data ...")

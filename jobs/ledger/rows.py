@@ -21,7 +21,7 @@ def find_dataset(connection: Connection, name: str, *, lock: bool = False) -> Da
 
     lock: Whether to lock the dataset's row, so that nobody else can charge the dataset before the transaction ends.
     """
-    row = _one(connection, select(DATASETS).where(DATASETS.c.name == name), lock)
+    row = _fetch_one(connection, select(DATASETS).where(DATASETS.c.name == name), lock)
     return None if row is None else dataset_of(row)
 
 
@@ -36,7 +36,7 @@ def locked_dataset(connection: Connection, name: str) -> DatasetBudget:
 def find_consumer(connection: Connection, dataset: str, name: str) -> ConsumerBudget | None:
     """A consumer, or None if it does not exist. The lock of the dataset's row covers its consumers."""
     query = select(CONSUMERS).where(CONSUMERS.c.dataset == dataset, CONSUMERS.c.name == name)
-    row = _one(connection, query, lock=False)
+    row = _fetch_one(connection, query, lock=False)
     return None if row is None else consumer_of(row)
 
 
@@ -45,7 +45,7 @@ def find_release(connection: Connection, release_id: str, *, lock: bool = False)
 
     lock: Whether to lock the row until the transaction ends.
     """
-    return _one(connection, select(RELEASES).where(RELEASES.c.release_id == release_id), lock)
+    return _fetch_one(connection, select(RELEASES).where(RELEASES.c.release_id == release_id), lock)
 
 
 def existing_release(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any]:
@@ -133,5 +133,5 @@ def stamp(now: datetime) -> str:
     return now.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def _one(connection: Connection, query: Select[Any], lock: bool) -> Row[Any] | None:
+def _fetch_one(connection: Connection, query: Select[Any], lock: bool) -> Row[Any] | None:
     return connection.execute(query.with_for_update() if lock else query).one_or_none()

@@ -112,4 +112,4 @@ def test_a_damaged_manifest_and_a_file_too_many_are_integrity_errors(table: Worl
     manifest = table.folder / "out/people/manifest.json"
     manifest.write_text(json.dumps({"release_id": table.job().release_id}))
     code, _, err = table.run()
-    assert (code, "manifest.json does not name" in err) == (7, True)
+    assert (code, "manifest.json is not a manifest" in err) == (7, True)

@@ -76,11 +76,11 @@ def test_a_release_that_the_ledger_lost_is_not_taken_for_published(
     monkeypatch.setattr("jobs.release.run.only_run", late)
     code, out, err = table.run()
     assert (code, out) == (7, "")
-    assert "gone from the ledger" in err
+    assert "no longer in the ledger" in err
 
 
 @pytest.mark.parametrize(("place", "value", "says"), [
-    ("output.path", "people.schema.yaml/out", "cannot be made (Not a directory)"),
+    ("output.path", "people.schema.yaml/out", "cannot be created (Not a directory)"),
     ("dataset.path", ".", "is inside the folder of the data"),
     ("dataset.path", "./**/*.parquet", "is inside the folder of the data"),
     ("dataset.path", "*/*/*.parquet", "is inside the folder of the data"),

@@ -1,14 +1,15 @@
-"""The jobs: from a config to a published release. Parse, plan, reserve, run, write.
+"""Turns a config into a published release: parse, plan, reserve, run, write.
 
-The way of a release, folder by folder:
+A release passes through these folders:
 
-1. ``config/``: reads and checks the YAML config;
-2. ``workload/``: builds the queries; ``mechanisms`` builds the mechanism with its settings;
-3. ``planning/``: puts both into a ``Job``, everything public about the release, before any data are read;
-4. ``ledger/``: the privacy budget of each dataset, and the charge of the release;
-5. ``release/``: runs the job. Open ``release/run`` first: it wires engine, kernel, mechanism, journal and outputs;
-6. ``outputs/``: the files of the published folder.
+1. ``config/`` reads and checks the YAML config.
+2. ``workload/`` builds the queries, and ``mechanisms`` builds the mechanism with its settings.
+3. ``planning/`` combines both into a ``Job``, which holds everything public about the release. No data are read yet.
+4. ``ledger/`` keeps the privacy budget of each dataset and charges the release to it.
+5. ``release/`` runs the job. Open ``release/run`` first: it connects engine, kernel, mechanism, journal and outputs.
+6. ``outputs/`` writes the files of the published folder.
 
-``cli`` and ``commands/`` are the command line. ``spark_release`` and ``beam_release`` are the mains of spark-submit and
-Beam. ``exit_codes`` turns exceptions into one sentence and a number; ``log`` writes events and ``progress`` bars.
+``cli`` and ``commands/`` are the command line. ``spark_release`` and ``beam_release`` are the main programs for
+spark-submit and Beam. ``exit_codes`` turns an exception into one sentence and an exit code. ``log`` writes events to
+stderr, and ``progress`` draws progress bars.
 """

@@ -1,4 +1,4 @@
-"""``python -m jobs``: the command line without an installed script."""
+"""``python -m jobs`` runs the command line where the script ``marquee`` is not installed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Main program for Beam: one release, counted by the runner that Beam's own options name.
+"""Main program for Beam: makes one release, whose data are aggregated by the runner that Beam's options name.
 
     python jobs/beam_release.py --config adult.yaml --runner=DataflowRunner --project=... --temp_location=gs://...
 
-Beam replaces the config's engine. Workers only count; this process draws all noise and writes the release.
+The config's engine is ignored: the engine is always Beam. Workers only aggregate the data; this process draws all noise
+and writes the release.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     from jobs import exit_codes, log
 
-    # No abbreviations: an abbreviated option of this program could be one of Beam's.
+    # Abbreviations are off, because an abbreviated option of this program could be one of Beam's.
     parser = argparse.ArgumentParser(
         prog="beam_release.py",
         description="Run one release on Beam; all other options are Beam's.",
@@ -46,9 +47,9 @@ def _release(path: Path, options: list[str]) -> None:
 
 
 def _find_packages() -> None:
-    """Removes this script's folder from sys.path, where its files would hide other modules, and adds the checkout.
+    """Takes this script's folder off sys.path, where its files would hide other modules, and adds the checkout.
 
-    Worker processes of a local runner find the checkout through PYTHONPATH.
+    PYTHONPATH passes the checkout on to the worker processes of a local runner.
     """
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]

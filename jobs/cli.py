@@ -1,6 +1,6 @@
-"""The command line of Marquee: start here to see what there is.
+"""The command line of Marquee. Start here for an overview of the commands.
 
-A command's module, with all that it needs, is imported when the command is called: help costs next to nothing.
+The module of a command is imported only when that command is called, so that help is printed quickly.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from jobs.version import VERSION
 _EXIT_CODES = (
     "Exit codes: 0 done or already done, 2 config, 3 input, 4 budget refused, 5 ledger unreachable (retry), "
     "6 engine failed (retry), 7 integrity, 70 unexpected. "
-    "--debug and --log-format may stand anywhere."
+    "--debug and --log-format may appear anywhere on the command line."
 )
 
 COMMANDS: Final = {
     "demo": "Generate two small datasets, release them, and compare the releases with the truth.",
-    "validate": "Check a config and read all its data once; report what a release would fold, drop or bound.",
-    "plan": "Say what a release would cost and do. Nothing is spent and no data are read, not even their footers.",
-    "run": "Make a release: check everything, reserve its budget, answer, publish.",
-    "status": "Say how far the release of a config has come. Reads the ledger alone.",
-    "evaluate": "Compare a published release with the exact answers, beside trivial ones.",
-    "generate": "Generated data, for trying things out and for benchmarks, and more rows of a release.",
-    "budget": "The privacy budget of datasets, and of the consumers that share it.",
-    "warm": "Compile all kernels now, so that no later release has to wait for them.",
+    "validate": "Check a config against its data, and report what a release would map, drop or truncate.",
+    "plan": "Show what a release would cost and do. No budget is spent, and no data are read, not even file footers.",
+    "run": "Make a release: check the config and the data, reserve the budget, answer the queries, publish.",
+    "status": "Show how far the release of a config has progressed, as the ledger records it.",
+    "evaluate": "Compare a published release, and trivial baselines, with the exact answers.",
+    "generate": "Generate example data, or more synthetic rows of a published release.",
+    "budget": "Manage the privacy budgets of datasets, and the limits of the consumers that share them.",
+    "warm": "Compile all numerical kernels now, so that no later release waits for compilation.",
 }
-"""Every command, a module of ``jobs.commands`` by the same name, and how its help begins."""
+"""Every command with the first line of its help. Each is a module of ``jobs.commands`` with the same name."""
 
-# Of the parser that typer brings along, whichever it is.
+# typer depends on click or contains a copy of it; this base class is the usage error of whichever it uses.
 _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 
 
 class LazyGroup(TyperGroup):
-    """Lists the commands by their summaries, and imports the one that is called."""
+    """Lists the commands with their summaries, and imports only the one that is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -52,40 +52,40 @@ class LazyGroup(TyperGroup):
             self.add_command(TyperCommand(name, help=summary))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The name, the command from its own module, and the remaining arguments."""
+        """Returns the command's name, the command itself and the remaining arguments."""
         name, _, remaining = super().resolve_command(ctx, args)
-        return name, _imported(cast(str, name)), remaining
+        return name, _load_command(cast(str, name)), remaining
 
 
-def _imported(name: str) -> Any:
-    """The command, or group of commands, that ``jobs.commands.<name>`` defines as ``app`` or as a function."""
+def _load_command(name: str) -> Any:
+    """Imports a command from ``jobs.commands``: the group ``app`` of its module, or the function of its name."""
     module = import_module(f"jobs.commands.{name}")
     if isinstance(group := getattr(module, "app", None), typer.Typer):
         return get_command(group)
-    single = typer.Typer(add_completion=False)
-    single.command(name)(getattr(module, name))
-    return get_command(single)
+    command_app = typer.Typer(add_completion=False)
+    command_app.command(name)(getattr(module, name))
+    return get_command(command_app)
 
 
 app = typer.Typer(
     cls=LazyGroup,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Answers and synthetic data about large datasets, under differential privacy.",
+    help="Release statistics and synthetic data about large datasets under differential privacy.",
     epilog=_EXIT_CODES,
 )
 
 
 @app.callback(invoke_without_command=True)
-def everywhere(
+def global_options(
     context: typer.Context,
-    log_format: Annotated[LogFormat, typer.Option(help="Events on stderr: for people, or one object a line.")] = (
-        LogFormat.TEXT
-    ),
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from. The trace may hold data.")] = (
-        False
-    ),
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    log_format: Annotated[
+        LogFormat, typer.Option(help="Format of events on stderr: text for people, or one JSON object per line.")
+    ] = LogFormat.TEXT,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Print the traceback of an error. SENSITIVE: a traceback may quote data.")
+    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     log.configure(log_format)
     if version:
@@ -96,17 +96,20 @@ def everywhere(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one command and ends the process with its exit code."""
+    """Runs one command and ends the process with its exit code.
+
+    arguments: Command-line arguments; those of this process when None.
+    """
     give_back_large_arrays()
-    front, rest = _global_first(sys.argv[1:] if arguments is None else arguments)
-    as_json = f"--log-format={LogFormat.JSON}" in front
+    options, remaining = _split_global_options(sys.argv[1:] if arguments is None else arguments)
+    as_json = f"--log-format={LogFormat.JSON}" in options
     log.configure(LogFormat.JSON if as_json else LogFormat.TEXT)
     say = log.failure if as_json else exit_codes.to_stderr
-    sys.exit(exit_codes.guarded(lambda: _command(front + rest), debug="--debug" in front, say=say))
+    sys.exit(exit_codes.guarded(lambda: _run_command(options + remaining), debug="--debug" in options, say=say))
 
 
-def _command(arguments: list[str]) -> None:
-    """One command; a misspelled one is a config error like any other."""
+def _run_command(arguments: list[str]) -> None:
+    """Runs one command. A mistake on the command line becomes a ConfigError."""
     try:
         code = app(args=arguments, prog_name="marquee", standalone_mode=False)
     except typer.Abort as stop:
@@ -117,15 +120,15 @@ def _command(arguments: list[str]) -> None:
         raise KeyboardInterrupt
 
 
-def _global_first(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The options of every command, which may stand anywhere, and the rest."""
-    front: list[str] = []
-    rest: list[str] = []
+def _split_global_options(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Separates --debug and --log-format, which may appear anywhere, from the remaining arguments."""
+    options: list[str] = []
+    remaining: list[str] = []
     for word in arguments:
-        if rest[-1:] == ["--log-format"]:
-            front.append(f"{rest.pop()}={word}")
+        if remaining[-1:] == ["--log-format"]:
+            options.append(f"{remaining.pop()}={word}")
         elif word == "--debug" or word.startswith("--log-format="):
-            front.append(word)
+            options.append(word)
         else:
-            rest.append(word)
-    return front, rest
+            remaining.append(word)
+    return options, remaining

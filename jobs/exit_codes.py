@@ -1,4 +1,4 @@
-"""Exit codes: every failure becomes one sentence on stderr and a number that schedulers can act on."""
+"""Exit codes: every failure becomes one sentence on stderr and an exit code that a scheduler can act on."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ DONE = 0
 CONFIG = 2
 INPUT = 3
 BUDGET = 4
-LEDGER = 5  # The same command may be tried again.
-ENGINE = 6  # The same command may be tried again.
+LEDGER = 5  # The same command may be run again.
+ENGINE = 6  # The same command may be run again.
 INTEGRITY = 7
 UNEXPECTED = 70
 INTERRUPTED = 130
@@ -50,46 +50,47 @@ def exit_code(error: BaseException) -> int:
     """The exit code of an exception."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
-    if _no_room(error):
+    if _disk_is_full(error):
         return ENGINE
     return next((code for kind, code in _CODES if isinstance(error, kind)), UNEXPECTED)
 
 
 def sentence(error: BaseException) -> str:
-    """One sentence about an exception: the message of this project's exceptions.
+    """Describes an exception in one sentence.
 
-    Any other exception is named by its type alone, because the message of a library may quote data.
+    An exception of this project is described by its message. Any other exception is described by its type alone,
+    because a library's message may quote data.
     """
     if isinstance(error, MarqueeError):
         return " ".join(str(error).split())
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted; the same command continues from what is stored"
+        return "interrupted; run the same command again to continue"
     if isinstance(error, MemoryError):
-        return "the process ran out of memory; nothing beyond the reserved budget was spent"
-    if _no_room(error):
-        return "a disk is full; free some space and run again: the release continues from what is stored"
+        return "the process ran out of memory; no more than the reserved budget was spent"
+    if _disk_is_full(error):
+        return "a disk is full; free some space and run the same command again to continue the release"
     kind = type(error).__name__
-    if isinstance(error, OSError) and error.errno:  # The operating system's words quote no data.
+    if isinstance(error, OSError) and error.errno:  # The operating system's messages quote no data.
         kind += f" ({os.strerror(error.errno)})"
-    return f"unexpected {kind}; run again with --debug to see where (the trace may show data)"
+    return f"unexpected {kind}; run again with --debug for a traceback, which may quote data"
 
 
-def _no_room(error: BaseException) -> bool:
-    """Whether a disk was full. The release is unharmed then, because answers that were not stored were not used."""
+def _disk_is_full(error: BaseException) -> bool:
+    """Whether a disk was full. The release is then unharmed, because an answer is used only after it was stored."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def to_stderr(message: str, code: int) -> None:
-    """Writes the sentence of a failure as one line for people."""
+    """Writes a failure to stderr as one line of text."""
     sys.stderr.write(f"marquee: {message}\n")
 
 
 def guarded(action: Callable[[], None], *, debug: bool = False, say: Callable[[str, int], None] = to_stderr) -> int:
-    """Runs a command and returns its exit code; every failure becomes one sentence.
+    """Runs a command and returns its exit code; every failure is reported as one sentence.
 
     action: The command.
-    debug: Whether the traceback is printed as well. SENSITIVE: a traceback may quote data.
-    say: Receives the sentence and the exit code.
+    debug: Whether to print the traceback as well. SENSITIVE: a traceback may quote data.
+    say: Called on a failure with the sentence and the exit code.
     """
     try:
         action()

@@ -1,10 +1,10 @@
-"""Figures of a guarantee as text."""
+"""Formats the parameters of a guarantee as text."""
 
 from __future__ import annotations
 
 
 def format_exact(figure: float) -> str:
-    """A figure in 6 digits where they are exact, else in all its digits: a guarantee is never rounded.
+    """Formats a number with 6 digits if they are exact, and otherwise with all its digits: no guarantee is rounded.
 
     >>> format_exact(1.0), format_exact(1e-06), format_exact(1.0000001)
     ('1', '1e-06', '1.0000001')

@@ -1,4 +1,4 @@
-"""The one public channel: events on stderr that name columns and settings, never values or exact counts."""
+"""Events on stderr. They are public: they name columns and settings, never values of the data or exact counts."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ class LogFormat(StrEnum):
 
 
 _pending: LogFormat | None = None
-"""The format of a call of ``configure`` that no event has followed yet."""
+"""Format that ``configure`` requested and that structlog does not use yet; None when there is none."""
 _quiet = False
 
 
 def configure(log_format: LogFormat) -> None:
-    """Sets how events are written to stderr, for the whole process; warnings of the packages become events as well."""
+    """Sets the format of events for the whole process. Warnings of ``dpcore`` and ``pipelines`` become events too."""
     global _pending
     _pending = log_format
     if "structlog" in sys.modules:
         _set_up()
     for package in ("dpcore", "pipelines"):
         logger = logging.getLogger(package)
-        logger.handlers = [_Events()]
+        logger.handlers = [_WarningHandler()]
         logger.propagate = False
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Writes no event of what happened, only warnings and failures."""
+    """Within this context only warnings and failures are written."""
     global _quiet
     _quiet = True
     try:
@@ -46,23 +46,31 @@ def quiet() -> Iterator[None]:
 
 
 def failure(sentence: str, code: int) -> None:
-    """The sentence of a failed command, as an event."""
+    """Writes the failure of a command.
+
+    sentence: What failed.
+    code: Exit code of the process.
+    """
     _logger().error(sentence, exit_code=code)
 
 
 def info(event: str, **facts: str | int | float | None) -> None:
-    """Says what happened. Facts are public: names, settings, noisy or planned figures."""
+    """Writes what happened.
+
+    event: What happened, in a few words.
+    facts: Public facts about it: names, settings, and noisy or planned figures.
+    """
     if not _quiet:
         _logger().info(event, **facts)
 
 
 def warning(event: str, **facts: str | int | float | None) -> None:
-    """Says what the operator should look at."""
+    """Writes what the operator should look at; the arguments are those of ``info``."""
     _logger().warning(event, **facts)
 
 
-class _Events(logging.Handler):
-    """Hands on what dpcore and pipelines, which know nothing of jobs, log by the standard library."""
+class _WarningHandler(logging.Handler):
+    """Writes warnings that dpcore and pipelines log with the standard library as events."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
@@ -70,7 +78,7 @@ class _Events(logging.Handler):
 
 
 def _logger() -> Any:
-    """structlog's logger. The library is imported by the first event: most commands write none."""
+    """structlog's logger. The library is imported with the first event, because most commands write none."""
     import structlog
 
     _set_up()
@@ -78,7 +86,7 @@ def _logger() -> Any:
 
 
 def _set_up() -> None:
-    """Configures structlog as the last call of ``configure`` asked."""
+    """Configures structlog as the last call of ``configure`` requested."""
     global _pending
     import structlog
 

@@ -1,4 +1,4 @@
-"""From the mechanism section of a config to a mechanism."""
+"""Builds a mechanism from the section ``mechanism`` of a config."""
 
 from __future__ import annotations
 
@@ -19,27 +19,32 @@ from jobs.config.section import check_key
 
 
 def mechanism_of(choice: MechanismChoice) -> Mechanism:
-    """The mechanism with its settings. Raises ConfigError that names the nearest mechanism or setting."""
+    """Builds the mechanism with its settings.
+
+    choice: The section ``mechanism`` of a config.
+
+    Raises: ConfigError that names the setting; for a misspelled name it suggests the nearest known one.
+    """
     try:
         check_key(choice.name, list(MECHANISMS), "mechanism")
         kind = MECHANISMS[choice.name]
-        types = _settings_of(kind)
-        given = _current(choice, kind)
-        for key in given:
+        types = _setting_types(kind)
+        values = _current_settings(choice, kind)
+        for key in values:
             check_key(key, list(types), f"setting of mechanism {choice.name}")
-        settings = {key: _checked(key, types[key], value) for key, value in given.items()}
+        settings = {key: _validated(key, types[key], value) for key, value in values.items()}
         return kind(**settings)
     except ValueError as error:
         raise ConfigError(f"mechanism: {error}") from error
 
 
 def settings_of(mechanism: Mechanism) -> dict[str, object]:
-    """Every setting with its value."""
-    return {name: getattr(mechanism, name) for name in _settings_of(type(mechanism))}
+    """Every setting of a mechanism with its value, by name."""
+    return {name: getattr(mechanism, name) for name in _setting_types(type(mechanism))}
 
 
-def _current(choice: MechanismChoice, kind: type[Mechanism]) -> dict[str, Any]:
-    """The settings by their present names; an old name is taken with a warning, a retired one is refused."""
+def _current_settings(choice: MechanismChoice, kind: type[Mechanism]) -> dict[str, Any]:
+    """The settings by their current names. A renamed setting is read with a warning; a retired one is refused."""
     renamed: Mapping[str, str] = getattr(kind, "renamed", {})
     retired: Mapping[str, str] = getattr(kind, "retired", {})
     settings: dict[str, Any] = {}
@@ -48,20 +53,20 @@ def _current(choice: MechanismChoice, kind: type[Mechanism]) -> dict[str, Any]:
         if key in retired:
             raise ValueError(f"{key} is no longer a setting of mechanism {choice.name}: {retired[key]}")
         if name in settings or (name != key and name in choice.settings):
-            raise ValueError(f"{name} is given twice, once by its old name {key}; want {name} alone")
+            raise ValueError(f"{name} is set twice, once by its old name {key}; want {name} alone")
         if name != key:
             log.warning(f"config key 'mechanism.{key}' is deprecated; want 'mechanism.{name}'")
         settings[name] = value
     return settings
 
 
-def _settings_of(kind: type) -> dict[str, Any]:
+def _setting_types(kind: type) -> dict[str, Any]:
     types = typing.get_type_hints(kind)
     return {field.name: types[field.name] for field in dataclasses.fields(kind) if field.init}
 
 
-def _checked(key: str, kind: Any, value: object) -> object:
-    """The value in the type of its setting, as strict as the rest of a config."""
+def _validated(key: str, kind: Any, value: object) -> object:
+    """Converts a value to the type of its setting, as strictly as the rest of a config."""
     try:
         return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Returns the memory of large arrays to the system as soon as they are freed, where the allocator supports it."""
+"""Returns the memory of large arrays to the operating system as soon as they are freed, if the allocator can."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _LARGE: Final = 1 << 20
 
 
 def give_back_large_arrays() -> bool:
-    """Makes the allocator map each allocation of 1 MiB or more by itself, for the whole process.
+    """Makes the allocator map each allocation of 1 MiB or more separately, for the whole process.
 
-    glibc does so only until the first such allocation is freed. Afterwards it keeps freed memory, up to twice the size
-    of the largest allocation. Releases allocate arrays of many sizes, so the kept memory adds up: 60 MB of 370 MB on
-    Adult.
+    By default, glibc raises its threshold to the size of each mapped allocation that is freed, and then keeps freed
+    memory of up to twice that size. A release allocates arrays of many sizes, so the kept memory adds up: 60 MB of
+    370 MB on Adult.
 
-    Returns: Whether the allocator has the setting.
+    Returns: Whether the allocator has this setting.
     """
     try:
         return bool(ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE))

@@ -1,4 +1,4 @@
-"""Progress bars, on a terminal only."""
+"""Progress bars on a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def bar(label: str) -> Iterator[Report]:
-    """A function to call with (done, total); draws on stderr when that is a terminal, else reports nothing."""
+    """Yields a function to call with (done, total). It draws a bar if stderr is a terminal, and otherwise does nothing.
+
+    label: Text in front of the bar.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,9 +1,10 @@
-"""Main program for ``spark-submit``: one release, counted on the session that spark-submit provides.
+"""Main program for ``spark-submit``: makes one release, whose data are aggregated on the session of spark-submit.
 
     spark-submit --master ... [--py-files marquee.zip] jobs/spark_release.py --config adult.yaml
 
-Spark replaces the config's engine. Of a spark engine's options only ``partitions`` is read, because master, memory and
-cores belong to the command. Exit codes are those of ``marquee run``; client deploy mode passes them on.
+The config's engine is ignored: the engine is always Spark. Of the options of a spark engine only ``partitions`` is
+read, because the command sets master, memory and cores. Exit codes are those of ``marquee run``; spark-submit returns
+them in client deploy mode.
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ def _release(path: Path) -> None:
 
 
 def _find_packages() -> None:
-    """Removes this script's folder from sys.path, where its files would hide other modules, and adds the checkout.
+    """Takes this script's folder off sys.path, where its files would hide other modules, and adds the checkout.
 
-    The checkout comes last, after an archive of --py-files and an installed package, because workers have those too.
+    The checkout comes last, so that an archive of --py-files or an installed package, which the workers import, is also
+    what this process imports.
     """
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]

@@ -1,4 +1,4 @@
-"""The version that release ids and certificates name. It is part of the code, so that a zip on a cluster has it too."""
+"""The version in release ids and certificates. It is a constant, because code in a zip archive has no metadata."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from importlib import metadata
 
 VERSION = "0.10.0"
 
-# Packages that draw, compute or write a release.
-_PARTS = ("numpy", "scipy", "numba", "highspy", "pyarrow")
+# Packages that draw, compute or write the numbers of a release.
+_DEPENDENCIES = ("numpy", "scipy", "numba", "highspy", "pyarrow")
 
 
 def versions() -> dict[str, str]:
@@ -16,5 +16,5 @@ def versions() -> dict[str, str]:
     return {
         "marquee": VERSION,
         "python": platform.python_version(),
-        **{part: metadata.version(part) for part in _PARTS},
+        **{package: metadata.version(package) for package in _DEPENDENCIES},
     }

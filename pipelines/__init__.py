@@ -1,15 +1,16 @@
-"""Parquet in, exact aggregates with bounded contributions out; a model in, Parquet out. No noise is drawn here.
+"""From Parquet to exact aggregates with bounded contributions, and from a model to Parquet. No noise is drawn here.
 
-The way of a row, file by file:
+A row passes through these modules:
 
-1. ``schema`` and ``attributes`` (public facts about a table), ``layout`` (what rows are, and a unit's bound);
-2. ``source``: finds, checks and opens the Parquet files;
-3. ``engines/``: decides which process reads which rows. Open ``engines/accumulation`` first: it is the step that every
-   engine runs on batches of whole units. ``engines/worker_tasks`` is where a task of Spark or Beam begins;
-4. ``encode``: Arrow batches to integer codes; ``arrow`` converts arrays;
-5. ``contribution``: truncates each unit to its bound, by the keyed hash of ``hashing``;
-6. ``aggregators/``: the exact sums, one aggregator per kind of request.
+1. ``schema`` and ``attributes`` define public facts about a table, and ``layout`` the form of the rows and the
+   contribution bound.
+2. ``source`` finds, checks and opens the Parquet files.
+3. ``engines/`` decides which process reads which rows. Open ``engines/accumulation`` first: it is the step that every
+   engine runs on batches of whole units. A task of Spark or Beam begins in ``engines/worker_tasks``.
+4. ``encode`` turns Arrow batches into integer codes, with the array conversions of ``arrow``.
+5. ``contribution`` truncates each unit to the contribution bound, with the keyed hash of ``hashing``.
+6. ``aggregators/`` computes the exact sums, with one aggregator per kind of request.
 
-``inspect`` counts, for the operator alone, what a release would map, drop or truncate. ``generate/`` writes generated
+``inspect`` counts, for the operator only, what a release would map, drop or truncate. ``generate/`` writes generated
 data and synthetic rows.
 """

@@ -1,6 +1,6 @@
-"""Conversion between Arrow and NumPy arrays, without a copy where their memory layout agrees.
+"""Conversion between Arrow and NumPy arrays, without a copy if their memory layouts agree.
 
-pyarrow's own conversions import pandas where it is installed, which may take a worker longer than its counting.
+pyarrow's own conversions import pandas if it is installed, which may take a worker longer than the counting itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FLOATS = {16: np.float16, 32: np.float32, 64: np.float64}
 
 
 def numbers_of(column: pa.Array) -> NDArray[Any]:
-    """Integers, floats or booleans [rows], read-only. The value is arbitrary where the column is null."""
+    """Integers, floats or booleans [rows], read-only. Values of null entries are arbitrary."""
     if pa.types.is_boolean(column.type):
         return numbers_of(column.cast(pa.uint8())).view(np.bool_)
     dtype = np.dtype(_FLOATS[column.type.bit_width] if pa.types.is_floating(column.type) else str(column.type))
@@ -26,12 +26,12 @@ def numbers_of(column: pa.Array) -> NDArray[Any]:
 
 
 def nulls_of(column: pa.Array) -> NDArray[np.bool_]:
-    """bool [rows], True where the column is null."""
+    """bool [rows], True for null entries."""
     return numbers_of(column.is_null())
 
 
 def integers(values: NDArray[np.integer]) -> pa.Array:
-    """An Arrow array of integers over the same memory."""
+    """An Arrow array of integers that shares the memory of ``values`` if it is contiguous."""
     values = np.ascontiguousarray(values)
     return pa.Array.from_buffers(pa.type_for_alias(values.dtype.name), values.size, [None, pa.py_buffer(values)])
 
@@ -42,7 +42,7 @@ def booleans(values: NDArray[np.bool_]) -> pa.Array:
 
 
 def texts(values: Sequence[str]) -> pa.Array:
-    """An Arrow array of texts, large_string."""
+    """An Arrow array of strings (large_string)."""
     encoded = [value.encode() for value in values]
     stops = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     buffers = [None, pa.py_buffer(stops), pa.py_buffer(b"".join(encoded))]

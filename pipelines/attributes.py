@@ -1,4 +1,4 @@
-"""One public attribute: its codes, their meaning, and their conversion back to values."""
+"""One public attribute: its codes, the meaning of each code, and the conversion of codes back to values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Value = str | int | bool
 OTHER = "__other__"
 NULL = "__null__"
 _EPOCH = date(1970, 1, 1)
-_MOST_CODES = 2**31 - 1
+_MAX_CODES = 2**31 - 1
 
 
 class Kind(StrEnum):
-    """Type of an attribute, as a schema file spells it."""
+    """Type of an attribute, as it is written in schema files."""
 
     CATEGORICAL = "categorical"
     INTEGER = "integer"
@@ -36,19 +36,21 @@ class Kind(StrEnum):
 class Attribute:
     """A column as a finite set of codes 0 .. size - 1.
 
-    The codes are the listed values (or the bins) in their order, then ``other`` if it has a code of its own, then null
-    if it has a code of its own.
+    The codes stand for the listed values or the bins, in order, followed by ``other`` and null if these have codes of
+    their own.
 
     name: Name of the attribute.
     kind: Type of the attribute.
-    values: Listed strings, integers or booleans of a categorical attribute, all of one type; (False, True) for boolean.
-    edges: Increasing bin edges of an integer, float or date attribute, dates as days since 1970-01-01. Bin i is
-        [edges[i], edges[i + 1]), and the last bin is closed. A value outside is clamped into the nearest end bin.
-    other: Code of unknown values of a categorical attribute. True is a code of its own (the default of schema files), a
-        listed value is the code of that value, and False is the code of null if null has its own, else the first code.
-    null: Code of nulls. True is a code of its own, a listed value (categorical only) is the code of that value, and
-        False is the code of ``other`` if that has its own, else the first code.
-    column: Name of the Parquet column; the attribute's name when empty.
+    values: Listed values of a categorical attribute: strings, integers or booleans, all of one type. For a boolean
+        attribute they are (False, True).
+    edges: Increasing bin edges of an integer, float or date attribute; dates are days since 1970-01-01. Bin i is
+        [edges[i], edges[i + 1]), and the last bin is closed. Values outside are clamped into the nearest end bin.
+    other: Code of unlisted values of a categorical attribute. True gives them a code of their own (the default in
+        schema files). A listed value gives them the code of that value. False gives them the code of null if null has
+        its own, and otherwise the first code.
+    null: Code of nulls. True gives them a code of their own. A listed value (categorical only) gives them the code of
+        that value. False gives them the code of ``other`` if that has its own, and otherwise the first code.
+    column: Name of the Parquet column; if it is empty, the attribute's name.
 
     Raises: ConfigError that names the attribute.
     """
@@ -69,16 +71,16 @@ class Attribute:
             self._check_values()
         else:
             self._check_edges()
-        for setting, chosen in (("other", self.other), ("null", self.null)):
-            self._check_fold(setting, chosen)
-        if self.size > _MOST_CODES:
-            raise ConfigError(f"attribute {self.name!r} has {self.size} codes; want at most {_MOST_CODES}")
+        for setting, target in (("other", self.other), ("null", self.null)):
+            self._check_target(setting, target)
+        if self.size > _MAX_CODES:
+            raise ConfigError(f"attribute {self.name!r} has {self.size} codes; want at most {_MAX_CODES}")
 
     def _check_values(self) -> None:
         types = {type(value) for value in self.values}
         if self.edges or not self.values or len(types) > 1 or not types <= {str, int, bool}:
             raise ConfigError(
-                f"attribute {self.name!r} has no values, values of several types, or edges too; want a list of "
+                f"attribute {self.name!r} has no values, values of several types, or also edges; want a list of "
                 "strings, integers or booleans (quote words such as 'no' and 'null')"
             )
         if len(set(self.values)) != len(self.values):
@@ -92,22 +94,23 @@ class Attribute:
 
     def _check_edges(self) -> None:
         if self.values or not all(_is_edge(edge, self.kind) for edge in self.edges):
-            raise ConfigError(f"attribute {self.name!r} has edges of another type; want finite {self.kind} values")
+            raise ConfigError(f"attribute {self.name!r} has edges of the wrong type; want finite {self.kind} values")
         if len(self.edges) < 2 or any(low >= high for low, high in pairwise(self.edges)):
             raise ConfigError(f"attribute {self.name!r}: edges do not define bins; want two or more increasing values")
 
-    def _check_fold(self, setting: str, chosen: bool | Value) -> None:
-        if chosen is True and setting == "other" and self.kind is not Kind.CATEGORICAL:
+    def _check_target(self, setting: str, target: bool | Value) -> None:
+        """Checks ``other`` or ``null``, whose value says which code unlisted values or nulls get."""
+        if target is True and setting == "other" and self.kind is not Kind.CATEGORICAL:
             raise ConfigError(f"attribute {self.name!r} has kind {self.kind} and {setting}: true; want false")
-        if isinstance(chosen, bool):
+        if isinstance(target, bool):
             return
         if self.kind is not Kind.CATEGORICAL:
             raise ConfigError(
                 f"attribute {self.name!r} has kind {self.kind} and a value for {setting}; want true or false"
             )
-        if type(chosen) is not type(self.values[0]) or chosen not in self.values:
+        if type(target) is not type(self.values[0]) or target not in self.values:
             raise ConfigError(
-                f"attribute {self.name!r}: {setting} is no value of it; want true, false or a listed value"
+                f"attribute {self.name!r}: {setting} is not one of its values; want true, false or a listed value"
             )
 
     @property
@@ -122,7 +125,7 @@ class Attribute:
 
     @property
     def other_code(self) -> int:
-        """Code of a value that is not listed."""
+        """Code of values that are not listed."""
         if self.other is True:
             return self.known
         if self.other is not False:
@@ -140,7 +143,7 @@ class Attribute:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Meaning of each code, as text."""
+        """The meaning of each code as text."""
         own = (OTHER,) * (self.other is True) + (NULL,) * (self.null is True)
         return (*(self._value_labels() if self.values else self._bin_labels()), *own)
 
@@ -165,9 +168,10 @@ class Attribute:
         return {Kind.INTEGER: pa.int64(), Kind.FLOAT: pa.float64(), Kind.DATE: pa.date32()}[self.kind]
 
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:
-        """One value per code: the listed value, or the middle of the bin (rounded down unless float).
+        """The value of each code: the listed value, or the middle of the bin (rounded down unless the kind is float).
 
-        Null becomes null. ``other`` becomes "__other__" among strings, and null among integers and booleans.
+        The code of null becomes null. The code of ``other`` becomes "__other__" for strings, and null for integers and
+        booleans.
 
         codes: Integers [rows] in 0 .. size - 1.
         """
@@ -200,5 +204,5 @@ def _day(days: float) -> date:
 
 
 def days_since_epoch(day: date) -> int:
-    """The bin edge of a date: days since 1970-01-01."""
+    """The bin edge of a date, as days since 1970-01-01."""
     return (day - _EPOCH).days

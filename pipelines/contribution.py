@@ -1,8 +1,8 @@
-"""Contribution bounds: truncates each unit to its bound before anything is counted. TRUSTED.
+"""Truncates each unit to the contribution bound before anything is counted. TRUSTED.
 
-A unit with more rows than the bound keeps the rows with the smallest keyed hash of (unit, encoded row). The choice
-reads only the unit's own rows and the secret salt, so it does not depend on files, order or other units. Separate code
-counts the kept rows again before a block is made, and raises IntegrityError where a unit is over its bound, or lost.
+A unit with more rows than the bound keeps the rows with the smallest keyed hashes of (unit, encoded row). This choice
+depends only on the unit's own rows and the secret salt, and not on files, order or other units. Before a block is made,
+separate code counts the kept rows again, and raises IntegrityError if a unit is over the bound or was lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Groups:
     """Rows grouped by unit: unit u has the rows order[starts[u] : starts[u + 1]].
 
     order: Row numbers, int64 [rows]; None stands for 0, 1, 2, ...
-    starts: First position of each unit in ``order``, and the number of rows, int64 [units + 1].
+    starts: First position of each unit in ``order``, followed by the number of rows, int64 [units + 1].
     """
 
     order: NDArray[np.int64] | None
@@ -39,7 +39,12 @@ class Groups:
         return np.diff(self.starts)
 
     def rows_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows of the given units, one unit after the other, and the start of each unit among them, [units + 1]."""
+        """The rows of some units, one unit after the other, and the start of each unit among these rows.
+
+        units: Numbers of the units, int64.
+
+        Returns: Row numbers, int64; and starts, int64 [units + 1].
+        """
         sizes = self.sizes[units]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         positions = np.arange(starts[-1]) + np.repeat(self.starts[units] - starts[:-1], sizes)
@@ -53,7 +58,7 @@ def table_block(rows: EncodedRows, layout: TableLayout, salt: bytes) -> TableBlo
     layout: The public layout, with the bound.
     salt: Secret key of the hash, 16 bytes.
 
-    Raises: IntegrityError when the check of the result finds a unit over its bound, or lost.
+    Raises: IntegrityError when a unit of the result is over the bound, or was lost.
     """
     groups = group_by_unit(rows.units)
     bound = layout.contribution.bound
@@ -66,14 +71,14 @@ def table_block(rows: EncodedRows, layout: TableLayout, salt: bytes) -> TableBlo
         codes = codes[:, kept]
         sizes[over] = np.add.reduceat(kept[candidates], starts[:-1], dtype=np.int64)
     if sizes.size and not 1 <= sizes.min() <= sizes.max() <= bound:
-        raise IntegrityError(f"a unit keeps no row, or more than declared; want 1 .. {bound}")
+        raise IntegrityError(f"a unit keeps no row, or more rows than declared; want 1 .. {bound}")
     return TableBlock(codes, groups.starts.size - 1)
 
 
 def basket_block(rows: EncodedRows, layout: BasketLayout, salt: bytes) -> BasketBlock:
-    """Truncates each basket to ``max_items_per_unit`` distinct items; repeats of a kept item may stay. SENSITIVE.
+    """Truncates each basket to at most ``max_items_per_unit`` distinct items. SENSITIVE.
 
-    The arguments and errors are those of ``table_block``.
+    Repetitions of a kept item may stay. The arguments and exceptions are those of ``table_block``.
     """
     groups = group_by_unit(rows.units)
     items: NDArray[np.int32] = rows.rows[0].astype(np.int32, copy=False)
@@ -85,14 +90,14 @@ def basket_block(rows: EncodedRows, layout: BasketLayout, salt: bytes) -> Basket
         kept[candidates] = _smallest_distinct(_hashes(rows, candidates, salt), starts, bound)
         if _max_distinct(items[candidates], kept[candidates], starts, layout.items) > bound:
             raise IntegrityError(f"a unit keeps more distinct items than declared; want at most {bound}")
-        return _without(items, groups, kept)
+        return _kept_pairs(items, groups, kept)
     return BasketBlock(groups.starts, items if groups.order is None else items[groups.order])
 
 
 def group_by_unit(units: pa.Array) -> Groups:
-    """Groups rows by unit, without a sort when the rows of each unit lie together already.
+    """Groups rows by unit. No sort is needed if the rows of each unit are already contiguous.
 
-    units: Unit of each row, an Arrow array [rows] of integers or text without nulls.
+    units: Unit of each row, an Arrow array [rows] of integers or strings without nulls.
     """
     if not pa.types.is_integer(units.type):
         units = units.dictionary_encode().indices
@@ -109,13 +114,13 @@ def group_by_unit(units: pa.Array) -> Groups:
 
 
 def shard_numbers(units: pa.Array, shards: int, salt: bytes) -> NDArray[np.int64]:
-    """Shard of each row, int64 [rows] in 0 .. shards - 1; a function of the unit and the salt alone."""
+    """Shard of each row, int64 [rows] in 0 .. shards - 1. It depends only on the unit and the salt."""
     hashes = hash_words(unit_words(units, salt)[None, :], key_of(salt))
     return (hashes % np.uint64(shards)).astype(np.int64)
 
 
 def unit_words(units: pa.Array, salt: bytes) -> NDArray[np.uint64]:
-    """One word per row, uint64 [rows]: the unit's integer, or the keyed hash of its text."""
+    """One word per row, uint64 [rows]: the unit itself if it is an integer, otherwise the keyed hash of its text."""
     if pa.types.is_integer(units.type):
         words: NDArray[np.uint64] = numbers_of(units).view(np.uint64)
         return words
@@ -126,14 +131,14 @@ def unit_words(units: pa.Array, salt: bytes) -> NDArray[np.uint64]:
 
 
 def _hashes(rows: EncodedRows, candidates: NDArray[np.int64], salt: bytes) -> NDArray[np.uint64]:
-    """Keyed hash of (unit, encoded row) of the candidate rows. SENSITIVE."""
+    """Keyed hashes of (unit, encoded row) of the candidate rows. SENSITIVE."""
     words = np.empty((len(rows.rows) + 1, candidates.size), dtype=np.uint64)
     words[0] = unit_words(rows.units.take(integers(candidates)), salt)
     words[1:] = rows.rows[:, candidates]
     return hash_words(words, key_of(salt))
 
 
-def _without(items: NDArray[np.int32], groups: Groups, kept: NDArray[np.bool_]) -> BasketBlock:
+def _kept_pairs(items: NDArray[np.int32], groups: Groups, kept: NDArray[np.bool_]) -> BasketBlock:
     if groups.order is not None:
         items, kept = items[groups.order], kept[groups.order]
     # Every unit keeps at least one pair, so no segment of reduceat is empty.
@@ -143,7 +148,7 @@ def _without(items: NDArray[np.int32], groups: Groups, kept: NDArray[np.bool_]) 
 
 @compiled
 def _run_starts(keys: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Start of each run of equal keys, and the number of keys, int64 [runs + 1]."""
+    """Start of each run of equal keys, followed by the number of keys, int64 [runs + 1]."""
     runs = np.int64(keys.size > 0)
     for row in range(1, keys.size):
         runs += keys[row] != keys[row - 1]
@@ -167,7 +172,7 @@ def _counting_sort(unit_of_run: NDArray[np.integer], runs: NDArray[np.int64], un
 
 @compiled
 def _ordered(unit_of_run: NDArray[np.integer], runs: NDArray[np.int64], free: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Row numbers by unit; ``free`` holds the next free position of each unit and is overwritten."""
+    """Row numbers ordered by unit. ``free`` holds the next free position of each unit, and is overwritten."""
     order = np.empty(runs[-1], dtype=np.int64)
     for run in range(unit_of_run.size):
         unit = unit_of_run[run]
@@ -179,7 +184,7 @@ def _ordered(unit_of_run: NDArray[np.integer], runs: NDArray[np.int64], free: ND
 
 @compiled
 def _smallest(hashes: NDArray[np.uint64], starts: NDArray[np.int64], bound: int) -> NDArray[np.bool_]:
-    """Which rows have one of the ``bound`` smallest hashes of their unit; rows of equal hash are interchangeable."""
+    """Which rows have one of the ``bound`` smallest hashes of their unit. Rows of equal hash are interchangeable."""
     kept = np.zeros(hashes.size, dtype=np.bool_)
     for unit in range(starts.size - 1):
         order = np.argsort(hashes[starts[unit] : starts[unit + 1]])
@@ -189,7 +194,7 @@ def _smallest(hashes: NDArray[np.uint64], starts: NDArray[np.int64], bound: int)
 
 
 def units_over_bound(rows: EncodedRows, layout: TableLayout | BasketLayout) -> tuple[int, int]:
-    """Number of units, and number of units with more rows (baskets: distinct items) than the bound. SENSITIVE."""
+    """The number of units, and the number of units over the bound on rows (baskets: distinct items). SENSITIVE."""
     groups = group_by_unit(rows.units)
     over = np.flatnonzero(groups.sizes > layout.contribution.bound)
     if not over.size or isinstance(layout, TableLayout):
@@ -208,7 +213,7 @@ def _units_with_more(items: NDArray[np.integer], starts: NDArray[np.int64], boun
 
 @compiled
 def _max_distinct(items: NDArray[np.int32], kept: NDArray[np.bool_], starts: NDArray[np.int64], catalogue: int) -> int:
-    """Largest number of distinct kept items of a unit; items are 0 .. catalogue - 1."""
+    """The largest number of distinct kept items of a unit. Items are 0 .. catalogue - 1."""
     last_unit = np.full(catalogue, -1, dtype=np.int64)
     max_distinct = 0
     for unit in range(starts.size - 1):

@@ -1,4 +1,4 @@
-"""Encodes Arrow batches as integer codes, or as (unit, item) pairs. TRUSTED. Total: no value makes it fail."""
+"""Encodes Arrow batches as integer codes, or as (unit, item) pairs. TRUSTED. No value makes the encoder fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.attributes import Attribute, Kind
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema
 
-# Marks of values that are not listed and in no bin; encode_column maps them to codes.
+# Marks of values that are neither listed nor in a bin; encode_column maps them to codes.
 UNKNOWN, NULL, NOT_FINITE = -1, -2, -3
 _INT64 = np.iinfo(np.int64)
 _TICKS_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -36,7 +36,7 @@ class EncodedRows:
 
     @classmethod
     def join(cls, parts: Sequence[EncodedRows], layout: Layout) -> EncodedRows:
-        """The rows of all parts in one piece."""
+        """Concatenates the rows of all parts."""
         filled = [part for part in parts if len(part.units)]
         if len(filled) == 1:
             return filled[0]
@@ -49,11 +49,11 @@ class EncodedRows:
 
 
 def encode_batch(batch: pa.RecordBatch, layout: Layout, dropped: pa.Array | None = None) -> EncodedRows:
-    """The valid rows of a batch. Rows without a unit, and items outside 0 .. items - 1, are dropped.
+    """Encodes the valid rows of a batch. Rows without a unit, and pairs with an invalid item, are dropped.
 
     batch: Rows with the layout's columns.
     layout: The public layout.
-    dropped: Units whose rows are dropped as well.
+    dropped: Units whose rows are dropped as well; None for none.
     """
     units = unit_column(batch.column(layout.unit))
     valid = units.is_valid() if units.null_count else None
@@ -72,7 +72,7 @@ def encode_batch(batch: pa.RecordBatch, layout: Layout, dropped: pa.Array | None
 
 
 def unit_column(column: pa.Array) -> pa.Array:
-    """Units as int64, uint64 or large_string, whatever type the file stores them in."""
+    """Converts units from the type in the file to int64, uint64 or large_string."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_integer(column.type):
@@ -121,7 +121,10 @@ def marked_codes(column: pa.Array, attribute: Attribute) -> NDArray[np.int32]:
 def numbers(
     column: pa.Array, attribute: Attribute
 ) -> tuple[NDArray[np.int64] | NDArray[np.float64], NDArray[np.bool_] | None]:
-    """Values on the scale of the attribute's edges, int64 or float64 [rows], and which are null (None for none)."""
+    """The values of a column on the scale of the attribute's edges.
+
+    Returns: The values, int64 or float64 [rows]; and which of them are null, bool [rows], or None if none is.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     null = nulls_of(column) if column.null_count else None
@@ -142,7 +145,7 @@ def _row_dtype(layout: Layout) -> type[np.integer]:
 
 
 def items_inside(items: pa.Array, count: int) -> pa.Array | None:
-    """Which items lie in 0 .. count - 1, a boolean Arrow array; None when all do. A null does not."""
+    """Which items are in 0 .. count - 1, a boolean Arrow array; None if all are. A null is not."""
     ends = pc.min_max(items)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     if items.null_count == 0 and (low is None or (low >= 0 and high < count)):
@@ -153,7 +156,7 @@ def items_inside(items: pa.Array, count: int) -> pa.Array | None:
 
 
 def _listed_indices(column: pa.Array, attribute: Attribute) -> NDArray[np.int32]:
-    """Index of each value among the listed values, or UNKNOWN or NULL."""
+    """Index of each value among the listed values, or UNKNOWN or NULL, int32 [rows]."""
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
     if not pa.types.is_dictionary(column.type):
@@ -162,7 +165,7 @@ def _listed_indices(column: pa.Array, attribute: Attribute) -> NDArray[np.int32]
     matches = pc.index_in(column.dictionary, value_set=listed)
     index_of = np.full(len(column.dictionary) + 1, UNKNOWN, dtype=np.int32)
     index_of[:-1][~nulls_of(matches)] = listed_indices[numbers_of(matches.drop_null())]
-    # A dictionary may hold null as one of its values.
+    # A dictionary may contain null as one of its values.
     index_of[:-1][nulls_of(column.dictionary)] = NULL
     index_of[-1] = NULL
     indices = numbers_of(column.indices)
@@ -187,7 +190,7 @@ def _comparable(attribute: Attribute, kind: pa.DataType) -> tuple[pa.Array, NDAr
 
 
 def _days(column: pa.Array) -> NDArray[np.int64]:
-    """Days since 1970-01-01, in UTC where the column has a time zone; arbitrary for null."""
+    """Days since 1970-01-01, in UTC if the column has a time zone. Values of null entries are arbitrary."""
     kind = column.type
     if pa.types.is_date32(kind):
         return numbers_of(column.view(pa.int32())).astype(np.int64)
@@ -198,7 +201,7 @@ def _days(column: pa.Array) -> NDArray[np.int64]:
 
 
 def _inner_edges(attribute: Attribute, dtype: np.dtype[np.generic]) -> NDArray[np.int64] | NDArray[np.float64]:
-    """Edges between bins; for integer values, the integers that split them in the same way."""
+    """The edges between bins. For integer values they are rounded up to integers, which split them in the same way."""
     if dtype == np.float64:
         return np.array(attribute.edges[1:-1], dtype=np.float64)
     inner = [max(math.ceil(edge), _INT64.min) for edge in attribute.edges[1:-1]]
@@ -207,7 +210,7 @@ def _inner_edges(attribute: Attribute, dtype: np.dtype[np.generic]) -> NDArray[n
 
 @compiled
 def _bins(values: NDArray[np.generic], edges: NDArray[np.generic]) -> NDArray[np.int32]:
-    """Number of inner edges at or below each value, int32 [rows]; arbitrary for NaN."""
+    """The number of inner edges at or below each value, int32 [rows]. It is arbitrary for NaN."""
     bins = np.empty(values.size, dtype=np.int32)
     for row in range(values.size):
         low, high = 0, edges.size

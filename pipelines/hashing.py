@@ -16,13 +16,13 @@ State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 
 
 def key_of(salt: bytes) -> Key:
-    """The two words of a 16-byte key, read as little-endian."""
+    """The two little-endian words of a 16-byte key."""
     first, second = np.frombuffer(salt, dtype="<u8").astype(np.uint64)
     return first, second
 
 
 @compiled
-def _turn(word: np.uint64, bits: int) -> np.uint64:
+def _rotate_left(word: np.uint64, bits: int) -> np.uint64:
     return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
 
 
@@ -31,20 +31,20 @@ def _round(state: State) -> State:
     v0, v1, v2, v3 = state
     v0 += v1
     v2 += v3
-    v1 = _turn(v1, 13) ^ v0
-    v3 = _turn(v3, 16) ^ v2
-    v0 = _turn(v0, 32)
+    v1 = _rotate_left(v1, 13) ^ v0
+    v3 = _rotate_left(v3, 16) ^ v2
+    v0 = _rotate_left(v0, 32)
     v2 += v1
     v0 += v3
-    v1 = _turn(v1, 17) ^ v2
-    v3 = _turn(v3, 21) ^ v0
-    v2 = _turn(v2, 32)
+    v1 = _rotate_left(v1, 17) ^ v2
+    v3 = _rotate_left(v3, 21) ^ v0
+    v2 = _rotate_left(v2, 32)
     return v0, v1, v2, v3
 
 
 @compiled
 def sip_start(key: Key) -> State:
-    """State before the first word."""
+    """The state before the first word."""
     return (
         key[0] ^ np.uint64(0x736F6D6570736575),
         key[1] ^ np.uint64(0x646F72616E646F6D),
@@ -55,14 +55,14 @@ def sip_start(key: Key) -> State:
 
 @compiled
 def sip_absorb(state: State, word: np.uint64) -> State:
-    """State after one more word of eight little-endian bytes."""
+    """The state after one more word of eight little-endian bytes."""
     v0, v1, v2, v3 = _round(_round((state[0], state[1], state[2], state[3] ^ word)))
     return v0 ^ word, v1, v2, v3
 
 
 @compiled
 def sip_finish(state: State, last: np.uint64) -> np.uint64:
-    """The hash; ``last`` holds the bytes behind the last full word, and the length modulo 256 in its top byte."""
+    """The hash. ``last`` contains the bytes after the last full word, and the length modulo 256 in its top byte."""
     v0, v1, v2, v3 = sip_absorb(state, last)
     v0, v1, v2, v3 = _round(_round(_round(_round((v0, v1, v2 ^ np.uint64(0xFF), v3)))))
     return v0 ^ v1 ^ v2 ^ v3

@@ -1,4 +1,4 @@
-"""Counts what a release would map, drop or truncate. SENSITIVE: for the operator alone, never to be released."""
+"""Counts what a release would map, drop or truncate. SENSITIVE: for the operator only, never to be released."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from pipelines.source import Source
 
 @dataclass(frozen=True)
 class ColumnFindings:
-    """Numbers of rows, for one attribute. SENSITIVE.
+    """Numbers of rows by the value of one attribute. SENSITIVE.
 
     attribute: Name of the attribute.
-    nulls: Nulls, which take the code of null.
-    not_finite: NaN and infinities, which take the code of null.
-    unknown: Values that are not listed, which take the code of ``other``.
-    out_of_range: Numbers and dates that are clamped into an end bin.
+    nulls: Rows with null, which get the code of null.
+    not_finite: Rows with NaN or infinity, which get the code of null.
+    unknown: Rows with a value that is not listed, which get the code of ``other``.
+    out_of_range: Rows with a number or date outside the bins, which is clamped into an end bin.
     """
 
     attribute: str
@@ -51,12 +51,12 @@ class Findings:
     """Counts over a whole dataset. SENSITIVE.
 
     rows: Rows in the files.
-    units: Units with at least one valid row; with ``clustered_by_unit`` a unit counts once in every file.
+    units: Units with at least one valid row. With ``clustered_by_unit``, a unit counts once per file that contains it.
     null_units: Rows without a unit, which are dropped.
     null_items: Pairs without an item, which are dropped; 0 for tables.
     items_out_of_range: Pairs whose item is not in 0 .. items - 1, which are dropped; 0 for tables.
-    units_over_bound: Units that are truncated to their bound.
-    units_in_many_files: Units that break the claim ``clustered_by_unit`` and are dropped; 0 without the claim.
+    units_over_bound: Units that are truncated to the contribution bound.
+    units_in_many_files: Units that contradict ``clustered_by_unit`` and are dropped; 0 without this claim.
     columns: One entry per attribute of a table, in the order of the schema.
     """
 
@@ -71,7 +71,7 @@ class Findings:
 
     @property
     def clean(self) -> bool:
-        """Whether a release would count every row unchanged. Nulls do not matter: the schema gives them a code."""
+        """Whether a release would count every row unchanged. Nulls are allowed: the schema gives them a code."""
         dropped = self.null_units, self.null_items, self.items_out_of_range
         if any(dropped) or self.units_over_bound or self.units_in_many_files:
             return False
@@ -79,10 +79,10 @@ class Findings:
 
 
 def inspect_source(source: Source, engine: LocalEngine | None = None) -> Findings:
-    """Counts everything in one pass over the data, and one over the units where clustering is claimed. SENSITIVE.
+    """Counts everything in one pass over the data. Clustered data need another pass over the units. SENSITIVE.
 
     source: The checked files.
-    engine: The engine that reads them; one thread per core when None.
+    engine: The engine that reads them; None for one thread per core.
 
     Raises: InputError when a file cannot be read; EngineError when the pass fails otherwise.
     """
@@ -109,7 +109,7 @@ def _zeros(layout: Layout) -> NDArray[np.int64]:
 
 
 def _counts(batches: Iterable[pa.RecordBatch], layout: Layout) -> NDArray[np.int64]:
-    """Rows, units, null units, null items, items out of range, units over the bound, then 4 per attribute; int64."""
+    """Counts of rows, units, null units, null items, items out of range, units over the bound, and 4 per attribute."""
     counts = _zeros(layout)
     parts = []
     for batch in batches:

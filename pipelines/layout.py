@@ -1,4 +1,4 @@
-"""Layouts: public facts about a dataset, namely what its rows are and the contribution bound of a unit."""
+"""Layouts: public facts about a dataset, namely the form of its rows and the contribution bound."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ class TableLayout:
 
     unit: Column that names the privacy unit: the person or thing whose presence is protected.
     schema: Attributes of the table.
-    max_rows_per_unit: Contribution bound, at least 1; a unit with more rows keeps this many, chosen by keyed hash.
-    clustered_by_unit: Whether all rows of a unit are claimed to lie in one file; other units are dropped.
+    max_rows_per_unit: Contribution bound, at least 1. A unit with more rows keeps this many, chosen by a keyed hash.
+    clustered_by_unit: Whether all rows of a unit are claimed to be in one file. Units with rows in several files are
+        then dropped.
 
     Raises: ConfigError when the bound is below 1.
     """
@@ -35,7 +36,7 @@ class TableLayout:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Parquet columns to read, the unit's first, each once."""
+        """Parquet columns to read, each once, starting with the unit's."""
         return tuple(dict.fromkeys((self.unit, *(attribute.column for attribute in self.schema.attributes))))
 
     @property
@@ -51,16 +52,17 @@ class TableLayout:
 
 @dataclass(frozen=True)
 class BasketLayout:
-    """(unit, item) pairs; the record of a unit is its set of items.
+    """(unit, item) pairs. The record of a unit is its set of items.
 
     unit: Column that names the privacy unit: the person or thing whose presence is protected.
     item: Column of item ids.
     items: Number of item ids, which are 0 .. items - 1.
-    max_items_per_unit: Contribution bound, at least 1; a unit with more distinct items keeps this many, chosen by keyed
-        hash. None is no bound.
-    clustered_by_unit: Whether all pairs of a unit are claimed to lie in one file; other units are dropped.
+    max_items_per_unit: Contribution bound, at least 1. A unit with more distinct items keeps this many, chosen by a
+        keyed hash. None means ``items``.
+    clustered_by_unit: Whether all pairs of a unit are claimed to be in one file. Units with pairs in several files are
+        then dropped.
 
-    Raises: ConfigError when a number is out of range, or unit and item are one column.
+    Raises: ConfigError when a number is out of range, or unit and item are the same column.
     """
 
     unit: str
@@ -75,11 +77,11 @@ class BasketLayout:
         if self.max_items_per_unit is not None and self.max_items_per_unit < 1:
             raise ConfigError(f"max_items_per_unit is {self.max_items_per_unit}; want >= 1")
         if self.unit == self.item:
-            raise ConfigError(f"unit and item are both column {self.unit!r}; want two columns")
+            raise ConfigError(f"unit and item are both column {self.unit!r}; want two different columns")
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Parquet columns to read, the unit's first."""
+        """Parquet columns to read, starting with the unit's."""
         return (self.unit, self.item)
 
     @property
@@ -90,7 +92,7 @@ class BasketLayout:
 
     @property
     def view(self) -> BinaryView:
-        """The binary view: one column per item, in no group."""
+        """The binary view: one column per item, without groups."""
         return BinaryView(self.items)
 
 

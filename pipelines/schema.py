@@ -1,4 +1,6 @@
-"""Public schema of a table: attributes, categories, bins. A published YAML file, chosen without looking at the data.
+"""The public schema of a table: its attributes, their values and bins.
+
+A schema is a YAML file that is written without looking at the data, such as:
 
 ```yaml
 version: 1
@@ -13,14 +15,16 @@ attributes:
 * ``type``: categorical, integer, float, date or boolean.
 * ``values`` (categorical): strings, integers or booleans; their codes are 0, 1, ... in the order given. Quote words
   that YAML reads as something else: 'no', 'on', 'null'.
-* ``edges`` (integer, float, date): bins [e0, e1), [e1, e2), ...; the last bin is closed. A value outside is clamped
-  into the nearest end bin, so that no value is lost and no bin depends on the data.
-* ``bins``: the same edges by rule: ``count`` bins from ``low`` to ``high`` on a ``scale``, uniform (default) or log.
-* ``other``: the code of unknown values of a categorical attribute. true (default) is a code of its own, after the
-  values. A listed value is the code of that value. false is the code of null if null has its own, else the first code.
-* ``null``: the code of nulls, NaN and infinities. true (default) is a code of its own, the last one. A listed value
-  (categorical) is the code of that value. false is the code of ``other`` if that has its own, else the first code.
-* ``column``: the Parquet column, when its name is not that of the attribute.
+* ``edges`` (integer, float, date): the edges of the bins [e0, e1), [e1, e2), ...; the last bin is closed. Values
+  outside are clamped into the nearest end bin, so that no value is lost.
+* ``bins`` (in place of ``edges``): ``count`` bins from ``low`` to ``high`` on a ``scale``, uniform (default) or log.
+* ``other``: the code of unlisted values of a categorical attribute. With true (the default) they have a code of their
+  own, after the listed values. With a listed value, they have the code of that value. With false, they have the code of
+  null if null has its own, and otherwise the first code.
+* ``null``: the code of nulls, NaN and infinities. With true (the default) they have a code of their own, the last one.
+  With a listed value (categorical only), they have the code of that value. With false, they have the code of ``other``
+  if that has its own, and otherwise the first code.
+* ``column``: the Parquet column, if its name differs from the attribute's.
 
 For example, eight listed values with ``other: false`` and ``null: true`` make nine codes.
 """
@@ -52,9 +56,9 @@ _MAX_BINS = 1_000_000
 class Schema:
     """The attributes of a table. Public.
 
-    attributes: At least one attribute, in the order of the domain.
+    attributes: The attributes in the order of the domain, at least one.
 
-    Raises: ConfigError when there is no attribute, or two have the same name.
+    Raises: ConfigError when there is no attribute, or two attributes have the same name.
     """
 
     attributes: tuple[Attribute, ...]
@@ -70,7 +74,7 @@ class Schema:
 
     @property
     def domain(self) -> Domain:
-        """Names of the attributes and their numbers of codes."""
+        """The domain: names of the attributes and their numbers of codes."""
         return Domain(
             tuple(attribute.name for attribute in self.attributes),
             tuple(attribute.size for attribute in self.attributes),
@@ -95,7 +99,7 @@ def load_schema(path: str | Path) -> Schema:
 
 
 def schema_from(document: object) -> Schema:
-    """The schema that a parsed YAML document describes.
+    """Builds the schema that a parsed YAML document describes.
 
     Raises: ConfigError that names the key.
     """
@@ -114,25 +118,26 @@ def _attribute(entry: object, number: int) -> Attribute:
     if not isinstance(name, str) or not name:
         raise ConfigError(f"attribute {number} has name {name!r}; want a word (quote numbers, yes and no)")
     kind = _kind(name, fields.get("type"))
-    _only_fitting(name, kind, fields)
+    _check_code_keys(name, kind, fields)
     column = fields.get("column", name)
     if not isinstance(column, str) or not column:
         raise ConfigError(f"attribute {name!r} has column {column!r}; want the name of a Parquet column")
-    other = _fold(name, "other", fields.get("other", kind is Kind.CATEGORICAL))
-    null = _fold(name, "null", fields.get("null", True))
+    other = _checked_target(name, "other", fields.get("other", kind is Kind.CATEGORICAL))
+    null = _checked_target(name, "null", fields.get("null", True))
     return Attribute(
         name, kind, _values(name, kind, fields), _edges(name, kind, fields), other=other, null=null, column=column
     )
 
 
-def _fold(name: str, setting: str, chosen: object) -> str | int:
-    if not isinstance(chosen, str | int):
-        raise ConfigError(f"attribute {name!r}: {setting} is {chosen!r}; want true, false or a listed value")
-    return chosen
+def _checked_target(name: str, setting: str, target: object) -> str | int:
+    """Checks the type of ``other`` or ``null``; ``Attribute`` checks the rest."""
+    if not isinstance(target, str | int):
+        raise ConfigError(f"attribute {name!r}: {setting} is {target!r}; want true, false or a listed value")
+    return target
 
 
 def _fields(entry: object, known: Collection[str], where: str) -> dict[str, object]:
-    """The mapping with its keys checked. YAML reads the bare key ``null`` as None, which is turned back here."""
+    """Checks the keys of a mapping. YAML reads the unquoted key ``null`` as None, which is converted back here."""
     if not isinstance(entry, Mapping):
         raise ConfigError(f"{where} is not a mapping; want keys {', '.join(known)}")
     fields = {"null" if key is None else str(key): value for key, value in entry.items()}
@@ -150,14 +155,14 @@ def _kind(name: str, kind: object) -> Kind:
     return Kind(str(kind))
 
 
-def _only_fitting(name: str, kind: Kind, fields: Mapping[str, object]) -> None:
-    """Checks that exactly one key describes the codes, and that it fits the type."""
+def _check_code_keys(name: str, kind: Kind, fields: Mapping[str, object]) -> None:
+    """Checks that exactly one of values, edges and bins is given, and that it fits the type."""
     fitting = {Kind.CATEGORICAL: {"values"}, Kind.BOOLEAN: set()}.get(kind, {"edges", "bins"})
     for key in ("values", "edges", "bins"):
         if key in fields and key not in fitting:
             raise ConfigError(f"attribute {name!r} of type {kind} has {key}; want {_either(fitting)}")
     if fitting and len(fitting & set(fields)) != 1:
-        raise ConfigError(f"attribute {name!r} of type {kind} wants exactly one of: {_either(fitting)}")
+        raise ConfigError(f"attribute {name!r} of type {kind} needs exactly one of: {_either(fitting)}")
 
 
 def _either(keys: set[str]) -> str:

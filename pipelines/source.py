@@ -30,11 +30,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Source:
-    """Checked Parquet files and the layout of their rows.
+    """Checked Parquet files with the layout of their rows.
 
     files: Local paths or URLs, sorted.
-    layout: The public layout of their rows.
-    salt: Secret key of the hash that truncates units, 16 bytes. SENSITIVE, never logged.
+    layout: The public layout of the rows.
+    salt: Secret key of the hash that truncates units, 16 bytes. SENSITIVE: it is never logged.
 
     Raises: ConfigError when the salt has another length.
     """
@@ -49,10 +49,11 @@ class Source:
 
 
 def open_source(path: str, layout: Layout, salt: bytes) -> Source:
-    """Finds the files behind ``path`` and checks each for the layout's columns and their types. No row is read.
+    """Finds the files of ``path``, and checks that they have the layout's columns and types. No rows are read.
 
-    path: A file, a folder (every *.parquet in it, at any depth, except names that start with _ or .), a glob (``*``,
-        ``?``, ``[..]`` within a folder, ``**`` across folders), or any of these as a pyarrow or fsspec URL.
+    path: A file, a folder (which stands for every *.parquet in it, at any depth, except names that start with _ or .),
+        a glob (``*``, ``?`` and ``[..]`` within a folder, ``**`` across folders), or any of these as a pyarrow or
+        fsspec URL.
     layout: The public layout of the rows.
     salt: Secret key of the hash that truncates units, 16 bytes.
 
@@ -73,11 +74,12 @@ def open_source(path: str, layout: Layout, salt: bytes) -> Source:
 
 
 def fingerprint(source: Source, key: bytes) -> str:
-    """Keyed BLAKE2b hash of all files' sizes and footers, independent of their names. SENSITIVE: for the ledger only.
+    """Keyed BLAKE2b hash of the sizes and footers of all files. SENSITIVE: for the ledger only.
 
-    Footers hold row counts, offsets and column statistics. Other content therefore changes the result, unless it leaves
-    all of these unchanged.
+    The names of the files do not matter. Footers contain row counts, offsets and column statistics, so changed data
+    change the hash unless they leave all of these unchanged.
 
+    source: The checked files.
     key: 1 to 64 secret bytes.
     """
     digests = sorted(_footer_digest(file, key) for file in source.files)  # SENSITIVE
@@ -88,16 +90,17 @@ def open_parquet(path: str, dictionary_columns: tuple[str, ...] = ()) -> pq.Parq
     """Opens one file of a source.
 
     path: Local path or URL.
-    dictionary_columns: Text columns to read as dictionaries.
+    dictionary_columns: String columns to read as dictionaries.
     """
     filesystem, inner = filesystem_of(path)
-    # Reading ahead pays for remote stores. Files are not memory-mapped, because a truncated one would kill the process.
+    # Reading ahead pays for remote stores. Files are not memory-mapped, because a truncated file would then kill the
+    # process.
     remote = not isinstance(filesystem, fs.LocalFileSystem)
     return pq.ParquetFile(inner, filesystem=filesystem, read_dictionary=list(dictionary_columns), pre_buffer=remote)
 
 
 def reading(path: str, action: Callable[[], T]) -> T:
-    """Runs ``action``. A problem of the file becomes an InputError; a problem of a remote store, an EngineError."""
+    """Runs ``action``, which reads ``path``. A failure becomes an InputError, or an EngineError for a remote store."""
     try:
         return action()
     except (pa.ArrowException, OSError) as error:
@@ -123,7 +126,7 @@ def raise_unreadable(path: str, error: Exception) -> NoReturn:
 
 @functools.lru_cache(maxsize=256)
 def _store(root: str) -> fs.FileSystem:
-    """The file system of a URL's scheme and host: pyarrow's own, else fsspec's."""
+    """The file system of a URL's scheme and host, from pyarrow or else from fsspec."""
     try:
         return fs.FileSystem.from_uri(root)[0]
     except (pa.ArrowException, ValueError) as unknown:
@@ -133,7 +136,8 @@ def _store(root: str) -> fs.FileSystem:
             return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme)))
         except (ImportError, ValueError):
             raise InputError(
-                f"{scheme}:// is not a known store; want a local path, s3, gs, abfss, hdfs, or fsspec with its driver"
+                f"{scheme}:// is not a known store; want a local path, s3, gs, abfss, hdfs, or an installed fsspec "
+                "driver"
             ) from unknown
 
 
@@ -152,15 +156,15 @@ def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
 
 
 def find_files(path: str) -> tuple[str, ...]:
-    """The Parquet files that ``path`` stands for, sorted, as paths or URLs that can be opened.
+    """The Parquet files of ``path``, as sorted paths or URLs.
 
-    Raises: InputError when there is none.
+    Raises: InputError when there are none.
     """
     filesystem, inner = reading(path, lambda: filesystem_of(path))
     prefix = path[: len(path) - len(inner)] if "://" in path else ""
     names = reading(path, lambda: _matching(filesystem, inner))
     if not names:
-        raise InputError(f"{path} matches no Parquet file; want a file, a folder or a glob that holds some")
+        raise InputError(f"{path} matches no Parquet file; want a Parquet file, or a folder or glob with some")
     return tuple(prefix + name for name in sorted(names))
 
 
@@ -213,9 +217,9 @@ def _read_schema(path: str) -> pa.Schema:
             head = file.read_at(4, 0) if size >= 4 else b""
             tail = file.read_at(4, size - 4) if size >= 12 else b""
         if head != _MAGIC:
-            raise InputError(f"{path} is not a Parquet file; want one, or a glob that leaves it out")
+            raise InputError(f"{path} is not a Parquet file; want a Parquet file, or a glob that excludes this one")
         if tail != _MAGIC:
-            raise InputError(f"{path} is truncated, as its Parquet footer is missing; want the whole file")
+            raise InputError(f"{path} is truncated: its Parquet footer is missing; want the whole file")
         with open_parquet(path) as parquet:
             return parquet.schema_arrow
 
@@ -270,7 +274,7 @@ def _fitting(attribute: Attribute) -> tuple[Callable[[pa.DataType], bool], str]:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type without its encoding: a dictionary becomes the type of its values, and every text large_string."""
+    """The type without its encoding: a dictionary type becomes its value type, and a string type large_string."""
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     is_text = pa.types.is_string(kind) or pa.types.is_string_view(kind)

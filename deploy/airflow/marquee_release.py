@@ -1,7 +1,7 @@
-"""One Airflow DAG per release config in a folder. It retries exactly the failures that may be temporary.
+"""Defines one Airflow DAG per release config in a folder. A DAG retries exactly the failures that may be temporary.
 
-Airflow needs an environment of its own, because its pinned packages and Marquee's exclude each other. A DAG therefore
-starts a release as a program, and never imports it. Environment variables:
+Airflow needs a separate environment, because its pinned packages conflict with Marquee's. A DAG therefore starts a
+release as a program, and does not import Marquee. Environment variables:
 
     MARQUEE_CONFIGS       Folder of the YAML configs; the DAG of people.yaml is marquee_people.
     MARQUEE_HOME          Folder to which relative paths in the configs refer.
@@ -29,19 +29,19 @@ COMMAND = shlex.split(os.environ.get("MARQUEE_RUN", "marquee run"))
 
 @task(retries=5, retry_delay=timedelta(minutes=2), retry_exponential_backoff=True, max_retry_delay=timedelta(hours=1))
 def release(config: str) -> None:
-    """Runs one release. Exit code 0 is success, whether the release was made now or before."""
+    """Runs one release. Exit code 0 is success, whether the release was published now or by an earlier run."""
     home = os.environ.get("MARQUEE_HOME", str(CONFIGS))
     code = subprocess.run([*COMMAND, config], cwd=home, check=False).returncode
     if code in FINAL:
-        raise AirflowFailException(f"{config}: exit code {code} ({FINAL[code]}); not tried again")
+        raise AirflowFailException(f"{config}: exit code {code} ({FINAL[code]}); it will not be retried")
     if code:
-        raise AirflowException(f"{config}: exit code {code}; may be tried again")
+        raise AirflowException(f"{config}: exit code {code}; it may be retried")
 
 
 for path in sorted(CONFIGS.glob("*.yaml")):
     if path.name.endswith(".schema.yaml"):
         continue
-    # One run at a time, because two processes of one release exclude each other by its lock.
+    # Only one run at a time, because the lock of a release admits only one process.
     with DAG(f"marquee_{path.stem}", schedule=None, catchup=False, max_active_runs=1, tags=["marquee"]) as dag:
         release(str(path))
     globals()[dag.dag_id] = dag

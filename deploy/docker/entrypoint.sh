@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a driver or an executor when Spark on Kubernetes starts the container as one, and a marquee command otherwise.
+# Runs a Spark driver or executor if Spark on Kubernetes starts the container as one, and otherwise a marquee command.
 set -euo pipefail
 
 case "${1:-}" in

@@ -23,13 +23,16 @@ from jobs.ledger.windows import Window
 from jobs.planning.identity import bound_path
 
 _LONGEST_NAME = 200  # Length of the ledger's columns, in characters.
-_CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})  # Unicode's controls, lone surrogates and ends of lines.
+# Unicode categories of control characters, lone surrogates, line separators and paragraph separators.
+_CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
-app = typer.Typer(help="The privacy budget of datasets, and of the consumers that share it.")
+app = typer.Typer(help="Manage the privacy budgets of datasets, and the limits of the consumers that share them.")
 
 LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database URL of the ledger.")]
-Name = Annotated[str, typer.Option("--dataset", help="The dataset's name, as configs spell it.")]
-Delta = Annotated[float, typer.Option(help="0 for pure differential privacy, else such as 1e-6.")]
+Name = Annotated[str, typer.Option("--dataset", help="Name of the dataset, as in dataset.name of configs.")]
+Delta = Annotated[
+    float, typer.Option(help="Delta of the guarantee: 0 for pure differential privacy, otherwise a value such as 1e-6.")
+]
 
 
 @app.command()
@@ -40,8 +43,9 @@ def create(
     accounting: Annotated[
         Accounting,
         typer.Option(
-            help="Currency of a budget with delta > 0. zcdp accepts every release. gdp accepts pure releases and those "
-            "in Gaussian DP, and charges them less. auto: the first release fixes the accounting (zCDP or Gaussian DP)."
+            help="Accounting of a budget with delta > 0. zcdp accepts every release. gdp accepts only pure and "
+            "Gaussian-DP releases, and charges them less. With auto, the first release fixes the accounting (zCDP or "
+            "Gaussian DP)."
         ),
     ] = Accounting.AUTO,
     consumers_only: Annotated[
@@ -49,7 +53,7 @@ def create(
     ] = False,
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
-    """Give a dataset its budget, once.
+    """Create the budget of a dataset.
 
     Examples:
 
@@ -62,7 +66,7 @@ def create(
     _check(dataset, epsilon, delta)
     sql_ledger = SqlLedger(ledger)
     if delta > LARGEST_QUIET_DELTA:
-        log.warning("--delta is large: want at most 1e-5, and far below 1 / number of units")
+        log.warning("--delta is large; want at most 1e-5, and far less than 1 / number of units")
     typer.echo(
         _line(sql_ledger.create_dataset(dataset, epsilon, delta, accounting=accounting, consumers_only=consumers_only))
     )
@@ -73,28 +77,29 @@ def grant(
     dataset: Name,
     epsilon: Annotated[
         float,
-        typer.Option(help="With --consumer: its limit per window. Without --consumer: the dataset's new total."),
+        typer.Option(help="New total of the dataset or, with --consumer, the consumer's limit per window."),
     ],
     delta: Delta,
     consumer: Annotated[
         str | None,
-        typer.Option(help="Consumer that gets the limit, as privacy.consumer spells it; the dataset when left out."),
+        typer.Option(help="Consumer whose limit is set, as in privacy.consumer. Without it, the total is raised."),
     ] = None,
     window: Annotated[
         Window,
         typer.Option(
-            help="Calendar window (UTC) of a consumer's limit, chosen once; none is one limit for all time. A window "
-            "limits the rate of spending; it never restores budget of the dataset, whose total bounds every consumer."
+            help="Calendar window (UTC) in which the consumer's limit applies; it cannot be changed later. With none, "
+            "the limit applies for all time. A window limits the rate of spending; it never restores budget, and "
+            "the dataset's total bounds all consumers together."
         ),
     ] = Window.NONE,
     reason: Annotated[
-        str, typer.Option(help="Reason, which stays on record; required when a dataset's total is raised.")
+        str, typer.Option(help="Reason for the grant, which is recorded; required to raise a dataset's total.")
     ] = "",
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
-    """Let a consumer spend part of a dataset's budget, or raise the dataset's total.
+    """Set the limit of a consumer, or raise the total of a dataset.
 
-    A total is never lowered, and no window restores any of it. Every grant stays on record.
+    A total can never be lowered. Every grant is recorded.
 
     Examples:
 
@@ -110,20 +115,22 @@ def grant(
         typer.echo(_consumer_line(sql_ledger.grant_consumer(dataset, consumer, epsilon, delta, window, reason), None))
         return
     if window is not Window.NONE:
-        raise ConfigError("--window is for consumers; want --consumer, because a dataset's total is for ever")
+        raise ConfigError(
+            "--window needs --consumer, because a dataset's total is for all time; want --consumer, or no --window"
+        )
     if not reason.strip():
-        raise ConfigError("--reason is missing; want why the dataset's total is raised")
+        raise ConfigError("--reason is missing; want the reason why the dataset's total is raised")
     typer.echo(_line(sql_ledger.raise_total(dataset, epsilon, delta, reason)))
 
 
 @app.command()
 def move(
     dataset: Name,
-    path: Annotated[str, typer.Option(help="New path of the data, as dataset.path of configs spells it.")],
-    reason: Annotated[str, typer.Option(help="Reason, which stays on record.")],
+    path: Annotated[str, typer.Option(help="New path of the data, as in dataset.path of configs.")],
+    reason: Annotated[str, typer.Option(help="Reason for the move, which is recorded.")],
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
-    """Bind a dataset whose data have moved to their new path. Its budget stays; the move is recorded.
+    """Bind a dataset to the new path of its data. Its budget does not change, and the move is recorded.
 
     Examples:
 
@@ -133,18 +140,20 @@ def move(
     for option, text in (("--path", path), ("--reason", reason)):
         _check_line(option, text)
         if not text.strip():
-            raise ConfigError(f"{option} is empty; want where the data are now, and why they moved")
+            raise ConfigError(f"{option} is empty; want the new path of the data, and the reason for the move")
     typer.echo(_line(SqlLedger(ledger).move(dataset, bound_path(path), reason)))
 
 
 @app.command()
 def show(
     ledger: LedgerUrl = DEFAULT_LEDGER,
-    dataset: Annotated[str | None, typer.Option("--dataset", help="One dataset; all of them when left out.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", help="Name of one dataset; all datasets when left out.")
+    ] = None,
 ) -> None:
     """Show what datasets and consumers have spent, what remains, and every grant with its date and reason.
 
-    Every figure is checked against the recorded charges and grants; the exit code is 7 when they differ.
+    All sums are checked against the recorded charges and grants; the exit code is 7 if they differ.
 
     Examples:
 
@@ -164,7 +173,7 @@ def show(
 
 @app.command()
 def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
-    """List every grant and every charge of a dataset, oldest first, and check that they add up.
+    """List every grant and every charge of a dataset, oldest first. The exit code is 7 if the recorded sums differ.
 
     Examples:
 
@@ -172,17 +181,20 @@ def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
     """
     sql_ledger = SqlLedger(ledger)
     charges = sql_ledger.history(dataset)
-    granted = _in_order(
+    grant_lines = _with_sorted_times(
         (grant.granted, f"{grant.granted}  {_grant_line(grant)}") for grant in sql_ledger.grants(dataset)
     )
-    charged = _in_order((charge.charged, f"{charge.charged}  {_charge_line(charge)}") for charge in charges)
-    for _, line in merge(granted, charged, key=lambda dated: dated[0]):  # Grants are the first of a second.
+    charge_lines = _with_sorted_times(
+        (charge.charged, f"{charge.charged}  {_charge_line(charge)}") for charge in charges
+    )
+    # Within one second, grants come before charges.
+    for _, line in merge(grant_lines, charge_lines, key=lambda dated_line: dated_line[0]):
         typer.echo(line)
 
 
-def _in_order(dated: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Lines in the order of their numbers, each dated with the latest time so far, as a clock may have gone back."""
-    return accumulate(dated, lambda last, line: (max(last[0], line[0]), line[1]))
+def _with_sorted_times(dated_lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Replaces each time by the latest one so far, because the clock may have been set back between two records."""
+    return accumulate(dated_lines, lambda last, line: (max(last[0], line[0]), line[1]))
 
 
 def _check(dataset: str, epsilon: float, delta: float) -> None:
@@ -202,15 +214,15 @@ def _check_name(option: str, name: str) -> None:
 
 
 def _check_line(option: str, text: str) -> None:
-    """Refuses characters that start a line or control a terminal, because the ledger's texts are printed again."""
+    """Refuses line breaks and control characters, because the ledger's texts are printed to terminals later."""
     for character in text:
         if unicodedata.category(character) in _CONTROL:
-            raise ConfigError(f"{option} holds the control character U+{ord(character):04X}; want one line of text")
+            raise ConfigError(f"{option} contains the control character U+{ord(character):04X}; want one line of text")
 
 
 def _line(dataset: DatasetBudget) -> str:
     figures = f"epsilon {format_exact(dataset.epsilon)}, delta {format_exact(dataset.delta)}"
-    only = "; for consumers only" if dataset.consumers_only else ""
+    only = "; consumers only" if dataset.consumers_only else ""
     if dataset.currency is None:
         return (
             f"{dataset.name}: {figures}; nothing spent; the first release fixes the accounting (zCDP or Gaussian DP)"
@@ -229,16 +241,19 @@ def _consumer_line(consumer: ConsumerBudget, currency: Currency | None) -> str:
     return f"{line}; {_spending(consumer, currency, consumer.delta)}{since}"
 
 
-def _spending(held: DatasetBudget | ConsumerBudget, currency: Currency, delta: float) -> str:
-    total = held.total or Fraction(0)
-    remaining = max(total - held.spent, Fraction(0))
-    spent = f"spent {currency.value} {float(held.spent):.6g} of {float(total):.6g}"
-    rest = f"left {currency.value} {float(remaining):.6g}"
-    return f"{spent}{_as_epsilon(held.spent, currency, delta)}; {rest}{_as_epsilon(remaining, currency, delta)}"
+def _spending(budget: DatasetBudget | ConsumerBudget, currency: Currency, delta: float) -> str:
+    total = budget.total or Fraction(0)
+    remaining = max(total - budget.spent, Fraction(0))
+    spent_text = f"spent {currency.value} {float(budget.spent):.6g} of {float(total):.6g}"
+    remaining_text = f"left {currency.value} {float(remaining):.6g}"
+    return (
+        f"{spent_text}{_as_epsilon(budget.spent, currency, delta)}; "
+        f"{remaining_text}{_as_epsilon(remaining, currency, delta)}"
+    )
 
 
 def _as_epsilon(amount: Fraction, currency: Currency, delta: float) -> str:
-    """The epsilon of an amount on its own. Amounts add up; epsilons at one delta do not."""
+    """The epsilon that an amount alone gives at ``delta``. Amounts add up, but these epsilons do not."""
     if currency is Currency.PURE or not amount:
         return ""
     return f" (epsilon {epsilon_of(Budget(currency, amount), delta):.4g} at delta {delta:g})"

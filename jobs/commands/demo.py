@@ -28,9 +28,9 @@ EPSILON, DELTA = 1.0, 1e-6
 class Example:
     """One release of the demo.
 
-    name: Name of the dataset, its config file and its output folder.
-    title: Heading that the terminal shows.
-    make: Function that writes the data to a folder; its seed and sizes are fixed.
+    name: Name of the dataset, from which the names of its config file and output folder follow.
+    title: Heading in the terminal.
+    make: Function that writes the data to a folder, with a fixed seed and fixed sizes.
     config: YAML template with placeholders for the folder and the sizes.
     """
 
@@ -41,15 +41,16 @@ class Example:
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Folder of the data, configs, ledger and releases.")] = Path(
+    folder: Annotated[Path, typer.Argument(help="Folder for the data, configs, ledger and releases.")] = Path(
         "out/demo"
     ),
 ) -> None:
     """Generate two small datasets, release them, and compare the releases with the truth.
 
-    Baskets of films answer 3-way conjunctions by clipped Gaussian answers; a census-like table answers 3-way marginals
-    and gives synthetic rows by AIM. Errors are exact because the data are generated: an evaluation of real data is
-    SENSITIVE. A second run finds both releases published and spends nothing.
+    The first release answers 3-way conjunctions about baskets of films with the mechanism clipped_gaussian. The second
+    answers 3-way marginals of a census-like table with AIM, and includes synthetic rows. The demo prints exact errors,
+    which is harmless because the data are generated; for real data they are SENSITIVE. A second run finds both releases
+    published and spends nothing.
 
     Examples:
 
@@ -60,12 +61,12 @@ def demo(
     folder.mkdir(parents=True, exist_ok=True)
     for number, example in enumerate(EXAMPLES, 1):
         typer.echo(f"\n{number}/{len(EXAMPLES)}  {example.title}")
-        _generated(folder, example)
-        _show(_released(folder, example))
+        _generate_data(folder, example)
+        _show(_make_release(folder, example))
 
 
-def _generated(folder: Path, example: Example) -> None:
-    """Writes the data once. They go to a temporary folder first, so that an interrupted demo starts afresh."""
+def _generate_data(folder: Path, example: Example) -> None:
+    """Writes the data unless they exist, to a temporary folder first, so that an interrupted demo starts anew."""
     target, partial = folder / example.name, folder / f"{example.name}.partial"
     if not target.exists():
         typer.echo("generating data ...")
@@ -78,7 +79,7 @@ def _generated(folder: Path, example: Example) -> None:
         partial.rename(target)
 
 
-def _released(folder: Path, example: Example) -> Job:
+def _make_release(folder: Path, example: Example) -> Job:
     from jobs.release.run import release
 
     path = folder / f"{example.name}.yaml"
@@ -99,7 +100,8 @@ def _show(job: Job) -> None:
     certificate = json.loads((job.output / "certificate.json").read_text(encoding="utf-8"))
     guarantee = certificate["guarantee"]
     typer.echo(
-        f"errors of {comparison.queries:,} answers, as fractions of all units (exact, because the data are generated):"
+        f"exact errors of {comparison.queries:,} answers, as fractions of the number of units (the data are generated, "
+        "not real):"
     )
     for line in comparison_lines(comparison):
         typer.echo(f"  {line}")
@@ -107,7 +109,9 @@ def _show(job: Job) -> None:
     typer.echo("certificate:")
     typer.echo(f"  {guarantee['promise']}")
     cost = f"{guarantee['currency']} {guarantee['reserved_in_the_ledger']['amount_as_number']:.6g}"
-    typer.echo(f"  {cost} charged once to dataset {job.config.dataset.name!r}, in {len(certificate['charges'])} steps")
+    typer.echo(
+        f"  {cost} charged once to dataset {job.config.dataset.name!r}, for {len(certificate['charges'])} kernel calls"
+    )
     rows = certificate["synthetic_rows"]
     typer.echo(
         f"  mechanism {certificate['mechanism']['name']}, " + (f"{rows:,} synthetic rows" if rows else "answers only")
@@ -117,11 +121,14 @@ def _show(job: Job) -> None:
 
 
 def _advantage(comparison: Comparison) -> str:
-    """How many times smaller the errors of the release are than those of the best trivial answers."""
+    """One sentence that compares the errors of the release with those of the best trivial baseline."""
     release, *trivial = (comparison.rows[name] for name in ("release", "zeros", "uniform", "product"))
     largest = min(answers.max for answers in trivial) / release.max
     mean = min(answers.mean for answers in trivial) / release.mean
-    return f"the release is {largest:.1f} times (max) and {mean:.1f} times (mean) closer than the best trivial answers"
+    return (
+        f"compared with the best trivial baseline, the maximum error is {largest:.1f} times smaller, and the mean "
+        f"error {mean:.1f} times"
+    )
 
 
 def _make_films(folder: Path) -> None:
@@ -138,7 +145,7 @@ def _make_people(folder: Path) -> None:
 
 _FILMS_YAML = Template(
     """\
-# Made by marquee demo; run it from the folder in which the demo ran.
+# Written by marquee demo. Paths are relative to the folder in which the demo was started.
 version: 1
 dataset:
   name: films
@@ -158,7 +165,7 @@ output: {path: $folder/films-release}
 )
 _PEOPLE_YAML = Template(
     """\
-# Made by marquee demo; run it from the folder in which the demo ran.
+# Written by marquee demo. Paths are relative to the folder in which the demo was started.
 version: 1
 dataset:
   name: people
@@ -177,13 +184,13 @@ output: {path: $folder/people-release}
 EXAMPLES = (
     Example(
         "films",
-        f"{USERS:,} users x {FILMS:,} films: 3-way conjunctions by clipped Gaussian answers",
+        f"{USERS:,} users x {FILMS:,} films: 3-way conjunctions with clipped_gaussian",
         _make_films,
         _FILMS_YAML,
     ),
     Example(
         "people",
-        f"{PEOPLE:,} people, census-like: 3-way marginals and synthetic rows by AIM",
+        f"{PEOPLE:,} people in a census-like table: 3-way marginals and synthetic rows with AIM",
         _make_people,
         _PEOPLE_YAML,
     ),

@@ -12,11 +12,12 @@ def evaluate(
     config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Compare a published release with the exact answers, beside trivial ones. SENSITIVE: for the operator alone.
+    """Compare a published release, and trivial baselines, with the exact answers. SENSITIVE: for the operator only.
 
-    The baselines are all zeros, uniform records, and the product of exact one-way marginals. Errors are fractions of
-    the number of rows or units. "workload" is the mean over marginals of the weight times the L1 distance.
-    "normalised", for linear queries, is the mean of the L1 distance over twice the norm of the exact answers.
+    The baselines are all zeros, uniform records, and the product of the exact one-way marginals. Errors are fractions
+    of the number of rows (tables) or units (baskets). "workload" is the workload error: the mean over all marginals of
+    weight times L1 distance. "normalised", for linear queries only, is the mean of the L1 distance divided by twice the
+    L1 norm of the exact answers.
 
     Examples:
 
@@ -30,5 +31,5 @@ def evaluate(
     if as_json:
         typer.echo(comparison_json(comparison))
         return
-    typer.echo(f"SENSITIVE: measured against exact answers, for the operator alone ({comparison.queries:,} queries)")
+    typer.echo(f"SENSITIVE: compared with the exact answers, for the operator only ({comparison.queries:,} queries)")
     typer.echo("\n".join(comparison_lines(comparison)))

@@ -10,11 +10,11 @@ import typer
 
 from jobs.progress import bar
 
-app = typer.Typer(help="Generated data, for trying things out and for benchmarks, and more rows of a release.")
+app = typer.Typer(help="Generate example data, or more synthetic rows of a published release.")
 
 Folder = Annotated[Path, typer.Argument(help="A new or empty folder.")]
 Files = Annotated[int, typer.Option(help="Number of Parquet files.")]
-Seed = Annotated[int, typer.Option(help="Seed; equal sizes and seeds give equal data.")]
+Seed = Annotated[int, typer.Option(help="Public seed; the same sizes and seed give the same data.")]
 
 
 @app.command()
@@ -26,7 +26,7 @@ def baskets(
     files: Files = 4,
     seed: Seed = 0,
 ) -> None:
-    """Netflix-like baskets: pairs of user_id and movie_id, each file whole users.
+    """Generate Netflix-like baskets: pairs of user_id and movie_id, with all pairs of a user in one file.
 
     Examples:
 
@@ -40,13 +40,13 @@ def baskets(
     with bar("users") as report:
         done = 0
 
-        def written(count: int) -> None:
+        def count_written(count: int) -> None:
             nonlocal done
             done += count
             report(done, users)
 
         paths = write_baskets(
-            out, users=users, films=films, pairs=pairs, files=files, seed=seed, threads=threads, progress=written
+            out, users=users, films=films, pairs=pairs, files=files, seed=seed, threads=threads, progress=count_written
         )
     typer.echo(f"{len(paths)} files in {out}")
 
@@ -58,7 +58,7 @@ def table(
     files: Files = 2,
     seed: Seed = 0,
 ) -> None:
-    """A census-like table and its schema, OUT.schema.yaml.
+    """Generate a census-like table, and its schema OUT.schema.yaml.
 
     Examples:
 
@@ -74,10 +74,10 @@ def table(
 def rows(
     config: Annotated[Path, typer.Argument(help="The YAML config of a published release.")],
     out: Folder,
-    rows: Annotated[int, typer.Option(help="Number of synthetic rows, as many as you like.")],
-    seed: Annotated[int, typer.Option(help="Seed; the same release, number of rows and seed give the same rows.")] = 0,
+    rows: Annotated[int, typer.Option(help="Number of synthetic rows; any number costs no budget.")],
+    seed: Annotated[int, typer.Option(help="Public seed; the same release, rows and seed give the same rows.")] = 0,
 ) -> None:
-    """More synthetic rows of a published release, from the graphical model beside its answers. Costs no budget.
+    """Draw more synthetic rows from the graphical model of a published release. This costs no budget.
 
     Examples:
 

@@ -12,9 +12,9 @@ import typer
 def plan(
     config: Annotated[Path | None, typer.Argument(help="The release's YAML config.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a config, and stop.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a config and exit.")] = False,
 ) -> None:
-    """Say what a release would cost and do. Nothing is spent and no data are read, not even their footers.
+    """Show what a release would cost and do. No budget is spent, and no data are read, not even file footers.
 
     Examples:
 
@@ -26,7 +26,7 @@ def plan(
         typer.echo(config_schema())
         return
     if config is None:
-        raise typer.BadParameter("want a config file, or --schema")
+        raise typer.BadParameter("the config file is missing; want a config file, or --schema")
     from jobs.outputs.plan_report import plan_facts, plan_lines
     from jobs.planning.job import load_job
 

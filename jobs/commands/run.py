@@ -9,9 +9,9 @@ import typer
 
 
 def run(config: Annotated[Path, typer.Argument(help="The release's YAML config.")]) -> None:
-    """Make a release: check everything, reserve its budget, answer, publish.
+    """Make a release: check the config and the data, reserve the budget, answer the queries, publish.
 
-    After a failure, the same command continues where the run ended, and charges nothing twice. After success, it
+    After a failure, the same command continues where the run stopped, and never charges twice. After a success, it
     changes nothing.
 
     Examples:

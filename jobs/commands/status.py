@@ -13,7 +13,7 @@ def status(
     config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say how far the release of a config has come. Reads the ledger alone.
+    """Show how far the release of a config has progressed, as the ledger records it.
 
     Examples:
 

@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from pipelines.inspect import Findings
 
 _TREATMENT = (
-    "a release maps unknown values, drops rows without a unit, and truncates units over their bound, as counted above"
+    "a release maps unknown values, drops rows without a unit, and truncates units over the contribution bound, as "
+    "counted above"
 )
 
 
 def validate(config: Annotated[Path, typer.Argument(help="The release's YAML config.")]) -> None:
-    """Check a config and read all its data once; report what a release would fold, drop or bound.
+    """Check a config against its data, and report what a release would map, drop or truncate.
 
-    The report is SENSITIVE: it holds exact counts, for the operator alone. A release never fails because of the values
-    in a row, so this command is where unexpected values are found. The exit code is 3 when the claim clustered_by_unit
-    is broken, or a column is missing or has a wrong type. Nothing is spent.
+    All data are read once, and no budget is spent. The report is SENSITIVE: it contains exact counts and is for the
+    operator only. A release never fails because of the values in a row, so unexpected values show only here. The exit
+    code is 3 when a column is missing or has the wrong type, or when the data contradict clustered_by_unit: true.
 
     Examples:
 
@@ -34,25 +35,27 @@ def validate(config: Annotated[Path, typer.Argument(help="The release's YAML con
     from pipelines.source import SALT_BYTES, open_source
 
     job = load_job(config)
-    source = open_source(job.config.dataset.path, job.layout, bytes(SALT_BYTES))  # No row is bounded: any salt will do.
+    # No unit is truncated here, so any salt will do.
+    source = open_source(job.config.dataset.path, job.layout, bytes(SALT_BYTES))
     findings = inspect_source(source)  # SENSITIVE
     typer.echo("\n".join(_report(job, findings)))
     if findings.units_in_many_files:
         raise InputError(
-            f"dataset {job.config.dataset.name!r} claims clustered_by_unit, but units of column "
-            f"{job.config.dataset.unit!r} lie in more than one file; want whole units in each file, or no such claim"
+            f"dataset {job.config.dataset.name!r} claims clustered_by_unit, but some units of column "
+            f"{job.config.dataset.unit!r} have rows in more than one file; want all rows of a unit in one file, or "
+            "clustered_by_unit: false"
         )
 
 
 def _report(job: Job, findings: Findings) -> list[str]:
-    """Exact counts. SENSITIVE."""
+    """The lines of the report. SENSITIVE: they contain exact counts."""
     dataset = job.config.dataset
     lines = [
-        f"SENSITIVE: exact counts of dataset {dataset.name!r}, for the operator alone",
+        f"SENSITIVE: exact counts of dataset {dataset.name!r}, for the operator only",
         f"rows                                {findings.rows:>14,}",
         f"units with a valid row              {findings.units:>14,}",
         f"rows without a unit (dropped)       {findings.null_units:>14,}",
-        f"units over their bound (truncated)  {findings.units_over_bound:>14,}",
+        f"units over the bound (truncated)    {findings.units_over_bound:>14,}",
     ]
     if dataset.shape == "baskets":
         lines.append(f"pairs without an item (dropped)     {findings.null_items:>14,}")
@@ -64,5 +67,5 @@ def _report(job: Job, findings: Findings) -> list[str]:
     for column in findings.columns:
         counts = (column.nulls, column.not_finite, column.unknown, column.out_of_range)
         lines.append(f"{column.attribute:<24}" + "".join(f"{count:>12,}" for count in counts))
-    verdict = "every row counts exactly as it is" if findings.clean else _TREATMENT
-    return [*lines, f"config, schema and columns fit; {verdict}"]
+    verdict = "a release would count every row unchanged" if findings.clean else _TREATMENT
+    return [*lines, f"config, schema and columns agree; {verdict}"]

@@ -29,10 +29,10 @@ _RELEASES = (
     ("table", _TABLE, _PEOPLE, "marginals: {order: 2, attributes: [sex, owns_home]}"),
     ("baskets", _BASKETS, _USERS, "conjunctions: {count: 50, order: 3, weights: noisy_popularity}"),
 )
-"""A dataset, the rest of its section, its public number of units and a workload of it."""
+"""For each release: its dataset, the rest of the section ``dataset``, the public number of units, and a workload."""
 
 _DENSE = ("table", _TABLE, _PEOPLE, "marginals: {order: 3, attributes: all, max_cells: 2000}")
-"""With a large budget, a workload whose models are no trees."""
+"""A release of the same form, whose workload gives models with cycles when the budget is large."""
 
 _CONFIG = """\
 version: 1
@@ -45,10 +45,11 @@ output: {{path: {folder}/{release}}}
 
 
 def warm() -> None:
-    """Compile all kernels now, so that no later release has to wait for them.
+    """Compile all numerical kernels now, so that no later release waits for compilation.
 
-    Every mechanism makes small releases of generated data in a temporary folder. What they compile is stored where the
-    installation lies, or in the cache folder of the user, and later processes load it.
+    Every mechanism makes small releases of generated data in a temporary folder. The compiled kernels are stored beside
+    the installed packages, or in the user's cache folder if the installation is read-only, and later processes load
+    them from there.
 
     Examples:
 
@@ -77,7 +78,7 @@ def _write_data(folder: Path) -> None:
 
 
 def _configs(folder: Path) -> Iterator[Path]:
-    """A config for every mechanism, workload and kind of budget; ``_release`` passes over those that do not fit."""
+    """Writes a config per mechanism, workload and kind of budget; ``_release`` skips combinations that do not fit."""
     from dpcore.mechanisms.registry import MECHANISMS
 
     choices = [*product(MECHANISMS, _RELEASES, [(0.2, 1e-6), (0.2, 0)]), ("aim", _DENSE, (10, 1e-6))]
@@ -102,7 +103,7 @@ def _configs(folder: Path) -> Iterator[Path]:
 
 
 def _release(config: Path) -> None:
-    """Makes the release, where the mechanism accepts its workload and budget."""
+    """Makes the release if the mechanism accepts the workload and the budget."""
     from dpcore.errors import ConfigError, UnprovedError
     from jobs.ledger import SqlLedger
     from jobs.planning.job import load_job
@@ -114,9 +115,9 @@ def _release(config: Path) -> None:
         return
     privacy = job.config.privacy
     SqlLedger(privacy.ledger).create_dataset(job.config.dataset.name, privacy.epsilon, privacy.delta)
-    release(job, progress=_silent)
+    release(job, progress=_no_bar)
 
 
 @contextmanager
-def _silent(label: str) -> Iterator[Progress]:
+def _no_bar(label: str) -> Iterator[Progress]:
     yield lambda done, total: None

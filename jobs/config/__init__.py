@@ -1,8 +1,9 @@
 """The config of a release: its YAML file, and every key with its type, range and default.
 
-Open ``release`` first: the sections of a config, and ``load_config``. ``workload`` holds the section of the same name,
-``section`` the base of all sections, and ``yaml_file`` the strict YAML reader. ``config.schema.json`` is the JSON
-Schema of a config, which ``marquee plan --schema`` prints; its descriptions are those of the fields.
+Open ``release`` first: it defines the sections of a config, and ``load_config``. ``workload`` defines the section of
+the same name, ``section`` the base class of all sections, and ``yaml_file`` the strict YAML reader.
+``config.schema.json`` is the JSON Schema of a config, which ``marquee plan --schema`` prints. It is generated from the
+fields and their descriptions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The config of one release: its sections (``workload`` has a file of its own), and how a file is read and checked."""
+"""The config of one release: its sections (``workload`` has its own file), and how a config is read and checked."""
 
 from __future__ import annotations
 
@@ -21,77 +21,79 @@ LARGEST_QUIET_DELTA = 1e-5
 def _private_or_count(value: object) -> object:
     if value == "private" or (type(value) is int and value >= 1):
         return value
-    raise ValueError("want private, or the public number of units")
+    raise ValueError("want private, or the public number of units (an integer >= 1)")
 
 
 def _auto_or_count(value: object) -> object:
     if value == "auto" or (type(value) is int and value >= 0):
         return value
-    raise ValueError("want auto, 0, or a number of rows")
+    raise ValueError("want auto, or a number of rows (an integer >= 0)")
 
 
 def _local_path(value: object) -> object:
     if isinstance(value, str) and "://" in value:
-        raise ValueError("is a URL; want a folder on this machine, because output is local")
+        raise ValueError("is a URL; want a folder on this machine, because the output is always local")
     return value
 
 
 def _label(value: object) -> object:
     if isinstance(value, float):
-        raise ValueError("reads as a decimal number; want it in quotes")
+        raise ValueError("YAML reads this label as a decimal number; want it in quotes")
     return str(value) if type(value) is int else value
 
 
 class Dataset(Section):
     """Public facts about the data."""
 
-    name: Text = Field(description="Name under which the ledger keeps the dataset's privacy budget.")
+    name: Text = Field(description="Name under which the ledger keeps the privacy budget of the dataset.")
     snapshot: Annotated[Text, BeforeValidator(_label)] = Field(
-        description="Label of the data's state, such as a date; a new label makes a new release."
+        description="Public label for the current state of the data, such as a date. A new label makes a new release."
     )
     path: Text = Field(
-        description="Parquet file, folder, glob or URL of the data, relative to the working folder of the process."
+        description="Parquet file, folder, glob or URL of the data. A relative path starts at the working directory."
     )
     shape: Literal["table", "baskets"] = Field(
-        description="Either a table (rows with attributes) or baskets (pairs of a unit and an item)."
+        description="Shape of the data: table (rows with attributes) or baskets (pairs of a unit and an item)."
     )
-    unit: Text = Field(description="Column that names the privacy unit, whose presence the release hides.")
+    unit: Text = Field(
+        description="Column that identifies the privacy unit: the person or thing whose presence the release hides."
+    )
     table_schema: Text | None = Field(
         default=None,
         alias="schema",
-        description="YAML schema of a table's attributes, relative to the config file; required for a table.",
+        description="YAML file with the schema of a table, relative to the config file. Required for tables.",
     )
     max_rows_per_unit: Positive | None = Field(
         default=None,
-        description="Contribution bound of a table: rows that one unit may have, at least 1; the rows above it are "
-        "truncated. It is 1 when left out, because noise grows with it.",
+        description="Contribution bound of a table: the maximum number of rows of a unit, at least 1. Further rows are "
+        "dropped. The default is 1, because the noise grows with the bound.",
     )
-    item: Text | None = Field(default=None, description="Column of a basket's items; required for baskets.")
+    item: Text | None = Field(default=None, description="Column of the items. Required for baskets.")
     items: Positive | None = Field(
-        default=None, description="Number of possible items, which are numbered from 0; required for baskets."
+        default=None, description="Number of possible items, which are numbered from 0. Required for baskets."
     )
     max_items_per_unit: Positive | None = Field(
         default=None,
-        description="Contribution bound of baskets: distinct items that one unit may have, at least 1; the items above "
-        "it are truncated. There is no bound when left out.",
+        description="Contribution bound of baskets: the maximum number of distinct items of a unit, at least 1. "
+        "Further items are dropped. By default there is no bound below the number of possible items.",
     )
     clustered_by_unit: bool = Field(
         default=False,
-        description="Claims that no unit has rows in two files, which saves a shuffle; units that break the claim are "
-        "dropped, so the guarantee does not rest on it. False claims nothing.",
+        description="Whether all rows of a unit are in one file, which saves a shuffle. Units with rows in several "
+        "files are then dropped, so the guarantee does not rest on this claim.",
     )
 
     @model_validator(mode="after")
-    def _keys_of_its_shape(self) -> Self:
-        of_tables = {"schema": self.table_schema, "max_rows_per_unit": self.max_rows_per_unit}
-        of_baskets = {"item": self.item, "items": self.items, "max_items_per_unit": self.max_items_per_unit}
+    def _keys_match_shape(self) -> Self:
+        table_keys = {"schema": self.table_schema, "max_rows_per_unit": self.max_rows_per_unit}
+        basket_keys = {"item": self.item, "items": self.items, "max_items_per_unit": self.max_items_per_unit}
         table = self.shape == "table"
-        foreign = of_baskets if table else of_tables
-        for key, value in foreign.items():
+        excluded = basket_keys if table else table_keys
+        for key, value in excluded.items():
             if value is not None:
                 raise ValueError(f"{key} does not go with shape: {self.shape}; want no {key}, or the other shape")
-        wanted = {"schema": self.table_schema} if table else {"item": self.item, "items": self.items}
-        for key, value in wanted.items():
+        required = {"schema": self.table_schema} if table else {"item": self.item, "items": self.items}
+        for key, value in required.items():
             if value is None:
                 raise ValueError(f"{key} is missing; shape: {self.shape} needs it")
         return self
@@ -104,68 +106,72 @@ class Privacy(Section):
         description="Epsilon of the guarantee, in (0, 100]."
     )
     delta: Annotated[float, Field(ge=0, lt=1)] = Field(
-        description="Delta of the guarantee, in [0, 1); 0 is pure differential privacy."
+        description="Delta of the guarantee, in [0, 1). With 0, the guarantee is pure differential privacy."
     )
     accounting: Literal["auto", "pure", "zcdp", "gdp"] = Field(
         default="auto",
-        description="Currency of the budget: pure if and only if delta is 0, else zcdp or gdp (Gaussian DP). The "
-        "default auto takes gdp for mechanisms that mostly add Gaussian noise, which then need less of it, and zcdp "
-        "for the others.",
+        description="Accounting of the budget: pure when delta is 0, otherwise zcdp or gdp (Gaussian DP). The default, "
+        "auto, uses gdp for mechanisms that mostly add Gaussian noise, because they need less noise in it, and zcdp "
+        "for all others.",
     )
     neighbours: Literal["add_remove_unit", "replace_one_unit"] = Field(
         default="add_remove_unit",
-        description="Neighbouring datasets, which the guarantee makes hard to tell apart: they differ by the presence "
-        "of one unit (the default, which keeps the number of units private), or by the rows of one unit.",
+        description="Neighbouring relation of the guarantee. Two datasets are neighbours when one has one unit more "
+        "(add_remove_unit, the default, which keeps the number of units private), or when the rows of one unit differ "
+        "(replace_one_unit).",
     )
     units: Annotated[Literal["private"] | int, BeforeValidator(_private_or_count)] = Field(
         default="private",
-        description="Number of units where it is public, at least 1; the default keeps it private.",
+        description="Number of units, at least 1, if it is public. The default keeps it private.",
     )
     ledger: Text = Field(
         default="sqlite:///marquee.db",
-        description="Database URL of the ledger; the default is a file in the working folder.",
+        description="Database URL of the ledger. The default is a SQLite file in the working directory.",
     )
     consumer: Text | None = Field(
         default=None,
-        description="Consumer whose limit the release is charged to as well, as marquee budget grant names it.",
+        description="Consumer, as named by marquee budget grant, to whose limit the release is charged as well.",
     )
 
     @model_validator(mode="after")
-    def _replacing_needs_a_public_number(self) -> Self:
+    def _replacing_needs_public_units(self) -> Self:
         if self.neighbours == "replace_one_unit" and self.units == "private":
-            raise ValueError("neighbours: replace_one_unit needs a public number; want units: N, or add_remove_unit")
+            raise ValueError(
+                "neighbours: replace_one_unit needs a public number of units; want units: N, or add_remove_unit"
+            )
         return self
 
     @model_validator(mode="after")
-    def _pure_without_delta(self) -> Self:
+    def _delta_matches_accounting(self) -> Self:
         if self.accounting == "pure" and self.delta > 0:
-            raise ValueError(f"accounting: pure has no delta, which is {self.delta:g}; want delta: 0, zcdp or gdp")
+            raise ValueError(f"accounting: pure needs delta: 0, not {self.delta:g}; want delta: 0, zcdp or gdp")
         if self.accounting in ("zcdp", "gdp") and self.delta == 0:
-            raise ValueError(f"accounting: {self.accounting} needs a delta above 0; want delta such as 1e-6, or pure")
+            raise ValueError(f"accounting: {self.accounting} needs delta > 0; want a delta such as 1e-6, or pure")
         return self
 
 
 class MechanismChoice(Section):
-    """A mechanism by name; every other key is one of its settings."""
+    """A mechanism by name. Every other key is one of its settings."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-    name: Text = Field(description="Name of the mechanism; marquee plan recommends one.")
+    name: Text = Field(description="Name of the mechanism. marquee plan recommends one.")
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings as the config has them, by name."""
+        """The settings by name, as they are written in the config."""
         return dict(self.model_extra or {})
 
 
 class EngineChoice(Section):
-    """Where the data are aggregated. The engine changes speed only: every engine gives the same release."""
+    """Where the data are aggregated. The engine affects only the speed: every engine gives the same release."""
 
     name: Literal["local", "spark", "beam"] = Field(
-        default="local", description="The engine; local (threads of this process) needs no extra package."
+        default="local",
+        description="Name of the engine. The default, local, uses threads of this process and needs no extra package.",
     )
     options: dict[str, Any] = Field(
         default_factory=dict,
-        description="Options of the engine: threads and rows_in_memory (local), partitions and settings (spark), "
+        description="Options of the engine: threads and rows_in_memory (local), partitions and settings (spark), or "
         "arguments (beam).",
     )
 
@@ -174,19 +180,19 @@ class Output(Section):
     """What the release writes, and where."""
 
     path: Annotated[Text, BeforeValidator(_local_path)] = Field(
-        description="Folder of the release, relative to the working folder of the process; it must be new or empty."
+        description="Folder of the release, new or empty. A relative path starts at the working directory."
     )
     synthetic_rows: Annotated[Literal["auto"] | int, BeforeValidator(_auto_or_count)] = Field(
         default="auto",
-        description="Number of synthetic rows, at least 0; the default auto writes about as many as the data have, by "
-        "the noisy total, where the mechanism fits a model.",
+        description="Number of synthetic rows, at least 0. The default, auto, writes as many rows as the noisy total "
+        "says that the data have, if the mechanism fits a model.",
     )
-    report: bool = Field(default=False, description="Reserved for a report; only false is accepted.")
+    report: bool = Field(default=False, description="Reserved for a future report. Only false is accepted.")
 
     @model_validator(mode="after")
     def _no_report_yet(self) -> Self:
         if self.report:
-            raise ValueError("report: true asks for a report, and reports do not exist yet; want report: false")
+            raise ValueError("report: true is not supported yet; want report: false")
         return self
 
 
@@ -194,18 +200,18 @@ class Config(Section):
     """The config of one release."""
 
     version: Literal[1] = Field(default=1, description="Version of the config format.")
-    dataset: Dataset = Field(description="The data and their public facts.")
-    privacy: Privacy = Field(description="The guarantee and its ledger.")
+    dataset: Dataset = Field(description="Where the data are, and public facts about them.")
+    privacy: Privacy = Field(description="The guarantee, and the ledger that accounts for it.")
     workload: Queries = Field(description="The queries to answer.")
-    mechanism: MechanismChoice = Field(description="The mechanism that answers them, with its settings.")
+    mechanism: MechanismChoice = Field(description="The mechanism that answers the queries, with its settings.")
     engine: EngineChoice = Field(default=EngineChoice(), description="The engine that aggregates the data.")
     output: Output = Field(description="Where the release is written.")
 
     @model_validator(mode="after")
-    def _queries_of_its_shape(self) -> Self:
+    def _queries_match_shape(self) -> Self:
         if self.dataset.shape == "baskets":
-            for name, of_tables in (("marginals", self.workload.marginals), ("products", self.workload.products)):
-                if of_tables is not None:
+            for name, table_queries in (("marginals", self.workload.marginals), ("products", self.workload.products)):
+                if table_queries is not None:
                     wanted = "want workload.conjunctions or workload.parities for baskets"
                     raise ValueError(f"workload.{name} needs shape: table; {wanted}")
             over_columns = (("conjunctions", self.workload.conjunctions), ("parities", self.workload.parities))
@@ -228,9 +234,9 @@ def load_config(path: Path | str) -> Config:
 
 
 def parse_config(document: object) -> Config:
-    """Checks the parsed document of a config file.
+    """Checks the parsed content of a config file.
 
-    document: Keys and values as YAML or JSON gives them.
+    document: Keys and values as the YAML parser returns them.
 
     Raises: ConfigError that names the key.
     """
@@ -239,7 +245,7 @@ def parse_config(document: object) -> Config:
     try:
         return Config.model_validate_json(json.dumps(document))
     except TypeError as error:
-        raise ConfigError("the config holds a value of another type; want text, numbers, lists and keys") from error
+        raise ConfigError("the config contains a value of another type; want text, numbers, lists and keys") from error
     except ValidationError as error:
         raise ConfigError(_sentence(error)) from error
 
@@ -264,7 +270,7 @@ _WANTED = {
 
 
 def error_text(error: ValidationError) -> str:
-    """The first problem of a single value, as the end of a sentence that begins with its key."""
+    """Describes the first problem of a value, as the end of a sentence that begins with its key."""
     problem = error.errors(include_url=False)[0]
     if problem["type"] in _WANTED:
         return f"is {problem['input']!r}; want {_WANTED[problem['type']].format(**problem.get('ctx', {}))}"
@@ -272,7 +278,7 @@ def error_text(error: ValidationError) -> str:
 
 
 def _sentence(error: ValidationError) -> str:
-    """The first problem as one sentence, with its key, and how many more there are."""
+    """Describes the first problem in one sentence with its key, and says how many more problems there are."""
     problems = error.errors(include_url=False)
     first, further = problems[0], len(problems) - 1
     key = ".".join(str(part) for part in first["loc"])

@@ -1,4 +1,4 @@
-"""The base of every section of a config: frozen, strict about types, and closed to unknown keys."""
+"""The base class of every section of a config: it is frozen, strict about types, and refuses unknown keys."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Seed = Annotated[int, Field(ge=0)]
 
 
 class Section(BaseModel):
-    """A group of keys. An unknown key is refused with the nearest known one.
+    """A group of keys. An unknown key is refused, and the error suggests the nearest known one.
 
-    renamed_keys: Keys of earlier versions, each with its present name. An old key is read with a warning.
+    renamed_keys: Keys of earlier versions with their current names. An old key is read with a warning.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -26,22 +26,22 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys(cls, values: object) -> object:
+    def _check_keys(cls, values: object) -> object:
         if not isinstance(values, Mapping) or cls.model_config.get("extra") != "forbid":
             return values
         for key in values:
             if key not in cls.renamed_keys:
                 check_key(str(key), list(cls._keys()))
-        return {cls._present_name(key, values): value for key, value in values.items()}
+        return {cls._current_name(key, values): value for key, value in values.items()}
 
     @classmethod
-    def _present_name(cls, key: str, values: Mapping[str, object]) -> str:
-        """The name of a key in this version, with a warning where it was renamed."""
+    def _current_name(cls, key: str, values: Mapping[str, object]) -> str:
+        """The name of a key in this version. Warns if the key was renamed."""
         if key not in cls.renamed_keys:
             return key
         name = cls.renamed_keys[key]
         if name in values:
-            raise ValueError(f"{key} is the old name of {name}, which is given too; want {name} alone")
+            raise ValueError(f"{key} is the old name of {name}, and both are given; want {name} alone")
         log.warning(f"config key {key!r} is deprecated; want {name!r}")
         return name
 
@@ -53,11 +53,11 @@ class Section(BaseModel):
 def check_key(key: str, known: list[str], what: str = "key") -> None:
     """Checks that a key is known.
 
-    key: The key as the config spells it.
-    known: All keys that may stand here.
-    what: What the error message calls the key.
+    key: The key as it is written in the config.
+    known: All allowed keys.
+    what: Word for the key in the error message.
 
-    Raises: ValueError that names the nearest known key.
+    Raises: ValueError that suggests the nearest known key.
     """
     if key not in known:
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)

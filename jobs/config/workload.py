@@ -1,4 +1,4 @@
-"""The section ``workload`` of a config: which queries a release answers."""
+"""The section ``workload`` of a config: the queries that a release answers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dpcore.queries.parities import LARGEST_ORDER
 from jobs.config.section import Positive, Section, Seed, Text, check_key
 
 POPULARITY_SHARE = 0.05
-"""Default share of the budget for noisy popularity, in (0, 1)."""
+"""Default share of the budget that measures noisy popularity, in (0, 1)."""
 
-WAYS: Final = ("each", "total", "each_and_total", "prefix", "ranges")
-"""The query matrices of one attribute that have a name."""
+NAMED_MATRICES: Final = ("each", "total", "each_and_total", "prefix", "ranges")
+"""Names of query matrices of one attribute."""
 
 Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -31,35 +31,35 @@ def _all_or_names(value: object) -> object:
 def _all_or_order(value: object) -> object:
     if value == "all" or (type(value) is int and value >= 1):
         return value
-    raise ValueError("want all, or the largest number of attributes")
+    raise ValueError("want all, or the largest number of attributes (an integer >= 1)")
 
 
-def _way(value: object) -> object:
-    """Checks a query matrix here, because the message of a union would list what each of its members lacks."""
+def _check_matrix(value: object) -> object:
+    """Checks the choice of a query matrix before pydantic does, whose message would list the failures of every type."""
     if isinstance(value, str):
-        check_key(value, list(WAYS), "way to query an attribute")
+        check_key(value, list(NAMED_MATRICES), "query matrix")
     elif isinstance(value, Mapping) and set(value) == {"width"}:
         if type(value["width"]) is not int or value["width"] < 1:
             raise ValueError(f"width is {value['width']!r}; want an integer >= 1")
     elif isinstance(value, Mapping) and set(value) == {"groups"}:
         return {"groups": _groups(value["groups"])}
     elif not isinstance(value, Width | Groups):
-        raise ValueError(f"want {', '.join(WAYS)}, {{width: N}} or {{groups: [[VALUE, ...], ...]}}")
+        raise ValueError(f"want {', '.join(NAMED_MATRICES)}, {{width: N}} or {{groups: [[VALUE, ...], ...]}}")
     return value
 
 
 def _groups(groups: object) -> tuple[tuple[str | int, ...], ...]:
     if not isinstance(groups, list | tuple) or not groups:
-        raise ValueError("groups is no list of groups; want one or more lists of values")
+        raise ValueError("groups is not a list of groups; want one or more lists of values")
     return tuple(_group(group) for group in groups)
 
 
 def _group(group: object) -> tuple[str | int, ...]:
     if not isinstance(group, list | tuple) or not group:
-        raise ValueError(f"group {group!r} is no list of values; want one or more, such as [a, b] or [18..64]")
+        raise ValueError(f"group {group!r} is not a list of values; want one or more, such as [a, b] or [18..64]")
     for value in group:
         if not isinstance(value, str | int):
-            raise ValueError(f"value {value!r} of a group is neither text nor an integer; want it in quotes")
+            raise ValueError(f"value {value!r} in a group is neither text nor an integer; want it in quotes")
     return tuple(str(value).lower() if isinstance(value, bool) else value for value in group)
 
 
@@ -68,10 +68,12 @@ Attributes = Annotated[Literal["all"] | tuple[str, ...], BeforeValidator(_all_or
 
 
 class Skewed(Section):
-    """Random marginals in which some attributes occur more often than others."""
+    """Random marginals, among which some attributes occur more often than others."""
 
     count: Positive = Field(description="Number of marginals, at least 1.")
-    seed: Seed = Field(default=0, description="Public seed of the choice; equal seeds give equal marginals.")
+    seed: Seed = Field(
+        default=0, description="Public seed of the random choice. The same seed gives the same marginals."
+    )
 
 
 class WeightedClique(Section):
@@ -81,68 +83,72 @@ class WeightedClique(Section):
         description="Names of the marginal's attributes, in any order."
     )
     weight: Weight = Field(
-        default=1.0, description="Positive factor of the marginal's errors in the workload error; 1 weighs all alike."
+        default=1.0, description="Positive weight of the marginal in the workload error. The default is 1."
     )
 
 
 class MarginalQueries(Section):
-    """Marginals: all of one order, all up to an order, those with a target, skewed random ones, or listed cliques."""
+    """Marginals: all of one order, all up to an order, all that contain a target, random ones, or a list of cliques."""
 
     order: Positive | None = Field(default=None, description="Number of attributes of every marginal, at least 1.")
     up_to_order: UpToOrder | None = Field(
         default=None,
-        description="Largest number of attributes of a marginal, or 'all'; the number of rows (order 0) is included.",
+        description="Maximum number of attributes of a marginal, at least 1, or 'all' for no maximum. The marginal of "
+        "order 0, which is the number of rows, is included.",
     )
     max_cells: Positive | None = Field(
-        default=None, description="Largest number of cells of a marginal; marginals with more cells are left out."
+        default=None,
+        description="Maximum number of cells of a marginal, at least 1. Marginals with more cells are left out.",
     )
     attributes: Attributes = Field(
         default="all", description="Attributes that the marginals may contain: 'all', or a list of names."
     )
     target: Text | None = Field(default=None, description="An attribute that every marginal contains.")
-    skewed: Skewed | None = Field(default=None, description="Draws random marginals of the given order.")
+    skewed: Skewed | None = Field(
+        default=None, description="Draws random marginals of the given order, with some attributes more often."
+    )
     cliques: Annotated[tuple[WeightedClique, ...], Field(min_length=1, strict=False)] | None = Field(
-        default=None, description="Lists the marginals one by one, each with a weight."
+        default=None, description="An explicit list of marginals, each with a weight."
     )
     prefix: Names | None = Field(
         default=None,
-        description="Attributes whose values are replaced by the prefixes of their order wherever a marginal contains "
-        "them; the codes of nulls and of other values are still counted one by one.",
+        description="Attributes that are queried by prefixes (all values up to a given one) instead of single values, "
+        "in every marginal that contains them. The codes of null and of other values are still counted one by one.",
     )
     ranges: Names | None = Field(
         default=None,
-        description="Attributes whose values are replaced by all ranges of neighbouring values wherever a marginal "
-        "contains them; the codes of nulls and of other values are still counted one by one.",
+        description="Attributes that are queried by all ranges of neighbouring values instead of single values, in "
+        "every marginal that contains them. The codes of null and of other values are still counted one by one.",
     )
 
     @model_validator(mode="after")
-    def _one_matrix_an_attribute(self) -> Self:
+    def _one_matrix_per_attribute(self) -> Self:
         both = sorted({*(self.prefix or ())} & {*(self.ranges or ())})
         if both:
-            raise ValueError(f"prefix and ranges both name {both}; want an attribute in one of them")
+            raise ValueError(f"prefix and ranges both name {both}; want each attribute in one of them")
         return self
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         if self.cliques is not None:
             if self.model_fields_set - {"cliques", "prefix", "ranges"}:
-                raise ValueError("cliques stand alone; want no order, attributes, target or skewed beside them")
+                raise ValueError("cliques excludes order, attributes, target and skewed; want cliques without them")
             return self
         if self.order is None and self.up_to_order is None:
             raise ValueError("order is missing; want order: N, up_to_order: N, or cliques")
         if self.order is not None and self.up_to_order is not None:
             raise ValueError("order and up_to_order exclude each other; want one of them")
         if (self.up_to_order or self.max_cells) and (self.target or self.skewed):
-            raise ValueError("target and skewed have one order and any size; want no up_to_order or max_cells")
+            raise ValueError("target and skewed exclude up_to_order and max_cells; want an order instead")
         if self.target and self.skewed:
             raise ValueError("target and skewed exclude each other; want one of them")
         if self.attributes != "all" and (self.target or self.skewed):
-            raise ValueError("target and skewed range over all attributes; want attributes: all")
+            raise ValueError("target and skewed use all attributes; want attributes: all")
         return self
 
 
 class ConjunctionQueries(Section):
-    """Conjunctions of literals over the items of baskets or the one-hot columns of a table: random or listed ones."""
+    """Conjunctions of literals over the items of baskets or the one-hot columns of a table, random or from a file."""
 
     renamed_keys: ClassVar[dict[str, str]] = {"share": "popularity_share"}
 
@@ -150,37 +156,40 @@ class ConjunctionQueries(Section):
     order: Positive | None = Field(default=None, description="Number of literals of each conjunction, at least 1.")
     weights: Literal["uniform", "noisy_popularity", "file"] = Field(
         default="uniform",
-        description="Probability of each column in the random choice: uniform (the default, which costs no budget), "
-        "proportional to its noisy count, or proportional to the public numbers of weights_file.",
+        description="Probability of each column in the random choice: equal (uniform, the default, which costs no "
+        "budget), proportional to its noisy count (noisy_popularity), or proportional to the public weights in "
+        "weights_file (file).",
     )
     weights_file: Text | None = Field(
         default=None,
-        description="A public .csv or .parquet file of column weights, relative to the config file; for weights: file.",
+        description="A public .csv or .parquet file of column weights, relative to the config file. Required for "
+        "weights: file.",
     )
     popularity_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None,
-        description="Share of the release's budget that measures the noisy popularity, in (0, 1); 0.05 when left out, "
+        description="Share of the release's budget that measures the noisy popularity, in (0, 1). The default is 0.05, "
         "because the choice of queries tolerates more noise than their answers.",
     )
     negations: Literal["none", "random"] = Field(
-        default="none", description="Whether each literal is negated with probability 1/2; none negates no literal."
+        default="none",
+        description="Negation of literals: none, or random (each literal is negated with probability 1/2).",
     )
-    seed: Seed = Field(default=0, description="Public seed of the choice; equal seeds give equal queries.")
+    seed: Seed = Field(default=0, description="Public seed of the random choice. The same seed gives the same queries.")
     attributes: Attributes = Field(
         default="all", description="Attributes of a table whose columns may occur: 'all', or a list of names."
     )
     file: Text | None = Field(
         default=None,
-        description="A public file that lists the conjunctions, relative to the config file; it excludes every other "
+        description="A public file that lists the conjunctions, relative to the config file. It excludes every other "
         "key of this section.",
     )
 
     @model_validator(mode="after")
-    def _listed_or_drawn(self) -> Self:
+    def _listed_or_random(self) -> Self:
         if self.file is not None:
             others = sorted(self.model_fields_set - {"file"})
             if others:
-                raise ValueError(f"file stands alone; want no {', '.join(others)} beside it")
+                raise ValueError(f"file excludes {', '.join(others)}; want file alone")
             return self
         for key, value in (("count", self.count), ("order", self.order)):
             if value is None:
@@ -188,13 +197,13 @@ class ConjunctionQueries(Section):
         return self
 
     @model_validator(mode="after")
-    def _what_goes_with_its_weights(self) -> Self:
+    def _keys_match_weights(self) -> Self:
         if self.popularity_share is not None and self.weights != "noisy_popularity":
             raise ValueError(
-                "popularity_share pays for noisy popularity; want weights: noisy_popularity, or no popularity_share"
+                "popularity_share is only for weights: noisy_popularity; want those weights, or no popularity_share"
             )
         if (self.weights_file is not None) != (self.weights == "file"):
-            raise ValueError("weights: file and weights_file: PATH go together; want both or none")
+            raise ValueError("weights: file and weights_file: PATH go together; want both or neither")
         return self
 
     @property
@@ -206,23 +215,23 @@ class ConjunctionQueries(Section):
 
 
 class ParityQueries(Section):
-    """Parities of the columns of a binary view: all up to an order, or random ones."""
+    """Parities of the items of baskets or the one-hot columns of a table: all up to an order, or random ones."""
 
     order: Annotated[int, Field(ge=1, le=LARGEST_ORDER)] = Field(
-        description="Largest number of columns of a parity, at least 1."
+        description=f"Maximum number of columns of a parity, from 1 to {LARGEST_ORDER}."
     )
     count: Positive | None = Field(
-        default=None, description="Number of random parities; every parity up to the order is asked when left out."
+        default=None, description="Number of random parities. By default, all parities up to the order are queried."
     )
-    seed: Seed = Field(default=0, description="Public seed of the choice; it needs a count.")
+    seed: Seed = Field(default=0, description="Public seed of the random choice. It is allowed only with a count.")
     attributes: Attributes = Field(
         default="all", description="Attributes of a table whose columns may occur: 'all', or a list of names."
     )
 
     @model_validator(mode="after")
-    def _seed_draws(self) -> Self:
+    def _seed_needs_count(self) -> Self:
         if self.count is None and "seed" in self.model_fields_set:
-            raise ValueError("seed draws some parities; want count beside it, or no seed")
+            raise ValueError("seed is only for random parities; want a count too, or no seed")
         return self
 
 
@@ -233,41 +242,45 @@ class Width(Section):
 
 
 class Groups(Section):
-    """Sets of values, each counted as one."""
+    """Groups of values. Each group is counted by one query."""
 
     groups: Annotated[tuple[tuple[str | int, ...], ...], Field(min_length=1, strict=False)] = Field(
-        description="One list for each set; a value is a label of the schema, or a range of labels such as 18..64."
+        description="One list per group. An entry is a label of the schema, a range such as 18..64, or an interval of "
+        "bins such as '[18, 65)'."
     )
 
 
-Way = Annotated[Literal["each", "total", "each_and_total", "prefix", "ranges"] | Width | Groups, BeforeValidator(_way)]
+MatrixChoice = Annotated[
+    Literal["each", "total", "each_and_total", "prefix", "ranges"] | Width | Groups, BeforeValidator(_check_matrix)
+]
 
 
 class ProductQueries(Section):
-    """A Kronecker product: one query for each choice of a row from the query matrix of every attribute."""
+    """A Kronecker product: one query per choice of one row from the query matrix of every attribute."""
 
-    attributes: Annotated[dict[str, Way], Field(min_length=1)] = Field(
-        description="Query matrix of each attribute: each (the identity: one query per value), total (one query for "
-        "all values, as for attributes that are left out), each_and_total, prefix, ranges, {width: N} or {groups: "
-        "[[VALUE, ...], ...]}; the codes of nulls and of other values get queries of their own beside ranges."
+    attributes: Annotated[dict[str, MatrixChoice], Field(min_length=1)] = Field(
+        description="Query matrix of each attribute: each (one query per value), total (one query for all values, as "
+        "for attributes that are left out), each_and_total (both), prefix (all values up to each value), ranges (all "
+        "ranges of neighbouring values), {width: N} (all ranges of N values), or {groups: [[VALUE, ...], ...]}. With "
+        "prefix, ranges and a width, the codes of null and of other values are queried one by one."
     )
     weight: Weight = Field(
-        default=1.0, description="Positive factor of the product's errors in the workload error; 1 weighs all alike."
+        default=1.0, description="Positive weight of the product in the workload error. The default is 1."
     )
 
 
 class Queries(Section):
-    """The queries of a release; exactly one of the four kinds."""
+    """The queries of a release. Exactly one of the four kinds is given."""
 
     marginals: MarginalQueries | None = Field(default=None, description="Marginals of a table.")
     products: Annotated[tuple[ProductQueries, ...], Field(min_length=1, strict=False)] | None = Field(
         default=None, description="A union of Kronecker products over the attributes of a table."
     )
     conjunctions: ConjunctionQueries | None = Field(
-        default=None, description="Conjunctions of literals, for a table or for baskets."
+        default=None, description="Conjunctions of literals about a table or baskets."
     )
     parities: ParityQueries | None = Field(
-        default=None, description="Parities of binary columns, for a table or for baskets."
+        default=None, description="Parities of binary columns of a table or baskets."
     )
 
     @model_validator(mode="after")

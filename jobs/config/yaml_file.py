@@ -1,4 +1,4 @@
-"""YAML files, read strictly: no key may occur twice, dates stay text, and 1e-6 is a number."""
+"""Reads YAML files strictly: a key must not occur twice, dates stay text, and 1e-6 is a number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpcore.errors import ConfigError
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that refuses repeated keys, reads 1e-6 as a number and leaves dates as they are written."""
+    """A SafeLoader that refuses repeated keys, reads 1e-6 as a number, and keeps dates as text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[object] = set()
@@ -37,7 +37,7 @@ _Loader.add_implicit_resolver(
 
 
 def read_yaml(path: Path) -> object:
-    """Reads the document in a YAML file.
+    """Reads a YAML file.
 
     Raises: ConfigError that names the file.
     """

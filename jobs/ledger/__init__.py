@@ -1,10 +1,10 @@
-"""The ledger: the privacy budget of each dataset, and every charge against it. SQLite by default, PostgreSQL by URL.
+"""The ledger: the privacy budget of each dataset, and every charge against it, in SQLite or PostgreSQL.
 
-Open ``sql_ledger`` first: ``SqlLedger`` is the whole interface, one transaction per method. Its transactions are
-``budgets`` (what the operator grants), ``releases`` (what a run plans, reserves and records), ``binding`` (the path of
-a dataset) and ``audit`` (sums against charges). Below them lie ``amounts`` (costs in each currency), ``windows``
-(calendar limits), ``records`` (values), ``rows`` and ``tables`` (the database), ``schema`` (layouts and migrations) and
-``connection`` (transactions and locks).
+Open ``sql_ledger`` first: ``SqlLedger`` is the whole interface, with one transaction per method. What happens in these
+transactions is in ``budgets`` (grants of the operator), ``releases`` (what a run plans, reserves and records),
+``binding`` (the path of a dataset) and ``audit`` (checks of the sums against the charges). They build on ``amounts``
+(costs in each currency), ``windows`` (calendar limits), ``records`` (values), ``rows`` and ``tables`` (the database),
+``schema`` (versions of the tables and their migration) and ``connection`` (transactions and locks).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Amounts of budget: the cost of a release in its dataset's currency, and the amount of a grant."""
+"""Amounts of budget: the cost of a release in the currency of its dataset, and the amount of a grant."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _APPROXIMATE = (Currency.ZCDP, Currency.GDP)  # The currencies of a budget with 
 
 
 def charged_amount(budget: Budget, currency: Currency, dataset: str) -> Fraction:
-    """The cost of a release in its dataset's currency; exact, or rounded up.
+    """The cost of a release in the currency of its dataset, exact or rounded up.
 
-    budget: Budget of the release.
+    budget: Budget of the release, in its own currency.
     currency: Currency of the dataset.
     dataset: Name of the dataset, for error messages.
 
@@ -26,10 +26,10 @@ def charged_amount(budget: Budget, currency: Currency, dataset: str) -> Fraction
           (Dong, Roth and Su 2022, Corollary B.6; Bun and Steinke 2016, Definition 1.1).
         * epsilon-DP implies mu-GDP with mu = 2 Phi^-1(e^epsilon / (1 + e^epsilon)): ``gdp_of_pure``.
 
-    Raises: NoBudgetError for every other pair of currencies, because no theorem bounds it.
+    Raises: NoBudgetError for every other pair of currencies, because no theorem bounds such a cost.
     """
     match budget.currency, currency:
-        case (given, wanted) if given is wanted:
+        case (release_currency, dataset_currency) if release_currency is dataset_currency:
             return budget.amount
         case (Currency.PURE, Currency.ZCDP):
             return budget.amount**2 / 2
@@ -39,22 +39,22 @@ def charged_amount(budget: Budget, currency: Currency, dataset: str) -> Fraction
             return gdp_of_pure(budget.amount)
         case (Currency.ZCDP, Currency.GDP):
             raise NoBudgetError(
-                f"dataset {dataset!r} is accounted in Gaussian DP, which bounds no release in zCDP; "
+                f"dataset {dataset!r} is accounted in Gaussian DP, which cannot bound the cost of a release in zCDP; "
                 "want privacy.accounting: gdp"
             )
         case _:
             raise NoBudgetError(
-                f"dataset {dataset!r} has a budget of pure epsilon, which no release with delta > 0 can be charged to; "
-                "want privacy.delta: 0"
+                f"dataset {dataset!r} has a pure budget (delta 0), to which a release with delta > 0 cannot be "
+                "charged; want privacy.delta: 0"
             )
 
 
 def settled_currency(first: Currency) -> Currency:
-    """The currency that the first reservation gives to a dataset with delta > 0.
+    """The currency that a dataset with delta > 0 takes from its first reservation.
 
-    After a pure release it is zCDP, which allows every kind of later release.
+    If the first release is pure, the currency is zCDP, which accepts every kind of later release.
 
-    first: Currency of the release that is reserved first.
+    first: Currency of the first release.
     """
     return Currency.ZCDP if first is Currency.PURE else first
 
@@ -62,26 +62,26 @@ def settled_currency(first: Currency) -> Currency:
 def total_of(epsilon: float, delta: float, currency: Currency) -> Fraction:
     """The amount of a guarantee (epsilon, delta) in a currency.
 
-    Raises: ConfigError where the amount would not be positive.
+    Raises: ConfigError when there is no positive amount.
     """
     try:
         return budget_of(epsilon, delta, currency).amount
     except ValueError as error:
-        raise ConfigError(f"no budget: {error}") from error
+        raise ConfigError(f"there is no such budget: {error}") from error
 
 
 def granted_amount(epsilon: float, delta: float, currency: Currency | None) -> Fraction | None:
-    """The amount of a grant (epsilon, delta) in its dataset's currency.
+    """The amount of a grant (epsilon, delta) in the currency of its dataset.
 
-    While the currency is open, the amount is computed in both possible currencies, so that no first reservation fails
-    later.
+    As long as the currency is open, the amount is computed in both possible currencies, so that the first reservation
+    cannot fail later.
 
     epsilon: Epsilon of the grant, positive.
     delta: Delta of the grant, in [0, 1).
-    currency: Currency of the dataset; None while its first reservation has yet to choose it.
+    currency: Currency of the dataset; None if the first reservation will choose it.
 
-    Returns: The amount; None while the currency is open.
-    Raises: ConfigError where the amount would not be positive.
+    Returns: The amount; None as long as the currency is open.
+    Raises: ConfigError when there is no positive amount.
     """
     currencies = (currency,) if currency else _APPROXIMATE
     amounts = [_granted_in(epsilon, delta, candidate) for candidate in currencies]
@@ -93,19 +93,21 @@ def _granted_in(epsilon: float, delta: float, currency: Currency) -> Fraction:
         return total_of(epsilon, delta, currency)
     except ConfigError as error:
         raise ConfigError(
-            f"--epsilon {format_exact(epsilon)} with --delta {format_exact(delta)} cannot be counted in "
-            f"{currency.value}, {error}"
+            f"--epsilon {format_exact(epsilon)} with --delta {format_exact(delta)} cannot be expressed in "
+            f"{currency.value}: {error}"
         ) from error
 
 
 def advice(budget: Budget, currency: Currency, promise: tuple[float, float] | None) -> str:
-    """For an error message: the cost of the same guarantee accounted in the dataset's currency; may be empty.
+    """For an error message: what the same guarantee would cost if it were accounted in the currency of the dataset.
 
     budget: Budget of the release.
     currency: Currency of the dataset.
-    promise: The release's (epsilon, delta), where it is known.
+    promise: (epsilon, delta) of the release, if it is known.
+
+    Returns: The advice in brackets; empty when there is none.
     """
     if promise is None or (budget.currency, currency) != (Currency.GDP, Currency.ZCDP):
         return ""
     cost = float(total_of(*promise, Currency.ZCDP))
-    return f" (with privacy.accounting: zcdp the same promise costs {currency.value}={cost:.6g})"
+    return f" (with privacy.accounting: zcdp, the same guarantee costs {currency.value}={cost:.6g})"

@@ -1,4 +1,4 @@
-"""The path of a dataset's data: bound by the dataset's first run, and moved only on record."""
+"""The path of a dataset's data: the first run binds it, and every later change of it is recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobs.ledger.tables import DATASETS
 
 
 def bind(connection: Connection, dataset: DatasetBudget, path: str) -> None:
-    """Binds a dataset to its path the first time, and afterwards checks that the path is the same.
+    """Binds a dataset to its path on its first run, and checks on every later run that the path is the same.
 
     Raises: ConfigError when the dataset has another path, or the path belongs to another dataset.
     """
@@ -24,21 +24,19 @@ def bind(connection: Connection, dataset: DatasetBudget, path: str) -> None:
         set_dataset(connection, dataset.name, path=path)
     elif dataset.path != path:
         raise ConfigError(
-            f"dataset {dataset.name!r} is bound to {dataset.path}; want that path, marquee budget move where the same "
-            "data have moved, or another dataset name for other people's data"
+            f"dataset {dataset.name!r} is bound to {dataset.path}; want that path; if the same data have moved, run "
+            "marquee budget move; for data about other units, use another dataset name"
         )
 
 
 def move(connection: Connection, name: str, path: str, reason: str, now: datetime) -> DatasetBudget:
-    """Binds a dataset to another path and records the move; the path that it has already changes nothing.
+    """Binds a dataset to another path and records the move. Nothing happens if the dataset has this path already.
 
     Raises: ConfigError when no run has bound the dataset yet, or the path overlaps that of another dataset.
     """
     dataset = locked_dataset(connection, name)
     if dataset.path is None:
-        raise ConfigError(
-            f"dataset {name!r} has no path yet; want a first run, which binds it to the path in its config"
-        )
+        raise ConfigError(f"dataset {name!r} has no path yet; its first run will bind it to the path in the config")
     if dataset.path == path:
         return dataset
     _check_free(connection, name, path)
@@ -47,13 +45,13 @@ def move(connection: Connection, name: str, path: str, reason: str, now: datetim
 
 
 def _check_free(connection: Connection, name: str, path: str) -> None:
-    lock_layout(connection)  # No row can be locked for paths that overlap.
+    lock_layout(connection)  # Overlapping paths have no common row that could be locked.
     for owner, bound in connection.execute(select(DATASETS.c.name, DATASETS.c.path)):
         if owner != name and bound is not None and _overlap(path, bound):
             raise ConfigError(f"path {path} belongs to dataset {owner!r} in this ledger; want dataset.name: {owner}")
 
 
 def _overlap(first: str, second: str) -> bool:
-    """Whether two bound paths are equal, or one lies in the folder of the other."""
+    """Whether two bound paths are equal, or one is inside the other."""
     first, second = first.rstrip("/") + "/", second.rstrip("/") + "/"
     return first.startswith(second) or second.startswith(first)

@@ -1,4 +1,4 @@
-"""Decisions of the operator: who may spend how much. Every decision is appended to the grants, with its reason."""
+"""The operator's decisions: who may spend how much. Every decision is appended to the grants, with its reason."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from jobs.ledger.rows import (
 from jobs.ledger.tables import CONSUMERS, DATASETS, GRANTS
 from jobs.ledger.windows import Window, start_of
 
-_SECRET_BYTES = 16  # Of the row-bound salt and of the fingerprint key.
+_SECRET_BYTES = 16  # Length of the salt of the contribution bound, and of the fingerprint key.
 
 
 @dataclass(frozen=True)
 class Creation:
-    """A new dataset's budget.
+    """The budget of a new dataset.
 
     name: Name of the dataset.
-    epsilon: Epsilon that all releases together may spend.
+    epsilon: Epsilon that all releases together may spend, positive.
     delta: Delta of that guarantee, in [0, 1).
-    accounting: Accounting where delta > 0.
+    accounting: Accounting of the budget if delta > 0.
     consumers_only: Whether every release must name a consumer.
     """
 
@@ -51,22 +51,22 @@ class Creation:
 
     @property
     def currency(self) -> Currency | None:
-        """Currency of the budget; None where the first reservation chooses it."""
+        """Currency of the budget; None if the first reservation will choose it."""
         if self.delta == 0:
             return Currency.PURE
         return self.accounting.currency
 
     def check(self) -> None:
-        """Checks the figures without a ledger. Raises ConfigError where they are no budget."""
+        """Checks the numbers without a ledger. Raises ConfigError when they do not define a budget."""
         if self.delta == 0 and self.accounting is not Accounting.AUTO:
             raise ConfigError(
-                f"accounting {self.accounting.value} needs delta > 0; want accounting: auto with a delta of 0"
+                f"accounting {self.accounting.value} needs delta > 0; want accounting auto when delta is 0"
             )
         granted_amount(self.epsilon, self.delta, self.currency)
 
 
 def create_dataset(connection: Connection, creation: Creation, now: datetime) -> DatasetBudget:
-    """Gives a dataset its budget; a budget that was granted before is not granted again.
+    """Creates the budget of a dataset. Nothing happens if the dataset has this budget already.
 
     Raises: ConfigError when the dataset has another budget.
     """
@@ -93,21 +93,21 @@ def _check_same(connection: Connection, existing: DatasetBudget, creation: Creat
     difference = _difference(existing, creation, before)
     if difference is not None:
         raise ConfigError(
-            f"dataset {creation.name!r} has a budget already, with {difference}; marquee budget grant raises epsilon "
-            "and nothing else: delta, accounting and consumers_only are chosen once"
+            f"dataset {creation.name!r} already has a budget, with {difference}; marquee budget grant can raise "
+            "epsilon; delta, accounting and consumers_only cannot be changed"
         )
 
 
 def _difference(existing: DatasetBudget, creation: Creation, before: set[tuple[float, float]]) -> str | None:
     if creation.delta != existing.delta:
-        return f"delta {format_exact(existing.delta)} and not {format_exact(creation.delta)}"
+        return f"delta {format_exact(existing.delta)} instead of {format_exact(creation.delta)}"
     if (creation.epsilon, creation.delta) not in before:
-        return f"epsilon {format_exact(existing.epsilon)} and not {format_exact(creation.epsilon)}"
+        return f"epsilon {format_exact(existing.epsilon)} instead of {format_exact(creation.epsilon)}"
     if creation.currency not in (None, existing.currency):
-        held = next(accounting.value for accounting in Accounting if accounting.currency is existing.currency)
-        return f"accounting {held} and not {creation.accounting.value}"
+        current = next(accounting.value for accounting in Accounting if accounting.currency is existing.currency)
+        return f"accounting {current} instead of {creation.accounting.value}"
     if creation.consumers_only != existing.consumers_only:
-        return f"consumers_only {existing.consumers_only} and not {creation.consumers_only}".lower()
+        return f"consumers_only {existing.consumers_only} instead of {creation.consumers_only}".lower()
     return None
 
 
@@ -116,17 +116,18 @@ def raise_total(
 ) -> DatasetBudget:
     """Raises the total that all releases of a dataset together may spend.
 
-    Raises: ConfigError for a smaller epsilon, or another delta.
+    Raises: ConfigError when epsilon is smaller than before, or delta differs.
     """
     dataset = locked_dataset(connection, name)
     if delta != dataset.delta:
         raise ConfigError(
-            f"delta of dataset {name!r} is {format_exact(dataset.delta)} and cannot change; want --delta like that"
+            f"delta of dataset {name!r} is {format_exact(dataset.delta)} and cannot be changed; want --delta "
+            f"{format_exact(dataset.delta)}"
         )
     if epsilon < dataset.epsilon:
         raise ConfigError(
-            f"dataset {name!r} has epsilon {format_exact(dataset.epsilon)}, more than {format_exact(epsilon)}; "
-            "want at least that, because a total is never lowered"
+            f"dataset {name!r} has epsilon {format_exact(dataset.epsilon)}, which is more than "
+            f"{format_exact(epsilon)}; want at least {format_exact(dataset.epsilon)}, because a total is never lowered"
         )
     if epsilon == dataset.epsilon:
         return dataset
@@ -141,14 +142,15 @@ def keep_total(connection: Connection, dataset: DatasetBudget, reason: str, now:
 
 
 def grant_consumer(connection: Connection, limit: ConsumerBudget, reason: str, now: datetime) -> ConsumerBudget:
-    """Sets the limit of a consumer per window. Its window is chosen once; its limit may change.
+    """Sets the limit of a consumer per window. A later call may change the limit, but not the window.
 
-    Raises: ConfigError for another window, or a delta that does not fit the dataset's.
+    Raises: ConfigError when the window differs from the one before, or when only one of the deltas of the consumer and
+        the dataset is 0.
     """
     dataset = locked_dataset(connection, limit.dataset)
     if (limit.delta == 0) != (dataset.delta == 0):
         wanted = "0" if dataset.delta == 0 else "> 0"
-        raise ConfigError(f"delta is {format_exact(limit.delta)}; want {wanted}, as dataset {dataset.name!r} has it")
+        raise ConfigError(f"delta is {format_exact(limit.delta)}; want {wanted}, as for dataset {dataset.name!r}")
     total = granted_amount(limit.epsilon, limit.delta, dataset.currency)
     existing = find_consumer(connection, limit.dataset, limit.name)
     figures: dict[str, Any] = {"epsilon": limit.epsilon, "delta": limit.delta, "total": stored(total)}
@@ -157,9 +159,10 @@ def grant_consumer(connection: Connection, limit: ConsumerBudget, reason: str, n
         row = {"dataset": limit.dataset, "name": limit.name, "refresh": limit.window.value, "window_start": start}
         connection.execute(insert(CONSUMERS).values(**row, **figures, spent="0", created=stamp(now)))
     elif existing.window is not limit.window:
-        # Each charge counts in the window in which it was made; the sums of another calendar would not add up.
+        # Each charge is recorded with its window, so the sums over windows of another length would not add up.
         raise ConfigError(
-            f"consumer {limit.name!r} has window {existing.window.value}, chosen once; want that, or another consumer"
+            f"consumer {limit.name!r} has window {existing.window.value}, which cannot be changed; want that window, "
+            "or another consumer"
         )
     elif (existing.epsilon, existing.delta) == (limit.epsilon, limit.delta):
         return existing
@@ -172,10 +175,10 @@ def grant_consumer(connection: Connection, limit: ConsumerBudget, reason: str, n
 
 
 def settle(connection: Connection, dataset: DatasetBudget, currency: Currency, now: datetime) -> DatasetBudget:
-    """Fixes the currency of a dataset and of all its consumers at the dataset's first reservation."""
+    """Fixes the currency of a dataset and all its consumers at the first reservation. Later calls change nothing."""
     if dataset.currency is not None:
         return dataset
-    reason = "currency chosen by the first reservation"
+    reason = "accounting fixed by the first release"
     total = dataset.settled(currency).total
     for consumer in consumers(connection, dataset.name):
         settled = consumer.settled(currency)
@@ -209,7 +212,7 @@ def _set_total(
     reason: str,
     now: datetime,
 ) -> DatasetBudget:
-    """Changes a total and appends the grant that explains it. No other function changes a total."""
+    """Changes a total and appends the grant that records the change. No other function changes a total."""
     set_dataset(connection, dataset.name, currency=currency and currency.value, total=stored(amount))
     row = {"dataset": dataset.name, "refresh": Window.NONE.value, "epsilon": dataset.epsilon, "delta": dataset.delta}
     _record(connection, row, currency, amount, reason, now)

@@ -1,4 +1,4 @@
-"""The ledger's database: one transaction at a time, each with its lock first."""
+"""The ledger's database: transactions that take their lock before they read."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from sqlalchemy.pool import NullPool
 from dpcore.errors import ConfigError, LedgerUnavailableError
 
 _SMALLEST_PAGE = 512  # Bytes; no SQLite file is shorter, unless it is empty.
-# Parameters that are shown; the value of any other may be a secret, such as password, sslpassword or passfile.
+# Only these URL parameters are shown, because the value of any other may be a secret (password, sslpassword, passfile).
 _SHOWN = frozenset({"host", "hostaddr", "port", "user", "dbname", "sslmode", "application_name", "connect_timeout"})
 _HIDDEN = "***"
 
 
 @final
 class Database:
-    """A database by URL. Nothing is opened or made before the first transaction.
+    """A database by URL. Nothing is opened or created before the first transaction.
 
-    url: Database URL of SQLite or PostgreSQL.
-    lock_seconds: Longest wait for a lock, in seconds.
+    url: URL of a SQLite or PostgreSQL database.
+    lock_seconds: Maximum wait for a lock, in seconds.
 
-    Raises: ConfigError when the URL names no such database.
+    Raises: ConfigError when the URL is invalid or names another kind of database.
     """
 
     def __init__(self, url: str, lock_seconds: float) -> None:
@@ -37,20 +37,20 @@ class Database:
 
     @property
     def shown_url(self) -> str:
-        """The URL without secrets, and with a file's absolute path."""
+        """The URL without secrets. The path of a SQLite file is absolute."""
         return shown(self._url if self._file is None else self._url.set(database=os.path.abspath(self._file)))
 
     @contextmanager
     def transaction(self, create: bool = False) -> Iterator[Connection]:
-        """One transaction: durable when the block ends, and undone when it raises.
+        """Opens one transaction. It is durable after the block has ended, and rolled back if the block raises.
 
-        After a failure during the commit it is unknown whether the commit took place; every method of the ledger may be
-        called again.
+        If the commit itself fails, it is unknown whether the transaction took place. Every method of the ledger may
+        therefore be called again.
 
-        create: Whether a missing SQLite file is made.
+        create: Whether to create a missing SQLite file.
 
-        Raises: LedgerUnavailableError when the server is away, the lock is held for too long, the disk is full or the
-            server wants a second try (a deadlock); ConfigError when the database is no ledger.
+        Raises: LedgerUnavailableError when the server cannot be reached, the lock is held for too long, the disk is
+            full, or the server asks for a retry (a deadlock); ConfigError when the database is not a ledger.
         """
         self._check_file(create)
         try:
@@ -58,18 +58,18 @@ class Database:
                 yield connection
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
             raise LedgerUnavailableError(
-                f"ledger {self.shown_url} cannot be reached, is locked or has no room; try again"
+                f"ledger {self.shown_url} cannot be reached, is locked, or its disk is full; try again"
             ) from error
         except exc.DatabaseError as error:
             if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_NOTADB":
-                raise self._no_database() from error
+                raise self._not_a_database() from error
             raise ConfigError(
-                f"ledger {self.shown_url} refused the transaction ({type(error.orig).__name__}); want a database of "
-                "Marquee, and a role that may use it"
+                f"ledger {self.shown_url} refused the transaction ({type(error.orig).__name__}); want a database that "
+                "Marquee created, and a role with access to it"
             ) from error
 
     def exists(self) -> bool:
-        """Whether the database exists: a file that is not empty, or a server, whose answer is not known before use."""
+        """Whether the database exists: a file that is not empty. A server is assumed to exist until it is used."""
         return self._file is None or (self._file.exists() and self._file.stat().st_size > 0)
 
     @property
@@ -77,9 +77,9 @@ class Database:
         return Path(str(self._url.database)) if self._url.get_backend_name() == "sqlite" else None
 
     def _check_file(self, create: bool) -> None:
-        """Makes a missing file only where that is allowed, and refuses files that are no database.
+        """Creates a missing file if that is allowed, and refuses a file that is not a database.
 
-        SQLite would make a missing file on connecting, and would write to a file that is no database.
+        SQLite itself would create any missing file, and would write to some files that are not databases.
         """
         if self._file is None:
             return
@@ -87,11 +87,11 @@ class Database:
             self._check_kind(self._file)
             return
         if not create:
-            raise LedgerUnavailableError(f"ledger {self.shown_url} does not exist; want the file that holds the budget")
+            raise LedgerUnavailableError(f"ledger {self.shown_url} does not exist; want the existing ledger file")
         if not self._file.parent.is_dir():
             raise ConfigError(f"the folder of ledger {self.shown_url} does not exist; want an existing folder")
-        # The file will hold secrets, so only its owner may read it. A file that another process has just made must not
-        # be opened here: see _check_kind.
+        # The file will hold secrets, so only its owner may read it. A file that another process has just created must
+        # not be opened here: see _check_kind.
         with suppress(FileExistsError):
             os.close(os.open(os.path.realpath(self._file), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
@@ -101,16 +101,16 @@ class Database:
         The file must not be opened here: closing it would drop the locks that this process holds on it through SQLite.
         """
         if not file.is_file():
-            raise ConfigError(f"ledger {self.shown_url} is no file; want a database of Marquee")
+            raise ConfigError(f"ledger {self.shown_url} is not a file; want a database that Marquee created")
         if 0 < file.stat().st_size < _SMALLEST_PAGE:
-            raise self._no_database()
+            raise self._not_a_database()
 
-    def _no_database(self) -> ConfigError:
-        return ConfigError(f"ledger {self.shown_url} is no SQLite database; want a database of Marquee")
+    def _not_a_database(self) -> ConfigError:
+        return ConfigError(f"ledger {self.shown_url} is not a SQLite database; want a database that Marquee created")
 
 
 def _parsed(url: str) -> URL:
-    """The parts of the URL. No message quotes the URL, because in a malformed one the password may be anywhere."""
+    """Parses the URL. No message quotes it, because in a malformed URL the password may be anywhere."""
     try:
         parsed = make_url(url)
     except (exc.ArgumentError, ValueError):
@@ -118,12 +118,12 @@ def _parsed(url: str) -> URL:
     if parsed.get_backend_name() == "sqlite" and parsed.host is None:
         _check_sqlite(parsed)
     elif url.count("@") > 1:
-        raise ConfigError("the ledger's URL holds more than one @; quote the password: %40 stands for an @ in it")
+        raise ConfigError("the ledger's URL contains more than one @; write each @ in the password as %40")
     return parsed
 
 
 def _check_sqlite(url: URL) -> None:
-    """Refuses databases in memory, which would lose every charge with their process."""
+    """Refuses databases in memory, which would lose every charge when the process ends."""
     if url.database in (None, "", ":memory:") or str(url.database).startswith("file:") or "uri" in url.query:
         raise ConfigError("the ledger's URL names no file; want a file, such as sqlite:///marquee.db, or PostgreSQL")
 
@@ -161,33 +161,34 @@ def _sqlite(url: URL, lock_seconds: float) -> Engine:
 
 
 def _durable_and_plain(dbapi_connection: Any, _record: object) -> None:
-    dbapi_connection.isolation_level = None  # _begin_immediately begins transactions, not the driver.
-    # FULL, the default, may undo the last commit when power fails right after it: the folder is not synced after the
-    # rollback journal has been removed. A charge that was undone after its noise was drawn would be a lost charge.
+    dbapi_connection.isolation_level = None  # Transactions are begun by _begin_immediately, not by the driver.
+    # FULL, the default, does not sync the folder after removing the rollback journal, so a power failure right after a
+    # commit may undo it. If the noise was already drawn by then, its charge would be lost.
     dbapi_connection.execute("PRAGMA synchronous = EXTRA")
 
 
 def _begin_immediately(connection: Connection) -> None:
-    # The write lock comes first: between reading what remains and charging it no other process can charge.
+    # The write lock is taken first, so that no other process can charge between the reading of the remaining budget and
+    # the charge.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _postgresql(url: URL, lock_seconds: float) -> Engine:
-    """An engine at isolation level READ COMMITTED, whatever the server's default.
+    """An engine with isolation level READ COMMITTED, whatever the server's default is.
 
     Every transaction that charges first locks the dataset's row (SELECT ... FOR UPDATE), which also holds the sum of
-    its charges. At this level, a statement that has waited for a lock reads the row as the holder left it, and later
-    statements see everything that was committed before them. Two charges of a dataset therefore follow each other as
-    if alone. Locks are taken in one order (dataset, layout, release), so that there is no deadlock. REPEATABLE READ, a
-    snapshot of the whole transaction, would read stale sums. SERIALIZABLE would turn waiting into failures and prove
-    no more.
+    the charges. At this level, a statement that has waited for a lock reads the row as the previous holder left it, and
+    later statements see everything that was committed before them. Two charges of a dataset therefore never overlap.
+    All transactions take their locks in the same order (dataset, layout, release), which excludes deadlocks.
+    REPEATABLE READ would read stale sums from a snapshot. SERIALIZABLE would replace waiting by failures, and would
+    guarantee no more.
     """
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     engine = create_engine(
         url,
         isolation_level="READ COMMITTED",
-        pool_size=1,  # One connection, kept between answers and checked before each use.
+        pool_size=1,  # One connection is kept between answers, and checked before each use.
         pool_pre_ping=True,
         connect_args={"connect_timeout": max(2, round(lock_seconds))},
     )
@@ -199,7 +200,7 @@ def _settings(lock_seconds: float) -> Callable[[Any, object], None]:
     def prepare(dbapi_connection: Any, _record: object) -> None:
         with dbapi_connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {max(1, round(1000 * lock_seconds))}")
-            # Without this setting a server may confirm a commit before it is on disk, and then lose a charge.
+            # With synchronous_commit off, a server may confirm a commit before it is on disk, and then lose a charge.
             durable = "SELECT set_config('synchronous_commit', 'on', false)"
             cursor.execute(f"{durable} WHERE current_setting('synchronous_commit') = 'off'")
         dbapi_connection.commit()

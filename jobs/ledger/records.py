@@ -1,4 +1,4 @@
-"""The ledger's records as values."""
+"""The records of the ledger as frozen values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobs.ledger.windows import Window, current_start
 
 
 class State(StrEnum):
-    """Progress of a release, which only moves down this list."""
+    """State of a release. It only ever moves forward, in this order."""
 
     PLANNED = "planned"
     RESERVED = "reserved"
@@ -24,12 +24,12 @@ class State(StrEnum):
 
     @property
     def step(self) -> int:
-        """Position in the list, from 0."""
+        """Position in the order, from 0."""
         return list(State).index(self)
 
 
 class Accounting(StrEnum):
-    """Accounting of a dataset with delta > 0. AUTO takes that of the first reservation, which then stays."""
+    """Accounting of a dataset with delta > 0. With AUTO, the first reservation fixes it."""
 
     AUTO = "auto"
     ZCDP = "zcdp"
@@ -37,24 +37,24 @@ class Accounting(StrEnum):
 
     @property
     def currency(self) -> Currency | None:
-        """The currency; None where the first reservation chooses it."""
+        """The currency; None if the first reservation will choose it."""
         return {Accounting.AUTO: None, Accounting.ZCDP: Currency.ZCDP, Accounting.GDP: Currency.GDP}[self]
 
 
 @dataclass(frozen=True)
 class DatasetBudget:
-    """The budget of a dataset, for all time.
+    """The budget of a dataset for all time.
 
     name: Name of the dataset.
     path: The bound path of its data; None before its first run.
-    currency: Currency of its budget; None while the first reservation has yet to choose it.
-    total: Exact amount that all releases together may spend; None while the currency is open.
-    spent: Exact amount that releases have spent.
+    currency: Currency of its budget; None if the first reservation will choose it.
+    total: Exact amount that all releases together may spend; None as long as the currency is open.
+    spent: Exact amount that the releases so far have spent.
     epsilon: Epsilon of the total, as the operator wrote it.
     delta: Delta of the total, as the operator wrote it.
     consumers_only: Whether every release must name a consumer.
     salt: Key of the hash that chooses which rows of a unit are kept. SENSITIVE.
-    fingerprint_key: Key of the hash that recognises the input of a release. SENSITIVE.
+    fingerprint_key: Key of the hash that identifies the input of a release. SENSITIVE.
     """
 
     name: str
@@ -70,11 +70,11 @@ class DatasetBudget:
 
     @property
     def remaining(self) -> Fraction | None:
-        """Exact amount that may still be spent; None while the currency is open."""
+        """Exact amount that may still be spent; None as long as the currency is open."""
         return None if self.total is None else self.total - self.spent
 
     def settled(self, currency: Currency) -> DatasetBudget:
-        """The budget after its first reservation has chosen the currency."""
+        """The budget after the first reservation has chosen ``currency``."""
         return replace(self, currency=currency, total=total_of(self.epsilon, self.delta, currency))
 
 
@@ -84,12 +84,12 @@ class ConsumerBudget:
 
     dataset: Name of the dataset.
     name: Name of the consumer.
-    window: Calendar window after which the limit starts anew.
+    window: Calendar window in which the limit applies.
     epsilon: Epsilon of the limit, as the operator wrote it.
     delta: Delta of the limit, as the operator wrote it.
-    total: Exact limit per window, in the dataset's currency; None while that is open.
+    total: Exact limit per window, in the dataset's currency; None as long as the currency is open.
     spent: Exact amount spent in the window that starts at ``window_start``.
-    window_start: First day of that window, such as 2026-11-01; empty without windows.
+    window_start: First day of that window, such as 2026-11-01; empty for a limit without windows.
     """
 
     dataset: str
@@ -102,12 +102,12 @@ class ConsumerBudget:
     window_start: str
 
     def at(self, now: datetime) -> ConsumerBudget:
-        """The limit in the window of ``now``; a new window starts with nothing spent."""
+        """The limit in the window of ``now``. In a new window nothing is spent yet."""
         start = current_start(self.window, self.window_start, now)
         return self if start == self.window_start else replace(self, window_start=start, spent=Fraction(0))
 
     def settled(self, currency: Currency) -> ConsumerBudget:
-        """The limit after the dataset's first reservation has chosen the currency."""
+        """The limit after the dataset's first reservation has chosen ``currency``."""
         return replace(self, total=total_of(self.epsilon, self.delta, currency))
 
 
@@ -117,13 +117,13 @@ class ReleaseRecord:
 
     release_id: SHA-256 of the release's public facts.
     dataset: Name of its dataset.
-    consumer: Name of the consumer that it is charged to, if any.
+    consumer: Name of the consumer that is charged too, if there is one.
     budget: Its budget, in its own currency.
-    state: Its progress.
+    state: Its state.
     state_folder: Folder of its journal.
-    answers: Number of answers that the ledger knows to be in the journal; None in a release of layout 1.
-    journal_head: Hash of the last of those answers; None before the first. In a release of layout 1 it is the hash of
-        the first answer, and from ESTIMATED on that of all.
+    answers: Number of answers that the ledger has recorded; None for a release of layout 1.
+    journal_head: Hash of the last of these answers; None before the first answer. For a release of layout 1 it is the
+        hash of the first answer and, from ESTIMATED on, the hash of all answers.
     output: Its published folder; None before it is published.
     """
 
@@ -143,9 +143,9 @@ class ChargeRecord:
     """One charge of a dataset.
 
     release_id: The release that was charged.
-    consumer: The consumer that was charged as well, if any.
+    consumer: The consumer that was charged too, if there is one.
     amount: Exact amount in the dataset's currency.
-    state: Progress of the release.
+    state: Current state of the release.
     charged: Time of the charge, in UTC.
     """
 
@@ -164,7 +164,7 @@ class GrantRecord:
     window: Calendar window of the limit.
     epsilon: Epsilon of the new limit, as the operator wrote it.
     delta: Delta of the new limit, as the operator wrote it.
-    amount: The new limit in the dataset's currency; None while that is open.
+    amount: The new limit in the dataset's currency; None as long as the currency is open.
     reason: The operator's reason.
     granted: Time of the grant, in UTC.
     """
@@ -180,16 +180,16 @@ class GrantRecord:
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """A release as its run announces it before it reserves.
+    """What a run tells the ledger about its release before it reserves the budget.
 
     release_id: SHA-256 of the release's public facts.
     dataset: Name of the dataset.
     budget: Budget of the release.
-    path: Path of the data, in the spelling of ``jobs.planning.identity.bound_path``.
+    path: Canonical path of the data, as ``jobs.planning.identity.bound_path`` returns it.
     fingerprint: Keyed hash of the input. SENSITIVE.
     state_folder: Folder of the release's journal.
-    consumer: Consumer that is charged beside the dataset, if any.
-    promise: The release's (epsilon, delta), for advice in a refusal.
+    consumer: Consumer that is charged in addition to the dataset, if there is one.
+    promise: (epsilon, delta) of the release, for the advice in a refusal.
     """
 
     release_id: str

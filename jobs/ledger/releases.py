@@ -1,4 +1,4 @@
-"""What a run does to the ledger: plan, reserve, record answers, advance. Each function is one transaction's work."""
+"""What a run does in the ledger: plan, reserve, record answers, advance. Each public function is one transaction."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DRAWING = (State.RESERVED.value, State.AGGREGATED.value, State.MEASURING.value)
 def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> ReleaseRecord:
     """Records a release that is ready to run, and binds the dataset's name to its path.
 
-    Raises: As ``SqlLedger.plan``.
+    Raises: The exceptions of ``SqlLedger.plan``.
     """
     dataset = locked_dataset(connection, planned.dataset)
     bind(connection, dataset, planned.path)
@@ -53,16 +53,16 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
         row = existing_release(connection, planned.release_id)
     if row.fingerprint != planned.fingerprint:
         raise IntegrityError(
-            f"release {planned.release_id[:12]} of dataset {planned.dataset!r} ran on other input; want the "
-            "same files, or a new dataset.snapshot"
+            f"release {planned.release_id[:12]} of dataset {planned.dataset!r} was planned with other input files; "
+            "want the same files, or a new label in dataset.snapshot"
         )
     return release_of(row)
 
 
 def reserve(connection: Connection, release_id: str, budget: Budget, now: datetime) -> None:
-    """Appends the charge of a release and adds it to the sums; a second call for the release changes nothing."""
+    """Appends the charge of a release and adds it to the sums. A second call for the same release changes nothing."""
     dataset = locked_dataset(connection, existing_release(connection, release_id).dataset)
-    row = existing_release(connection, release_id, lock=True)  # Read again, now that the dataset is locked.
+    row = existing_release(connection, release_id, lock=True)  # The row is read again under the dataset's lock.
     if release_of(row).budget != budget:
         raise IntegrityError(f"release {release_id[:12]} was planned with another budget; want the same config")
     if State(row.state) is not State.PLANNED:
@@ -78,10 +78,10 @@ def record_answer(
 ) -> None:
     """Records an answer that is in the journal and was not used yet, by a compare-and-set of the release's row.
 
-    Of two runs that hold different answers with the same number, one fails here before it has used its own.
+    If two runs hold different answers with the same number, one of them fails here before it has used its answer.
 
     number: Number of answers before this one.
-    before: Hash of the last of those; None where there is none.
+    before: Hash of the last of these answers; None for the first answer.
     head: Hash of this answer.
 
     Raises: IntegrityError when the release has other answers, or no charge.
@@ -101,7 +101,7 @@ def record_answer(
 
 
 def adopt_journal(connection: Connection, release_id: str, answers: int, head: str, now: datetime) -> None:
-    """Records the answers of a release of layout 1, whose journal was checked against the hash in the ledger."""
+    """Records the answers of a release of layout 1. Its journal must have been checked against the ledger's hash."""
     row = existing_release(connection, release_id, lock=True)
     if row.answers is None:
         set_release(connection, release_id, now, answers=answers, journal_head=head)
@@ -112,7 +112,7 @@ def adopt_journal(connection: Connection, release_id: str, answers: int, head: s
 def advance(
     connection: Connection, release_id: str, state: State, journal_head: str | None, output: str | None, now: datetime
 ) -> None:
-    """Moves a release forward; a state that it has already passed changes only the output folder."""
+    """Advances a release to a state. If it is already there or beyond, only the output folder changes."""
     row = existing_release(connection, release_id, lock=True)
     if journal_head not in (None, row.journal_head):
         raise _other_answers(row)
@@ -130,7 +130,7 @@ class _Priced:
     amount: Exact amount in the dataset's currency.
     currency: Currency of the dataset.
     dataset: The dataset before the charge.
-    consumer: The consumer before the charge, if any.
+    consumer: The consumer before the charge, if there is one.
     """
 
     amount: Fraction
@@ -147,7 +147,7 @@ def _priced(
     now: datetime,
     promise: tuple[float, float] | None = None,
 ) -> _Priced:
-    """The charge of a release. Raises NoBudgetError or BudgetExceededError when dataset or consumer cannot pay it."""
+    """The charge of a release. Raises NoBudgetError or BudgetExceededError if dataset or consumer cannot pay it."""
     consumer = _consumer(connection, dataset, consumer_name, promise)
     check_sums(connection, dataset, consumer)
     if dataset.currency is None:
@@ -177,7 +177,7 @@ class _Cost:
     amount: Exact amount in the dataset's currency.
     budget: The release's own budget.
     currency: Currency of the dataset.
-    promise: The release's (epsilon, delta), where it is known.
+    promise: (epsilon, delta) of the release, if it is known.
     """
 
     amount: Fraction
@@ -209,7 +209,9 @@ def _consumer(
 ) -> ConsumerBudget | None:
     if name is None:
         if dataset.consumers_only:
-            raise NoBudgetError(f"dataset {dataset.name!r} is for consumers only; want privacy.consumer")
+            raise NoBudgetError(
+                f"dataset {dataset.name!r} accepts only releases of a consumer; want privacy.consumer in the config"
+            )
         return None
     consumer = find_consumer(connection, dataset.name, name)
     if consumer is None:
@@ -226,7 +228,7 @@ def _consumer(
 
 
 def _charge(connection: Connection, row: Row[Any], priced: _Priced, now: datetime) -> None:
-    """Appends the charge and updates both sums, in the caller's transaction."""
+    """Appends the charge and updates both sums in the caller's transaction."""
     dataset, consumer = priced.dataset, priced.consumer
     charge = {
         "dataset": dataset.name,
@@ -263,6 +265,6 @@ def _new_release(planned: PlannedRelease, now: datetime) -> dict[str, object]:
 
 def _other_answers(row: Row[Any]) -> IntegrityError:
     return IntegrityError(
-        f"another run of release {row.release_id[:12]} has stored other answers; want one run at a time, with "
-        f"the journal in {row.state_folder}"
+        f"another run of release {row.release_id[:12]} has recorded other answers; want one run at a time, with the "
+        f"journal in {row.state_folder}"
     )

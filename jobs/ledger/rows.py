@@ -1,4 +1,4 @@
-"""Rows of the ledger as values, read and changed within a transaction that the caller holds."""
+"""Reads rows of the ledger as values, and changes them, within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jobs.ledger.windows import Window
 
 
 def find_dataset(connection: Connection, name: str, *, lock: bool = False) -> DatasetBudget | None:
-    """A dataset, or None.
+    """A dataset, or None if it does not exist.
 
-    lock: Whether the dataset's row is locked, so that nobody else charges it before the transaction ends.
+    lock: Whether to lock the dataset's row, so that nobody else can charge the dataset before the transaction ends.
     """
-    row = _one(connection, select(DATASETS).where(DATASETS.c.name == name), lock)
+    row = _fetch_one(connection, select(DATASETS).where(DATASETS.c.name == name), lock)
     return None if row is None else dataset_of(row)
 
 
@@ -34,22 +34,25 @@ def locked_dataset(connection: Connection, name: str) -> DatasetBudget:
 
 
 def find_consumer(connection: Connection, dataset: str, name: str) -> ConsumerBudget | None:
-    """A consumer, or None. The caller holds the lock of the dataset's row, which covers its consumers."""
+    """A consumer, or None if it does not exist. The lock of the dataset's row covers its consumers."""
     query = select(CONSUMERS).where(CONSUMERS.c.dataset == dataset, CONSUMERS.c.name == name)
-    row = _one(connection, query, lock=False)
+    row = _fetch_one(connection, query, lock=False)
     return None if row is None else consumer_of(row)
 
 
 def find_release(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any] | None:
-    """The row of a release, or None; ``lock`` locks it until the transaction ends."""
-    return _one(connection, select(RELEASES).where(RELEASES.c.release_id == release_id), lock)
+    """The row of a release, or None if it does not exist.
+
+    lock: Whether to lock the row until the transaction ends.
+    """
+    return _fetch_one(connection, select(RELEASES).where(RELEASES.c.release_id == release_id), lock)
 
 
 def existing_release(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any]:
     """The row of a release. Raises IntegrityError when there is none."""
     row = find_release(connection, release_id, lock=lock)
     if row is None:
-        raise IntegrityError(f"release {release_id[:12]} is not in the ledger; want a release that was planned there")
+        raise IntegrityError(f"release {release_id[:12]} is not in the ledger; want the ledger in which it was planned")
     return row
 
 
@@ -65,7 +68,7 @@ def set_consumer(connection: Connection, dataset: str, name: str, **values: obje
 
 
 def set_release(connection: Connection, release_id: str, now: datetime, **values: object) -> None:
-    """Changes columns of a release's row, and its time of change."""
+    """Changes columns of a release's row, and the time of its last change."""
     chosen = RELEASES.c.release_id == release_id
     connection.execute(update(RELEASES).where(chosen).values(updated=stamp(now), **values))
 
@@ -126,9 +129,9 @@ def stored(amount: Fraction | None) -> str | None:
 
 
 def stamp(now: datetime) -> str:
-    """A time as the database stores it: UTC, to the second."""
+    """A time as the database stores it: in UTC, to the second."""
     return now.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def _one(connection: Connection, query: Select[Any], lock: bool) -> Row[Any] | None:
+def _fetch_one(connection: Connection, query: Select[Any], lock: bool) -> Row[Any] | None:
     return connection.execute(query.with_for_update() if lock else query).one_or_none()

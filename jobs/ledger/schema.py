@@ -1,4 +1,4 @@
-"""The layout of the ledger's tables: made once, migrated from an older version, refused when it is newer."""
+"""The layout of the ledger's tables: it is created once, migrated from an older version, and refused if it is newer."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from dpcore.errors import ConfigError
 from jobs.ledger.tables import CHARGES, DATASETS, GRANTS, INFO, METADATA, RELEASES, VERSION
 from jobs.ledger.windows import Window
 
-_LOCK = 0x6D617271  # Number of PostgreSQL's advisory lock; any constant would do.
-_LAYOUT_1 = ("charges", "releases", "datasets")  # Tables of layout 1; those that refer to others come first.
+_LOCK = 0x6D617271  # Key of the PostgreSQL advisory lock; any constant would do.
+_LAYOUT_1 = ("charges", "releases", "datasets")  # Tables of layout 1; a table comes before those that it refers to.
 
 
 def lock_layout(connection: Connection) -> None:
-    """Waits until no other transaction is past this call, where no row can be locked. SQLite has one lock anyway."""
+    """Waits until no other transaction holds the layout lock, which replaces row locks where there is no row to lock.
+
+    On SQLite nothing is needed, because every transaction already holds the only write lock.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
 
 
 def layout(connection: Connection) -> int | None:
-    """The version of the existing tables; None where there are none."""
+    """The version of the existing tables; None if there are no tables."""
     tables = inspect(connection)
     if tables.has_table(INFO.name):
         return read_version(connection)
@@ -31,34 +34,36 @@ def layout(connection: Connection) -> int | None:
         return None
     columns = {column["name"] for column in tables.get_columns(DATASETS.name)}
     if not {"name", "total", "salt", "fingerprint_key"} <= columns:
-        raise ConfigError("the database has a table named datasets that no ledger made; want a database of its own")
+        raise ConfigError(
+            "the database has a table 'datasets' that is not of a ledger; want a database for Marquee alone"
+        )
     return 1
 
 
 def read_version(connection: Connection) -> int:
-    """The version that a ledger states.
+    """The version that the ledger states.
 
-    On PostgreSQL the read locks the table until the transaction ends, and a migration waits for that.
+    On PostgreSQL, reading it locks the table until the transaction ends, and a migration waits for this lock.
     """
     versions = connection.execute(select(INFO.c.version)).scalars().all()
     if len(versions) != 1:
-        raise ConfigError("the ledger does not state its version; restore its backup")
+        raise ConfigError("the ledger does not state one version; restore its backup")
     return int(versions[0])
 
 
 def check(version: int) -> None:
-    """Raises ConfigError for a layout that this program does not know."""
+    """Raises ConfigError for a layout that this program does not support."""
     if version > VERSION:
         raise ConfigError(
-            f"the ledger has layout {version} and this program knows layout {VERSION}; want the newer marquee that "
-            "changed it"
+            f"the ledger has layout {version}, but this program supports only layouts up to {VERSION}; want the newer "
+            "marquee that migrated it"
         )
     if version < 1:
-        raise ConfigError(f"the ledger has layout {version}, which no program made; restore its backup")
+        raise ConfigError(f"the ledger has layout {version}, which does not exist; restore its backup")
 
 
 def create(connection: Connection) -> None:
-    """Makes the tables where there are none."""
+    """Creates the tables if they do not exist."""
     lock_layout(connection)
     if not prepare(connection):
         METADATA.create_all(connection)
@@ -66,8 +71,9 @@ def create(connection: Connection) -> None:
 
 
 def prepare(connection: Connection) -> bool:
-    """Whether there is a ledger. An older one is migrated to this layout with all its rows, in this transaction.
+    """Migrates a ledger of an older layout, with all its rows, in this transaction.
 
+    Returns: Whether there is a ledger.
     Raises: ConfigError for a newer layout.
     """
     version = layout(connection)
@@ -82,18 +88,18 @@ def prepare(connection: Connection) -> bool:
 def _migrate(connection: Connection, version: int) -> None:
     lock_layout(connection)
     try:
-        if connection.dialect.name == "postgresql":  # Programs of the old layout wait, and then find the new one.
+        if connection.dialect.name == "postgresql":  # Older programs wait for this lock, and then see the new layout.
             connection.execute(text(f"LOCK TABLE {', '.join(reversed(_LAYOUT_1))} IN ACCESS EXCLUSIVE MODE"))
-        if layout(connection) == version:  # No other process was faster.
-            _from_layout_1(connection)
+        if layout(connection) == version:  # Another process may have migrated the ledger in the meantime.
+            _migrate_layout_1(connection)
     except exc.ProgrammingError as error:
         raise ConfigError(
-            f"the ledger has layout {version}, this program wants {VERSION}, and this role may not change it; want "
-            "marquee budget show, run once by the owner of the tables"
+            f"the ledger has layout {version}, this program needs layout {VERSION}, and this role may not migrate it; "
+            "run marquee budget show once as the owner of the tables"
         ) from error
 
 
-def _from_layout_1(connection: Connection) -> None:
+def _migrate_layout_1(connection: Connection) -> None:
     """Adds running sums, grants, consumers and the number of answers."""
     old = {name: connection.execute(text(f"SELECT * FROM {name}")).mappings().all() for name in _LAYOUT_1}
     for name in _LAYOUT_1:
@@ -110,7 +116,8 @@ def _from_layout_1(connection: Connection) -> None:
         connection.execute(insert(RELEASES).values(**release, answers=None if release["journal_head"] else 0))
     spent: dict[str, Fraction] = {}
     for charge in sorted(old["charges"], key=lambda row: int(row["number"])):
-        values = {name: charge[name] for name in charge if name != "number"}  # Insertion in order numbers them again.
+        # Charges are inserted in their order, which gives them the same numbers again.
+        values = {name: charge[name] for name in charge if name != "number"}
         spent[charge["dataset"]] = spent.get(charge["dataset"], Fraction(0)) + Fraction(charge["amount"])
         sums = {"window_start": "", "spent": str(spent[charge["dataset"]]), "consumer_spent": "0"}
         connection.execute(insert(CHARGES).values(**values, **sums))

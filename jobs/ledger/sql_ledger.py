@@ -1,4 +1,4 @@
-"""The ledger's interface: one method per transaction, on SQLite or PostgreSQL."""
+"""The interface of the ledger, with one transaction per method, on SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _FIGURES = "--epsilon EPSILON --delta DELTA"
 class SqlLedger:
     """The privacy budgets of datasets, and every charge against them.
 
-    Every method is one transaction: on SQLite it takes the write lock first, on PostgreSQL the lock of the dataset's
-    row. The first transaction on a ledger of an older layout migrates it.
+    Every method is one transaction. It begins by taking a lock: the write lock on SQLite, the lock of the dataset's row
+    on PostgreSQL. The first transaction on a ledger of an older layout migrates it.
 
     url: Database URL.
-    lock_seconds: Longest wait for a lock, in seconds.
-    clock: Gives the present time.
+    lock_seconds: Maximum wait for a lock, in seconds.
+    clock: Returns the current time.
 
     Formal guarantees:
         * The sum of a dataset's charges never exceeds its total, and the sum of a consumer's charges in a window never
-          exceeds its limit, however many processes and machines charge at once and wherever they die.
-        * A release is charged once, however often it is reserved. After ``reserve`` returns, the charge is durable.
-        * The database refuses to change or remove charges and grants.
+          exceeds its limit, however many processes and machines charge at the same time and wherever they are killed.
+        * A release is charged once, however often it is reserved. When ``reserve`` returns, the charge is durable.
+        * The database refuses to change or delete charges and grants.
 
     Raises: LedgerUnavailableError when the database cannot be reached or stays locked; ConfigError when its layout is
         newer than this program.
@@ -63,7 +63,7 @@ class SqlLedger:
     ) -> None:
         self._database = Database(url, lock_seconds)
         self._clock = clock
-        self._found = False
+        self._prepared = False
 
     @property
     def shown_url(self) -> str:
@@ -79,18 +79,18 @@ class SqlLedger:
         accounting: Accounting = Accounting.AUTO,
         consumers_only: bool = False,
     ) -> DatasetBudget:
-        """Gives a dataset its budget; the same figures again change nothing.
+        """Creates the budget of a dataset. A second call with the same arguments changes nothing.
 
-        name: Name of the dataset, as configs spell it.
+        name: Name of the dataset, as in configs.
         epsilon: Epsilon that all releases together may spend, positive.
         delta: Delta of that guarantee, in [0, 1).
-        accounting: Accounting where delta > 0.
+        accounting: Accounting of the budget if delta > 0.
         consumers_only: Whether every release must name a consumer.
 
-        Raises: ConfigError when the figures are no budget, or the dataset has another budget.
+        Raises: ConfigError when the numbers do not define a budget, or the dataset has another budget.
         """
         creation = Creation(name, epsilon, delta, accounting, consumers_only)
-        creation.check()  # Before the file is made, so that a refusal leaves none behind.
+        creation.check()  # The check comes before the file is created, so that a refusal leaves no file behind.
         with self._database.transaction(create=True) as connection:
             schema.create(connection)
             return budgets.create_dataset(connection, creation, self._clock())
@@ -98,7 +98,7 @@ class SqlLedger:
     def raise_total(self, name: str, epsilon: float, delta: float, reason: str) -> DatasetBudget:
         """Raises the total of a dataset to (epsilon, delta).
 
-        Raises: ConfigError for a smaller epsilon, or another delta.
+        Raises: ConfigError when epsilon is smaller than before, or delta differs.
         """
         with self._transaction() as connection:
             return budgets.raise_total(connection, name, epsilon, delta, reason, self._clock())
@@ -112,20 +112,23 @@ class SqlLedger:
         window: Window = Window.NONE,
         reason: str = "",
     ) -> ConsumerBudget:
-        """Sets a consumer's limit per window, within the dataset's total.
+        """Sets the limit of a consumer per window, within the dataset's total.
 
-        A second call sets another limit; the window is chosen once.
+        A later call may change the limit, but not the window.
 
-        Raises: ConfigError for another window, or a delta that does not fit the dataset's.
+        Raises: ConfigError when the window differs from the one before, or when only one of the deltas of the consumer
+            and the dataset is 0.
         """
         limit = ConsumerBudget(dataset, consumer, window, epsilon, delta, None, Fraction(0), "")
         with self._transaction() as connection:
             return budgets.grant_consumer(connection, limit, reason, self._clock())
 
     def move(self, name: str, path: str, reason: str) -> DatasetBudget:
-        """Binds a dataset to the new path of its data. Its budget stays, and the move is recorded.
+        """Binds a dataset to the new path of its data. The budget does not change, and the move is recorded.
 
-        path: The path, in the spelling of ``jobs.planning.identity.bound_path``.
+        name: Name of the dataset.
+        path: Canonical path, as ``jobs.planning.identity.bound_path`` returns it.
+        reason: The operator's reason.
 
         Raises: ConfigError when no run has bound the dataset yet, or the path overlaps that of another dataset.
         """
@@ -133,16 +136,16 @@ class SqlLedger:
             return binding.move(connection, name, path, reason, self._clock())
 
     def check_there(self) -> None:
-        """Raises NoBudgetError where there is no ledger."""
-        if not self._is_there():
-            raise NoBudgetError(self._no_ledger())
+        """Raises NoBudgetError when there is no ledger at the URL."""
+        if not self._ledger_exists():
+            raise NoBudgetError(self._no_ledger_text())
 
     def datasets(self) -> list[DatasetBudget]:
-        """Every dataset, checked against its charges and grants; empty where there is no ledger.
+        """All datasets, each checked against its charges and grants; empty if there is no ledger.
 
-        Raises: IntegrityError when they differ.
+        Raises: IntegrityError when a dataset contradicts its charges or grants.
         """
-        if not self._is_there():
+        if not self._ledger_exists():
             return []
         with self._transaction() as connection:
             names = connection.execute(select(DATASETS.c.name).order_by(DATASETS.c.name)).scalars().all()
@@ -151,24 +154,25 @@ class SqlLedger:
     def dataset(self, name: str, epsilon: float, delta: float) -> DatasetBudget:
         """The budget of a dataset.
 
+        name: Name of the dataset.
         epsilon: Epsilon that the error message suggests for a missing budget.
-        delta: Delta that the error message suggests.
+        delta: Delta that the error message suggests for a missing budget.
 
         Raises: NoBudgetError, with the command that creates the budget, when there is none.
         """
         figures = f"--epsilon {format_exact(epsilon)} --delta {format_exact(delta)}"
-        if not self._is_there():
-            raise NoBudgetError(self._no_ledger(name, figures))
+        if not self._ledger_exists():
+            raise NoBudgetError(self._no_ledger_text(name, figures))
         with self._transaction() as connection:
             budget = find_dataset(connection, name)
         if budget is None:
-            raise NoBudgetError(self._missing(name, figures))
+            raise NoBudgetError(self._no_budget_text(name, figures))
         return budget
 
     def verified(self, name: str) -> DatasetBudget:
         """The budget of one dataset, checked against its charges and grants.
 
-        Raises: NoBudgetError for an unknown dataset; IntegrityError when its records differ.
+        Raises: NoBudgetError for an unknown dataset; IntegrityError when the dataset contradicts its charges or grants.
         """
         with self._transaction() as connection:
             return self._verified(connection, name)
@@ -179,14 +183,14 @@ class SqlLedger:
             return [consumer.at(self._clock()) for consumer in budgets.consumers(connection, dataset)]
 
     def grants(self, dataset: str) -> list[GrantRecord]:
-        """Every change of what a dataset and its consumers may spend, oldest first."""
+        """All grants of a dataset and its consumers, oldest first."""
         with self._transaction() as connection:
             return budgets.grants(connection, dataset)
 
     def history(self, name: str) -> list[ChargeRecord]:
-        """Every charge of a dataset, oldest first.
+        """All charges of a dataset, oldest first.
 
-        Raises: NoBudgetError for an unknown dataset; IntegrityError when its records differ.
+        Raises: NoBudgetError for an unknown dataset; IntegrityError when the dataset contradicts its charges or grants.
         """
         with self._transaction() as connection:
             self._verified(connection, name)
@@ -202,8 +206,8 @@ class SqlLedger:
             ]
 
     def release(self, release_id: str) -> ReleaseRecord | None:
-        """The record of a release; None where there is none."""
-        if not self._is_there():
+        """The record of a release; None if the ledger has none."""
+        if not self._ledger_exists():
             return None
         with self._transaction() as connection:
             row = find_release(connection, release_id)
@@ -212,90 +216,91 @@ class SqlLedger:
     def plan(self, planned: PlannedRelease) -> ReleaseRecord:
         """Records a release that is ready to run, and binds the dataset's name to its path.
 
-        Returns: The record of the release, new or known.
-        Raises: With nothing written, ConfigError when name and path do not belong together; BudgetExceededError when
-            the release does not fit the remaining budget; NoBudgetError when its dataset or consumer has no budget that
-            it can be charged to; IntegrityError when the release ran on other input.
+        Returns: The record of the release, whether it is new or already known.
+        Raises: ConfigError when name and path do not belong together; BudgetExceededError when the release exceeds the
+            remaining budget; NoBudgetError when its dataset or consumer has no budget to which it can be charged;
+            IntegrityError when the release was planned with other input. In all these cases nothing is written.
         """
         with self._transaction() as connection:
             return releases.plan(connection, planned, self._clock())
 
     def reserve(self, release_id: str, budget: Budget) -> None:
-        """Charges the whole budget of a release; a second call for the same release changes nothing.
+        """Charges the whole budget of a release. A second call for the same release changes nothing.
 
-        Raises: As ``plan``, with nothing charged.
+        Raises: The exceptions of ``plan``; nothing is charged then.
         """
         with self._transaction() as connection:
             releases.reserve(connection, release_id, budget, self._clock())
 
     def record_answer(self, release_id: str, number: int, before: str | None, head: str) -> None:
-        """Records that an answer is in the journal, before the answer is used.
+        """Records that an answer is in the journal. This happens before the answer is used.
 
         release_id: The release.
         number: Number of the answer, from 0.
-        before: Hash of the journal before the answer; None before the first.
+        before: Hash of the journal before the answer; None for the first answer.
         head: Hash of the journal with the answer.
 
-        Raises: IntegrityError when the release has other answers, such as those of a run on another machine: using both
+        Raises: IntegrityError when the release has other answers, such as those of a run on another machine. Using both
             would reveal two draws for one charge.
         """
         with self._transaction() as connection:
             releases.record_answer(connection, release_id, number, before, head, self._clock())
 
     def adopt_journal(self, release_id: str, answers: int, head: str) -> None:
-        """Records the whole journal of a release that a ledger of layout 1 knew by one hash alone."""
+        """Records the whole journal of a release of layout 1, for which the ledger has stored only one hash."""
         with self._transaction() as connection:
             releases.adopt_journal(connection, release_id, answers, head, self._clock())
 
     def advance(
         self, release_id: str, state: State, *, journal_head: str | None = None, output: str | None = None
     ) -> None:
-        """Moves a release forward; a state that it has already passed changes only the output folder.
+        """Advances a release to a state. If it is already there or beyond, only the output folder changes.
 
         release_id: The release.
         state: Its new state.
-        journal_head: Hash of its journal, to be compared with the ledger's.
-        output: Its published folder.
+        journal_head: Hash of its journal, which is compared with the hash in the ledger; None skips the comparison.
+        output: Its published folder; None leaves it unchanged.
 
-        Raises: IntegrityError when the ledger knows another hash of the journal.
+        Raises: IntegrityError when the ledger has recorded another hash of the journal.
         """
         with self._transaction() as connection:
             releases.advance(connection, release_id, state, journal_head, output, self._clock())
 
-    def _is_there(self) -> bool:
-        """Whether there is a ledger; one of an older layout is migrated."""
+    def _ledger_exists(self) -> bool:
+        """Whether there is a ledger at the URL. A ledger of an older layout is migrated."""
         if not self._database.exists():
             return False
-        if not self._found:
+        if not self._prepared:
             with self._database.transaction() as connection:
-                self._found = schema.prepare(connection)
-        return self._found
+                self._prepared = schema.prepare(connection)
+        return self._prepared
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        """A transaction on a ledger of the layout that this program knows."""
+        """A transaction on an existing ledger whose layout this program supports."""
         self.check_there()
         with self._database.transaction() as connection:
-            # A newer program may have migrated the ledger since; while this transaction lasts, none can.
+            # A newer program may have migrated the ledger since the last check; none can during this transaction.
             schema.check(schema.read_version(connection))
             yield connection
 
     def _verified(self, connection: Connection, name: str) -> DatasetBudget:
         if find_dataset(connection, name) is None:
-            raise NoBudgetError(self._missing(name))
+            raise NoBudgetError(self._no_budget_text(name))
         dataset = locked_dataset(connection, name)
         verify(connection, dataset)
         return dataset
 
-    def _missing(self, name: str, figures: str = _FIGURES) -> str:
-        return f"dataset {name!r} has no budget in {self.shown_url}; create one with: {self._creation(name, figures)}"
+    def _no_budget_text(self, name: str, figures: str = _FIGURES) -> str:
+        command = self._create_command(name, figures)
+        return f"dataset {name!r} has no budget in {self.shown_url}; create one with: {command}"
 
-    def _no_ledger(self, name: str = "NAME", figures: str = _FIGURES) -> str:
+    def _no_ledger_text(self, name: str = "NAME", figures: str = _FIGURES) -> str:
         return (
-            f"there is no ledger in {self.shown_url}; restore its backup if there was one, else create one with: "
-            f"{self._creation(name, figures)}"
+            f"there is no ledger at {self.shown_url}; if there was one, restore its backup, otherwise create one with: "
+            f"{self._create_command(name, figures)}"
         )
 
-    def _creation(self, name: str, figures: str) -> str:
+    def _create_command(self, name: str, figures: str) -> str:
         ledger, dataset = shlex.quote(self.shown_url), shlex.quote(name)
         return f"marquee budget create --ledger {ledger} --dataset {dataset} {figures}"

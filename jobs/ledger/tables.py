@@ -1,4 +1,4 @@
-"""Tables of the ledger. Amounts are exact fractions stored as text; charges and grants are only ever appended."""
+"""The tables of the ledger. Amounts are exact fractions, stored as text. Charges and grants are append-only."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sqlalchemy import (
 VERSION = 2
 METADATA = MetaData()
 
-# One row: the layout of the other tables. Layout 1 had no such table.
+# One row, which holds the layout version of all tables. Layout 1 had no such table.
 INFO = Table("ledger_info", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
 
-# currency and total are null while the first reservation has yet to choose the currency. spent is the sum of the
-# charges, changed in the transactions that append them. salt and fingerprint_key are secrets, drawn once a dataset.
-# SENSITIVE, never shown.
+# currency and total are null until the first reservation chooses the currency. spent is the sum of the charges, which
+# changes in the transactions that append charges. salt and fingerprint_key are secrets that are drawn once per dataset.
+# SENSITIVE: they are never shown.
 DATASETS = Table(
     "datasets",
     METADATA,
@@ -43,7 +43,7 @@ DATASETS = Table(
     Column("created", String(40), nullable=False),
 )
 
-# spent is the sum of the consumer's charges in the window that starts at window_start.
+# refresh is the consumer's window. spent is the sum of its charges in the window that starts at window_start.
 CONSUMERS = Table(
     "consumers",
     METADATA,
@@ -58,7 +58,7 @@ CONSUMERS = Table(
     Column("created", String(40), nullable=False),
 )
 
-# answers and journal_head: How many answers the journal holds, and the hash that its last line carries.
+# answers is the number of answers in the journal, and journal_head is the hash in the journal's last line.
 RELEASES = Table(
     "releases",
     METADATA,
@@ -70,16 +70,16 @@ RELEASES = Table(
     Column("state", String(20), nullable=False),
     Column("fingerprint", String(64), nullable=False),  # SENSITIVE
     Column("state_folder", Text, nullable=False),
-    Column("answers", Integer),  # Null in a release of layout 1.
+    Column("answers", Integer),  # Null for a release of layout 1.
     Column("journal_head", String(64)),
     Column("output", Text),
     Column("created", String(40), nullable=False),
     Column("updated", String(40), nullable=False),
 )
 
-# spent and consumer_spent are the sums, including this charge, of the dataset and of the consumer in this window. The
-# rows of datasets and consumers may change, so their sums are checked against these, which cannot. The columns have no
-# default, so that a program of layout 1, which stores no sums, cannot append a charge.
+# spent and consumer_spent are the sums of the dataset's charges and of the consumer's charges in this window, including
+# this charge. The sums in the rows of datasets and consumers can be changed, and are checked against these sums, which
+# cannot. These columns have no default, so that a program of layout 1, which stores no sums, cannot append a charge.
 CHARGES = Table(
     "charges",
     METADATA,
@@ -116,8 +116,8 @@ GRANTS = Table(
 def _append_only(table: Table, same_row: str) -> None:
     """Adds triggers that refuse every change of an existing row.
 
-    same_row: SQL condition under which an insertion would replace a row, because SQLite's INSERT OR REPLACE runs no
-        DELETE trigger.
+    same_row: SQL condition under which an insertion would replace an existing row. SQLite needs it, because INSERT OR
+        REPLACE does not run the DELETE trigger.
     """
     refusal = f"BEGIN SELECT RAISE(ABORT, '{table.name} are append-only'); END"
     for verb in ("UPDATE", "DELETE"):

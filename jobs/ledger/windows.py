@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Window(StrEnum):
-    """How often a limit starts anew, by the calendar in UTC; NONE is one limit for all time."""
+    """Calendar period, in UTC, to which a limit applies. NONE is one limit for all time."""
 
     NONE = "none"
     DAY = "day"
@@ -16,7 +16,7 @@ class Window(StrEnum):
 
 
 def start_of(window: Window, now: datetime) -> str:
-    """First day of the window of ``now``, such as 2026-11-01; empty for NONE. Later windows sort later."""
+    """First day of the window that contains ``now``, such as 2026-11-01; empty for NONE. Later windows sort later."""
     day = now.astimezone(UTC).date()
     match window:
         case Window.NONE:
@@ -30,11 +30,11 @@ def start_of(window: Window, now: datetime) -> str:
 
 
 def current_start(window: Window, stored: str, now: datetime) -> str:
-    """First day of the window that a charge made now counts in; never before the stored one.
+    """First day of the window in which a charge made now counts. It is never before the stored one.
 
-    Windows only move forward, so that no window ever holds more than the limit. When the clock goes back, the later
-    window stays in place with everything spent in it. When the clock runs ahead, a window opens early and stays until
-    real time has passed it. The dataset's total depends on no clock.
+    Windows only move forward, so that the charges of a window never exceed the limit. If the clock is set back, the
+    later window stays in place with everything spent in it. If the clock runs ahead, a window opens early, and lasts
+    until its calendar period is really over. The dataset's total does not depend on any clock.
 
     window: The consumer's window.
     stored: First day of the window of the consumer's last charge.

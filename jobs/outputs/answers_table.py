@@ -1,4 +1,4 @@
-"""answers.parquet: one row per query, with the query as text, its answer and its error bar."""
+"""answers.parquet: one row per query, with the query as text, the answer and its error bar."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _KINDS = {Marginals: "marginal", Conjunctions: "conjunction", Parities: "parity"
 
 
 def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout) -> None:
-    """Writes the answers in the order of the queries; equal answers give equal bytes.
+    """Writes the answers in the order of the queries. The same answers always give the same bytes.
 
     path: The new file.
     queries: The n queries of the release.
-    answers: Their answers and error bars, float64 [n] each, in counts.
+    answers: Answers and error bars of the queries, float64 [n] each, in counts.
     layout: The public layout of the data, which names the columns.
     """
     kind = _KINDS[type(queries)]
@@ -51,14 +51,17 @@ def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout
                 texts,
                 pa.repeat(pa.scalar(kind), len(texts)),
                 pa.array(answers.values[rows]),
-                *(_known(bar[rows]) for bar in (answers.stddev, answers.lower, answers.upper)),
+                *(_null_for_nan(bar[rows]) for bar in (answers.stddev, answers.lower, answers.upper)),
                 pa.array(answers.measured & ~np.isnan(answers.stddev[rows])),
             ]
             writer.write_batch(pa.record_batch(columns, schema=SCHEMA))
 
 
 def query_texts(queries: Queries, layout: Layout) -> Iterator[pa.Array]:
-    """The queries as text, in order and in batches; see ``jobs.workload.query_text``. The empty marginal is 'all'."""
+    """Yields the queries as text, in order and in batches, as ``jobs.workload.query_text`` writes them.
+
+    The marginal over no attributes, which is the number of rows, is written as 'all'.
+    """
     match queries:
         case Conjunctions() | Parities():
             for start in range(0, queries.size, _ROWS_AT_ONCE):
@@ -69,37 +72,40 @@ def query_texts(queries: Queries, layout: Layout) -> Iterator[pa.Array]:
                     yield _conjunctions(queries.columns[rows], queries.negated[rows], layout)
         case Marginals():
             if isinstance(layout, TableLayout):
-                yield from _cells(queries, layout)
+                yield from _marginals(queries, layout)
         case Products():
             if isinstance(layout, TableLayout):
-                yield from _rows_of_terms(queries, layout)
+                yield from _products(queries, layout)
 
 
-def _cells(queries: Marginals, layout: TableLayout) -> Iterator[pa.Array]:
+def _marginals(queries: Marginals, layout: TableLayout) -> Iterator[pa.Array]:
     labels = labels_of(layout)
     for clique in queries.cliques:
-        yield from _combined([literal_texts(name, labels[name], "=") for name in clique])
+        yield from _cross_product([literal_texts(name, labels[name], "=") for name in clique])
 
 
-def _rows_of_terms(queries: Products, layout: TableLayout) -> Iterator[pa.Array]:
+def _products(queries: Products, layout: TableLayout) -> Iterator[pa.Array]:
     attributes = {attribute.name: attribute for attribute in layout.schema.attributes}
     for term in queries.terms:
         alone, pairs = len(term.clique) == 1, zip(term.clique, term.matrices, strict=True)
-        yield from _combined([rows_as_text(attributes[name], matrix, alone) for name, matrix in pairs])
+        yield from _cross_product([rows_as_text(attributes[name], matrix, alone) for name, matrix in pairs])
 
 
-def _combined(literals: list[pa.Array]) -> Iterator[pa.Array]:
-    """One text per choice of a literal from every list, the last list varying fastest; nulls are left out."""
+def _cross_product(literals: list[pa.Array]) -> Iterator[pa.Array]:
+    """Yields one conjunction per choice of one literal from every list; the last list varies fastest.
+
+    A null literal is left out of its conjunction.
+    """
     sizes = [len(texts) for texts in literals]
     for start in range(0, math.prod(sizes), _ROWS_AT_ONCE):
         flat_indices = np.arange(start, min(start + _ROWS_AT_ONCE, math.prod(sizes)))
         indices = np.unravel_index(flat_indices, sizes) if sizes else ()
         parts = [texts.take(pa.array(index)) for texts, index in zip(literals, indices, strict=True)]
-        yield pc.fill_null(reduce(_beside, parts), "all") if parts else pa.array(["all"])
+        yield pc.fill_null(reduce(_and_non_null, parts), "all") if parts else pa.array(["all"])
 
 
-def _beside(left: pa.Array, right: pa.Array) -> pa.Array:
-    return pc.coalesce(_joined([left, right]), left, right)
+def _and_non_null(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.coalesce(_and_joined([left, right]), left, right)
 
 
 def _conjunctions(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: Layout) -> pa.Array:
@@ -114,7 +120,7 @@ def _conjunctions(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout
             pc.binary_join_element_wise(pc.if_else(pa.array(signs), "!", ""), pa.array(column).cast(pa.string()), "")
             for column, signs in zip(columns.T, negated.T, strict=True)
         ]
-    return _joined(literals)
+    return _and_joined(literals)
 
 
 def _parities(columns: NDArray[np.int32], layout: Layout) -> pa.Array:
@@ -127,9 +133,9 @@ def _parities(columns: NDArray[np.int32], layout: Layout) -> pa.Array:
     return pc.binary_join_element_wise("even(", joined, ")", "")
 
 
-def _joined(literals: list[pa.Array]) -> pa.Array:
+def _and_joined(literals: list[pa.Array]) -> pa.Array:
     return pc.binary_join_element_wise(*literals, " & ")
 
 
-def _known(values: NDArray[np.float64]) -> pa.Array:
+def _null_for_nan(values: NDArray[np.float64]) -> pa.Array:
     return pa.array(values, mask=np.isnan(values))

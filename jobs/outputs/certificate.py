@@ -1,4 +1,4 @@
-"""certificate.json: the guarantee of a release, what it cost and what it rests on; public facts alone."""
+"""certificate.json: the guarantee of a release, its cost, and the facts that it rests on. All of it is public."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpcore.uncertainty import CONFIDENCE
 from dpcore.workload import Workload
 from jobs.figures import format_exact
 from jobs.mechanisms import settings_of
-from jobs.planning.identity import WORKLOAD_PLACES
+from jobs.planning.identity import WORKLOAD_PATHS
 from jobs.planning.job import Job
 from jobs.version import versions
 from pipelines.attributes import Attribute
@@ -27,39 +27,44 @@ from pipelines.layout import Layout, TableLayout
 
 _NEIGHBOURS = {
     "add_remove_unit": "two datasets are neighbours when one has one unit more than the other",
-    "replace_one_unit": "two datasets are neighbours when one unit is exchanged for another; their number is public",
+    "replace_one_unit": (
+        "two datasets are neighbours when they differ in the data of one unit; the number of units is public"
+    ),
 }
 _OTHER_DELTAS = (1e-6, 1e-9, 1e-12)
 _NOISE_SCALES = (
-    "The noise_scale of a measurement is in counts: b of a discrete Laplace with mass exp(-|z| / b), or sigma of a "
-    "Gaussian. The noise_scale of a selection is in steps of its integer scores. It is null for draws, which have none."
+    "noise_scale is the scale of the noise of a kernel call. For a measurement it is in counts: b of a discrete "
+    "Laplace distribution with mass proportional to exp(-|z| / b), or sigma of a Gaussian distribution. For a "
+    "selection it is in steps of the integer scores. It is null for draws, which add no noise."
 )
 _BOUND = (
-    "This is the epsilon of all kernel calls together at each delta. It is smaller than the guarantee's, because every "
-    "call was fixed in advance. The ledger is charged the guarantee."
+    "epsilon_at_delta gives the epsilon of all kernel calls together at each delta. It is smaller than the epsilon of "
+    "the guarantee, and can be computed because every call was fixed in advance. The ledger is charged for the "
+    "guarantee."
 )
-_NO_SMALLER_BOUND = "There is no numerical bound, because none is smaller than the guarantee."
-_NOT_FIXED = "There is no numerical bound, because not every kernel call was fixed in advance."
+_NO_SMALLER_BOUND = "No numerical bound is given, because none is smaller than the guarantee."
+_NOT_FIXED = "No numerical bound is given, because not every kernel call was fixed in advance."
 _PREDICTED_ERROR = (
-    "The predicted error is that of the noise alone, in counts; it is null where the mechanism has no useful formula."
+    "The predicted error is the expected error, in counts, that the noise alone causes. It is null when the mechanism "
+    "has no useful formula for it."
 )
 _LIMITS = (
-    "The guarantee covers what this folder holds; it does not cover run times, memory, file sizes and failures of a "
-    "run.",
-    "The guarantee protects one unit of the unit column; the privacy loss of a person who appears as several units is "
+    "The guarantee covers the contents of this folder. It does not cover run times, memory use, file sizes and "
+    "failures of a run.",
+    "The guarantee protects one unit of the unit column. The privacy loss of a person who appears as several units is "
     "several times larger.",
-    "The privacy losses of all releases of a dataset add up. The ledger bounds their sum for one name and one path of "
-    "the data only.",
+    "The privacy losses of all releases of a dataset add up. The ledger bounds their sum only for one name and one "
+    "path of the data.",
 )
 
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """Every call of the kernel for one release; public.
+    """All kernel calls of one release. Public.
 
     charges: Charge of each call, in order.
     answers: Number of answers in the journal.
-    head: Hash of the whole journal; None where it is empty.
+    head: Hash of the whole journal; None for an empty journal.
     """
 
     charges: tuple[Charge, ...]
@@ -70,21 +75,23 @@ class KernelRecord:
 def write_certificate(
     path: Path, job: Job, workload: Workload, record: KernelRecord, synthetic_rows: int | None
 ) -> None:
-    """Writes the certificate; equal releases made with equal versions give equal bytes.
+    """Writes the certificate. The same release made with the same versions gives the same bytes.
 
-    path: The new file. The other arguments are those of ``certificate``.
+    path: The new file.
+
+    The other arguments are those of ``certificate``.
     """
     content = certificate(job, workload, record, synthetic_rows)
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_rows: int | None) -> dict[str, object]:
-    """The certificate as plain values.
+    """The certificate as a JSON object.
 
     job: The release.
-    workload: The queries that it answers.
-    record: Every kernel call of its run.
-    synthetic_rows: Number of synthetic rows written; None where there are none.
+    workload: The queries that the release answers.
+    record: All kernel calls of the release.
+    synthetic_rows: Number of synthetic rows; None when there are none.
     """
     config = job.config
     return {
@@ -119,7 +126,7 @@ def promise(job: Job) -> str:
     if not pure:
         law = f"({format_exact(privacy.epsilon)}, {format_exact(privacy.delta)})-differential privacy"
     unit = job.config.dataset.unit
-    return f"{law} for {privacy.neighbours} on column {unit!r}: {_NEIGHBOURS[privacy.neighbours]}."
+    return f"{law} for the units of column {unit!r} ({privacy.neighbours}): {_NEIGHBOURS[privacy.neighbours]}."
 
 
 def _guarantee(job: Job) -> dict[str, object]:
@@ -147,13 +154,13 @@ def _explained_bound(job: Job, charges: Sequence[Charge]) -> dict[str, object]:
 
 
 def numerical_bound(job: Job, charges: Sequence[Charge] = ()) -> dict[str, float]:
-    """A bound on epsilon from the Renyi divergences of the planned kernel calls.
+    """An upper bound on epsilon from the Renyi divergences of the planned kernel calls.
 
     job: The release.
-    charges: Charges of its run; empty before a run.
+    charges: Charges of the run; empty before the run.
 
-    Returns: Epsilon by delta, for each delta at which it is smaller than the guarantee's by 0.1% or more. Empty where
-        there is none, or where not every kernel call was fixed in advance.
+    Returns: Epsilon by delta, for every delta at which it is at least 0.1% smaller than the epsilon of the guarantee.
+        Empty when there is no such delta, or when not every kernel call was fixed in advance.
     """
     if not _fixed_in_advance(job, charges):
         return {}
@@ -164,7 +171,7 @@ def numerical_bound(job: Job, charges: Sequence[Charge] = ()) -> dict[str, float
 
 
 def _fixed_in_advance(job: Job, charges: Sequence[Charge]) -> bool:
-    """Whether the plan lists every kernel call of the release, and every charge is that of a listed call."""
+    """Whether the plan lists every kernel call of the release, and every charge belongs to a listed call."""
     if job.popularity is not None or not job.plan.events:
         return False
     planned: Counter[Fraction] = Counter()
@@ -223,13 +230,13 @@ def _attribute(attribute: Attribute) -> dict[str, object]:
 
 def _workload(job: Job, workload: Workload) -> dict[str, object]:
     return {
-        "queries": job.config.workload.model_dump(mode="json", exclude_none=True, exclude=WORKLOAD_PLACES),
+        "queries": job.config.workload.model_dump(mode="json", exclude_none=True, exclude=WORKLOAD_PATHS),
         "answers": workload.queries.size,
     }
 
 
 def _hashes(job: Job, workload: Workload, record: KernelRecord) -> dict[str, object]:
-    """SHA-256 of everything public that the release was made from, which distinguishes it from any other."""
+    """Hashes of everything public that determines the release, which together identify it."""
     return {
         "config_schema_and_version": job.release_id,
         "schema": _schema_digest(job),
@@ -240,7 +247,7 @@ def _hashes(job: Job, workload: Workload, record: KernelRecord) -> dict[str, obj
 
 
 def _schema_digest(job: Job) -> str | None:
-    """SHA-256 of the meaning of the schema, as canonical JSON; None for baskets, which have none."""
+    """SHA-256 of the schema as canonical JSON; None for baskets, which have no schema."""
     if not isinstance(job.layout, TableLayout):
         return None
     content = json.dumps(asdict(job.layout.schema), sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -1,4 +1,4 @@
-"""model.npz: the graphical model of a release, from which more rows can be drawn and more queries answered; public."""
+"""model.npz: the graphical model of a release. It is public, can answer further queries, and gives further rows."""
 
 from __future__ import annotations
 
@@ -14,20 +14,25 @@ MODEL = "model.npz"
 
 
 def write_model(folder: Path, model: Model | None) -> None:
-    """Writes a graphical model; a model of another kind has no file."""
+    """Writes a graphical model. Models of other kinds are not stored.
+
+    folder: The folder of the release.
+    model: The model of the release; None for a mechanism without one.
+    """
     if isinstance(model, GraphicalModel):
         with open(folder / MODEL, "wb") as file:
             save_model(model, file)
 
 
 def read_model(folder: Path, layout: Layout) -> GraphicalModel | None:
-    """Reads the model in a folder.
+    """Reads the graphical model of a release.
 
     folder: The folder of a published release.
     layout: The public layout of its data.
 
-    Returns: The model, or None where the folder has none.
-    Raises: IntegrityError when the model has other attributes than the layout; InputError when the file is no model.
+    Returns: The model; None when the release has no model file.
+    Raises: IntegrityError when the model and the layout have different attributes; InputError when the file is not a
+        model.
     """
     path = folder / MODEL
     if not path.exists():
@@ -37,5 +42,5 @@ def read_model(folder: Path, layout: Layout) -> GraphicalModel | None:
     schema = layout.schema.domain if isinstance(layout, TableLayout) else None
     known = schema is not None and all(name in schema for name in model.domain.names)
     if schema is None or not known or schema.project(model.domain.names) != model.domain:
-        raise IntegrityError(f"{path} is a model of other attributes than those of the schema; want the release's own")
+        raise IntegrityError(f"{path} has other attributes than the schema; want the model of this release")
     return model

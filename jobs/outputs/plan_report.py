@@ -1,4 +1,4 @@
-"""What ``marquee plan`` says: the cost, the course and the expected error of a release that has not been made."""
+"""The output of ``marquee plan``: the cost, the steps and the expected error of a release that was not made yet."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from jobs.outputs.certificate import numerical_bound, promise
 from jobs.planning.job import Job
 
 _ACCOUNTING = {
-    Currency.PURE: "pure: epsilons add up, and the noise is the discrete Laplace",
-    Currency.ZCDP: "zcdp: zero-concentrated DP, rhos add up, and the noise is the discrete Gaussian",
-    Currency.GDP: "gdp: Gaussian DP, squares of mu add up, and the noise is a finely rounded Gaussian",
+    Currency.PURE: "pure: pure DP; epsilons add up; the noise is discrete Laplace",
+    Currency.ZCDP: "zcdp: zero-concentrated DP; rhos add up; the noise is discrete Gaussian",
+    Currency.GDP: "gdp: Gaussian DP; squares of mu add up; the noise is Gaussian, finely rounded",
 }
 
 
 def plan_facts(job: Job) -> dict[str, object]:
-    """The prediction as one JSON object."""
+    """The plan as a JSON object."""
     return {
         "release_id": job.release_id,
         "promise": promise(job),
@@ -34,7 +34,7 @@ def plan_facts(job: Job) -> dict[str, object]:
 
 
 def plan_lines(job: Job) -> list[str]:
-    """The prediction for people, line by line."""
+    """The plan as lines of text."""
     plan, currency, advice = job.plan, job.budget.currency.value, _recommended(job)
     lines = [
         f"release    {job.release_id}",
@@ -48,21 +48,19 @@ def plan_lines(job: Job) -> list[str]:
         f"error      {_error(job)}",
     ]
     if job.popularity is not None:
-        lines.append(
-            f"first      noisy popularity for {currency} = {float(job.popularity.amount):.6g}; the shares below"
-        )
-        lines.append("           are shares of the remaining budget")
+        lines.append(f"first      noisy popularity is measured for {currency} = {float(job.popularity.amount):.6g};")
+        lines.append("           the steps below share the remaining budget")
     for step in plan.steps:
         noise = "" if step.stddev is None else f", standard deviation {step.stddev:.4g} counts"
         lines.append(f"step       {step.label}: {step.share:.2%} of the budget in {step.calls} calls{noise}")
     for delta, epsilon in numerical_bound(job).items():
-        lines.append(f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, because every step is fixed")
+        lines.append(f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, because all steps are fixed")
     lines += [f"note       {note}" for note in plan.notes]
-    return [*lines, "Nothing was spent and no data were read."]
+    return [*lines, "No budget was spent, and no data were read."]
 
 
 def _recommended(job: Job) -> Recommendation:
-    """The mechanism to consider, whichever the config names: for the same terms, with rows where it asks for them."""
+    """The recommended mechanism for the same workload and budget, whichever mechanism the config names."""
     rows = job.config.output.synthetic_rows
     return recommended(PrivacyTerms(job.unit, job.rest), job.stand_in, rows=isinstance(rows, int) and rows > 0)
 
@@ -70,5 +68,5 @@ def _recommended(job: Job) -> Recommendation:
 def _error(job: Job) -> str:
     expected = job.plan.predicted_error
     if expected is None:
-        return "no useful formula for this mechanism"
-    return f"{expected:.4g} counts expected per answer, from the noise alone"
+        return "there is no useful formula for this mechanism"
+    return f"{expected:.4g} counts expected per answer, caused by the noise alone"

@@ -1,8 +1,9 @@
-"""Everything that is known about a release before its data are opened: from a config to a job.
+"""From a config to a job: everything that is known about a release before its data are opened.
 
-* ``job``: start here. It reads what the config names and gives a ``Job``: layout, mechanism, budget, workload and plan.
-* ``identity``: the release id, and one spelling for each path of a dataset.
-* ``engines``: the engine that the config names, checked early and opened late.
+* ``job``: start here. It reads what the config names and builds a ``Job`` with layout, mechanism, budget, workload and
+  plan.
+* ``identity``: the release id, and the canonical form of a dataset's path.
+* ``engines``: the engine that the config names. Its options are checked first; it is opened only when data are read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From the section ``engine`` of a config to an engine. Spark and Beam are imported only when the config names them."""
+"""Builds the engine of a config. Spark and Beam are imported only when the config names them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ _COUNTS = {"threads", "rows_in_memory", "partitions"}
 
 
 def check_engine(choice: EngineChoice) -> None:
-    """Checks the options of an engine without starting anything.
+    """Checks the options of an engine without starting it.
 
-    Raises: ConfigError that names the first option that is unknown or out of range.
+    choice: The section ``engine`` of a config.
+
+    Raises: ConfigError that names the first option that is unknown or invalid.
     """
     for key, value in choice.options.items():
         try:
@@ -26,16 +28,19 @@ def check_engine(choice: EngineChoice) -> None:
             raise ConfigError(f"engine: {error}") from error
         if key in _COUNTS and (type(value) is not int or value < 1):
             raise ConfigError(f"engine.options.{key} is {value!r}; want an integer >= 1")
-        if key == "settings" and not _is_texts(value):
-            raise ConfigError("engine.options.settings is not a mapping of text to text; want Spark settings")
+        if key == "settings" and not _is_text_mapping(value):
+            raise ConfigError("engine.options.settings is not a mapping of strings to strings; want Spark settings")
         if key == "arguments" and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
-            raise ConfigError("engine.options.arguments is not a list of text; want Beam's command-line options")
+            raise ConfigError("engine.options.arguments is not a list of strings; want Beam's command-line options")
 
 
 def open_engine(choice: EngineChoice) -> Engine:
     """Opens the engine of a config.
 
-    Raises: ConfigError when the package's extra of the engine is not installed; EngineError when it does not start.
+    choice: The section ``engine`` of a config.
+
+    Raises: ConfigError when an option is invalid or the engine's extra is not installed; EngineError when the engine
+        does not start.
     """
     check_engine(choice)
     options = choice.options
@@ -53,5 +58,5 @@ def open_engine(choice: EngineChoice) -> Engine:
         raise ConfigError(f"engine {choice.name} needs {error.name!r}; install marquee[{choice.name}]") from error
 
 
-def _is_texts(value: Any) -> bool:
+def _is_text_mapping(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(text, str) for pair in value.items() for text in pair)

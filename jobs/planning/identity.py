@@ -1,4 +1,4 @@
-"""The release id and the path of the data, in spellings that do not depend on how a config is written."""
+"""The release id and the canonical path of the data: neither depends on how a config is written."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from jobs.config import Config
 from jobs.version import VERSION
 from pipelines.schema import Schema
 
-# Paths and the engine change neither the guarantee nor a byte of the release, so the id leaves them out.
-WORKLOAD_PLACES = {"conjunctions": {"file", "weights_file"}}
-_PLACES = {
+# Paths and the engine change neither the guarantee nor any byte of the release, so they are not part of its id.
+WORKLOAD_PATHS = {"conjunctions": {"file", "weights_file"}}
+_NOT_IDENTIFYING = {
     "dataset": {"path", "table_schema"},
     "privacy": {"ledger"},
-    "workload": WORKLOAD_PLACES,
+    "workload": WORKLOAD_PATHS,
     "engine": True,
     "output": {"path", "report"},
 }
@@ -27,14 +27,14 @@ _PLACES = {
 def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] | None = None) -> str:
     """SHA-256 of the public facts of a release, as 64 hexadecimal digits.
 
-    The content of the data does not enter; the config's snapshot label stands for it. The version of the code enters.
+    The version of the code is one of these facts. The data are not: the config's snapshot label stands for them.
 
-    config: The config; its paths and its engine do not enter.
-    schema: The meaning of a table's schema; None for baskets.
-    files: SHA-256 of the meaning of each public file that the workload names, by its config key.
+    config: The config, of which the paths and the engine are ignored.
+    schema: The schema of a table; None for baskets.
+    files: SHA-256 of the meaning of each public file that the workload names, by the config key that names it.
     """
     facts = {
-        "config": config.model_dump(mode="json", exclude=_PLACES),  # type: ignore[arg-type]
+        "config": config.model_dump(mode="json", exclude=_NOT_IDENTIFYING),  # type: ignore[arg-type]
         "schema": None if schema is None else asdict(schema),
         "files": dict(files or {}),
         "version": VERSION,
@@ -44,13 +44,13 @@ def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] |
 
 
 def bound_path(path: str) -> str:
-    """One spelling of a dataset's path: absolute, with links resolved.
+    """The canonical form of a dataset's path: absolute, with symbolic links resolved.
 
-    A glob becomes the folder above its first wildcard, whatever it matches today. It then overlaps every other spelling
-    of the same files, and also some files that it does not match.
+    A glob becomes the folder above its first wildcard, whatever it matches at the moment. The result therefore overlaps
+    every other path of the same files, and may also overlap paths of files that the glob does not match.
 
-    The spelling guards against accidents (two names and two budgets for one dataset). It does not guard against an
-    operator who copies files.
+    The canonical form prevents accidents, namely two names and two budgets for one dataset. It cannot stop an operator
+    from copying files.
     """
     path = path.removeprefix("file://")
     if "://" in path:
@@ -60,6 +60,6 @@ def bound_path(path: str) -> str:
 
 
 def _fixed_part(path: str) -> str:
-    """The path's components before the first one that holds a wildcard; the whole path where none does."""
+    """The path up to the first component with a wildcard; the whole path when there is no wildcard."""
     glob = re.search(r"[^/]*[*?\[]", path)
     return path if glob is None else path[: glob.start()]

@@ -1,4 +1,4 @@
-"""A job: everything public about a release, from its config and schema, before any data are read."""
+"""A job: everything public about a release, built from its config and schema before any data are read."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from pipelines.schema import Schema, load_schema
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One release, ready to run; public.
+    """One release, ready to run. Public.
 
     config: The config of the release.
-    layout: The public layout of its data.
+    layout: The public layout of the data.
     mechanism: The mechanism with its settings.
-    unit: The privacy unit: neighbours, contribution bound and, where it is public, the number of units.
-    budget: The whole budget, as the ledger is charged.
-    popularity: The part of the budget that measures noisy popularity before the mechanism starts, or None.
-    rest: The part of the budget that the mechanism spends; popularity and rest add up to the budget.
+    unit: The privacy unit: neighbours, contribution bound and, if it is public, the number of units.
+    budget: The whole budget of the release, which the ledger is charged.
+    popularity: Part of the budget that measures noisy popularity before the mechanism starts; None without it.
+    rest: Part of the budget that the mechanism spends. ``popularity`` and ``rest`` add up to ``budget``.
     files: Content of the public files that the workload names.
-    stand_in: The workload, or one of the same size where noisy popularity will choose the queries.
-    plan: The mechanism's plan for the stand-in.
+    stand_in: The workload. If noisy popularity will choose the queries, a workload of the same size stands in for it.
+    plan: The mechanism's plan for ``stand_in``.
     release_id: SHA-256 of the release's public facts.
     """
 
@@ -59,31 +59,33 @@ class Job:
 
 
 def load_job(path: Path | str) -> Job:
-    """Reads a config file and everything public that it names; no private data are read.
+    """Reads a config file and every public file that it names. No private data are read.
 
-    Raises: ConfigError as ``job_of``, and when the file is no config.
+    path: The config file.
+
+    Raises: The exceptions of ``job_of``; ConfigError when the file is not a valid config.
     """
     config = load_config(path)
     return job_of(config, Path(path).parent)
 
 
 def job_of(config: Config, folder: Path) -> Job:
-    """The release that a config describes.
+    """Builds the job that a config describes.
 
-    config: The config, already checked key by key.
-    folder: The config's folder, where the paths of the schema and of public files start.
+    config: The config, whose keys have been checked one by one.
+    folder: The config's folder, to which the paths of the schema and of public files are relative.
 
-    Raises: ConfigError when keys do not fit together or a public file is wrong; UnprovedError when no proof covers the
-        combination; DomainTooLargeError when the release would not fit in memory.
+    Raises: ConfigError when keys contradict each other or a public file is invalid; UnprovedError when no proof covers
+        the combination; DomainTooLargeError when the release would not fit in memory.
     """
     check_engine(config.engine)
     mechanism = mechanism_of(config.mechanism)
-    _check_synthetic(config, mechanism)
+    _check_synthetic_rows(config, mechanism)
     schema = load_schema(folder / config.dataset.table_schema) if config.dataset.table_schema else None
     layout = layout_of(config.dataset, schema)
     unit = _unit(config, layout)
     budget = _budget(config.privacy, currency_of(config.privacy, mechanism))
-    popularity, rest = _parts(config, budget)
+    popularity, rest = _split_budget(config, budget)
     files = read_public_files(config.workload, layout, folder)
     stand_in = workload_of(config, layout, files)
     plan = _plan(mechanism, PrivacyTerms(unit, rest), stand_in)
@@ -92,7 +94,11 @@ def job_of(config: Config, folder: Path) -> Job:
 
 
 def layout_of(dataset: Dataset, schema: Schema | None) -> Layout:
-    """The public layout of the data."""
+    """The public layout of the data.
+
+    dataset: The section ``dataset`` of a config.
+    schema: The schema of a table; None for baskets.
+    """
     if schema is not None:
         rows = dataset.max_rows_per_unit or 1
         return TableLayout(dataset.unit, schema, rows, dataset.clustered_by_unit)
@@ -110,11 +116,11 @@ def _unit(config: Config, layout: Layout) -> PrivacyUnit:
 def currency_of(privacy: Privacy, mechanism: Mechanism) -> Currency:
     """The currency in which the release is accounted.
 
-    A selection costs up to pi/2 times as much of a Gaussian-DP budget as of a zCDP budget. A mechanism that mostly adds
-    Gaussian noise has up to a fifth less noise under Gaussian DP.
+    Under ``accounting: auto`` the mechanism decides. A mechanism that mostly adds Gaussian noise needs up to a fifth
+    less noise in Gaussian DP than in zCDP, but a selection costs up to pi/2 times as large a share of the budget.
 
     privacy: The section ``privacy`` of the config.
-    mechanism: The mechanism, which decides where the config says auto.
+    mechanism: The mechanism of the release.
     """
     if privacy.accounting == "auto":
         gaussian = Currency.GDP if mechanism.traits.mostly_gaussian else Currency.ZCDP
@@ -127,18 +133,19 @@ def _budget(privacy: Privacy, currency: Currency) -> Budget:
         return budget_of(privacy.epsilon, privacy.delta, currency)
     except ValueError as error:
         raise ConfigError(
-            f"privacy.epsilon is {privacy.epsilon:g} and privacy.delta is {privacy.delta:g}: no budget in {currency} "
-            "can be computed for them; want a delta of 0 or at least 1e-300, and a larger epsilon"
+            f"privacy.epsilon is {privacy.epsilon:g} and privacy.delta is {privacy.delta:g}, for which no budget in "
+            f"{currency} can be computed; want a delta of 0 or at least 1e-300, and a larger epsilon"
         ) from error
 
 
-def _parts(config: Config, budget: Budget) -> tuple[Budget | None, Budget]:
+def _split_budget(config: Config, budget: Budget) -> tuple[Budget | None, Budget]:
+    """Splits the budget into the part for noisy popularity, if there is one, and the part for the mechanism."""
     conjunctions = config.workload.conjunctions
     share = Fraction(str(conjunctions.share_before_mechanism)) if conjunctions is not None else Fraction(0)
     if not share:
         return None, budget
-    part = Budget(budget.currency, share * budget.amount)
-    return part, Budget(budget.currency, budget.amount - part.amount)
+    popularity = Budget(budget.currency, share * budget.amount)
+    return popularity, Budget(budget.currency, budget.amount - popularity.amount)
 
 
 def _plan(mechanism: Mechanism, terms: PrivacyTerms, workload: Workload) -> Plan:
@@ -148,10 +155,10 @@ def _plan(mechanism: Mechanism, terms: PrivacyTerms, workload: Workload) -> Plan
         raise ConfigError(f"mechanism: {error}") from error
 
 
-def _check_synthetic(config: Config, mechanism: Mechanism) -> None:
+def _check_synthetic_rows(config: Config, mechanism: Mechanism) -> None:
     rows = config.output.synthetic_rows
     if isinstance(rows, int) and rows > 0 and not mechanism.traits.gives_rows(mechanism):
         raise ConfigError(
-            f"output.synthetic_rows is {rows}, but mechanism {config.mechanism.name} gives answers without a model; "
+            f"output.synthetic_rows is {rows}, but mechanism {config.mechanism.name} fits no model to draw rows from; "
             "want auto or 0, or another mechanism"
         )

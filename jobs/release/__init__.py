@@ -1,11 +1,11 @@
-"""A release from its reservation in the ledger to its published folder, and what may be done with it afterwards.
+"""Makes a release, from its reservation in the ledger to its published folder, and uses published releases.
 
-* ``run``: start here. It wires ledger, engine, kernel, mechanism and outputs, and no algorithm lives in it.
-* ``journal``: the kernel's answers on disk, each durable before it is used, so that a killed run continues.
-* ``lock``: one run of a release at a time.
-* ``publish``: the folder appears whole or not at all.
-* ``evaluation``: a published release against the exact answers. SENSITIVE.
-* ``more_rows``: more synthetic rows of a published release, at no cost.
+* ``run``: start here. It connects ledger, engine, kernel, mechanism and outputs, and contains no algorithm itself.
+* ``journal``: stores the kernel's answers. Each is on disk before it is used, so that a killed run can be continued.
+* ``lock``: allows one run of a release at a time.
+* ``publish``: makes the release's folder appear whole or not at all.
+* ``evaluation``: compares a published release with the exact answers. SENSITIVE.
+* ``more_rows``: draws more synthetic rows of a published release, which costs no budget.
 """
 
 from __future__ import annotations

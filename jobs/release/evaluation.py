@@ -1,4 +1,4 @@
-"""Errors of a published release and of trivial baselines. SENSITIVE: for the operator, never to be released."""
+"""Errors of a published release and of trivial baselines. SENSITIVE: for the operator only, never to be released."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pipelines.schema import Schema
 from pipelines.source import SALT_BYTES, open_source
 
 _ERROR_NAMES = {"release": "mean", "synthetic": "rows"}
-"""Names in ``Comparison.error`` of the rows in ``Comparison.rows`` that are called otherwise there."""
+"""Keys of ``Comparison.rows`` whose entry in ``Comparison.error`` has another key, and that key."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,12 @@ class Comparison:
 
     release_id: SHA-256 of the release's public facts.
     queries: Number of queries.
-    rows: Errors of single answers, by source: ``release``, ``synthetic`` where rows were written, and the baselines.
-    error: Weighted workload error (McKenna's thesis, 2022, Definition 26), by source: ``mean`` is that of the released
-        answers, ``rows`` that of the synthetic rows where there are some, and the baselines keep their names.
-    normalised: Normalised workload error (the same thesis, section 4.6.1) of linear queries, by the names of ``error``;
-        None for other workloads.
+    rows: Errors of single answers by source: ``release``, ``synthetic`` (if the release has synthetic rows), and the
+        baselines.
+    error: Weighted workload error (McKenna's thesis, 2022, Definition 26) by source: ``mean`` for the released answers,
+        ``rows`` for the synthetic rows (if there are any), and the baselines under their own names.
+    normalised: Normalised workload error of linear queries (the same thesis, section 4.6.1), with the keys of
+        ``error``; None for other workloads.
     """
 
     release_id: str
@@ -54,7 +55,7 @@ def evaluate(job: Job, engine: Engine | None = None) -> Comparison:
     """Compares a published release with the exact answers. SENSITIVE.
 
     job: The release.
-    engine: An engine in place of the config's.
+    engine: Engine to use instead of the config's.
 
     Raises: ConfigError when the release is not published.
     """
@@ -64,8 +65,8 @@ def evaluate(job: Job, engine: Engine | None = None) -> Comparison:
     queries = workload.queries
     exact = exact_answers(statistics, queries)  # SENSITIVE
     total = _total(statistics, job.layout)  # SENSITIVE
-    answers = {"release": _released(output)}
-    synthetic = _synthetic(output, job.layout, queries, total)
+    answers = {"release": _released_answers(output)}
+    synthetic = _synthetic_answers(output, job.layout, queries, total)
     if synthetic is not None:
         answers["synthetic"] = synthetic
     answers |= baselines(queries, statistics, total)
@@ -83,22 +84,24 @@ def evaluate(job: Job, engine: Engine | None = None) -> Comparison:
 
 
 def published_folder(job: Job) -> Path:
-    """The folder of a published release, checked to be whole and unchanged.
+    """The folder of a published release, after a check that it is complete and unchanged.
+
+    job: The release.
 
     Raises: ConfigError when the release is not published; IntegrityError when a file was changed.
     """
     record = SqlLedger(job.config.privacy.ledger).release(job.release_id)
     if record is None or record.output is None:
-        raise ConfigError(f"release {job.release_id[:12]} is not published; want marquee run with this config first")
+        raise ConfigError(f"release {job.release_id[:12]} is not published; run marquee run with this config first")
     output = Path(record.output)
     if publish.publication_state(output, job.release_id) is not PublicationState.DONE:
-        raise ConfigError(f"output {output} no longer holds release {job.release_id[:12]}; want marquee run again")
+        raise ConfigError(f"output {output} no longer holds release {job.release_id[:12]}; run marquee run again")
     publish.verify(output)
     return output
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:
-    """The comparison as a table for a terminal."""
+    """The comparison as a table for the terminal, line by line."""
     lines = [
         f"{'answers of':<12}{'max':>10}{'mean':>12}{'rms':>12}{'total variation':>18}{'workload':>12}"
         + ("" if comparison.normalised is None else f"{'normalised':>12}")
@@ -123,25 +126,25 @@ def _total(statistics: EngineStatistics, layout: Layout) -> float:
     return max(1.0, float(exact_answers(statistics, everything)[0]))
 
 
-def _released(output: Path) -> NDArray[np.float64]:
+def _released_answers(output: Path) -> NDArray[np.float64]:
     column = pq.read_table(output / "answers.parquet", columns=["answer"]).column("answer")
     return np.asarray(column.to_numpy(), dtype=np.float64)
 
 
-def _synthetic(output: Path, layout: Layout, queries: Queries, total: float) -> NDArray[np.float64] | None:
-    """Answers of the synthetic rows, scaled to the total; the pipeline that reads the data reads them too."""
+def _synthetic_answers(output: Path, layout: Layout, queries: Queries, total: float) -> NDArray[np.float64] | None:
+    """Answers of the synthetic rows scaled to ``total``, computed by the same pipeline as exact answers."""
     folder = output / "synthetic"
     if not folder.is_dir():
         return None
     rows = json.loads((output / "certificate.json").read_text(encoding="utf-8"))["synthetic_rows"]
-    layout, queries = _as_written(folder, layout, queries)
+    layout, queries = _restricted(folder, layout, queries)
     source = open_source(str(folder), layout, bytes(SALT_BYTES))
     counts = exact_answers(EngineStatistics(LocalEngine(), source), queries)
     return np.asarray(counts * (total / rows), dtype=np.float64)
 
 
-def _as_written(folder: Path, layout: Layout, queries: Queries) -> tuple[Layout, Queries]:
-    """Layout and queries over the columns that synthetic rows have; they have no contribution bound."""
+def _restricted(folder: Path, layout: Layout, queries: Queries) -> tuple[Layout, Queries]:
+    """Restricts layout and queries to the columns of the synthetic rows, which have no contribution bound."""
     if isinstance(layout, BasketLayout):
         return BasketLayout(layout.unit, layout.item, layout.items), queries
     if isinstance(queries, Conjunctions | Parities):

@@ -1,4 +1,4 @@
-"""The journal: the kernel's noisy answers on disk, one JSON line each, durable before use and chained by hash."""
+"""The journal of a release: its noisy answers on disk, one JSON line each, durable before use and chained by hashes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from numpy.typing import NDArray
 from dpcore.errors import IntegrityError, LedgerUnavailableError
 
 Report = Callable[[int, str | None, str], None]
-"""Records one durable answer elsewhere: its number from 0, the hash of the answer before it (None before the first),
-and its own hash."""
+"""Called with each answer that is on disk: its number from 0, the hash of the answer before it (None for the first
+answer), and its own hash."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Entry:
-    """One answer. request: Description of the kernel call. answer: Its noisy answer, int64 in the call's shape."""
+    """One answer.
+
+    request: Description of the kernel call.
+    answer: The noisy answer, int64 in the shape of the call.
+    """
 
     request: str
     answer: NDArray[np.int64]
@@ -32,21 +36,22 @@ class _Entry:
 
 @final
 class FileJournal:
-    """Answers of one release in the order of the kernel's calls. Public values only.
+    """The answers of one release in the order of the kernel's calls. It contains public values only.
 
-    path: The journal's file; it is made with the first answer.
-    release_id: Id of the release, which starts the chain of hashes.
+    path: File of the journal, which is created with the first answer.
+    release_id: Id of the release, with which the chain of hashes starts.
     report: Called with each answer as soon as the answer is on disk.
 
     Guarantees:
         * When ``record`` or ``recall`` returns, the answer is on disk (fsync).
-        * ``report`` gets each answer after it is on disk. When ``report`` raises, this process never uses the answer.
-        * Each line carries the hash of all lines before it, and the first line that of the release id. A line that was
-          changed, removed from the middle or moved from another release raises IntegrityError.
-        * A last line that a crash cut short was never used. It is dropped, and truncated before the next line is
-          written.
+        * ``report`` is called with each answer after it is on disk. If ``report`` raises, this process never uses the
+          answer.
+        * Each line contains a hash over itself and all lines before it, and the chain starts with the release id. A
+          line that was changed, removed from the middle or taken from another release raises IntegrityError.
+        * An incomplete last line, which a crash may leave, was never used. It is ignored when the journal is read, and
+          overwritten by the next answer.
 
-    Raises: IntegrityError when the file is no journal of this release.
+    Raises: IntegrityError when the file is not a journal of this release.
     """
 
     def __init__(self, path: Path, release_id: str, report: Report = lambda *_: None) -> None:
@@ -60,11 +65,11 @@ class FileJournal:
 
     @property
     def head(self) -> str | None:
-        """Hash of the whole journal; None where it is empty."""
+        """Hash of the whole journal; None for an empty journal."""
         return self.head_at(len(self))
 
     def head_at(self, answers: int) -> str | None:
-        """Hash of the first ``answers`` answers; None for 0. Two runs with different draws have different hashes."""
+        """Hash of the first ``answers`` answers; None for 0. Runs with different draws have different hashes."""
         return self._heads[answers - 1] if answers else None
 
     def __len__(self) -> int:
@@ -73,34 +78,40 @@ class FileJournal:
     def reconcile(self, answers: int, head: str | None) -> None:
         """Checks the journal against the ledger, and reports the one answer that the ledger may lack.
 
-        The journal may hold one answer more than the ledger knows: its process died before it reported the answer, and
-        so never used it.
+        The journal may hold one answer more than the ledger: its process died before it reported that answer, and
+        therefore never used it.
 
-        answers: Number of answers that the ledger knows, at least 0.
-        head: Hash of the last of them; None for 0.
+        answers: Number of answers in the ledger, at least 0.
+        head: Hash of the last of these answers; None for 0 answers.
 
-        Raises: IntegrityError when the journal has fewer answers or other answers, or two or more answers that the
-            ledger lacks: then the ledger is an old copy.
+        Raises: IntegrityError when the journal has fewer answers or other answers than the ledger, or two or more
+            answers that the ledger lacks, because the ledger is then an old copy.
         """
         self.check_holds(answers, head)
         if len(self) > answers + 1:
             raise IntegrityError(
-                f"{self._path} holds more answers than the ledger knows; want the ledger that recorded them, not an "
-                "older copy"
+                f"{self._path} holds more answers than the ledger has recorded; want the ledger that recorded them, "
+                "not an older copy"
             )
         if len(self) == answers + 1:
             self._report(answers, head, self._heads[answers])
 
     def check_holds(self, answers: int, head: str | None) -> None:
-        """Raises IntegrityError unless the journal has ``answers`` answers or more, and that one has this hash."""
+        """Checks that the journal starts with ``answers`` answers whose last hash is ``head``.
+
+        Raises: IntegrityError when it does not.
+        """
         if len(self) < answers or self.head_at(answers) != head:
             raise IntegrityError(
-                f"{self._path} lacks answers that were drawn and used; want the journal back, because a second draw "
+                f"{self._path} lacks answers that were already used; restore the journal, because drawing them again "
                 "would reveal more than was charged"
             )
 
     def recall(self, index: int, request: str) -> NDArray[np.int64] | None:
-        """The stored answer of kernel call number ``index``; None where it is not stored yet.
+        """The stored answer of kernel call number ``index``; None when it is not stored yet.
+
+        index: Number of the call, from 0.
+        request: Description of the call.
 
         Raises: IntegrityError when the stored answer belongs to another request.
         """
@@ -116,12 +127,18 @@ class FileJournal:
         return entry.answer.copy()
 
     def record(self, index: int, request: str, answer: NDArray[np.int64]) -> None:
-        """Stores the answer of kernel call number ``index``, which must be the next one, and reports it.
+        """Stores the answer of kernel call number ``index``, and reports it.
 
-        Raises: IntegrityError when the index is not the next one; whatever ``report`` raises.
+        index: Number of the call, from 0, which must be the number of stored answers.
+        request: Description of the call.
+        answer: The noisy answer, int64.
+
+        Raises: IntegrityError when the index is not the next one; any exception that ``report`` raises.
         """
         if index != len(self._entries):
-            raise IntegrityError(f"answer {index} comes after {len(self._entries)} in {self._path}; want them in order")
+            raise IntegrityError(
+                f"answer {index} follows {len(self._entries)} answers in {self._path}; want them in order"
+            )
         self._check_reported()
         packed = base64.b64encode(np.asarray(answer, dtype="<i8").tobytes()).decode()
         head = _link(self.head or self._seed, index, request, packed)
@@ -133,9 +150,9 @@ class FileJournal:
         self._keep(_Entry(request, answer.copy()), head)
 
     def _check_reported(self) -> None:
-        if self._unreported:  # The answer is on disk: drawing it again would reveal more than was charged.
+        if self._unreported:  # The answer is already on disk; drawing it again would reveal more than was charged.
             raise LedgerUnavailableError(
-                f"the ledger did not record answer {len(self)} in {self._path}; want a new run, which continues there"
+                f"the ledger did not record answer {len(self)} in {self._path}; run the release again to continue there"
             )
 
     def _keep(self, entry: _Entry, head: str) -> None:
@@ -149,17 +166,17 @@ class FileJournal:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
-        if not self._valid_bytes:  # The process that made the file may have died before the file's name was durable.
+        if not self._valid_bytes:  # The process that created the file may have died before the file's name was durable.
             sync_folder(self._path.parent)
         self._valid_bytes += len(line)
 
     def _load(self) -> int:
-        """Reads the whole lines of the file; returns their length in bytes."""
+        """Reads the complete lines of the file, and returns their length in bytes."""
         if not self._path.exists():
             return 0
         valid_bytes = 0
         with open(self._path, "rb") as file:
-            os.fsync(file.fileno())  # A process that was killed may have written lines and not synced them.
+            os.fsync(file.fileno())  # A process that was killed may have written lines without syncing them.
             lines = file.readlines()
         for number, line in enumerate(lines):
             # A crash may leave a prefix of the line, or blocks of zeros where data never arrived.
@@ -176,10 +193,11 @@ class FileJournal:
             request, packed, chain = str(stored["request"]), str(stored["answer"]), str(stored["chain"])
             answer = np.frombuffer(base64.b64decode(packed, validate=True), dtype="<i8").astype(np.int64)
         except (ValueError, KeyError, TypeError, binascii.Error) as error:
-            raise IntegrityError(f"line {index + 1} of {self._path} is damaged; want it as it was written") from error
+            raise IntegrityError(f"line {index + 1} of {self._path} is damaged; restore the journal") from error
         if chain != _link(self.head or self._seed, index, request, packed):
             raise IntegrityError(
-                f"line {index + 1} of {self._path} does not follow from those before it; want this release's journal"
+                f"line {index + 1} of {self._path} does not follow from the lines before it; restore this release's "
+                "journal"
             )
         self._keep(_Entry(request, answer), chain)
 
@@ -187,26 +205,26 @@ class FileJournal:
 @final
 @dataclass(frozen=True)
 class JournalFrom:
-    """The part of a journal from one answer on, as a journal of its own.
+    """The part of a journal that starts at one answer, as a journal of its own.
 
     journal: The whole journal.
-    first: Number of the answer that this part numbers 0.
+    first: Number, in the whole journal, of the first answer of this part.
     """
 
     journal: FileJournal
     first: int
 
     def recall(self, index: int, request: str) -> NDArray[np.int64] | None:
-        """The stored answer of this part's call ``index``; see ``FileJournal.recall``."""
+        """The stored answer of call ``index`` of this part; see ``FileJournal.recall``."""
         return self.journal.recall(self.first + index, request)
 
     def record(self, index: int, request: str, answer: NDArray[np.int64]) -> None:
-        """Stores the answer of this part's call ``index``; see ``FileJournal.record``."""
+        """Stores the answer of call ``index`` of this part; see ``FileJournal.record``."""
         self.journal.record(self.first + index, request, answer)
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the names of the files in a folder durable."""
+    """Makes the names of the files in a folder durable (fsync)."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

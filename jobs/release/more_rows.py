@@ -1,4 +1,4 @@
-"""More synthetic rows of a published release: post-processing, at no cost of budget."""
+"""More synthetic rows of a published release. Drawing them is post-processing and costs no budget."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ def write_more_rows(job: Job, folder: Path, rows: int, seed: int, progress: Prog
     job: The release.
     folder: A new or empty folder outside the data.
     rows: Number of rows, at least 1.
-    seed: Public seed, at least 0; the rows are a function of the release, their number and the seed.
-    progress: Receives the number of rows written, and of all.
+    seed: Public seed, at least 0. The rows are a function of the release, their number and the seed.
+    progress: Called with the number of rows written so far, and the number of all rows.
 
-    Returns: The files.
-    Raises: ConfigError when the release is not published or has no model, or the folder cannot take the rows.
+    Returns: The written files.
+    Raises: ConfigError when the release is not published or has no model, or when the folder is not empty or lies among
+        the data.
     """
     want_at_least(1, rows=rows)
     want_at_least(0, seed=seed)
@@ -32,7 +33,7 @@ def write_more_rows(job: Job, folder: Path, rows: int, seed: int, progress: Prog
     model = read_model(published_folder(job), job.layout)
     if model is None:
         raise ConfigError(
-            f"release {job.release_id[:12]} has no {MODEL}; want a release of a mechanism that fits a graphical model, "
-            f"not of {job.config.mechanism.name}"
+            f"release {job.release_id[:12]} has no {MODEL}, because {job.config.mechanism.name} fits no graphical "
+            "model; want a release of a mechanism that does"
         )
     return write_rows(model, rows, job.layout, empty_folder(folder), seed=seed, progress=progress)

@@ -1,4 +1,4 @@
-"""Publication: a release appears whole or not at all, by a staging folder, a manifest, one rename, and _SUCCESS."""
+"""Publishes a release whole or not at all: its files are staged, listed in a manifest, and moved with one rename."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PublicationState(Enum):
     """How much of a release an output folder holds.
 
     ABSENT: Nothing.
-    RENAMED: Every file except the mark of success.
+    RENAMED: Every file except _SUCCESS.
     DONE: Everything.
     """
 
@@ -35,31 +35,34 @@ class PublicationState(Enum):
 
 
 def state_folder(output: Path, release_id: str) -> Path:
-    """The folder of a release's journal and staging folder. It lies beside the output, so that a rename is atomic."""
+    """The folder of a release's journal and staging folder.
+
+    It is beside the output, on the same file system, so that the final rename is atomic.
+    """
     return output.parent / STATE_FOLDER / release_id
 
 
 def publication_state(output: Path, release_id: str) -> PublicationState:
     """How much of this release the folder ``output`` holds.
 
-    Raises: ConfigError when the folder holds something else, or is a link or a mount point.
+    Raises: ConfigError when the folder holds something else, or is a symbolic link or a mount point.
     """
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         if output.is_symlink() or os.path.ismount(output):
             raise ConfigError(
-                f"output {output} is a link or a mount point; want a plain folder, which a rename can replace"
+                f"output {output} is a link or a mount point; want an ordinary folder, which a rename can replace"
             )
         return PublicationState.ABSENT
     holder = _holder(output)
     if holder is None:
-        raise ConfigError(f"output {output} holds files of something else; want a new or an empty folder")
+        raise ConfigError(f"output {output} holds files that are not of a release; want a new or an empty folder")
     if holder != release_id:
         raise ConfigError(f"output {output} holds release {holder[:12]}; want another folder for {release_id[:12]}")
     return PublicationState.DONE if (output / SUCCESS).exists() else PublicationState.RENAMED
 
 
 def fresh_staging(folder: Path) -> Path:
-    """An empty staging folder within a release's state folder."""
+    """Creates an empty staging folder in a release's state folder."""
     staging = folder / "staging"
     if staging.exists():
         shutil.rmtree(staging)
@@ -71,6 +74,10 @@ def publish(staging: Path, output: Path, release_id: str) -> None:
     """Makes everything in ``staging`` durable, moves it to ``output`` in one step, and marks it as complete.
 
     A crash leaves either no output, or an output without _SUCCESS, which ``finish`` completes.
+
+    staging: Folder of the finished files.
+    output: Folder of the release, absent or empty.
+    release_id: SHA-256 of the release's public facts.
     """
     files = _files(staging)
     for path in files:
@@ -92,7 +99,7 @@ def publish(staging: Path, output: Path, release_id: str) -> None:
 
 
 def finish(output: Path) -> None:
-    """Marks a renamed folder as complete, after making the rename durable: its process may have died before that."""
+    """Makes the rename durable, which a process that died may not have done, and marks the folder as complete."""
     sync_folder(output.parent)
     _write(output / SUCCESS, "")
     sync_folder(output)
@@ -107,20 +114,20 @@ def verify(output: Path) -> None:
     for entry in entries:
         path = output / entry.path
         if not path.is_file() or path.stat().st_size != entry.size or _sha256(path) != entry.sha256:
-            raise IntegrityError(f"{path} is not the file that was published; want the bytes its manifest names")
+            raise IntegrityError(f"{path} is missing or differs from the published file; restore it")
     named_files = {output / name for name in (MANIFEST, SUCCESS, *(entry.path for entry in entries))}
     for path in sorted(output.rglob("*")):
         if path not in named_files and (path.is_symlink() or not path.is_dir()):
-            raise IntegrityError(f"{path} is no file of the release; want only what its manifest names, move it away")
+            raise IntegrityError(f"{path} is not listed in the manifest of the release; move it elsewhere")
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """A published file, as the manifest names it.
+    """One file in the manifest.
 
     path: Path relative to the folder, with slashes.
     size: Size in bytes.
-    sha256: Hash of its content, as hexadecimal digits.
+    sha256: SHA-256 of the content, as hexadecimal digits.
     """
 
     path: str
@@ -129,26 +136,25 @@ class _Entry:
 
 
 def _entries(output: Path) -> list[_Entry]:
-    """The files that a manifest names. Raises IntegrityError when it is not a manifest as ``publish`` writes it."""
+    """The files in the manifest. Raises IntegrityError when the manifest is missing or damaged."""
     try:
         content = json.loads((output / MANIFEST).read_text(encoding="utf-8"))
         return [_entry(file) for file in content["files"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise IntegrityError(
-            f"{output / MANIFEST} does not name the files of a release ({type(error).__name__}); want the one that was "
-            "published"
+            f"{output / MANIFEST} is not a manifest of a release ({type(error).__name__}); restore the published file"
         ) from error
 
 
 def _entry(file: dict[str, Any]) -> _Entry:
     entry = _Entry(file["path"], file["bytes"], file["sha256"])
     if (type(entry.path), type(entry.size), type(entry.sha256)) != (str, int, str):
-        raise TypeError("an entry of a manifest; want path, bytes and sha256")
+        raise TypeError("an entry of the manifest is invalid; want path, bytes and sha256")
     return entry
 
 
 def _holder(output: Path) -> str | None:
-    """The release id that a folder's manifest names; None where there is no manifest."""
+    """The release id in a folder's manifest; None without a manifest."""
     try:
         return str(json.loads((output / MANIFEST).read_text(encoding="utf-8"))["release_id"])
     except (OSError, ValueError, KeyError, TypeError):

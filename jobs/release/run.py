@@ -1,4 +1,4 @@
-"""One release: the wiring from a config to a published folder. No algorithm lives here."""
+"""Makes one release, from a job to a published folder. This module connects the parts and contains no algorithm."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Outcome:
 
     release_id: SHA-256 of the release's public facts.
     output: The published folder.
-    already: Whether the release was published before this run.
+    already: Whether the release had been published before this run.
     """
 
     release_id: str
@@ -58,14 +58,14 @@ class Outcome:
 
 
 def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> Outcome:
-    """Runs a release to its published folder, or continues where an earlier run of it ended.
+    """Makes and publishes a release, or continues where an earlier run of it stopped.
 
-    Everything is checked before anything is reserved. A finished release needs only its ledger and its folder; its
-    input may be gone, but where the input is present it must be unchanged.
+    Everything is checked before any budget is reserved. For a release that is already published only the ledger and the
+    folder are needed: the input may be gone, but if it exists it must be unchanged.
 
     job: The release.
-    engine: An engine in place of the config's; it changes the speed, never the result.
-    progress: Makes a progress bar from a label.
+    engine: Engine to use instead of the config's. It affects the speed, never the result.
+    progress: Creates a progress bar from a label.
 
     Raises: The exceptions that ``jobs.exit_codes`` maps to exit codes.
     """
@@ -79,7 +79,7 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
         known_record is None or known_record.state.step < State.ESTIMATED.step
     ):
         raise IntegrityError(
-            f"output {job.output} holds this release, but the ledger has no record of it; want the ledger that does"
+            f"output {job.output} holds this release, but the ledger has no record of it; want the ledger that has one"
         )
     try:
         source = _source(job, dataset)
@@ -101,22 +101,30 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
 
 
 def open_statistics(job: Job, engine: Engine | None = None) -> EngineStatistics:
-    """The exact statistics of a release, wired as ``release`` wires them. SENSITIVE."""
+    """Opens the exact statistics of a release in the same way as ``release``. SENSITIVE.
+
+    job: The release.
+    engine: Engine to use instead of the config's.
+    """
     dataset = _dataset(job, SqlLedger(job.config.privacy.ledger))
     return EngineStatistics(engine or open_engine(job.config.engine), _source(job, dataset))
 
 
 def build_workload(job: Job, popularity: NDArray[np.float64] | None = None) -> Workload:
-    """The queries of a release.
+    """Builds the queries of a release.
 
     job: The release.
-    popularity: Noisy popularity of each column, float64 [columns of the view]; None where the workload needs none.
+    popularity: Noisy popularity of each column, float64 [columns of the view]; None when the workload needs none.
     """
     return job.stand_in if popularity is None else workload_of(job.config, job.layout, job.files, popularity)
 
 
 def replayed_popularity(job: Job, statistics: EngineStatistics) -> NDArray[np.float64] | None:
-    """The noisy popularity that a release measured, read from its journal without a new draw; None without one."""
+    """The noisy popularity that a release measured, replayed from its journal; None when it measured none.
+
+    job: The release.
+    statistics: The exact statistics of its data. SENSITIVE.
+    """
     ledger = SqlLedger(job.config.privacy.ledger)
     record = ledger.release(job.release_id)
     if job.popularity is None or record is None or record.state.step < State.MEASURING.step:
@@ -127,9 +135,11 @@ def replayed_popularity(job: Job, statistics: EngineStatistics) -> NDArray[np.fl
 def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: Bar) -> Outcome:
     record = ledger.release(job.release_id)
     if record is None:
-        raise IntegrityError(f"release {job.release_id[:12]} is gone from the ledger; want the ledger that planned it")
+        raise IntegrityError(
+            f"release {job.release_id[:12]} is no longer in the ledger; want the ledger in which it was planned"
+        )
     outcome = _finished(job, ledger, record, publish.publication_state(job.output, job.release_id))
-    if outcome is not None:  # Another process published it before this one had the lock.
+    if outcome is not None:  # Another process published the release before this one had the lock.
         return outcome
     journal = _open_journal(job, ledger, record)
     observed = _ObservedEngine(engine, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
@@ -146,9 +156,9 @@ def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: 
 
 @dataclass(frozen=True, eq=False)
 class ChargedRelease:
-    """A mechanism's release with its cost; public.
+    """The result of a mechanism with its cost. Public.
 
-    release: The answers, and the model where there is one.
+    release: The answers, and the model if the mechanism fits one.
     charges: Charge of each kernel call, in order.
     """
 
@@ -174,9 +184,9 @@ def _run_mechanism(
 def _measure_popularity(
     job: Job, statistics: EngineStatistics, port: _WholeBudget, journal: FileJournal
 ) -> tuple[NDArray[np.float64] | None, tuple[Charge, ...]]:
-    """Noisy popularity of the columns and its charges; None and no charges where the workload needs none.
+    """Measures the noisy popularity of the columns, and returns it with its charges; None if the workload needs none.
 
-    The shares of popularity and mechanism are fixed in advance, and add up to the reserved budget.
+    The budgets of popularity and mechanism are fixed in advance and add up to the reserved budget.
     """
     if job.popularity is None:
         return None, ()
@@ -186,23 +196,24 @@ def _measure_popularity(
 
 
 def _open_journal(job: Job, ledger: SqlLedger, record: ReleaseRecord) -> FileJournal:
-    """The journal of a release, checked against the ledger, which records each answer before it is used.
+    """Opens the journal of a release and checks it against the ledger, which records each answer before it is used.
 
-    Raises: IntegrityError when the journal lacks answers that were used, or holds others in their place.
+    Raises: IntegrityError when the journal lacks answers that were used, or holds other answers instead.
     """
     path = Path(record.state_folder) / "journal.jsonl"
     journal = FileJournal(path, job.release_id, partial(ledger.record_answer, job.release_id))
     if record.answers is None:
-        _adopt(journal, ledger, record)
+        _adopt_journal(journal, ledger, record)
     else:
         journal.reconcile(record.answers, record.journal_head)
     return journal
 
 
-def _adopt(journal: FileJournal, ledger: SqlLedger, record: ReleaseRecord) -> None:
-    """Checks a journal against a ledger of layout 1, and records its answers there.
+def _adopt_journal(journal: FileJournal, ledger: SqlLedger, record: ReleaseRecord) -> None:
+    """Checks a journal against the record of a release of layout 1, and adds its answers to the record.
 
-    Layout 1 stored one hash: that of the first answer while MEASURING, and that of all answers from ESTIMATED on.
+    Layout 1 stored a single hash: that of the first answer in state MEASURING, and that of all answers from ESTIMATED
+    on.
     """
     answers = min(1, len(journal)) if record.state is State.MEASURING else len(journal)
     journal.check_holds(answers, record.journal_head)
@@ -223,7 +234,7 @@ def _write(job: Job, result: ChargedRelease, journal: FileJournal, staging: Path
                 seed = int(_generator(job, 1).integers(2**63))
                 write_rows(model, rows, job.layout, staging / "synthetic", seed=seed, progress=report)
     else:
-        log.info("no synthetic rows: this mechanism gives answers without a model", mechanism=job.config.mechanism.name)
+        log.info("no synthetic rows, because this mechanism fits no model", mechanism=job.config.mechanism.name)
     record = KernelRecord(result.charges, len(journal), journal.head)
     write_certificate(staging / "certificate.json", job, workload, record, rows or None)
 
@@ -235,9 +246,9 @@ def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
 
 
 def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: PublicationState) -> Outcome | None:
-    """The outcome of a release that is already published, else None.
+    """The outcome of a release that is already published; None otherwise.
 
-    Where the process died between the rename and the mark of success, the publication is completed first.
+    If a process died between the rename and writing _SUCCESS, the publication is completed first.
     """
     if published is not PublicationState.ABSENT:
         publish.verify(job.output)
@@ -278,18 +289,18 @@ def _source(job: Job, dataset: DatasetBudget) -> Source:
 
 
 def _generator(job: Job, purpose: int) -> np.random.Generator:
-    """The generator of post-processing step number ``purpose``; its seed is public."""
+    """The random generator of post-processing step number ``purpose``. Its seed is public."""
     return np.random.default_rng([int(job.release_id[:16], 16), purpose])
 
 
 def check_outside(job: Job, folder: Path, *files: str) -> None:
-    """Refuses to write to a folder where the next release would read the written files as data.
+    """Refuses an output folder whose files the next release would read as data.
 
     job: The release, which names the data.
-    folder: The folder to write to.
-    files: Paths below that folder that will be written.
+    folder: The output folder.
+    files: Paths, relative to that folder, that will be written.
 
-    Raises: ConfigError when a file would lie among the data.
+    Raises: ConfigError when one of the files would be among the data.
     """
     path = job.config.dataset.path
     data = bound_path(path)
@@ -297,27 +308,27 @@ def check_outside(job: Job, folder: Path, *files: str) -> None:
     output = Path(os.path.realpath(folder))
     inside = deep and output.is_relative_to(data)
     if inside or any((output / file).match(os.path.abspath(os.path.expanduser(path))) for file in files):
-        raise ConfigError(f"output {folder} lies in the dataset's folder {data}; want a folder outside it")
+        raise ConfigError(f"output {folder} is inside the folder of the data, {data}; want a folder outside it")
 
 
 def _warn_of_a_large_delta(job: Job) -> None:
     if job.config.privacy.delta > LARGEST_QUIET_DELTA:
-        log.warning("privacy.delta is large: want at most 1e-5, and far below 1 / number of units")
+        log.warning("privacy.delta is large; want at most 1e-5, and far less than 1 / number of units")
 
 
 @final
 @dataclass(frozen=True)
 class _WholeBudget:
-    """The ledger port of one release. The first reservation of any part reserves the whole budget."""
+    """The ledger as the kernel sees it. The first reservation of any part reserves the whole budget of the release."""
 
     ledger: SqlLedger
     job: Job
 
     def reserve(self, budget: Budget) -> None:
-        """Reserves the whole budget. Raises IntegrityError when the part exceeds it."""
+        """Reserves the whole budget. Raises IntegrityError when the requested part exceeds it."""
         if budget.currency is not self.job.budget.currency or budget.amount > self.job.budget.amount:
             raise IntegrityError(
-                "a part of a release reserves more than the release's budget; want parts that add up to it"
+                "a part of the release reserves more than its whole budget; want parts that add up to the budget"
             )
         self.ledger.reserve(self.job.release_id, self.job.budget)
 
@@ -336,7 +347,7 @@ class _ObservedEngine:
         return self.engine.name
 
     def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
-        """The merged accumulator of the engine. SENSITIVE."""
+        """The engine's merged accumulator. SENSITIVE."""
         counts = self.engine.reduce(source, aggregator)  # SENSITIVE
         self.on_reduced()
         return counts

@@ -1,4 +1,4 @@
-"""Builds the workload of a config. Its size is checked before anything is allocated."""
+"""Builds the workload of a config. The number of answers is checked before anything is allocated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pipelines.layout import Layout, TableLayout
 from pipelines.schema import Schema
 
 LARGEST_ANSWERS = 1 << 26
-"""Largest number of answers of a workload: 67 million, whose vectors take 2 GiB on the driver."""
+"""Maximum number of answers of a workload: 67 million, whose vectors take 2 GiB on the driver."""
 
 _NO_FILES = PublicFiles()
 
@@ -36,8 +36,8 @@ def workload_of(
     config: The config of the release.
     layout: The public layout of its data.
     files: Content of the public files that the config names.
-    popularity: Noisy popularity of each column, float64 [columns of the layout's view]. None chooses the same number of
-        queries uniformly, which is what a plan can know.
+    popularity: Noisy popularity of each column, float64 [columns of the layout's view]. With None, the same number of
+        queries is chosen uniformly, as a stand-in for a plan.
 
     Raises: ConfigError when the workload does not fit the layout; DomainTooLargeError when the answers do not fit in
         memory.
@@ -45,11 +45,11 @@ def workload_of(
     section = config.workload
     try:
         if section.conjunctions is not None:
-            return _conjunctions(section.conjunctions, layout, files, popularity)
+            return _conjunction_workload(section.conjunctions, layout, files, popularity)
         if section.parities is not None:
-            return _parities(section.parities, layout)
+            return _parity_workload(section.parities, layout)
         if section.marginals is not None and isinstance(layout, TableLayout):
-            return _marginals(section.marginals, layout.schema)
+            return _marginal_workload(section.marginals, layout.schema)
         if section.products is not None and isinstance(layout, TableLayout):
             _check_size(number_of_answers(section.products, layout.schema))
             return product_workload(section.products, layout.schema)
@@ -58,8 +58,8 @@ def workload_of(
     raise ConfigError("workload does not fit the shape of the dataset; want conjunctions or parities for baskets")
 
 
-def _marginals(section: MarginalQueries, schema: Schema) -> Workload:
-    """Marginals; linear queries where attributes are asked by prefixes or ranges."""
+def _marginal_workload(section: MarginalQueries, schema: Schema) -> Workload:
+    """Marginals, or linear queries when attributes are queried by prefixes or ranges."""
     domain = schema.domain
     if section.prefix is None and section.ranges is None:
         return _cliques(section, domain, domain)
@@ -67,7 +67,7 @@ def _marginals(section: MarginalQueries, schema: Schema) -> Workload:
     ranges = [schema.attributes[domain.index(name)] for name in section.ranges or ()]
     rows = dict(zip(domain.names, domain.sizes, strict=True))
     rows |= {attribute.name: range_rows(attribute.size, attribute.known) for attribute in ranges}
-    # A domain with one code per matrix row has as many cells as there are answers, so the size is checked here.
+    # A domain with one code per matrix row has one cell per answer, so _cliques checks the number of answers.
     cliques = _cliques(section, Domain.of(rows), domain)
     matrices = {attribute.name: _matrix(prefix, attribute) for attribute in prefixes}
     matrices |= {attribute.name: _matrix(all_ranges, attribute) for attribute in ranges}
@@ -76,7 +76,7 @@ def _marginals(section: MarginalQueries, schema: Schema) -> Workload:
 
 
 def _matrix(make: Callable[[int, int], NDArray[np.int64]], attribute: Attribute) -> NDArray[np.int64]:
-    """The query matrix of an attribute. Only listed values and bins have an order, not nulls or other values."""
+    """The query matrix of an attribute. Only listed values and bins have an order; null and other values have none."""
     try:
         return make(attribute.size, attribute.known)
     except ValueError as error:
@@ -84,10 +84,10 @@ def _matrix(make: Callable[[int, int], NDArray[np.int64]], attribute: Attribute)
 
 
 def _cliques(section: MarginalQueries, domain: Domain, codes: Domain) -> Workload:
-    """Marginals as cliques with weights.
+    """The marginals of the section, as cliques with weights.
 
     domain: Number of answers per attribute.
-    codes: Number of codes per attribute, which ``max_cells`` counts.
+    codes: Number of codes per attribute, to which ``max_cells`` refers.
     """
     if section.cliques is not None:
         weights: dict[tuple[str, ...], float] = {}
@@ -98,7 +98,7 @@ def _cliques(section: MarginalQueries, domain: Domain, codes: Domain) -> Workloa
         return explicit(domain, weights)
     names = domain.names if section.attributes == "all" else section.attributes
     if section.up_to_order is not None or section.max_cells is not None:
-        return _small(section, domain, codes.project(domain.canonical(names)))
+        return _cliques_by_size(section, domain, codes.project(domain.canonical(names)))
     order = section.order or 1
     if section.skewed is not None:
         workload = skewed(domain, order, section.skewed.count, np.random.default_rng(section.skewed.seed))
@@ -112,12 +112,12 @@ def _cliques(section: MarginalQueries, domain: Domain, codes: Domain) -> Workloa
     return all_k_way(domain, order, names)
 
 
-def _small(section: MarginalQueries, domain: Domain, codes: Domain) -> Workload:
-    """All marginals of one order, or up to an order, with at most ``max_cells`` cells; low orders come first."""
+def _cliques_by_size(section: MarginalQueries, domain: Domain, codes: Domain) -> Workload:
+    """All marginals of one order, or up to an order, with at most ``max_cells`` cells. Low orders come first."""
     attributes = len(codes.names)
     largest = attributes if section.up_to_order == "all" else section.up_to_order or section.order or 1
     if largest > attributes:
-        raise ValueError(f"order {largest} over {attributes} attributes; want 1 .. {attributes}")
+        raise ValueError(f"order is {largest} for {attributes} attributes; want 1 .. {attributes}")
     orders = range(largest + 1) if section.order is None else range(largest, largest + 1)
     if section.max_cells is None:
         cells = _cells_of_orders(domain.shape(codes.names), largest)
@@ -128,22 +128,24 @@ def _small(section: MarginalQueries, domain: Domain, codes: Domain) -> Workload:
         key=lambda clique: (len(clique), codes.axes(clique)),
     )
     if not cliques:
-        raise ValueError(f"no marginal of order {largest} has at most {section.max_cells:,} cells; want more max_cells")
+        raise ValueError(
+            f"no marginal of order {largest} has at most {section.max_cells:,} cells; want a larger max_cells"
+        )
     _check_size(sum(map(domain.size, cliques)))
     return explicit(domain, dict.fromkeys(cliques, 1.0))
 
 
 def _cliques_within(domain: Domain, largest_order: int, max_cells: int | None) -> list[Clique]:
-    """Cliques of at most ``largest_order`` attributes and ``max_cells`` cells, unsorted."""
+    """All cliques of at most ``largest_order`` attributes and ``max_cells`` cells, unsorted."""
     by_size = sorted(zip(domain.sizes, domain.names, strict=True))
     cliques: list[Clique] = []
-    stack: list[tuple[Clique, int, int]] = [((), 1, 0)]  # clique, its cells, first attribute that may extend it
+    stack: list[tuple[Clique, int, int]] = [((), 1, 0)]  # A clique, its cells, the first attribute that may extend it.
     while stack:
         clique, cells, start = stack.pop()
         cliques.append(domain.canonical(clique))
         if len(cliques) > LARGEST_CLIQUES:
             raise ValueError(
-                f"the workload has more than {LARGEST_CLIQUES:,} marginals; want a lower order or max_cells"
+                f"the workload has more than {LARGEST_CLIQUES:,} marginals; want a smaller order or max_cells"
             )
         if len(clique) == largest_order:
             continue
@@ -156,12 +158,15 @@ def _cliques_within(domain: Domain, largest_order: int, max_cells: int | None) -
 
 
 def _cells(sizes: tuple[int, ...] | list[int], order: int) -> int:
-    """Cells of all marginals of ``order`` attributes."""
+    """Total number of cells of all marginals of ``order`` attributes."""
     return _cells_of_orders(sizes, order)[order]
 
 
 def _cells_of_orders(sizes: tuple[int, ...] | list[int], largest: int) -> list[int]:
-    """Cells of all marginals of each order from 0 to ``largest``: the elementary symmetric polynomials of the sizes."""
+    """Total number of cells of all marginals of each order from 0 to ``largest``.
+
+    These are the elementary symmetric polynomials of the sizes.
+    """
     sums = [1] + [0] * largest
     for size in sizes:
         for degree in range(largest, 0, -1):
@@ -169,7 +174,7 @@ def _cells_of_orders(sizes: tuple[int, ...] | list[int], largest: int) -> list[i
     return sums
 
 
-def _conjunctions(
+def _conjunction_workload(
     section: ConjunctionQueries, layout: Layout, files: PublicFiles, popularity: NDArray[np.float64] | None
 ) -> Workload:
     if files.queries is not None:
@@ -183,7 +188,7 @@ def _conjunctions(
         return draw(files.weights * allowed)
     if popularity is None:
         return draw(None if allowed.all() else allowed.astype(np.float64))
-    # After noise fewer columns may be popular than the count needs; then weights closer to uniform are tried.
+    # Noise may leave too few popular columns for the count of queries. Weights closer to uniform are tried then.
     popular = popularity * allowed
     uniform = allowed / allowed.sum()
     candidates = [popular / popular.sum(), popular / popular.sum() + uniform] if popular.any() else []
@@ -203,7 +208,7 @@ def _random_conjunctions(
     return conjunctive(random_conjunctions(view, count, order, generator, weights=weights, negate=negate))
 
 
-def _parities(section: ParityQueries, layout: Layout) -> Workload:
+def _parity_workload(section: ParityQueries, layout: Layout) -> Workload:
     allowed = _allowed_columns(section.attributes, layout)
     columns = None if allowed.all() else np.flatnonzero(allowed)
     if section.count is None:
@@ -215,7 +220,7 @@ def _parities(section: ParityQueries, layout: Layout) -> Workload:
 
 
 def _allowed_columns(attributes: str | tuple[str, ...], layout: Layout) -> NDArray[np.bool_]:
-    """Which columns of the view queries may contain, bool [columns]."""
+    """Which columns of the view may occur in queries, bool [columns]."""
     allowed = np.ones(layout.view.columns, dtype=np.bool_)
     if isinstance(layout, TableLayout) and not isinstance(attributes, str):
         chosen = layout.schema.domain.axes(attributes)
@@ -225,9 +230,9 @@ def _allowed_columns(attributes: str | tuple[str, ...], layout: Layout) -> NDArr
 
 def _check_size(answers: int) -> None:
     if answers > LARGEST_ANSWERS:
-        gib = -(-answers * 32 // 2**30)  # Integer arithmetic, because a float64 may not hold the number exactly.
+        gib = -(-answers * 32 // 2**30)  # Integer arithmetic, because a float64 may not represent the number exactly.
         advice = (
-            f"about {gib:,} GiB on the driver; choose a lower order or fewer attributes, or workload.conjunctions with "
+            f"about {gib:,} GiB on the driver; want a lower order, fewer attributes, or workload.conjunctions with "
             "mechanism: dual_query, which answers a chosen number of queries"
         )
         raise DomainTooLargeError("the workload", answers, LARGEST_ANSWERS, advice)

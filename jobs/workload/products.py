@@ -1,4 +1,4 @@
-"""Unions of Kronecker products: from the config's query matrix of each attribute to matrices of 0 and 1."""
+"""Builds unions of Kronecker products: the config's choice for each attribute becomes a matrix of 0 and 1."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from jobs.workload.value_groups import codes_of
 from pipelines.attributes import Attribute
 from pipelines.schema import Schema
 
-Way = str | Width | Groups
-"""How one attribute is queried: the name of a query matrix, ranges of one width, or groups of values."""
+MatrixChoice = str | Width | Groups
+"""Query matrix of an attribute: a matrix with a name, all ranges of one width, or groups of values."""
 
 
 def number_of_answers(products: Sequence[ProductQueries], schema: Schema) -> int:
-    """Number of answers of all products together.
+    """Total number of answers of all products.
 
-    Raises: ValueError for an unknown attribute or a width that does not fit.
+    Raises: ValueError for an unknown attribute, or a width that is too large.
     """
     return sum(
-        math.prod(_rows(_attribute(schema, name), way) for name, way in term.attributes.items()) for term in products
+        math.prod(_rows(_attribute(schema, name), choice) for name, choice in term.attributes.items())
+        for term in products
     )
 
 
 def product_workload(products: Sequence[ProductQueries], schema: Schema) -> Workload:
-    """One term per product, in their order. Attributes of ``total`` are left out of a term.
+    """Builds one term per product, in the same order. A term leaves out the attributes that are queried by ``total``.
 
     products: The products of a config.
-    schema: Public schema of the table, whose order the attributes of a term take.
+    schema: Public schema of the table, which also gives the order of the attributes in a term.
 
     Raises: ValueError that names the product, the attribute and the value that does not fit.
     """
@@ -44,16 +45,16 @@ def product_workload(products: Sequence[ProductQueries], schema: Schema) -> Work
     matrices: dict[tuple[str, str], NDArray[np.int64]] = {}
     terms = []
     for number, term in enumerate(products, 1):
-        ways = {name: way for name, way in term.attributes.items() if way != "total"}
+        choices = {name: choice for name, choice in term.attributes.items() if choice != "total"}
         try:
-            clique = domain.canonical(ways)
+            clique = domain.canonical(choices)
             for name in clique:
-                key = (name, repr(ways[name]))
+                key = (name, repr(choices[name]))
                 if key not in matrices:  # Equal matrices are stored once.
-                    matrices[key] = frozen(_matrix(_attribute(schema, name), ways[name]), np.int64)
+                    matrices[key] = frozen(_matrix(_attribute(schema, name), choices[name]), np.int64)
         except ValueError as error:
             raise ValueError(f"product {number}: {error}") from error
-        terms.append(Product(clique, tuple(matrices[name, repr(ways[name])] for name in clique)))
+        terms.append(Product(clique, tuple(matrices[name, repr(choices[name])] for name in clique)))
     return Workload(Products(domain, tuple(terms)), np.array([term.weight for term in products]))
 
 
@@ -63,19 +64,19 @@ def _attribute(schema: Schema, name: str) -> Attribute:
     return known[name]
 
 
-def _rows(attribute: Attribute, way: Way) -> int:
-    """Rows of the attribute's query matrix."""
+def _rows(attribute: Attribute, choice: MatrixChoice) -> int:
+    """Number of rows of the attribute's query matrix."""
     size, ordered = attribute.size, attribute.known
-    match way:
+    match choice:
         case Width():
-            if way.width > ordered:
+            if choice.width > ordered:
                 raise ValueError(
-                    f"attribute {attribute.name!r}: ranges of {way.width} values; want at most {ordered}, its number "
-                    "of ordered values"
+                    f"attribute {attribute.name!r}: width is {choice.width}; want at most {ordered}, its number of "
+                    "ordered values"
                 )
-            return size - way.width + 1
+            return size - choice.width + 1
         case Groups():
-            return len(way.groups)
+            return len(choice.groups)
         case "total":
             return 1
         case "each_and_total":
@@ -86,21 +87,21 @@ def _rows(attribute: Attribute, way: Way) -> int:
             return size
 
 
-def _matrix(attribute: Attribute, way: Way) -> NDArray[np.int64]:
+def _matrix(attribute: Attribute, choice: MatrixChoice) -> NDArray[np.int64]:
     """The attribute's query matrix, int64 [rows, codes] of 0 and 1."""
     size, ordered = attribute.size, attribute.known
-    rows = _rows(attribute, way)
+    rows = _rows(attribute, choice)
     if rows * size > LARGEST_MATRIX:
         raise ValueError(
-            f"attribute {attribute.name!r}: a matrix of {rows:,} rows for {size:,} codes; want at most "
-            f"{LARGEST_MATRIX:,} entries: fewer codes"
+            f"attribute {attribute.name!r}: its query matrix has {rows:,} rows for {size:,} codes; want fewer codes, "
+            f"so that it has at most {LARGEST_MATRIX:,} entries"
         )
-    match way:
+    match choice:
         case Width():
-            return of_width(size, ordered, way.width)
+            return of_width(size, ordered, choice.width)
         case Groups():
             matrix = np.zeros((rows, size), dtype=np.int64)
-            for row, group in zip(matrix, way.groups, strict=True):
+            for row, group in zip(matrix, choice.groups, strict=True):
                 row[codes_of(attribute, group)] = 1
             return matrix
         case "prefix":

@@ -1,4 +1,4 @@
-"""Reads the public files that a config names: listed queries, and weights of columns."""
+"""Reads the public files that a config names: lists of queries, and weights of columns."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from pipelines.layout import BasketLayout, Layout
 
 @dataclass(frozen=True, eq=False)
 class PublicFiles:
-    """Content of the public files that a config names; public.
+    """Content of the public files that a config names.
 
     queries: Listed conjunctions with their weights; None without ``workload.conjunctions.file``.
-    weights: Unnormalised probability of each column in the random choice of queries, float64 [columns of the view].
+    weights: Unnormalised probability of each column in the random choice of queries, float64 [columns of the view];
         None without ``workload.conjunctions.weights_file``.
-    digests: SHA-256 of each file's meaning (not of its bytes), by the config key that names the file.
+    digests: SHA-256 of the meaning of each file (not of its bytes), by the config key that names the file.
     """
 
     queries: Workload | None = None
@@ -44,7 +44,7 @@ def read_public_files(section: Queries, layout: Layout, folder: Path) -> PublicF
 
     section: The section ``workload`` of a config.
     layout: The public layout of the data, which defines the columns.
-    folder: The config's folder, where relative paths start.
+    folder: The config's folder, to which relative paths refer.
 
     Raises: ConfigError that names the file, the line or row, and the column.
     """
@@ -63,16 +63,16 @@ def read_public_files(section: Queries, layout: Layout, folder: Path) -> PublicF
 
 
 def read_queries(path: Path, layout: Layout) -> Workload:
-    """Reads conjunctions that all have the same number of literals, spelled as in ``answers.parquet``.
+    """Reads conjunctions with equal numbers of literals, written as in ``answers.parquet``.
 
-    path: A .parquet or .csv file with a column ``query`` and an optional column ``weight``. In any other file each line
-        is a query, and empty lines are skipped.
+    path: A .parquet or .csv file with a column ``query`` and optionally a column ``weight``. In any other file, each
+        line is one query, and empty lines are skipped.
     layout: The public layout of the data, which defines the columns.
 
     Returns: The conjunctions in the order of the file, with their weights (1 by default).
     Raises: ConfigError that names the file, the line or row, and the column.
     """
-    rows = _rows(path, "query")
+    rows = _read_rows(path, "query")
     try:
         literals = read_conjunctions(rows.texts, layout)
         queries = Conjunctions(layout.view, literals.columns, literals.negated)
@@ -92,10 +92,10 @@ def read_weights(path: Path, layout: Layout) -> NDArray[np.float64]:
         ``weight`` of numbers >= 0.
     layout: The public layout of the data, which defines the columns.
 
-    Returns: Unnormalised probabilities, float64 [columns of the view]; 0 for columns that the file does not name.
+    Returns: Unnormalised probabilities, float64 [columns of the view]; 0 for columns that the file does not list.
     Raises: ConfigError that names the file, the line or row, and the column.
     """
-    rows = _rows(path, "item" if isinstance(layout, BasketLayout) else "value", weighted=True)
+    rows = _read_rows(path, "item" if isinstance(layout, BasketLayout) else "value", weighted=True)
     try:
         columns = read_columns(rows.texts, layout)
     except LiteralError as error:
@@ -103,9 +103,9 @@ def read_weights(path: Path, layout: Layout) -> NDArray[np.float64]:
     listed = np.ones(len(columns)) if rows.weights is None else rows.weights
     invalid = ~(np.isfinite(listed) & (listed >= 0))
     if invalid.any():
-        raise rows.error(int(invalid.argmax()), "is not a finite number; want >= 0", "weight")
+        raise rows.error(int(invalid.argmax()), "is not a finite number >= 0; want one", "weight")
     if not listed.any():
-        raise ConfigError(f"{path}: every weight is 0; want one column or more to choose")
+        raise ConfigError(f"{path}: every weight is 0; want at least one positive weight")
     weights = np.zeros(layout.view.columns)
     weights[columns] = listed
     return weights
@@ -117,11 +117,11 @@ class _Rows:
     """The rows of a public file.
 
     path: The file.
-    kind: What a row is called in error messages: 'line' or 'row'.
-    column: Name of the column of texts; None for a file of plain lines.
+    kind: Word for a row in error messages: 'line' or 'row'.
+    column: Name of the column of texts; None for a file without columns.
     texts: The texts of that column.
-    weights: Weight of each text, float64; None where the file has none.
-    lines: Number of each text's line or row in the file, from 1.
+    weights: Weight of each text, float64; None if the file has no weights.
+    lines: Number of the line or row of each text in the file, from 1.
     """
 
     path: Path
@@ -138,31 +138,31 @@ class _Rows:
         return ConfigError(f"{self.path}, {self.kind} {self.lines[index]}{where}: {problem}")
 
 
-def _rows(path: Path, column: str, weighted: bool = False) -> _Rows:
-    """Reads a file whose texts are in ``column``; ``weighted`` says whether it must have weights."""
+def _read_rows(path: Path, column: str, weighted: bool = False) -> _Rows:
+    """Reads a file whose texts are in ``column``. If ``weighted``, the file must have weights."""
     try:
         if path.suffix == ".parquet":
-            rows = _of_parquet(path, column)
+            rows = _read_parquet(path, column)
         else:
             text = path.read_text(encoding="utf-8-sig")
-            rows = _of_csv(path, text, column) if path.suffix == ".csv" or weighted else _of_lines(path, text)
+            rows = _read_csv(path, text, column) if path.suffix == ".csv" or weighted else _read_lines(path, text)
     except FileNotFoundError as error:
         raise ConfigError(f"{path} does not exist; want a .csv or .parquet file with a column {column!r}") from error
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise ConfigError(f"{path} cannot be read ({type(error).__name__}); want UTF-8 text or Parquet") from error
     if not len(rows.texts):
-        raise ConfigError(f"{path} holds no rows; want one or more")
+        raise ConfigError(f"{path} has no rows; want at least one")
     if weighted and rows.weights is None:
-        raise ConfigError(f"{path} has no column 'weight'; want {column!r} and 'weight'")
+        raise ConfigError(f"{path} has no column 'weight'; want the columns {column!r} and 'weight'")
     return rows
 
 
-def _of_lines(path: Path, text: str) -> _Rows:
+def _read_lines(path: Path, text: str) -> _Rows:
     kept = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     return _Rows(path, "line", None, [line for _, line in kept], None, [number for number, _ in kept])
 
 
-def _of_csv(path: Path, text: str, column: str) -> _Rows:
+def _read_csv(path: Path, text: str, column: str) -> _Rows:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
     texts: list[str] = []
     weights: list[float] = []
@@ -175,7 +175,7 @@ def _of_csv(path: Path, text: str, column: str) -> _Rows:
             if not row:
                 continue
             if len(row) != len(header):
-                problem = f"has {len(row)} fields; want {len(header)}, with quotes around a field that holds a comma"
+                problem = f"has {len(row)} fields; want {len(header)}, with quotes around a field that contains a comma"
                 raise ConfigError(f"{path}, line {reader.line_num}: {problem}")
             texts.append(row[field_index])
             lines.append(reader.line_num)
@@ -201,7 +201,7 @@ def _number(path: Path, text: str, line: int) -> float:
         raise ConfigError(f"{path}, line {line}, column 'weight': {text!r} is not a number; want > 0") from error
 
 
-def _of_parquet(path: Path, column: str) -> _Rows:
+def _read_parquet(path: Path, column: str) -> _Rows:
     names = pq.read_schema(path).names
     _column_index(path, names, column)
     weighted = "weight" in names
@@ -214,5 +214,8 @@ def _of_parquet(path: Path, column: str) -> _Rows:
         texts = table.column(column).cast(pa.string()).to_pylist()
         weights = np.asarray(table.column("weight").cast(pa.float64()).to_numpy()) if weighted else None
     except pa.ArrowException as error:
-        raise ConfigError(f"{path}: column {column!r} or 'weight' is of a wrong type; want text and numbers") from error
+        raise ConfigError(
+            f"{path}: column {column!r} or 'weight' has the wrong type; want text in the first and numbers in the "
+            "second"
+        ) from error
     return _Rows(path, "row", column, texts, weights, range(1, len(texts) + 1))

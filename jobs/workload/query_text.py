@@ -1,7 +1,8 @@
 """Writes queries as text and reads them back: 'sex=male & race!=White', '12 & !845', 'even(sex=male ^ race=White)'.
 
-Rows of query matrices are literals too: prefixes 'age<40', ranges 'age=[18, 65)' or 'A<=grade<=B', and groups
-'(race=White | race=Black)'. An attribute whose row counts all values is left out; 'all' is the number of rows.
+A row of a query matrix is written as a literal too: a prefix as 'age<40', a range as 'age=[18, 65)' or 'A<=grade<=B',
+and a group as '(race=White | race=Black)'. An attribute whose row counts all values is left out. 'all' is the number of
+rows.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from pipelines.attributes import Attribute
 from pipelines.layout import Layout, TableLayout
 
 _NEEDS_QUOTES = frozenset('&!="^')
-# Quoted text, or one character.
+# A token is quoted text or one character.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|.', re.DOTALL)
 _ITEM = re.compile(r"(!?)\s*([0-9]+)")
 
 
 class LiteralError(ValueError):
-    """A text that is no query.
+    """Raised for a text that is not a query.
 
-    index: Position of the text among the texts that were read, from 0.
-    problem: What is wrong with it, and what was wanted.
+    index: Position of the text in the sequence that was read, from 0.
+    problem: What is wrong with the text, and what was wanted.
     """
 
     def __init__(self, index: int, problem: str) -> None:
@@ -42,9 +43,9 @@ class LiteralError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Literals:
-    """m conjunctions of k literals each, in the order in which they are written.
+    """m conjunctions of k literals each, in the order of their texts.
 
-    columns: Column of the binary view of each literal, int32 [m, k].
+    columns: Column of each literal in the binary view, int32 [m, k].
     negated: Whether the literal is negated, bool [m, k].
     """
 
@@ -53,13 +54,13 @@ class Literals:
 
 
 def quoted(text: str) -> str:
-    """The text itself, or in JSON quotes where it would be misread beside & and =."""
+    """The text, in JSON quotes if it would otherwise be misread next to & and =."""
     plain = text == text.strip() and text and not _NEEDS_QUOTES & set(text)
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
 def labels_of(layout: TableLayout) -> dict[str, pa.Array]:
-    """Labels of each attribute's codes, in the order of the codes and quoted where necessary."""
+    """Labels of the codes of each attribute, in the order of the codes and quoted if necessary."""
     return {
         attribute.name: pa.array([quoted(label) for label in attribute.labels])
         for attribute in layout.schema.attributes
@@ -67,43 +68,48 @@ def labels_of(layout: TableLayout) -> dict[str, pa.Array]:
 
 
 def literal_texts(name: str, labels: pa.Array, sign: str) -> pa.Array:
-    """One literal 'name=label' per label.
+    """One literal such as 'name=label' per label.
 
     name: Name of the attribute.
-    labels: Labels, quoted where necessary.
+    labels: Labels, quoted if necessary.
     sign: '=' or '!='.
     """
     return pc.binary_join_element_wise(pa.repeat(pa.scalar(quoted(name)), len(labels)), labels, sign)
 
 
 def columns_as_text(layout: TableLayout, sign: str) -> pa.Array:
-    """One literal per column of the one-hot view; ``sign`` is '=' or '!='."""
+    """One literal per column of the one-hot view.
+
+    layout: The public layout of the table.
+    sign: '=' or '!='.
+    """
     return pa.concat_arrays([literal_texts(name, texts, sign) for name, texts in labels_of(layout).items()])
 
 
 def rows_as_text(attribute: Attribute, matrix: NDArray[np.int64], alone: bool = True) -> pa.Array:
     """One literal per row of an attribute's query matrix.
 
-    A prefix reads 'age<40' (bins) or 'grade<=B' (values), a range 'age=[18, 65)' or 'A<=grade<=B', a single code
-    'sex=male', and any other set 'sex=male | sex=other'. Values that are not numbers are listed one by one unless the
-    matrix holds prefixes or ranges. A row that counts all codes is null, unless it is one of the prefixes or ranges.
+    A prefix is written as 'age<40' (bins) or 'grade<=B' (values), a range as 'age=[18, 65)' or 'A<=grade<=B', a single
+    code as 'sex=male', and any other set as 'sex=male | sex=other'. Values that are not numbers are listed one by one,
+    unless the matrix consists of prefixes or ranges. The text of a row that counts all codes is null, unless the matrix
+    consists of prefixes or ranges.
 
-    attribute: The attribute whose codes the columns of the matrix are.
+    attribute: The attribute, whose codes are the columns of the matrix.
     matrix: Which codes each row counts, int64 [rows, codes] of 0 and 1.
-    alone: Whether the literal stands by itself; beside other literals a text with several parts is put in brackets.
+    alone: Whether the literal is the whole query. Otherwise a literal with several parts is put in brackets.
     """
-    ordered = _in_order(attribute, matrix)
+    ordered = _is_ordered_matrix(attribute, matrix)
     texts = []
     for row in matrix:
         text = None if row.all() and not ordered else _row_as_text(attribute, np.flatnonzero(row), ordered)
         texts.append(f"({text})" if text and " | " in text and not alone else text)
     if attribute.size == 1 and not ordered:
-        texts = [f"{_beside_signs(attribute.name)}={quoted(attribute.labels[0])}"] * len(matrix)
+        texts = [f"{_quoted_for_order(attribute.name)}={quoted(attribute.labels[0])}"] * len(matrix)
     return pa.array(texts, type=pa.string())
 
 
-def _in_order(attribute: Attribute, matrix: NDArray[np.int64]) -> bool:
-    """Whether the rows are prefixes, all ranges, or all ranges of one width above 1."""
+def _is_ordered_matrix(attribute: Attribute, matrix: NDArray[np.int64]) -> bool:
+    """Whether the rows are all prefixes, all ranges, or all ranges of one width above 1."""
     size, ordered, rows = attribute.size, attribute.known, len(matrix)
     width = int(np.count_nonzero(matrix[0]))
     if rows == 1 or (np.count_nonzero(matrix, axis=1) <= 1).all():
@@ -118,47 +124,50 @@ def _in_order(attribute: Attribute, matrix: NDArray[np.int64]) -> bool:
 
 
 def _row_as_text(attribute: Attribute, codes: NDArray[np.intp], ordered: bool) -> str:
-    """Joins neighbouring codes to runs where their order has a meaning: bins, numbers, and ordered matrices."""
+    """One row as text. Neighbouring codes are joined to runs if their order has a meaning.
+
+    It has one for bins, for increasing integers, and for matrices of prefixes or ranges.
+    """
     known = int(np.count_nonzero(codes < attribute.known))
     runs = np.split(codes[:known], np.flatnonzero(np.diff(codes[:known]) > 1) + 1) if known else []
-    if not (ordered or attribute.edges or _increasing(attribute)):
+    if not (ordered or attribute.edges or _has_increasing_integers(attribute)):
         runs = [codes[index : index + 1] for index in range(known)]
     runs += [codes[index : index + 1] for index in range(known, len(codes))]
     return " | ".join(_run_as_text(attribute, int(run[0]), int(run[-1]), ordered) for run in runs)
 
 
-def _increasing(attribute: Attribute) -> bool:
+def _has_increasing_integers(attribute: Attribute) -> bool:
     return all(type(low) is int and type(high) is int and low < high for low, high in pairwise(attribute.values))
 
 
 def _run_as_text(attribute: Attribute, first: int, last: int, ordered: bool) -> str:
-    name, labels, listed = _beside_signs(attribute.name), attribute.labels, attribute.known
+    name, labels, listed = _quoted_for_order(attribute.name), attribute.labels, attribute.known
     if first == last and (first > 0 or not ordered):
         label = labels[first]
         return f"{name}={json.dumps(label, ensure_ascii=False) if '|' in label else quoted(label)}"
     if attribute.values:
-        low = f"{_beside_signs(labels[first])}<=" if first else ""
-        return f"{low}{name}<={_beside_signs(labels[last])}"
+        low = f"{_quoted_for_order(labels[first])}<=" if first else ""
+        return f"{low}{name}<={_quoted_for_order(labels[last])}"
     closed, end = last == listed - 1, attribute.edge_label(last + 1)
     if first:
         return f"{name}=[{attribute.edge_label(first)}, {end}{']' if closed else ')'}"
     return f"{name}{'<=' if closed else '<'}{end}"
 
 
-def _beside_signs(text: str) -> str:
-    """Like ``quoted``, and also in quotes where the text would be misread beside < and <=."""
+def _quoted_for_order(text: str) -> str:
+    """Like ``quoted``, but also in quotes if the text would be misread next to < and <=."""
     return json.dumps(text, ensure_ascii=False) if set("<>") & set(text) else quoted(text)
 
 
 def read_conjunctions(texts: Sequence[str], layout: Layout) -> Literals:
-    """Reads conjunctions that all have the same number of literals.
+    """Reads conjunctions with equal numbers of literals.
 
-    texts: One conjunction each. Spaces around literals and signs are free. A name or label that contains &, !, =, ^ or
-        a quote must be in quotes.
+    texts: One conjunction each. Spaces around literals and signs are ignored. A name or label that contains &, !, =, ^
+        or a quote must be in quotes.
     layout: The public layout of the data, which defines the columns.
 
-    Raises: LiteralError for the first text that is no conjunction, has another number of literals than the first text,
-        names an item or a value twice, or wants two values of one attribute.
+    Raises: LiteralError for the first text that is not a conjunction, has another number of literals than the first
+        text, names an item or a value twice, or requires two values of one attribute.
     """
     if any('"' in text for text in texts):
         parts = pa.array([_split(text, "&") for text in texts], type=pa.list_(pa.string()))
@@ -168,15 +177,15 @@ def read_conjunctions(texts: Sequence[str], layout: Layout) -> Literals:
     deviating = np.flatnonzero(lengths != lengths[0])
     if deviating.size:
         index = int(deviating[0])
-        problem = f"has {lengths[index]} literals and those before have {lengths[0]}; want one number in all"
+        problem = f"has {lengths[index]} literals, but the queries before have {lengths[0]}; want equal numbers"
         raise LiteralError(index, problem)
     flat = pc.utf8_trim_whitespace(pc.list_flatten(parts)).dictionary_encode()
     indices = np.asarray(flat.indices.to_numpy()).reshape(len(texts), -1)
     codes = np.empty(len(flat.dictionary), dtype=np.int64)
-    known = _known(layout)
+    known = _literal_codes(layout)
     for index, text in enumerate(flat.dictionary.to_pylist()):
         try:
-            codes[index] = _code(text, layout, known)
+            codes[index] = _literal_code(text, layout, known)
         except ValueError as error:
             raise LiteralError(int(np.flatnonzero((indices == index).any(axis=1))[0]), str(error)) from error
     literals = codes[indices]
@@ -188,18 +197,21 @@ def read_conjunctions(texts: Sequence[str], layout: Layout) -> Literals:
 def read_columns(texts: Sequence[str], layout: Layout) -> NDArray[np.int32]:
     """Reads the names of columns, such as 'sex=male' or '12'.
 
+    texts: One column each.
+    layout: The public layout of the data, which defines the columns.
+
     Returns: The columns in the order of the texts, int32 [n], distinct.
-    Raises: LiteralError for the first text that names no column, or one that was named before.
+    Raises: LiteralError for the first text that is not the name of a column, or names a column again.
     """
-    columns: dict[int, None] = {}  # A set that keeps its order.
-    known = _known(layout)
+    columns: dict[int, None] = {}  # A dict serves as an ordered set.
+    known = _literal_codes(layout)
     for index, text in enumerate(texts):
         try:
-            column, negated = divmod(_code(text.strip(), layout, known), 2)
+            column, negated = divmod(_literal_code(text.strip(), layout, known), 2)
         except ValueError as error:
             raise LiteralError(index, str(error)) from error
         if negated:
-            raise LiteralError(index, f"{text!r} is a negation; want the column itself")
+            raise LiteralError(index, f"{text!r} is a negation; want a column without negation")
         if column in columns:
             raise LiteralError(index, f"names {text.strip()!r} a second time; want each column once")
         columns[column] = None
@@ -210,17 +222,19 @@ def _check(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: Layou
     ordered = np.sort(columns, axis=1)
     repeated = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if repeated.any():
-        raise LiteralError(int(repeated.argmax()), "names an item or a value twice; want it once")
+        raise LiteralError(int(repeated.argmax()), "names an item or a value twice; want each once")
     if isinstance(layout, TableLayout):
-        # Negated literals contradict nothing: each gets a negative number of its own in place of its attribute's.
+        # Negated literals do not contradict each other, so each gets a distinct negative number as its group.
         distinct = -1 - np.arange(columns.shape[1])
         groups = np.sort(np.where(negated, distinct, layout.view.group_of_column()[columns]), axis=1)
         contradicts = (groups[:, 1:] == groups[:, :-1]).any(axis=1)
         if contradicts.any():
-            raise LiteralError(int(contradicts.argmax()), "wants two values of one attribute, which no row has")
+            raise LiteralError(
+                int(contradicts.argmax()), "requires two values of one attribute, which no row has; want one of them"
+            )
 
 
-def _known(layout: Layout) -> dict[str, int]:
+def _literal_codes(layout: Layout) -> dict[str, int]:
     """All literals of a table as this module writes them, each with its code 2 * column + negated."""
     if not isinstance(layout, TableLayout):
         return {}
@@ -228,45 +242,45 @@ def _known(layout: Layout) -> dict[str, int]:
     return {text: 2 * column + (sign == "!=") for sign in texts for column, text in enumerate(texts[sign])}
 
 
-def _code(text: str, layout: Layout, known: dict[str, int]) -> int:
-    """The code 2 * column + negated of one literal. Raises ValueError that says what was wanted."""
+def _literal_code(text: str, layout: Layout, known: dict[str, int]) -> int:
+    """The code 2 * column + negated of one literal. Raises ValueError for an invalid literal."""
     if text in known:
         return known[text]
     if not text:
-        raise ValueError("has an empty literal; want one between any two &")
+        raise ValueError("has an empty literal; want a literal on both sides of each &")
     if isinstance(layout, TableLayout):
-        return _code_in_table(text, layout, known)
+        return _table_literal_code(text, layout, known)
     item = _ITEM.fullmatch(text)
     if item is None:
-        raise ValueError(f"{text!r} is no literal; want an item's number, or ! and a number")
+        raise ValueError(f"{text!r} is not a literal; want the number of an item, or ! and a number")
     if int(item[2]) >= layout.items:
         raise ValueError(f"item {item[2]} is out of range; want 0 .. {layout.items - 1}")
     return 2 * int(item[2]) + len(item[1])
 
 
-def _code_in_table(text: str, layout: TableLayout, known: dict[str, int]) -> int:
+def _table_literal_code(text: str, layout: TableLayout, known: dict[str, int]) -> int:
     parts = _split(text, "=")
     if len(parts) != 2:
-        raise ValueError(f"{text!r} is no literal; want attribute=value or attribute!=value")
+        raise ValueError(f"{text!r} is not a literal; want attribute=value or attribute!=value")
     sign = "!=" if parts[0].endswith("!") else "="
     name, label = _unquoted(parts[0].removesuffix("!")), _unquoted(parts[1])
     attributes = {attribute.name: attribute for attribute in layout.schema.attributes}
     if name not in attributes:
-        raise ValueError(f"unknown attribute {name!r}{_nearest(name, attributes)}")
+        raise ValueError(f"unknown attribute {name!r}{_suggestion(name, attributes)}")
     labels = attributes[name].labels
     if label not in labels:
-        raise ValueError(f"unknown value {label!r} of attribute {name!r}{_nearest(label, labels)}")
+        raise ValueError(f"unknown value {label!r} of attribute {name!r}{_suggestion(label, labels)}")
     return known[f"{quoted(name)}{sign}{quoted(label)}"]
 
 
-def _nearest(text: str, known: Iterable[str]) -> str:
+def _suggestion(text: str, known: Iterable[str]) -> str:
     listed = list(known)
     near = difflib.get_close_matches(text, listed, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else f"; want one of {listed[:20]}"
 
 
 def _split(text: str, sign: str) -> list[str]:
-    """The parts between signs that stand outside quotes."""
+    """Splits a text at the signs outside quotes."""
     parts = [""]
     for token in _TOKEN.findall(text):
         if token == sign:
@@ -283,4 +297,4 @@ def _unquoted(text: str) -> str:
     try:
         return str(json.loads(text))
     except ValueError as error:
-        raise ValueError(f"{text} is not well quoted; want the quotes of JSON") from error
+        raise ValueError(f"{text} is not quoted correctly; want quotes as in JSON") from error

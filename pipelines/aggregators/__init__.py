@@ -1,14 +1,15 @@
-"""Aggregators: exact sums over the encoded rows of whole units. They know no engine.
+"""Aggregators: exact sums over the encoded rows of whole units. They do not depend on any engine.
 
-Open ``protocol`` first: the ``Aggregator`` interface, its laws, and the blocks of rows that aggregators read.
-``aggregator_for`` chooses among them by the request:
+Open ``protocol`` first: it defines the ``Aggregator`` interface, its laws, and the blocks of rows that aggregators
+read. ``aggregator_for`` chooses an aggregator for a request:
 
-* ``units``: the number of units;
-* ``contingency``: marginals of a table;
-* ``bitmaps``: conjunctions, and ``parities``: parities, both 64 records at a time on the bit rows of ``packing``;
-* ``clipped``: sums in which a unit's contribution depends on how many queries it satisfies, and their histogram.
+* ``units``: the number of units.
+* ``contingency``: marginals of a table.
+* ``bitmaps`` and ``parities``: conjunctions and parities, 64 records at a time, on the bit rows of ``packing``.
+* ``clipped``: sums in which the contribution of a unit depends on the number of queries that it satisfies, and the
+  histogram of these numbers.
 
-``distinct`` finds repeated records, which ``weighing`` counts with multiplicity.
+``distinct`` finds repeated records, which ``weighing`` counts with their multiplicities.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ __all__ = ["Aggregator", "BasketBlock", "Block", "TableBlock", "aggregator_for"]
 
 
 def aggregator_for(request: Request, layout: Layout) -> Aggregator:
-    """The aggregator that answers a request about data of a layout.
+    """The aggregator that answers a request about data with a layout.
 
-    Raises: ConfigError when the request names other attributes or columns than the layout has.
+    Raises: ConfigError when the request does not fit the attributes or columns of the layout.
     """
     max_records = 1 if isinstance(layout, BasketLayout) else layout.max_rows_per_unit
     if isinstance(request, UnitCount):
@@ -50,7 +51,7 @@ def aggregator_for(request: Request, layout: Layout) -> Aggregator:
             return ParityCounts.of(queries, max_records)
         case Marginals() as queries:
             if isinstance(layout, BasketLayout):
-                raise ConfigError("marginals were asked of baskets; want conjunctions, or data of shape table")
+                raise ConfigError("baskets have no marginals; want conjunctions, or data of shape table")
             _check_within(queries.domain, layout.schema.domain)
             return Contingency.of(queries, layout.schema.domain, max_records)
 
@@ -58,15 +59,15 @@ def aggregator_for(request: Request, layout: Layout) -> Aggregator:
 def _check_view(query_view: BinaryView, data_view: BinaryView) -> None:
     if query_view.columns != data_view.columns:
         raise ConfigError(
-            f"the conjunctions have {query_view.columns} columns; want {data_view.columns}, as the data have"
+            f"the queries have {query_view.columns} columns; want {data_view.columns}, as many as the data"
         )
     if query_view != data_view:
-        raise ConfigError("the conjunctions name other columns than the data; want the one-hot view of the schema")
+        raise ConfigError("the queries are over other columns than the data; want the one-hot view of the schema")
 
 
 def _check_within(query_domain: Domain, domain: Domain) -> None:
     for name, size in zip(query_domain.names, query_domain.sizes, strict=True):
         if name not in domain or domain.shape((name,)) != (size,):
             raise ConfigError(
-                f"marginals use attribute {name!r} of size {size}, which the schema lacks; want its attributes"
+                f"marginals use attribute {name!r} of size {size}, which is not in the schema; want its attributes"
             )

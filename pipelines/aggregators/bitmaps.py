@@ -1,4 +1,4 @@
-"""Conjunctions by bitmaps: the population count of the AND of a few bit rows, weighted where records repeat."""
+"""Counts conjunctions on bitmaps: the population count of the AND of a few bit rows, weighted if records repeat."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Bitmaps:
     """Counts the records (units of baskets, kept rows of a table) that satisfy each of m conjunctions of k literals.
 
     rows: Bit row of each literal, uint32 [m, k].
-    negated: Whether the literal is negated, bool [m, k].
+    negated: Whether each literal is negated, bool [m, k].
     packing: The columns that have a bit row.
-    max_records: Largest number of records of a unit: the row bound of a table, 1 for baskets.
+    max_records: Maximum number of records of a unit: the row bound of a table, 1 for baskets.
     """
 
     rows: NDArray[np.uint32]
@@ -64,7 +64,9 @@ class Bitmaps:
         """The counts of a whole accumulator, checked against its totals."""
         counts, records = extract_counts(accumulator, len(self.rows) + SLOTS, self.max_records)
         if counts.max() > records:
-            raise IntegrityError("a conjunction counts more records than there are; want all slices once each")
+            raise IntegrityError(
+                "the count of a conjunction exceeds the number of records; want every slice exactly once"
+            )
         return counts
 
 
@@ -78,11 +80,11 @@ def _count(
 ) -> None:
     """Adds the counts of one slab of records.
 
-    missing: Number of bits behind the last record; they are 0 and so satisfy a query whose literals are all negated.
+    missing: Number of bits after the last record. They are 0, so they satisfy a query whose literals are all negated.
     """
     order, words = rows.shape[1], bits.shape[1]
     both = np.empty(words, dtype=np.uint64)
-    # Three rows at a time stay in registers; a query with fewer literals reads its last row again.
+    # The conjunction of three rows stays in registers. A query with fewer literals reads its last row again.
     second, third = min(1, order - 1), min(2, order - 1)
     for query in range(rows.shape[0]):
         a, b, c = rows[query, 0], rows[query, second], rows[query, third]

@@ -1,7 +1,7 @@
-"""Clipped sums: what a unit adds to its queries depends on how many of them it satisfies. TRUSTED.
+"""Clipped sums, in which the contribution of a unit depends on the number of queries that it satisfies. TRUSTED.
 
-Each slab of units is read twice: first to count the queries that each unit satisfies, which gives the unit's weight,
-and then to add the weight to each of those queries.
+Each slab of units is read twice: first to count the queries that each unit satisfies, which determines the unit's
+weight, and then to add the weight to each of these queries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LARGEST_TOTAL: Final = 1 << 62
 
 @dataclass(frozen=True, eq=False)
 class Satisfactions:
-    """A histogram per group of queries: units by the number of the group's queries that they satisfy.
+    """A histogram of units per group of queries, by the number of queries of the group that a unit satisfies.
 
     Cell c counts the units whose number of satisfied queries has c binary digits.
 
@@ -71,7 +71,7 @@ class Satisfactions:
         """The counts of a whole accumulator, checked against its totals."""
         counts, units = extract_counts(accumulator, self._size + SLOTS, 1)
         if (counts.reshape(-1, self.cells).sum(axis=1) != units).any():
-            raise IntegrityError("a group of queries does not bin every unit once; want all slices once each")
+            raise IntegrityError("a histogram does not count every unit once; want every slice exactly once")
         return counts
 
 
@@ -79,15 +79,15 @@ class Satisfactions:
 class Clipped:
     """Sums for each query the weights of the units that satisfy it.
 
-    Behind the sums, the accumulator holds one total per group: the sum over units of k weights[g, k]. The sums of the
-    group must add up to it.
+    After the sums, the accumulator holds one total per group g: the sum of k weights[g, k] over all units, where k is
+    the number of queries of the group that the unit satisfies. The sums of the group must add up to this total.
 
     rows: Bit row of each literal, uint32 [m, k].
     packing: The columns that have a bit row.
     groups: Group of each query, int32 [m].
     group_sizes: Number of queries of each group, int64 [groups].
-    weights: Weight by number of satisfied queries, int64 [groups, largest group + 1]: a unit that satisfies k queries
-        of group g adds weights[g, k] to each of them.
+    weights: Weight by the number of satisfied queries, int64 [groups, largest group + 1]. A unit that satisfies k
+        queries of group g adds weights[g, k] to each of them.
     """
 
     rows: NDArray[np.uint32]
@@ -132,7 +132,7 @@ class Clipped:
         values, units = extract_counts(accumulator, self._size, 1)
         sums, totals = values[: self.groups.size], values[self.groups.size :]
         group_sums, largest = np.zeros_like(totals), np.zeros_like(totals)
-        # This adds modulo 2^64, but a group sum that wraps around needs a sum above what its units can add.
+        # The sums are added modulo 2^64, but this wraps around only if some sum exceeds what the units can add.
         np.add.at(group_sums, self.groups, sums)
         np.maximum.at(largest, self.groups, sums)
         max_weights = self.weights.max(axis=1)
@@ -154,9 +154,9 @@ def _groups(request: SatisfactionHistogram | ClippedSums) -> NDArray[np.int32]:
 def _satisfied(
     bits: NDArray[np.uint64], rows: NDArray[np.uint32], groups: NDArray[np.int32], sizes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number of queries of each group that each record satisfies, and the queries that some record satisfies.
+    """Counts the queries of each group that each record satisfies.
 
-    Returns: Numbers, int64 [groups, 64 * words], and indices of queries, int64.
+    Returns: The counts, int64 [groups, 64 * words]; and the indices of queries that some record satisfies, int64.
     """
     counters = np.zeros((sizes.size, int(sizes.max()).bit_length(), bits.shape[1]), dtype=np.uint64)
     met = np.empty(len(rows), dtype=np.int64)
@@ -174,10 +174,13 @@ def _count_up(
     groups: NDArray[np.int32],
     met: NDArray[np.int64],
 ) -> int:
-    """Lists in ``met`` the queries that some record satisfies, and returns their number.
+    """Counts the satisfied queries of each record in bit-sliced counters.
 
-    counters: Counter of each group and record, bit by bit, uint64 [groups, bits, words]: plane p holds bit p. Adding 1
-        to the counters of all records that satisfy a query takes as many steps as the longest carry.
+    met: Receives the indices of the queries that some record satisfies, int64 [m].
+    counters: One counter per group and record, bit by bit, uint64 [groups, bits, words]; plane p holds bit p of each
+        counter. Adding 1 to the counters of all records that satisfy a query takes as many steps as the longest carry.
+
+    Returns: The number of queries in ``met``.
     """
     order, words = rows.shape[1], bits.shape[1]
     second, third = min(1, order - 1), min(2, order - 1)
@@ -224,7 +227,7 @@ def _bin_units(cells: NDArray[np.int64], satisfied: NDArray[np.int64]) -> None:
 def _add_totals(
     totals: NDArray[np.int64], satisfied: NDArray[np.int64], added: NDArray[np.int64], largest: int
 ) -> bool:
-    """Adds the units' contributions to each group's total; False when a total exceeds ``largest``."""
+    """Adds the contributions of the units to the total of each group. Returns False if a total exceeds ``largest``."""
     for group in range(totals.size):
         for record in range(satisfied.shape[1]):
             totals[group] += satisfied[group, record] * added[group, record]

@@ -1,4 +1,4 @@
-"""Marginals: many contingency tables in one pass over the codes."""
+"""Counts marginals: many contingency tables in one pass over the codes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dpcore.errors import EngineError, IntegrityError
 from dpcore.queries import Marginals
 from pipelines.aggregators.protocol import SLOTS, Block, TableBlock, enter_block, extract_counts, merge_counts
 
-_CHUNK = 2048  # Number of rows whose codes stay in the first cache level while every clique reads them.
+_CHUNK = 2048  # Rows per chunk, so that the codes of a chunk stay in the L1 cache while every clique reads them.
 
 
 @dataclass(frozen=True, eq=False)
 class Contingency:
-    """Counts kept rows in each cell of each clique, in the order of ``Marginals``.
+    """Counts the kept rows in each cell of each clique, in the order of ``Marginals``.
 
-    size: Number of cells of all cliques.
+    size: Total number of cells of all cliques.
     offsets: First cell of each clique, int64 [cliques].
     starts: Start of each clique in ``attributes`` and ``strides``, int64 [cliques + 1].
-    attributes: Row of the codes, for each attribute of each clique, int64.
-    strides: Distance in cells between neighbouring codes, for each attribute of each clique, int64.
-    max_rows: Largest number of rows of a unit.
+    attributes: For each attribute of each clique, the row of its codes, int64.
+    strides: For each attribute of each clique, the distance in cells between neighbouring codes, int64.
+    max_rows: Maximum number of rows of a unit.
     """
 
     size: int
@@ -37,11 +37,11 @@ class Contingency:
 
     @classmethod
     def of(cls, queries: Marginals, domain: Domain, max_rows: int) -> Contingency:
-        """The aggregator of some marginals.
+        """The aggregator of these marginals.
 
         queries: The marginals.
         domain: All attributes in the order of the codes.
-        max_rows: Largest number of rows of a unit.
+        max_rows: Maximum number of rows of a unit.
         """
         strides: list[int] = []
         for clique in queries.cliques:
@@ -76,7 +76,7 @@ class Contingency:
         """The counts of a whole accumulator, checked against its totals."""
         counts, rows = extract_counts(accumulator, self.size + SLOTS, self.max_rows)
         if (np.add.reduceat(counts, self.offsets) != rows).any():
-            raise IntegrityError("a contingency table does not hold every row once; want all slices once each")
+            raise IntegrityError("a contingency table does not count every row once; want every slice exactly once")
         return counts
 
 

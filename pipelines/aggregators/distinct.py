@@ -1,4 +1,4 @@
-"""Distinct records: rows that agree on every queried attribute become one record with a multiplicity."""
+"""Finds distinct records: rows that agree on every queried attribute become one record with a multiplicity."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dpcore.compiled import compiled
 from pipelines.aggregators.packing import Packing
 from pipelines.aggregators.protocol import TableBlock
 
-_MIN_ROWS: Final = 1 << 12  # Below this number of rows the search does not pay.
-_MIN_REPEATS: Final = 4  # Rows per distinct record below which the search does not pay.
-_MAX_PROBES: Final = 4  # Comparisons per row above which the search does not pay.
+_MIN_ROWS: Final = 1 << 12  # With fewer rows, the search costs more than it saves.
+_MIN_REPEATS: Final = 4  # With fewer rows per distinct record, the search costs more than it saves.
+_MAX_PROBES: Final = 4  # With more comparisons per row, the search costs more than it saves.
 
 
 @dataclass(frozen=True, eq=False)
 class Repeated:
-    """Distinct records, the most frequent first.
+    """Distinct records, with the most frequent one first.
 
-    block: Codes of the records; an attribute that is not queried has the code of one of the rows. The block does not
-        hold whole units.
+    block: Codes of the records. An attribute that is not queried has the code of any one of the rows. The block does
+        not hold whole units.
     times: Number of rows of each record, int64 [records].
     """
 
@@ -31,7 +31,7 @@ class Repeated:
 
 
 def distinct_records(block: TableBlock, packing: Packing) -> Repeated | None:
-    """The distinct records of a block; None where rows are few or seldom repeat.
+    """The distinct records of a block; None if there are few rows, or if they seldom repeat.
 
     block: Kept rows of a table.
     packing: The columns that are queried.
@@ -61,7 +61,7 @@ def distinct_records(block: TableBlock, packing: Packing) -> Repeated | None:
 
 
 def _bit_positions(widths: list[int]) -> tuple[list[int], list[int]]:
-    """Word and shift of each code in a key of 64-bit words, given the codes' widths in bits; no code crosses words."""
+    """Word and shift of each code in a key of 64-bit words, given the widths of the codes. No code spans two words."""
     words, shifts, word, used = [], [], 0, 0
     for width in widths:
         if used + width > 64:
@@ -92,9 +92,9 @@ def _repeats(
     table: Hash table with -1 in every slot; its size is a power of two.
     first: Receives the first row of each key.
     times: Receives the number of rows of each key.
-    probes: Largest number of comparisons.
+    probes: Maximum number of comparisons.
 
-    Returns: The number of keys; -1 when ``first`` is too short for them, or the comparisons run out.
+    Returns: The number of keys; -1 if ``first`` is too short for them, or more comparisons would be needed.
     """
     records = 0
     mask = np.uint64(table.size - 1)

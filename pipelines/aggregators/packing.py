@@ -1,4 +1,4 @@
-"""Records as bitmaps: one bit row per queried binary column, 64 records per word."""
+"""Packs records into bitmaps: one bit row per queried binary column, with 64 records per word."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dpcore.domain import BinaryView
 from pipelines.aggregators.protocol import BasketBlock, Block
 
 _WORD = 64
-_VECTOR = 8  # Words that a processor with wide registers reads at once.
-_CACHE = 1 << 20  # Typical size of a core's second cache level, in bytes.
-_LAST_CACHES = 8  # Size of a core's share of the last cache level, in units of _CACHE.
+_VECTOR = 8  # Number of words in the widest registers of a processor.
+_CACHE = 1 << 20  # Typical size of a core's L2 cache, in bytes.
+_LAST_CACHES = 8  # Typical size of a core's share of the last-level cache, in units of _CACHE.
 _FEW_WORDS = 32  # With fewer words per row, the overhead per query exceeds the work on the words.
 _MAX_WORDS = 512
 
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Which columns of a binary view have a bit row.
+    """The bit rows of the queried columns of a binary view.
 
     row_of: Bit row of each column, int32 [columns of the view]; -1 for columns that are not queried.
     used: Number of bit rows.
@@ -38,7 +38,7 @@ class Packing:
         """The packing of the queried columns.
 
         view: The binary view of the records.
-        columns: The queried columns, int32, in any order; repeats are allowed.
+        columns: The queried columns, int32, in any order. A column may occur more than once.
         """
         queried = np.zeros(view.columns, dtype=np.bool_)
         queried[columns] = True
@@ -47,13 +47,13 @@ class Packing:
         return cls(row_of, int(queried.sum()), np.array([start for start, _ in view.groups], dtype=np.int64))
 
     def rows_of(self, columns: NDArray[np.int32]) -> NDArray[np.uint32]:
-        """Bit rows of queried columns. They are unsigned, so that compiled code does not check for negative indices."""
+        """Bit rows of queried columns. They are unsigned, so that compiled code need not check for negative indices."""
         return self.row_of[columns].astype(np.uint32)
 
     def slabs(self, block: Block) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
-        """Yields the block's records slab by slab, as a slice, with their bitmaps, uint64 [used, words].
+        """Yields the records of a block slab by slab: a slice of records, and their bitmaps, uint64 [used, words].
 
-        Bits behind the last record are 0. The next slab overwrites the bitmaps.
+        Bits after the last record are 0. The next slab overwrites the bitmaps.
         """
         records = records_of(block)
         if not records:
@@ -83,23 +83,23 @@ def records_of(block: Block) -> int:
 
 
 def missing_of(span: slice, bits: NDArray[np.uint64]) -> int:
-    """Number of bits of a slab behind its last record."""
+    """Number of bits of a slab after its last record."""
     return int(_WORD * bits.shape[1] - (span.stop - span.start))
 
 
-# Compiled loops index bitmaps in two dimensions, although a row would read better: numba counts references to every row
-# that it takes, which can take longer than the work on the row.
+# Compiled loops index bitmaps in two dimensions, although taking a row first would be easier to read, because numba
+# counts references to every row that is taken, which can take longer than the work on the row.
 
 
 @compiled
 def flip_of(negated: bool) -> np.uint64:
-    """The word whose XOR inverts the bits of a negated literal, and leaves the others."""
+    """The word whose XOR with a bit row gives the literal: all ones if it is negated, otherwise zero."""
     return ~np.uint64(0) if negated else np.uint64(0)
 
 
 @compiled
 def ones_of(word: np.uint64) -> np.int64:
-    """Population count (Warren, Hacker's Delight, 5-1), which LLVM compiles to one instruction."""
+    """Population count (Warren, Hacker's Delight, 5-1), which LLVM compiles to a single instruction."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -107,7 +107,7 @@ def ones_of(word: np.uint64) -> np.int64:
 
 
 def _aligned(rows: int, words: int) -> NDArray[np.uint64]:
-    """Memory for bitmaps, aligned so that no vector crosses two cache lines."""
+    """Memory for bitmaps, aligned so that no vector spans two cache lines."""
     memory = np.empty(rows * words + _VECTOR, dtype=np.uint64)
     skipped = -(memory.ctypes.data // memory.itemsize) % _VECTOR
     return memory[skipped : skipped + rows * words].reshape(rows, words)

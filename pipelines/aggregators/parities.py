@@ -1,4 +1,4 @@
-"""Parities by bitmaps: the XOR of their columns, 64 records at a time."""
+"""Counts parities on bitmaps: the XOR of their columns, 64 records at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ParityCounts:
 
     rows: Bit row of each column of each parity, int32 [m, k]; -1 for none.
     packing: The columns that have a bit row.
-    max_records: Largest number of records of a unit: the row bound of a table, 1 for baskets.
+    max_records: Maximum number of records of a unit: the row bound of a table, 1 for baskets.
     """
 
     rows: NDArray[np.int32]
@@ -53,7 +53,7 @@ class ParityCounts:
         """The counts of a whole accumulator, checked against its totals."""
         counts, records = extract_counts(accumulator, len(self.rows) + SLOTS, self.max_records)
         if counts.max() > records:
-            raise IntegrityError("a parity counts more records than there are; want all slices once each")
+            raise IntegrityError("the count of a parity exceeds the number of records; want every slice exactly once")
         return counts
 
 
@@ -61,7 +61,7 @@ class ParityCounts:
 def _count(counts: NDArray[np.int64], bits: NDArray[np.uint64], missing: int, rows: NDArray[np.int32]) -> None:
     """Adds the counts of one slab of records.
 
-    missing: Number of bits behind the last record; they are 0 and so have an even number of ones.
+    missing: Number of bits after the last record. They are 0, so they count as records with an even number of ones.
     """
     words = bits.shape[1]
     odd = np.empty(words, dtype=np.uint64)

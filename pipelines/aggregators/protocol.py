@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from dpcore.errors import EngineError, IntegrityError
 
 SLOTS: Final = 2
-"""Totals behind the counts of an accumulator: the records counted (kept rows of a table, else units), and the units."""
+"""Number of totals after the counts of an accumulator: the number of records (kept rows of a table, units of baskets),
+and the number of units."""
 
 _MAX_INT64 = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, eq=False)
 class TableBlock:
-    """Kept rows of whole units within their contribution bound. SENSITIVE.
+    """Kept rows of whole units within the contribution bound. SENSITIVE.
 
     codes: Codes in the order of the schema, uint8, uint16 or int32 [attributes, rows].
     units: Number of units that the rows come from.
@@ -30,10 +31,10 @@ class TableBlock:
 
 @dataclass(frozen=True, eq=False)
 class BasketBlock:
-    """Kept pairs of whole units within their contribution bound. SENSITIVE.
+    """Kept pairs of whole units within the contribution bound. SENSITIVE.
 
-    starts: Start of each unit in ``items``, int64 [units + 1]; every unit has at least one item.
-    items: Items, int32 [pairs], in any order within a unit; repeats are allowed.
+    starts: Start of each unit in ``items``, int64 [units + 1]. Every unit has at least one item.
+    items: Items, int32 [pairs], in any order within a unit. An item may occur more than once.
     """
 
     starts: NDArray[np.int64]
@@ -49,20 +50,20 @@ Block = TableBlock | BasketBlock
 
 
 class Aggregator(Protocol):
-    """One exact sum over units: the same code on every engine, and it can be pickled.
+    """One exact sum over units. An aggregator is the same on every engine, and can be pickled.
 
     Contract, checked for every aggregator by tests/unit/pipelines/aggregators:
-        * An accumulator is an int64 vector of counts, followed by SLOTS totals. ``create`` gives zeros, the neutral
+        * An accumulator is an int64 vector of counts, followed by SLOTS totals. ``create`` returns zeros, the neutral
           element of ``merge``.
-        * ``add`` may change ``accumulator`` in place, and returns it. However the units of a block are split into
-          several blocks, the sum is the same.
+        * ``add`` may change ``accumulator`` in place, and returns it. The sum does not depend on how units are
+          distributed over blocks.
         * ``merge`` adds element by element, so that engines may merge slices. It may change ``left`` in place, leaves
-          ``right`` unchanged, and raises EngineError rather than overflow.
-        * ``extract`` gives the counts without the totals.
-        * Nothing exceeds the declared contribution unnoticed. IntegrityError is raised by ``add`` for a block with more
-          records than its units may have, by ``merge`` for a negative number in any slice and for inconsistent totals
-          in a whole accumulator, and by ``extract`` where counts contradict the totals, as when a slice was lost or
-          merged twice.
+          ``right`` unchanged, and raises EngineError instead of overflowing.
+        * ``extract`` returns the counts without the totals.
+        * No contribution above the declared bound goes unnoticed. IntegrityError is raised by ``add`` for a block with
+          more records than its units may have, by ``merge`` for a negative number in any slice and for inconsistent
+          totals in a whole accumulator, and by ``extract`` for counts that contradict the totals, for example because a
+          slice was lost or merged twice.
     """
 
     def create(self) -> NDArray[np.int64]:
@@ -87,7 +88,7 @@ def enter_block(accumulator: NDArray[np.int64], block: Block, max_records: int) 
 
     accumulator: The accumulator, int64.
     block: The block that will be counted.
-    max_records: Largest number of records of a unit.
+    max_records: Maximum number of records of a unit.
 
     Raises: IntegrityError when the block has more records than its units may have.
     """
@@ -102,13 +103,13 @@ def merge_counts(left: NDArray[np.int64], right: NDArray[np.int64], size: int, m
     left: Receives the sum, int64.
     right: Stays unchanged, int64 of the same length.
     size: Length of a whole accumulator.
-    max_records: Largest number of records of a unit.
+    max_records: Maximum number of records of a unit.
 
-    Raises: EngineError when a sum might not fit int64; IntegrityError when a number is negative or totals contradict
-        each other.
+    Raises: EngineError when a sum might not fit int64; IntegrityError when a number is negative or the totals
+        contradict each other.
     """
     if left.size:
-        # Read as unsigned, negative numbers are the largest: one pass finds both faults.
+        # Read as unsigned, negative numbers exceed all others, so the maximum detects overflow and negative numbers.
         if int(left.view(np.uint64).max()) + int(right.view(np.uint64).max()) > _MAX_INT64:
             if min(left.min(), right.min()) < 0:
                 raise IntegrityError("a merged count is negative; want sums over units")
@@ -120,21 +121,21 @@ def merge_counts(left: NDArray[np.int64], right: NDArray[np.int64], size: int, m
 
 
 def extract_counts(accumulator: NDArray[np.int64], size: int, max_records: int) -> tuple[NDArray[np.int64], int]:
-    """Counts and number of records of a whole accumulator.
+    """The counts and the number of records of a whole accumulator.
 
     accumulator: The merged accumulator.
     size: Its expected length.
-    max_records: Largest number of records of a unit.
+    max_records: Maximum number of records of a unit.
 
     Raises: IntegrityError when the accumulator has another length or a negative number, or its totals contradict each
         other.
     """
     if accumulator.shape != (size,) or accumulator.dtype != np.int64 or accumulator.min() < 0:
-        raise IntegrityError("an accumulator is not that of its aggregator; want all slices, with counts >= 0")
+        raise IntegrityError("an accumulator does not fit its aggregator; want all slices, with counts >= 0")
     _check_totals(int(accumulator[-2]), int(accumulator[-1]), max_records)
     return accumulator[:-SLOTS], int(accumulator[-2])
 
 
 def _check_totals(records: int, units: int, max_records: int) -> None:
     if not units <= records <= max_records * units:
-        raise IntegrityError(f"units hold more rows than declared, or none; want 1 .. {max_records} rows each")
+        raise IntegrityError(f"some unit has no row, or more rows than declared; want 1 .. {max_records} per unit")

@@ -1,4 +1,4 @@
-"""The number of units."""
+"""Counts units."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.aggregators.protocol import SLOTS, Block, enter_block, extract_co
 class Units:
     """Counts the units that have at least one valid row.
 
-    max_records: Largest number of records of a unit.
+    max_records: Maximum number of records of a unit.
     """
 
     max_records: int
@@ -38,5 +38,5 @@ class Units:
         """The counts of a whole accumulator, checked against its totals."""
         counts, _ = extract_counts(accumulator, 1 + SLOTS, self.max_records)
         if counts[0] != accumulator[-1]:
-            raise IntegrityError("the number of units differs from the total of units; want all slices once each")
+            raise IntegrityError("the number of units differs from the total of units; want every slice exactly once")
         return counts

@@ -1,4 +1,4 @@
-"""Conjunctions over weighted records: the weights are bit planes beside the bit rows of the columns."""
+"""Counts conjunctions over weighted records, whose weights are stored as bit planes like the bit rows of columns."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def planes_of(weights: NDArray[np.int64], words: int) -> tuple[NDArray[np.uint64
     weights: Non-negative weights, int64 [groups, records].
     words: Words per bit row.
 
-    Returns: The planes, uint64 [groups, bits, words], where plane p holds bit p of each record's weight; and their
-        reach, int64 [groups, bits], the number of words up to the last one that is not 0.
+    Returns: The planes, uint64 [groups, bits, words], where plane p holds bit p of each record's weight; and the reach
+        of each plane, int64 [groups, bits], which is the number of words up to its last nonzero word.
     """
     planes = np.zeros((len(weights), int(weights.max(initial=0)).bit_length(), words), dtype=np.uint64)
     reach = np.zeros(planes.shape[:2], dtype=np.int64)
@@ -53,11 +53,11 @@ def weigh(
     sums: Receives the weights, int64 [m].
     bits: Bit rows of the records, uint64 [rows, words].
     planes: Bit planes of the weights of each group, uint64 [groups, bits, words].
-    reach: Words of each plane that may not be 0, int64 [groups, bits].
+    reach: Number of words up to the last nonzero word of each plane, int64 [groups, bits].
     rows: Bit row of each literal, uint32 [m, k].
     negated: Whether each literal is negated, bool [m, k].
     groups: Group of each query, int32 [m].
-    chosen: Numbers of the queries to add to, int64.
+    chosen: Indices of the queries to which weights are added, int64.
     """
     order, words = rows.shape[1], bits.shape[1]
     both = np.empty(words, dtype=np.uint64)

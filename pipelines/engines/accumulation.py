@@ -1,4 +1,4 @@
-"""The step that every engine runs on its workers: batches of whole units in, an int64 accumulator out."""
+"""The step that every engine runs on its workers: it turns batches of whole units into an int64 accumulator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipelines.layout import TableLayout
 from pipelines.source import Source, open_parquet, raise_unreadable
 
 _BATCH_ROWS = 1 << 18
-# Arrow's dictionaries hold less than 2 GiB of text.
+# An Arrow dictionary can hold less than 2 GiB of text.
 _LONGEST_DICTIONARY = (1 << 31) - (1 << 20)
 
 
@@ -28,7 +28,7 @@ def read_batches(source: Source, path: str, row_groups: Sequence[int] | None = N
 
     source: The checked files.
     path: One of them.
-    row_groups: Numbers of the row groups to read; all when None.
+    row_groups: Numbers of the row groups to read; None for all.
 
     Raises: InputError when the file cannot be read; EngineError when its store cannot be reached.
     """
@@ -36,23 +36,23 @@ def read_batches(source: Source, path: str, row_groups: Sequence[int] | None = N
 
 
 def units_of_file(source: Source, path: str) -> pa.Array:
-    """Distinct units of one file, without null: int64, uint64 or large_string. SENSITIVE."""
+    """The distinct units of one file, without null, as int64, uint64 or large_string. SENSITIVE."""
     columns = (unit_column(batch.column(0)) for batch in _read(path, (source.layout.unit,), (), None))
     chunks = [pc.unique(column.drop_null()) for column in columns if len(column) > column.null_count]
     return pc.unique(pa.chunked_array(chunks)) if chunks else pa.nulls(0)
 
 
 def units_in_many_files(per_file: Iterable[pa.Array]) -> pa.Array:
-    """Units that occur in more than one file. SENSITIVE.
+    """The units that occur in more than one file. SENSITIVE.
 
-    Files whose ranges of units do not overlap are never compared, so data sorted by unit cost next to nothing.
+    Files whose ranges of units do not overlap are never compared, so this is cheap for data sorted by unit.
 
-    per_file: Distinct units of each file.
+    per_file: The distinct units of each file.
     """
     ranged = []
     for units in per_file:
         if len(units):
-            # Text is compared as bytes: a unit that is not valid UTF-8 has no Python string.
+            # Text is compared as bytes, because text that is not valid UTF-8 has no Python string.
             ends = pc.min_max(units.view(pa.large_binary()) if pa.types.is_large_string(units.type) else units)
             ranged.append((ends["min"].as_py(), ends["max"].as_py(), units))
     ranged.sort(key=lambda entry: entry[:2])
@@ -72,18 +72,21 @@ def units_in_many_files(per_file: Iterable[pa.Array]) -> pa.Array:
 def accumulate(
     batches: Iterable[pa.RecordBatch], source: Source, aggregator: Aggregator, dropped: pa.Array | None = None
 ) -> NDArray[np.int64]:
-    """The aggregator's accumulator over whole units. Total: no value in a row makes it fail. SENSITIVE.
+    """The aggregator's accumulator over whole units. No value in a row makes this function fail. SENSITIVE.
 
     batches: The layout's columns, with all rows of every unit that is not dropped, in any order.
-    source: The source, for its layout and salt.
+    source: The source, whose layout and salt are used.
     aggregator: The aggregator.
-    dropped: Units whose rows are all dropped, because they break the claim of clustering.
+    dropped: Units whose rows are all dropped, because they contradict ``clustered_by_unit``; None for none.
     """
     return aggregator.add(aggregator.create(), whole_units(batches, source, dropped))
 
 
 def whole_units(batches: Iterable[pa.RecordBatch], source: Source, dropped: pa.Array | None = None) -> Block:
-    """The rows of ``accumulate`` after encoding and truncation to the contribution bound. SENSITIVE."""
+    """Encodes rows of whole units and truncates each unit to the contribution bound. SENSITIVE.
+
+    The arguments are those of ``accumulate``.
+    """
     layout = source.layout
     parts = [encode_batch(batch, layout, dropped) for batch in batches]
     rows = EncodedRows.join(parts, layout)
@@ -95,15 +98,16 @@ def whole_units(batches: Iterable[pa.RecordBatch], source: Source, dropped: pa.A
 def split_by_unit(
     batch: pa.RecordBatch, source: Source, shards: int, wanted: range | None = None, *, unitless: bool = False
 ) -> list[pa.RecordBatch]:
-    """Splits a batch into pieces by a keyed hash of the unit: all rows of a unit, from every file, have one piece.
+    """Splits a batch into shards by a keyed hash of the unit, so that all rows of a unit get into the same shard.
 
     batch: Rows with the unit column.
-    source: The source, for its layout and salt.
-    shards: Number of pieces.
-    wanted: Consecutive pieces to make, all when None; memory is used for these alone.
-    unitless: Whether rows without a unit, which the encoder drops, go to the first piece; otherwise to none.
+    source: The source, whose layout and salt are used.
+    shards: Number of shards.
+    wanted: Consecutive shards to return; None for all. Memory is used only for these.
+    unitless: Whether rows without a unit, which the encoder drops later, go to the first shard. Otherwise they are left
+        out.
 
-    Returns: The wanted pieces, some of them empty.
+    Returns: The rows of each wanted shard, which may be empty.
     """
     wanted = range(shards) if wanted is None else wanted
     column = unit_column(batch.column(source.layout.unit))
@@ -145,7 +149,7 @@ def _batches(
 def _columns_beyond_dictionaries(
     metadata: pq.FileMetaData, columns: Sequence[str], row_groups: Sequence[int] | None
 ) -> set[str]:
-    """Columns whose texts may not fit one Arrow dictionary, so that a unit's text could make a run fail.
+    """The columns whose text might not fit one Arrow dictionary, which would make a run fail because of its data.
 
     The distinct texts of a column are never longer than its uncompressed pages.
     """
@@ -163,7 +167,7 @@ def _columns_beyond_dictionaries(
 
 
 def _dictionary_columns(source: Source) -> tuple[str, ...]:
-    """Columns of text attributes. Few distinct values decode faster as a dictionary, which the encoder also uses."""
+    """The columns of string attributes. Few distinct values decode faster as a dictionary, which the encoder needs."""
     if not isinstance(source.layout, TableLayout):
         return ()
     texts = {
@@ -175,7 +179,7 @@ def _dictionary_columns(source: Source) -> tuple[str, ...]:
 
 
 def _repeated(arrays: list[pa.Array]) -> list[pa.Array]:
-    """Units that occur in more than one of the arrays."""
+    """The units that occur in more than one of the arrays."""
     if len(arrays) < 2:
         return []
     counted = pc.value_counts(pa.chunked_array(arrays))

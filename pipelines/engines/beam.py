@@ -2,7 +2,8 @@
 # mypy: allow-untyped-calls
 """The Beam engine: one element per file of whole units, or rows grouped by a hash of their unit.
 
-The bodies of the tasks are in ``worker_tasks``. Importing Beam takes seconds, so only this engine imports this module.
+The tasks themselves are in ``worker_tasks``. Importing Beam takes seconds, so this module is imported only for configs
+that name the engine.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pipelines.engines.parts import Part, parts_of
 from pipelines.engines.worker_tasks import Counts, Slice, Work
 from pipelines.source import Source
 
-_FEWEST_BUCKETS = 8
+_MIN_BUCKETS = 8
 # Runners whose workers see this machine's temporary folder.
 _LOCAL_RUNNERS = ("", "DirectRunner", "BundleBasedDirectRunner", "SwitchingDirectRunner", "FnApiRunner")
 
@@ -43,8 +44,8 @@ _LOCAL_RUNNERS = ("", "DirectRunner", "BundleBasedDirectRunner", "SwitchingDirec
 class BeamEngine:
     """Sums an aggregator with one Beam pipeline.
 
-    options: Beam's command-line options. ``--temp_location`` names a folder that all workers reach, and is required
-        unless the runner is local. A new folder in it holds the task and the exact counts during the run. SENSITIVE.
+    options: Beam's command-line options. ``--temp_location`` names a folder that all workers can reach; it is required
+        unless the runner is local. During the run, a new folder in it holds the task and the exact counts. SENSITIVE.
 
     Raises: ConfigError when a runner that is not local has no ``--temp_location``.
     """
@@ -57,21 +58,21 @@ class BeamEngine:
         folder = self._options.view_as(GoogleCloudOptions).temp_location
         if folder is None and runner not in _LOCAL_RUNNERS:
             raise ConfigError(
-                f"Beam runner {runner!r} has no --temp_location; want a folder that all its workers reach"
+                f"Beam runner {runner!r} has no --temp_location; want a folder that all its workers can reach"
             )
         self._folder: str = folder or gettempdir()
 
     def reduce(self, source: Source, aggregator: Aggregator) -> Counts:
         """The merged accumulator over all units, before ``extract``. SENSITIVE.
 
-        Raises: As ``Engine`` promises.
+        Raises: The exceptions of ``Engine``.
         """
         clustered = source.layout.clustered_by_unit
         parts = [] if clustered else parts_of(source)
         if clustered:
-            buckets = worker_tasks.buckets_for_files(len(source.files), _FEWEST_BUCKETS)
+            buckets = worker_tasks.buckets_for_files(len(source.files), _MIN_BUCKETS)
         else:
-            buckets = worker_tasks.buckets_for(sum(part.rows for part in parts), _FEWEST_BUCKETS)
+            buckets = worker_tasks.buckets_for(sum(part.rows for part in parts), _MIN_BUCKETS)
         try:
             with _temporary_folder(self._folder) as folder:
                 task, counts = FileSystems.join(folder, "task"), FileSystems.join(folder, "counts")
@@ -81,12 +82,12 @@ class BeamEngine:
                 _sum_into(counts, slices, task)
                 _run(pipeline)
                 return worker_tasks.joined_counts(aggregator, _read(counts))  # SENSITIVE
-        except Exception as error:  # noqa: BLE001 - every runner has exceptions of its own
+        except Exception as error:  # noqa: BLE001 - every runner has its own exceptions
             raise failure("Beam", "".join(traceback.format_exception_only(error))) from None
 
 
 def _clustered(pipeline: beam.Pipeline, files: Sequence[str], task: str) -> PCollection[Slice]:
-    # Reshuffle keeps Beam from fusing all files into the one task that lists them.
+    # Reshuffle keeps Beam from processing all files in the one task that lists them.
     paths = pipeline | "Files" >> beam.Create(files) | "Spread files" >> beam.Reshuffle()
     units = paths | "Split units" >> beam.FlatMap(_split_units, task) | "Meet units" >> beam.GroupByKey()
     broken = units | "Broken units" >> beam.FlatMap(_broken_units)
@@ -102,7 +103,7 @@ def _unclustered(pipeline: beam.Pipeline, parts: Sequence[Part], task: str) -> P
 
 
 def _sum_into(path: str, slices: PCollection[Slice], task: str) -> None:
-    """Sums the slices of each number and writes the sums through Beam, which renames whole files into place."""
+    """Sums the slices with the same number, and writes the sums through Beam, which renames whole files into place."""
     write = beam.io.WriteToText(
         path,
         append_trailing_newlines=False,
@@ -119,7 +120,7 @@ def _run(pipeline: beam.Pipeline) -> None:
 
 
 class _Sum(beam.CombineFn):
-    """The aggregator's ``merge``, as Beam's combiner of slices."""
+    """The aggregator's ``merge`` as a Beam combiner of slices."""
 
     def __init__(self, task: str) -> None:
         self._task = task
@@ -131,7 +132,7 @@ class _Sum(beam.CombineFn):
     def add_input(self, mutable_accumulator: Counts, element: Counts) -> Counts:
         """Adds one slice."""
         if not mutable_accumulator.size:
-            return element.copy()  # Beam forbids changes of its elements.
+            return element.copy()  # Beam does not allow an element to be changed.
         return _work(self._task).aggregator.merge(mutable_accumulator, element)
 
     def merge_accumulators(self, accumulators: Iterable[Counts]) -> Counts:
@@ -168,11 +169,11 @@ def _count_bucket(bucket: tuple[int, Iterable[bytes]], task: str) -> Iterator[Sl
 
 @lru_cache(maxsize=1)
 def _work(task: str) -> Work:
-    """The tasks' arguments, read once per process: they can be too large for the pipeline's graph. SENSITIVE."""
+    """The arguments of the tasks, read once per process, because they may be too large for the pipeline. SENSITIVE."""
     with FileSystems.open(task) as file:
         work = pickle.loads(file.read())
     if not isinstance(work, Work):
-        raise EngineError(f"{task} holds no task of this run; want a --temp_location that nobody else writes to")
+        raise EngineError(f"{task} is not a task of this run; want a --temp_location that nobody else writes to")
     return work
 
 
@@ -198,7 +199,7 @@ def _write(path: str, content: bytes) -> None:
 
 @contextmanager
 def _temporary_folder(parent: str) -> Iterator[str]:
-    """A new folder that is removed afterwards; on this machine only its owner may read it."""
+    """A new folder that is removed afterwards. A local folder can be read only by its owner."""
     if "://" in parent:
         folder = FileSystems.join(parent, f"marquee-{uuid4().hex}")
         FileSystems.mkdirs(folder)
@@ -213,5 +214,5 @@ def _temporary_folder(parent: str) -> Iterator[str]:
             FileSystems.delete([folder])
         except BeamIOError:
             raise EngineError(
-                f"{folder} could not be removed; want it removed by hand, as it holds exact counts"
+                f"{folder} could not be removed; remove it by hand, because it holds exact counts"
             ) from None

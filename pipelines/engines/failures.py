@@ -1,4 +1,4 @@
-"""Failures of a distributed run: no data values in the engine's logs, and exceptions of this project on the driver."""
+"""Failures of a distributed run: engine logs get no data values, and the driver gets an exception of this project."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from dpcore.errors import EngineError, InputError, IntegrityError, MarqueeError
 
 T = TypeVar("T")
 
-# A line of a traceback with an exception of this project; Beam appends the name of its step.
+# The line of a traceback that states an exception of this project. Beam appends the name of its step.
 _SENTENCE = re.compile(rf"^(?:\S*: )?{re.escape(errors.__name__)}\.(\w+): (.+?)(?: \[while running .*)?$", re.MULTILINE)
 
 
 def guarded(results: Iterator[T]) -> Iterator[T]:
-    """Passes results on. A failure names its place in the code, never a value.
+    """Yields the results of a task. The message of a failure names a place in the code and never a value of the data.
 
-    Engines copy the message of a failed task to logs, event files and web pages, and messages of libraries quote data
-    (``Failed to parse string: ...``).
+    Engines copy the message of a failed task to logs, event files and web pages, and the messages of libraries quote
+    data (``Failed to parse string: ...``).
 
     results: The results of one task.
 
-    Raises: MarqueeError unchanged; EngineError in place of any other exception.
+    Raises: MarqueeError unchanged; EngineError instead of any other exception.
     """
     try:
         yield from results
     except MarqueeError as error:
-        raise error from None  # Its cause is a library's message.
-    except Exception as error:  # noqa: BLE001 - the one place that may not know what can fail
+        raise error from None  # The message of its cause, an exception of a library, may quote data.
+    except Exception as error:  # noqa: BLE001 - any exception of a task must be caught here
         frame = traceback.extract_tb(error.__traceback__)[-1]
         kind = type(error).__name__
         message = f"a task failed with {kind} in {frame.name} ({Path(frame.filename).name}:{frame.lineno})"
@@ -39,14 +39,14 @@ def guarded(results: Iterator[T]) -> Iterator[T]:
 
 
 def failure(engine: str, report: str) -> MarqueeError:
-    """The exception that describes a failed run: that of the first task which raised one of this project.
+    """The exception that describes a failed run: the first exception of this project that a task has raised.
 
     engine: Name of the engine, for the message.
     report: The engine's report of the failure.
     """
     sentence = _SENTENCE.search(report)
     if sentence is None:
-        return EngineError(f"{engine} did not finish the aggregation: its own log says why")
+        return EngineError(f"{engine} did not finish the aggregation; see its own log for the reason")
     kind, message = sentence.groups()
     own_types = {error_type.__name__: error_type for error_type in (InputError, IntegrityError)}
     return own_types.get(kind, EngineError)(message)

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: the machine's own, or else the packaged one of the extra ``java``."""
+"""Finds the Java for Spark: the machine's own, or else the packaged one of the extra ``java``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpcore.errors import EngineError
 OLDEST = 17
 CHOICE = "MARQUEE_JAVA"
 PACKAGED = "packaged"
-# Spark's launcher always requests this module. Only some linear algebra of Spark uses it, and this project does not.
+# Spark's launcher always requests this module. Only some linear algebra of Spark uses it, which is not needed here.
 _MODULE_ARGUMENT = "--add-modules=jdk.incubator.vector"
 _PROBE_SECONDS = 60
 
@@ -29,7 +29,7 @@ _PROBE_SECONDS = 60
 class Java:
     """A Java that runs Spark.
 
-    home: Value for JAVA_HOME; the folder holds ``bin/java``.
+    home: Value for JAVA_HOME; the folder contains ``bin/java``.
     version: Feature release, 17 or later.
     """
 
@@ -38,16 +38,17 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The first usable Java of JAVA_HOME, PATH and the packaged one, in this order.
+    """The first usable Java among JAVA_HOME, PATH and the packaged Java, in this order.
 
-    environment: Environment variables; those of this process when None. ``MARQUEE_JAVA=packaged`` skips the first two.
+    environment: Environment variables; None for those of this process. ``MARQUEE_JAVA=packaged`` skips JAVA_HOME and
+        PATH.
 
-    Raises: EngineError when there is no usable Java, or MARQUEE_JAVA has another value.
+    Raises: EngineError when there is no usable Java, or MARQUEE_JAVA has an unknown value.
     """
     variables = os.environ if environment is None else environment
     choice = variables.get(CHOICE, "")
     if choice not in ("", PACKAGED):
-        raise EngineError(f"the variable {CHOICE} is {choice!r}; want {PACKAGED!r} or nothing")
+        raise EngineError(f"the environment variable {CHOICE} is {choice!r}; want {PACKAGED!r}, or no such variable")
     candidates = _packaged() if choice == PACKAGED else (*_installed(variables), *_packaged())
     for executable in candidates:
         if java := _usable(executable, variables):
@@ -70,7 +71,7 @@ def _packaged() -> tuple[Path, ...]:
 
 
 def _usable(executable: Path, variables: Mapping[str, str]) -> Java | None:
-    """The Java itself when it has the module, a shim for it when it only lacks the module, and None otherwise."""
+    """The Java itself if it has the module, a shim for it if it only lacks the module, and None if it is unusable."""
     if java := _probe(executable, _MODULE_ARGUMENT):
         return java if java.version >= OLDEST else None
     java = _probe(executable)
@@ -80,7 +81,7 @@ def _usable(executable: Path, variables: Mapping[str, str]) -> Java | None:
 
 
 def _probe(executable: Path, *arguments: str) -> Java | None:
-    """Asks a Java for its home and release, because a ``java`` on PATH may be a link to another or its wrapper."""
+    """Asks a Java for its home and version, because ``java`` on PATH may be a link or a wrapper."""
     command = [str(executable), *arguments, "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)
@@ -94,13 +95,15 @@ def _probe(executable: Path, *arguments: str) -> Java | None:
 
 
 def _shim_home(java: Path, variables: Mapping[str, str]) -> Path:
-    """A JAVA_HOME whose ``bin/java`` runs ``java`` without the one argument that it does not understand."""
+    """A JAVA_HOME whose ``bin/java`` runs ``java`` without the argument that this Java does not accept."""
     script = _shim(java)
     for cache in _cache_folders(variables):
         home = cache / "marquee" / f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
         if _written(home, script):
             return home
-    raise EngineError("no cache or temporary folder takes an executable file: set XDG_CACHE_HOME to one that does")
+    raise EngineError(
+        "no cache or temporary folder allows executable files; set XDG_CACHE_HOME to a folder that allows them"
+    )
 
 
 def _cache_folders(variables: Mapping[str, str]) -> Iterator[Path]:
@@ -108,7 +111,7 @@ def _cache_folders(variables: Mapping[str, str]) -> Iterator[Path]:
         yield Path(cache)
     elif home := variables.get("HOME"):
         yield Path(home, ".cache")
-    # A private folder, because in a shared one another user could place a program of this name.
+    # The temporary folder is private, because in a shared one another user could place a program with this name.
     private = tempfile.mkdtemp(prefix="marquee-")
     atexit.register(shutil.rmtree, private, ignore_errors=True)
     yield Path(private)
@@ -126,7 +129,7 @@ exec {shlex.quote(str(java))} "$@"
 
 
 def _written(home: Path, script: str) -> bool:
-    """Writes ``bin/java`` in one step, so that two processes that start at once both find it whole."""
+    """Writes ``bin/java`` in one step, so that processes that start at the same time find it complete."""
     target = home / "bin" / "java"
     try:
         if not (target.is_file() and target.read_text() == script):

@@ -1,4 +1,4 @@
-"""The local engine: threads of this process."""
+"""The local engine, which aggregates with threads of this process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pipelines.source import Source
 T = TypeVar("T")
 R = TypeVar("R")
 
-# More rows than this are worth splitting into shards of this size, whose temporary arrays stay small.
+# More rows than this are split into shards of about this size, so that temporary arrays stay small.
 _SHARD_ROWS = 2_000_000
 
 
@@ -33,9 +33,9 @@ _SHARD_ROWS = 2_000_000
 class LocalEngine:
     """Threads over files, row groups and shards of units.
 
-    threads: Number of workers, at least 1; by default one per core that this process may use. With clustered data, each
-        worker holds one file in memory.
-    rows_in_memory: Largest number of rows in memory, at least 1, with data that are not clustered; more rows take
+    threads: Number of threads, at least 1. The default is one per core that this process may use. With clustered data,
+        each thread holds one file in memory.
+    rows_in_memory: Maximum number of rows in memory, at least 1, for data that are not clustered. More rows need
         several passes over the files. The default, 200 million, takes about 10 GB for a unit column of 8 bytes and ten
         columns of 4 bytes.
     """
@@ -51,11 +51,11 @@ class LocalEngine:
 
     @property
     def name(self) -> str:
-        """Name of the engine, as configs spell it."""
+        """Name of the engine, as in configs."""
         return "local"
 
     def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
-        """The accumulator over all units. SENSITIVE.
+        """The merged accumulator over all units, before ``extract``. SENSITIVE.
 
         Raises: InputError for unreadable files; EngineError for any other failure.
         """
@@ -63,18 +63,19 @@ class LocalEngine:
             broken = self.broken_units(source)  # SENSITIVE
             task = functools.partial(accumulate, source=source, aggregator=aggregator, dropped=broken)
             reduced = functools.reduce(aggregator.merge, self.over_whole_units(source, task), aggregator.create())
-            pa.default_memory_pool().release_unused()  # Memory of the rows, before the driver makes its own tables.
+            # The driver needs the memory of the rows for its own tables.
+            pa.default_memory_pool().release_unused()
             return reduced
 
     def broken_units(self, source: Source) -> pa.Array:
-        """Units that break the claim ``clustered_by_unit``; empty without the claim. SENSITIVE."""
+        """The units that contradict ``clustered_by_unit``; empty without this claim. SENSITIVE."""
         if len(source.files) == 1 or not source.layout.clustered_by_unit:
             return pa.nulls(0)
         with ThreadPoolExecutor(self._workers) as pool:
             return units_in_many_files(pool.map(functools.partial(units_of_file, source), source.files))
 
     def over_whole_units(self, source: Source, task: Callable[[Iterable[pa.RecordBatch]], R]) -> Iterator[R]:
-        """Yields the results of ``task`` over groups of batches that hold whole units; each row is in one group."""
+        """Yields the results of ``task`` over groups of batches. A group holds whole units, each row once."""
         with ThreadPoolExecutor(self._workers) as pool:
             if source.layout.clustered_by_unit:
                 yield from _mapped(pool, self._workers, lambda file: task(read_batches(source, file)), source.files)
@@ -105,7 +106,7 @@ class LocalEngine:
 
 @contextmanager
 def failures_as_engine_errors() -> Iterator[None]:
-    """Turns exceptions that are not of this project into an EngineError, whose message holds no value of the data."""
+    """Turns other exceptions than those of this project into EngineError, whose message contains no data values."""
     try:
         yield
     except MarqueeError:
@@ -115,7 +116,7 @@ def failures_as_engine_errors() -> Iterator[None]:
 
 
 def _split(source: Source, shards: int, wanted: range, part: Part) -> list[list[pa.RecordBatch]]:
-    """Batches of a part for each wanted shard."""
+    """Splits the batches of a part into the wanted shards."""
     batches = read_batches(source, part.path, part.row_groups)
     if shards == 1:
         return [list(batches)]
@@ -124,7 +125,7 @@ def _split(source: Source, shards: int, wanted: range, part: Part) -> list[list[
 
 
 def _mapped(pool: ThreadPoolExecutor, ahead: int, task: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Yields results in order, with at most ``ahead`` items in progress, which bounds the memory."""
+    """Yields results in order, with at most ``ahead`` items in progress, which limits the memory."""
     running: deque[Future[R]] = deque()
     try:
         for item in items:

@@ -1,4 +1,4 @@
-"""Parts: files split along row groups, which tasks read where units need not be whole."""
+"""Splits files along row groups into parts, for tasks that need not read whole units."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from pipelines.source import Source, open_parquet, reading
 
-# Row groups are read together up to this number of rows, because every read opens the file.
+# Row groups are joined to parts of at least this number of rows, because every read of a part opens the file.
 _PART_ROWS = 1 << 20
 _FOOTER_READERS = 8
 
 
 @dataclass(frozen=True)
 class Part:
-    """Neighbouring row groups of one file.
+    """Consecutive row groups of one file.
 
     path: Path or URL of the file.
     row_groups: Numbers of the row groups, from 0.
-    rows: Number of their rows.
+    rows: Total number of rows in these row groups.
     """
 
     path: str
@@ -27,7 +27,7 @@ class Part:
 
 
 def parts_of(source: Source) -> list[Part]:
-    """All row groups of all files, in the order of the files.
+    """Splits all files into parts, in the order of the files.
 
     Raises: InputError for a file that cannot be read.
     """

@@ -1,8 +1,8 @@
-"""The Spark engine: one task per file of whole units, or rows shuffled by unit; Spark also sums the counts.
+"""The Spark engine: one task per file of whole units, or rows shuffled by unit. Spark also sums the counts.
 
-The bodies of the tasks are in ``worker_tasks``. They read Parquet with the same code as every other engine, never with
-Spark's reader, whose types differ (no unsigned integers, its own timestamps). Nothing in them is random, because Spark
-may run any task more than once.
+The tasks themselves are in ``worker_tasks``. They read Parquet with the same code as every other engine and not with
+Spark's reader, whose types differ (it has no unsigned integers, and its own timestamps). The tasks are deterministic,
+because Spark may run any task more than once.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ T = TypeVar("T")
 
 
 def open_session(settings: Mapping[str, str] | None = None) -> SparkSession:
-    """The active session, or a new one on the master that Spark is configured for (local[*] outside a cluster).
+    """The active session, or else a new one on the configured master (local[*] outside a cluster).
 
-    settings: Settings of a new session, by their Spark names.
+    settings: Spark settings of a new session, by name.
 
     Raises: EngineError when there is no Java, or Spark does not start.
     """
     if session := SparkSession.getActiveSession():
         return session
-    # Under spark-submit the JVM runs already; otherwise this process starts it.
+    # Under spark-submit the JVM is already running; otherwise this process starts it.
     if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
         os.environ["JAVA_HOME"] = str(find_java().home)
-    # Spark's own default is the `python3` of PATH, which may lack the packages of this process.
+    # Spark's default is the `python3` on PATH, which may lack the packages of this process.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         return SparkSession.builder.config(map={**_checkout(), **(settings or {})}).getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:
-        raise EngineError(f"Spark does not start ({type(error).__name__}): its own log says why") from None
+        raise EngineError(f"Spark does not start ({type(error).__name__}); see its own log for the reason") from None
 
 
 def _checkout() -> dict[str, str]:
-    """A setting that lets workers import a checkout, which is neither installed nor an archive of --py-files."""
+    """The setting that lets workers import a checkout, if this code runs from one."""
     root = Path(__file__).parents[2]
     return {"spark.executorEnv.PYTHONPATH": str(root)} if (root / "pyproject.toml").is_file() else {}
 
@@ -66,7 +66,7 @@ class SparkEngine:
     """Sums an aggregator on the executors of one Spark session.
 
     session: A classic session, because Spark Connect has no RDDs.
-    partitions: Number of buckets of units, at least 1; by default about one per million rows.
+    partitions: Number of buckets of units, at least 1. The default is about one per million rows.
 
     Raises: EngineError for a session of Spark Connect; ConfigError when partitions is below 1.
     """
@@ -75,7 +75,9 @@ class SparkEngine:
 
     def __init__(self, session: SparkSession, partitions: int | None = None) -> None:
         if not isinstance(getattr(session, "_sc", None), SparkContext):
-            raise EngineError("the session is one of Spark Connect; want a classic session, as spark-submit gives")
+            raise EngineError(
+                "the session is one of Spark Connect; want a classic session, such as spark-submit creates"
+            )
         if partitions is not None and partitions < 1:
             raise ConfigError(f"engine partitions is {partitions}; want >= 1")
         self._context = session.sparkContext
@@ -84,7 +86,7 @@ class SparkEngine:
     def reduce(self, source: Source, aggregator: Aggregator) -> Counts:
         """The merged accumulator over all units, before ``extract``. SENSITIVE.
 
-        Raises: As ``Engine`` promises.
+        Raises: The exceptions of ``Engine``.
         """
         try:
             with ExitStack() as broadcasts:
@@ -118,7 +120,7 @@ class SparkEngine:
         return worker_tasks.joined_counts(work.value.aggregator, summed)
 
     def _broadcast(self, value: T, broadcasts: ExitStack) -> Broadcast[T]:
-        """Sends a value once to each executor, instead of with each task, until ``broadcasts`` closes."""
+        """Sends a value once to each executor instead of with each task. It is removed when ``broadcasts`` closes."""
         broadcast = self._context.broadcast(value)
         broadcasts.callback(broadcast.destroy)
         return broadcast

@@ -1,4 +1,4 @@
-"""The ``Engine`` interface, and exact statistics of a source computed by an engine."""
+"""The ``Engine`` interface, and the exact statistics of a source on an engine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ class Engine(Protocol):
     """Sums an aggregator over all units of a source.
 
     Contract, checked for every engine by tests/contract/test_engine_laws.py:
-        * The result has the same bits on every engine, and however the same rows are split into files.
-        * The engine may run any task more than once, and counts each unit once.
-        * The engine raises InputError for files that cannot be read, EngineError for its own failures, nothing else.
+        * The result is the same, bit for bit, on every engine and for every distribution of the rows over files.
+        * The engine may run a task more than once, but counts each unit once.
+        * The engine raises InputError for files that cannot be read, and EngineError for its own failures. It raises
+          IntegrityError when counts contradict the declared contribution. It raises no other exception.
     """
 
     @property
     def name(self) -> str:
-        """Name of the engine, as configs spell it."""
+        """Name of the engine, as in configs."""
         ...
 
     def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
@@ -34,7 +35,7 @@ class Engine(Protocol):
 
 @final
 class EngineStatistics:
-    """The exact statistics of one source on one engine. SENSITIVE: for the kernel and offline evaluation.
+    """The exact statistics of a source on an engine. SENSITIVE: only for the kernel and for offline evaluation.
 
     engine: The engine that reads the data.
     source: The checked files.
@@ -52,7 +53,7 @@ class EngineStatistics:
     def aggregate(self, request: Request) -> NDArray[np.int64]:
         """Exact answers to a request, int64 [size of the request]. SENSITIVE.
 
-        Raises: ConfigError when the request does not fit the dataset; whatever the engine raises.
+        Raises: ConfigError when the request does not fit the dataset; the exceptions of the engine.
         """
         aggregator = aggregator_for(request, self._source.layout)
         return aggregator.extract(self._engine.reduce(self._source, aggregator))  # SENSITIVE

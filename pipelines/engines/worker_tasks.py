@@ -1,11 +1,11 @@
-"""The tasks of Spark and Beam: each public function here is the body of one task.
+"""The tasks of Spark and Beam: each public function is the body of one task.
 
-Clustered files: ``split_units`` and ``broken_units`` find the units that lie in several files, and ``count_file``
-counts each file without them. Other files: ``split_rows`` sends rows to buckets of whole units, and ``count_bucket``
-counts a bucket. The driver ends with ``joined_counts``.
+With clustered files, ``split_units`` and ``broken_units`` find the units with rows in several files, and ``count_file``
+counts each file without these units. With other files, ``split_rows`` sends rows to buckets of whole units, and
+``count_bucket`` counts a bucket. In both cases, ``joined_counts`` assembles the result on the driver.
 
-Every task is deterministic and reads only its arguments and the files, so an engine may run a task again, or twice.
-Counts travel in slices, so that no message is as large as the whole answer, and slices are summed in parallel.
+Every task is deterministic and reads only its arguments and the files, so an engine may run a task more than once.
+Counts are sent in slices, so that no message is as large as the whole answer and slices can be summed in parallel.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Work:
 
     source: The checked files.
     aggregator: The aggregator to sum.
-    buckets: Number of buckets of units, where rows of several files must come together.
+    buckets: Number of buckets of units, for steps that bring rows of several files together.
     """
 
     source: Source
@@ -47,20 +47,20 @@ class Work:
 
 
 def buckets_for(rows: int, workers: int) -> int:
-    """Number of buckets for ``rows`` rows: at least one per worker, with about a million rows each."""
+    """Number of buckets for ``rows`` rows: about one per million rows, and at least one per worker."""
     return max(workers, -(-rows // _BUCKET_ROWS), 1)
 
 
 def buckets_for_files(files: int, workers: int) -> int:
-    """Number of buckets for the units of clustered files: fewer than files, as every file sends a piece to each."""
+    """Number of buckets for the units of clustered files: fewer than files, because each file sends a piece to each."""
     return max(workers, -(-files // _BUCKET_FILES))
 
 
 def count_file(work: Work, dropped: pa.Array | None, path: str) -> Iterator[Slice]:
-    """Counts one file of whole units, except the dropped ones. SENSITIVE.
+    """Counts one file of whole units, without the dropped ones. SENSITIVE.
 
     work: Arguments of every task.
-    dropped: Units that lie in several files; None for none.
+    dropped: Units with rows in several files; None for none.
     path: The file.
 
     Returns: Slices of the accumulator.
@@ -80,9 +80,9 @@ def count_bucket(work: Work, pieces: Iterable[bytes]) -> Iterator[Slice]:
 
 
 def split_rows(work: Work, part: Part) -> Iterator[tuple[int, bytes]]:
-    """Sends the rows of one part to buckets, all rows of a unit to the same one. SENSITIVE.
+    """Sends the rows of one part to buckets, with all rows of a unit in the same bucket. SENSITIVE.
 
-    Rows without a unit have no bucket.
+    Rows without a unit are left out.
 
     Returns: (bucket, serialised rows) pieces.
     """
@@ -105,7 +105,7 @@ def split_units(work: Work, path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def broken_units(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The units of one bucket that lie in more than one file, as at most one piece. SENSITIVE."""
+    """The units of one bucket that have rows in more than one file, as at most one piece. SENSITIVE."""
 
     def broken() -> Iterator[bytes]:
         units = units_in_many_files(_unpacked(piece).column(0) for piece in pieces)
@@ -116,13 +116,13 @@ def broken_units(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def joined_units(pieces: Iterable[bytes]) -> pa.Array | None:
-    """All units in the pieces of ``broken_units``; None when there are none. SENSITIVE."""
+    """All units in the pieces of ``broken_units``; None if there are none. SENSITIVE."""
     arrays = [_unpacked(piece).column(0) for piece in pieces]
     return pa.concat_arrays(arrays) if arrays else None
 
 
 def joined_counts(aggregator: Aggregator, slices: Iterable[Slice]) -> Counts:
-    """The whole accumulator from its summed slices; a missing slice is zero. SENSITIVE."""
+    """Assembles the whole accumulator from its summed slices. A missing slice counts as zeros. SENSITIVE."""
     counts = aggregator.create()
     for number, values in slices:
         counts[number * _SLICE : number * _SLICE + values.size] = values
@@ -142,7 +142,7 @@ def _pieces(batch: pa.RecordBatch, work: Work) -> Iterator[tuple[int, bytes]]:
 
 
 def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without dictionaries, because each of its pieces would carry them whole."""
+    """Decodes dictionaries, because each piece of the batch would otherwise contain them completely."""
     wide = [pa.large_string() if pa.types.is_dictionary(field.type) else field.type for field in batch.schema]
     return pa.record_batch(
         [column.cast(kind) for column, kind in zip(batch.columns, wide, strict=True)], names=batch.schema.names

@@ -1,6 +1,7 @@
-"""Writers of Parquet: generated public data, and synthetic rows of a model.
+"""Writes Parquet files: synthetic rows of a model, and generated public data.
 
-* ``rows``: synthetic rows of a release's model; open it first.
-* ``baskets`` writes Netflix-like baskets by the probabilities of ``basket_law``; ``table`` writes a census-like table.
-* ``checks``: checks of sizes and folders that all of them share.
+* ``rows`` writes synthetic rows of a release's model. Open it first.
+* ``baskets`` writes Netflix-like baskets with the probabilities of ``basket_law``.
+* ``table`` writes a census-like table.
+* ``checks`` contains the checks of sizes and folders that the others share.
 """

@@ -1,4 +1,4 @@
-"""Netflix-like baskets, streamed to partitioned Parquet in parallel. Generated data: public, seeded."""
+"""Writes Netflix-like baskets to Parquet files in parallel. The data are generated from a seed, and public."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def write_baskets(
 ) -> list[Path]:
     """Writes distinct (user_id, movie_id) pairs, both int32, to Parquet files.
 
-    Each row group holds whole users, and the pairs are ordered by user and film. The pairs depend on ``users``,
-    ``films``, ``pairs`` and ``seed`` alone.
+    Each row group holds whole users, and the pairs are ordered by user and film. The pairs depend only on ``users``,
+    ``films``, ``pairs`` and ``seed``.
 
     folder: A new or empty folder.
     users: Number of users, at least 1.
@@ -97,16 +97,17 @@ def draw_baskets(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Draws the baskets of the users start .. stop - 1.
 
-    1 - exp(-x) is the probability that a Poisson variable of mean x is not 0. A user's basket is therefore the set of
-    films hit by a Poisson number of throws for each taste k, of mean a_u taste_uk sum_j rates[k, j], where a throw hits
-    j in proportion to rates[k, j]. This is exactly the law, at a cost proportional to the pairs instead of users x
-    films. A user who would throw more often than there are films tosses a coin for each film instead.
+    1 - exp(-x) is the probability that a Poisson variable of mean x is not 0. A basket can therefore be drawn by
+    throws: for each taste k, user u makes a Poisson number of throws with mean a_u taste_uk sum_j rates[k, j], and each
+    throw hits film j with probability proportional to rates[k, j]. The films that are hit have exactly this law, and
+    the cost is proportional to the number of pairs instead of users x films. A user with more expected throws than
+    there are films tosses a coin per film instead.
 
     law: The fitted law.
-    tables: Its ``alias_tables``.
+    tables: The ``alias_tables`` of the law.
     start: First user.
     stop: User after the last one.
-    generator: Source of the draws.
+    generator: Random generator of the draws.
 
     Returns: Units and films, int32 [pairs] each, ordered by user and film, each pair once.
     """
@@ -121,7 +122,7 @@ def draw_baskets(
 
 
 def alias_tables(law: BasketLaw) -> AliasTables:
-    """Walker's alias tables for draws of film j with probability proportional to law.rates[k, j], for each taste k.
+    """Walker's alias tables, which draw film j with probability proportional to law.rates[k, j] for each taste k.
 
     Returns: Probabilities, float64 [TASTES, films], and aliases, int32 [TASTES, films].
     """
@@ -137,7 +138,7 @@ def alias_tables(law: BasketLaw) -> AliasTables:
 def _fill_alias_table(
     weights: NDArray[np.float64], probabilities: NDArray[np.float64], aliases: NDArray[np.int32]
 ) -> None:
-    """Vose's method for weights of mean 1: a cell gives its own index with its probability, and else its alias."""
+    """Vose's method for weights of mean 1: a cell gives its own index with its probability, and otherwise its alias."""
     count = len(weights)
     small = np.empty(count, dtype=np.int32)
     large = np.empty(count, dtype=np.int32)
@@ -174,7 +175,7 @@ def _fill_baskets(
     films: NDArray[np.int32],
     sizes: NDArray[np.int64],
 ) -> None:
-    """Fills ``films`` with the sorted distinct films of one user after another, and ``sizes`` with their numbers."""
+    """Fills ``films`` with the sorted distinct films of one user after another, and ``sizes`` with their counts."""
     tastes, count = probabilities.shape
     held = np.zeros(count, dtype=np.bool_)
     kept = 0

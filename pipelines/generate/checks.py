@@ -21,16 +21,16 @@ def want_blocks_for(files: int, blocks: int, block: str) -> None:
     blocks: Number of blocks.
     block: Description of a block, for the error message.
 
-    Raises: ConfigError when there are more files than blocks, or none.
+    Raises: ConfigError when there are no files, or more files than blocks.
     """
     if not 1 <= files <= blocks:
-        raise ConfigError(f"files is {files}; want 1 .. {blocks}, at least one for each {block} or part of it")
+        raise ConfigError(f"files is {files}; want 1 .. {blocks}, which is at most one per {block}")
 
 
 def empty_folder(folder: str | Path) -> Path:
-    """Makes the folder, and refuses one that is not empty, so that no dataset mixes two runs. Raises ConfigError."""
+    """Creates the folder. Raises ConfigError if it is not empty, so that no dataset mixes the files of two runs."""
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ConfigError(f"{folder} holds something already; want a new or an empty folder")
+        raise ConfigError(f"{folder} exists and is not an empty folder; want a new or an empty folder")
     path.mkdir(parents=True, exist_ok=True)
     return path

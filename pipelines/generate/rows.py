@@ -1,4 +1,4 @@
-"""Synthetic rows: draws from a model, written to Parquet in parallel blocks. Post-processing only."""
+"""Writes synthetic rows, which are drawn from a model, to Parquet in parallel blocks. All of it is post-processing."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def write_rows(
     block: int = UNITS_AT_ONCE,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
-    """Writes synthetic units to Parquet, one file per block.
+    """Writes synthetic units to Parquet, with one file per block.
 
-    The files have the columns of the layout, or of the model's attributes where the model has fewer. Values are decoded
-    so that they encode to the sampled codes, and units are numbered from 0. A basket without items has no row. The rows
-    of a graphical model are those of its randomised rounding over all blocks; those of other models are samples.
+    The files have the columns of the layout; attributes that the model lacks are left out. Codes are decoded to values
+    that encode to the same codes, and units are numbered from 0. A basket without items has no row. The rows of a
+    graphical model come from its randomised rounding over all blocks; rows of other models are independent samples.
 
     model: The model of a release.
     units: Number of units, at least 0.
     layout: The public layout of the data.
-    folder: Folder of the files; it is made where it is missing.
-    seed: Public seed; the rows depend on model, units, seed and block, never on the threads.
+    folder: Folder of the files, which is created if it is missing.
+    seed: Public seed. The rows depend on model, units, seed and block, and not on the number of threads.
     block: Units per file, at least 1.
-    progress: Called with the number of units written, and of all.
+    progress: Called with the number of units written so far, and the number of all units.
 
-    Returns: The files.
+    Returns: The written files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     starts = range(0, units, block)
@@ -68,28 +68,31 @@ def write_rows(
 
 
 def _draws(model: Model, units: int, block: int, seed: int) -> Iterator[Callable[[], SyntheticRows]]:
-    """Yields a function per block that gives its rows. Blocks of a graphical model depend on each other, so this
-    iterator draws them in order; blocks of other models are drawn by whoever calls the function."""
+    """Yields one function per block, which returns the block's rows.
+
+    Blocks of a graphical model depend on each other, so this iterator draws them in order. A block of another model is
+    drawn when its function is called.
+    """
     seeds = np.random.SeedSequence(seed)
     if isinstance(model, GraphicalModel):
         for rows in model.row_blocks(units, block, np.random.default_rng(seeds)):
-            yield partial(_known, rows)
+            yield partial(_same_rows, rows)
         return
     sizes = [min(block, units - start) for start in range(0, units, block)]
     for size, child in zip(sizes, seeds.spawn(len(sizes)), strict=True):
-        yield partial(_sampled, model, size, child)
+        yield partial(_sample_rows, model, size, child)
 
 
-def _known(rows: SyntheticRows) -> SyntheticRows:
+def _same_rows(rows: SyntheticRows) -> SyntheticRows:
     return rows
 
 
-def _sampled(model: Model, units: int, seed: np.random.SeedSequence) -> SyntheticRows:
+def _sample_rows(model: Model, units: int, seed: np.random.SeedSequence) -> SyntheticRows:
     return model.sample(units, np.random.default_rng(seed))
 
 
 def rows_table(rows: SyntheticRows, start: int, layout: Layout) -> pa.Table:
-    """Sampled rows as the layout's columns; units are numbered from ``start``."""
+    """Converts sampled rows to the layout's columns. Units are numbered from ``start``."""
     match rows, layout:
         case TableRows(), TableLayout():
             return _decoded(rows, start, layout)

@@ -1,4 +1,4 @@
-"""A census-like table: ten correlated attributes of every type, with some nulls. Generated data: public, seeded."""
+"""Writes a census-like table: ten correlated attributes of all types, with some nulls, generated from a seed."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ TABLE_SCHEMA = {
 
 
 def write_table(folder: str | Path, *, rows: int, files: int, seed: int) -> Path:
-    """Writes people, one row each with the unit column person_id, and the schema FOLDER.schema.yaml.
+    """Writes one row per person, with the unit column person_id, and the schema FOLDER.schema.yaml.
 
     folder: A new or empty folder.
     rows: Number of people, at least 1.
     files: Number of Parquet files, at most one per 16,384 rows.
-    seed: Public seed, at least 0; the rows depend on ``rows`` and ``seed`` alone.
+    seed: Public seed, at least 0. The rows depend only on ``rows`` and ``seed``.
 
-    Returns: The file of the schema.
+    Returns: The schema file.
     Raises: ConfigError when a size is out of range, the folder is not empty, or the schema exists already.
     """
     want_at_least(1, rows=rows)
@@ -102,7 +102,7 @@ def write_table(folder: str | Path, *, rows: int, files: int, seed: int) -> Path
 
 
 def draw_people(start: int, stop: int, generator: np.random.Generator) -> pa.RecordBatch:
-    """Draws the people start .. stop - 1: independent attributes first, then dependent ones, then the nulls."""
+    """Draws the people start .. stop - 1: first independent attributes, then dependent ones, and then nulls."""
     count = stop - start
     age = np.clip(generator.gamma(7.0, 6.6, count), 18, 99).astype(np.int32)
     male = generator.random(count) < 0.49
@@ -120,7 +120,7 @@ def draw_people(start: int, stop: int, generator: np.random.Generator) -> pa.Rec
     )
     leaning = -8.5 + 0.75 * np.log(income) + 0.02 * (age - 40) + 0.6 * (marital == 1)
     owner = generator.random(count) < 1 / (1 + np.exp(-leaning))
-    # Nobody moved in before they were born; owners stay longer.
+    # Nobody moved in before birth, and owners stay longer.
     days = np.minimum(generator.exponential(np.where(owner, 4_500.0, 1_600.0)), 365.0 * age)
     moved_in = (_CENSUS_DAY - date(1970, 1, 1)).days - 1 - days.astype(np.int32)
     columns = [

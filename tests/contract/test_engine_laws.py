@@ -111,7 +111,7 @@ def test_more_rows_than_a_unit_may_hold_are_an_integrity_error(engine: Engine, c
     layout = case.clustered() if clustered else case.layout
     engine_cases.write_clustered(case.rows, case.layout.unit, tmp_path, 2)
     declared = aggregator_for(case.requests[0], replace(layout, max_rows_per_unit=1))
-    with pytest.raises(IntegrityError, match=r"want 1 \.\. 1 rows each$"):
+    with pytest.raises(IntegrityError, match=r"want 1 \.\. 1 per unit$"):
         engine.reduce(open_source(str(tmp_path), layout, SALT), declared)
 
 

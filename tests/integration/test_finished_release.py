@@ -107,9 +107,9 @@ def test_a_damaged_manifest_and_a_file_too_many_are_integrity_errors(table: Worl
     more = table.folder / "out/people/more.parquet"
     more.write_bytes(b"more")
     code, _, err = table.run()
-    assert (code, "more.parquet is no file of the release" in err) == (7, True)
+    assert (code, "more.parquet is not listed in the manifest of the release" in err) == (7, True)
     more.unlink()
     manifest = table.folder / "out/people/manifest.json"
     manifest.write_text(json.dumps({"release_id": table.job().release_id}))
     code, _, err = table.run()
-    assert (code, "manifest.json does not name" in err) == (7, True)
+    assert (code, "manifest.json is not a manifest" in err) == (7, True)

@@ -76,14 +76,14 @@ def test_a_release_that_the_ledger_lost_is_not_taken_for_published(
     monkeypatch.setattr("jobs.release.run.only_run", late)
     code, out, err = table.run()
     assert (code, out) == (7, "")
-    assert "gone from the ledger" in err
+    assert "no longer in the ledger" in err
 
 
 @pytest.mark.parametrize(("place", "value", "says"), [
-    ("output.path", "people.schema.yaml/out", "cannot be made (Not a directory)"),
-    ("dataset.path", ".", "lies in the dataset's folder"),
-    ("dataset.path", "./**/*.parquet", "lies in the dataset's folder"),
-    ("dataset.path", "*/*/*.parquet", "lies in the dataset's folder"),
+    ("output.path", "people.schema.yaml/out", "cannot be created (Not a directory)"),
+    ("dataset.path", ".", "is inside the folder of the data"),
+    ("dataset.path", "./**/*.parquet", "is inside the folder of the data"),
+    ("dataset.path", "*/*/*.parquet", "is inside the folder of the data"),
 ])  # fmt: skip
 def test_an_output_that_cannot_be_is_found_before_anything_is_charged(
     table: World, place: str, value: str, says: str

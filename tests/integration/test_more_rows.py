@@ -89,8 +89,8 @@ def test_wrong_requests_are_config_errors(table: World) -> None:
     wrong = {
         ("more", "--rows", "0"): "rows is 0",
         ("more", "--rows", "5", "--seed", "-1"): "seed is -1",
-        ("out/people", "--rows", "5"): "holds something already",
-        ("data", "--rows", "5"): "lies in the dataset's folder",
+        ("out/people", "--rows", "5"): "is not an empty folder",
+        ("data", "--rows", "5"): "is inside the folder of the data",
     }
     for arguments, told in wrong.items():
         code, _, err = table.marquee("generate", "rows", "release.yaml", *arguments)

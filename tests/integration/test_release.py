@@ -43,7 +43,7 @@ def test_a_release_is_published_whole(table: World) -> None:
     code, out, err = table.run()
     assert code == 0, err
     assert out.startswith(f"published: {table.folder / 'out' / 'people'}\n")
-    assert "(1, 1e-06)-differential privacy for add_remove_unit on column 'person'" in out
+    assert "(1, 1e-06)-differential privacy for the units of column 'person' (add_remove_unit)" in out
     files = table.files("out/people")
     names = ["_SUCCESS", "answers.parquet", "certificate.json", "manifest.json", "synthetic/part-00000.parquet"]
     assert list(files) == [f"out/people/{name}" for name in names]
@@ -177,7 +177,7 @@ def test_a_plan_reads_and_writes_nothing(table: World) -> None:
     code, out, _ = table.marquee("plan", "release.yaml")
     assert code == 0
     assert "rho = 0.024356 of dataset 'people'" in out
-    assert "Nothing was spent and no data were read." in out
+    assert "No budget was spent, and no data were read." in out
     code, out, _ = table.marquee("plan", "release.yaml", "--json")
     facts = json.loads(out)
     assert (facts["release_id"], facts["rounds"]) == (table.job().release_id, 3)
@@ -303,7 +303,7 @@ def test_a_pure_release(table: World) -> None:
     code, out, err = table.run()
     assert code == 0, err
     assert "1-differential privacy" in out
-    assert "without a model" in err
+    assert "fits no model" in err
 
 
 def test_validation_reports_to_the_operator_and_spends_nothing(table: World) -> None:

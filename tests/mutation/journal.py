@@ -24,7 +24,7 @@ MUTANTS: Final = (
     Mutant(
         "what a killed process wrote is not synced",
         "jobs/release/journal.py",
-        "            os.fsync(file.fileno())  # A process that was killed may have written lines and not synced them.\n",
+        "            os.fsync(file.fileno())  # A process that was killed may have written lines without syncing them.\n",
         "",
         "tests/unit/jobs/release/test_journal.py",
     ),

@@ -164,7 +164,7 @@ MUTANTS: Final = (
     Mutant(
         "a dataset's sum is not audited",
         "jobs/ledger/audit.py",
-        "_want(dataset, dataset.spent == (0 if last is None else Fraction(last.spent)), _SUM)",
+        "_require(dataset, dataset.spent == (0 if last is None else Fraction(last.spent)), _SUM)",
         "pass",
         "tests/unit/jobs/ledger/test_audit.py",
     ),

@@ -50,7 +50,7 @@ def test_show_gives_epsilon_for_each_amount(budget: Command, accounting: str, cu
     assert code == 0
     shown = rf"adult: epsilon 3, delta 1e-06; spent {currency} 0 of [\d.]+; left {currency} [\d.]+ \(epsilon 3 at delta"
     assert re.match(shown, out), out
-    assert "for consumers only" in out
+    assert "consumers only" in out
 
 
 def test_grants_are_shown_with_dates_and_reasons(budget: Command) -> None:
@@ -85,24 +85,24 @@ MOVE = ("move", "--dataset", "adult")
     ((*GRANT, "--epsilon", "1000", "--reason", "x"), 2, "want 0 < epsilon"),
     ((*GRANT, "--epsilon", "1", "--consumer", ""), 2, "--consumer is empty"),
     ((*GRANT, "--epsilon", "1", "--consumer", "team", "--window", "week"), 2, "week"),
-    (("grant", "--dataset", "adult", "--delta", "1e-6", "--epsilon", "4", "--reason", "x"), 2, "cannot change"),
+    (("grant", "--dataset", "adult", "--delta", "1e-6", "--epsilon", "4", "--reason", "x"), 2, "cannot be changed"),
     (("grant", "--dataset", "none", "--delta", "0", "--epsilon", "4", "--reason", "x"), 4, "has no budget"),
     (("create", "--dataset", "adult", "--epsilon", "5", "--delta", "0"), 2, "budget grant"),
     (("create", "--dataset", "new", "--epsilon", "5", "--delta", "0", "--accounting", "gdp"), 2, "needs delta > 0"),
     (("create", "--dataset", "new", "--epsilon", "5", "--delta", "2"), 2, "want 0 <= delta < 1"),
     (("create", "--dataset", "", "--epsilon", "5", "--delta", "0"), 2, "--dataset is empty"),
     (("create", "--dataset", "x" * 201, "--epsilon", "5", "--delta", "0"), 2, "201 characters; want at most 200"),
-    (("create", "--dataset", "a\nb", "--epsilon", "5", "--delta", "0"), 2, "--dataset holds the control"),
+    (("create", "--dataset", "a\nb", "--epsilon", "5", "--delta", "0"), 2, "--dataset contains the control"),
     (("create", "--dataset", "new", "--epsilon", "1", "--delta", "1e-310"), 2, "--epsilon 1 with --delta 1e-310"),
     ((*GRANT, "--epsilon", "1", "--consumer", "x" * 201), 2, "--consumer has 201 characters"),
-    ((*GRANT, "--epsilon", "1", "--consumer", "a\x1b[2J"), 2, "--consumer holds the control character U+001B"),
-    ((*GRANT, "--epsilon", "4", "--reason", "fine\n2026"), 2, "--reason holds the control character U+000A"),
-    ((*GRANT, "--epsilon", "4", "--reason", "\0"), 2, "--reason holds the control character U+0000"),
+    ((*GRANT, "--epsilon", "1", "--consumer", "a\x1b[2J"), 2, "--consumer contains the control character U+001B"),
+    ((*GRANT, "--epsilon", "4", "--reason", "fine\n2026"), 2, "--reason contains the control character U+000A"),
+    ((*GRANT, "--epsilon", "4", "--reason", "\0"), 2, "--reason contains the control character U+0000"),
     ((*GRANT, "--epsilon", "1", "--consumer", "c", "--reason", "\u2028"), 2, "control character U+2028"),
-    ((*MOVE, "--path", "/new", "--reason", "x"), 2, "want a first run, which binds it"),
+    ((*MOVE, "--path", "/new", "--reason", "x"), 2, "its first run will bind it"),
     ((*MOVE, "--path", "/new", "--reason", " "), 2, "--reason is empty"),
     ((*MOVE, "--path", "", "--reason", "x"), 2, "--path is empty"),
-    ((*MOVE, "--path", "/a\rb", "--reason", "x"), 2, "--path holds the control character U+000D"),
+    ((*MOVE, "--path", "/a\rb", "--reason", "x"), 2, "--path contains the control character U+000D"),
     (("show", "--dataset", "none"), 4, "marquee budget create --ledger"),
     (("history", "--dataset", "none"), 4, "marquee budget create --ledger"),
     (("show", "--ledger", "sqlite://"), 2, "want a file"),
@@ -123,7 +123,7 @@ def test_a_ledger_that_was_changed_by_hand_is_an_integrity_error(budget: Command
     for command in (("show",), ("history", "--dataset", "adult")):
         code, out, err = budget(*command)
         assert (code, out) == (7, "")
-        assert "not those of its grants" in err
+        assert "do not match its grants" in err
 
 
 def test_a_damaged_dataset_hides_no_other(budget: Command, tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_a_missing_ledger_is_not_an_empty_one(budget: Command, tmp_path: Path, c
                   (*GRANT, "--epsilon", "1", "--reason", "x"), (*MOVE, "--path", "/new", "--reason", "x")):  # fmt: skip
         code, out, err = budget(*words)
         assert (code, out, err.count("\n")) == (4, "", 1)
-        assert "there is no ledger in sqlite:////" in err
-        assert "restore its backup if there was one, else create one with: marquee budget create --ledger" in err
+        assert "there is no ledger at sqlite:////" in err
+        assert "if there was one, restore its backup, otherwise create one with: marquee budget create --ledger" in err
     assert [file.stat().st_size for file in tmp_path.iterdir()] == ([] if content is None else [0])
 
 
@@ -194,4 +194,4 @@ def test_every_command_has_an_example(budget: Command, command: str) -> None:
 def test_help_says_that_windows_do_not_give_budget_back(budget: Command) -> None:
     said = " ".join(re.sub(r"[│\n]", " ", budget("grant", "--help")[1]).split())
     assert "it never restores budget" in said
-    assert "chosen once" in said
+    assert "it cannot be changed later" in said

@@ -133,4 +133,4 @@ def test_an_interruption_is_never_taken_for_success(
     monkeypatch.setattr("jobs.commands.budget.SqlLedger", interrupted)
     code, out, err = marquee(capsys, "budget", "show")
     assert (code, out) == (130, "")
-    assert "continues from what is stored" in err
+    assert "run the same command again to continue" in err

@@ -72,7 +72,7 @@ def test_a_failure_of_the_system_is_said_in_its_words(capsys: pytest.CaptureFixt
 def test_a_full_disk_may_be_tried_again(capsys: pytest.CaptureFixture[str], number: int) -> None:
     assert guarded(raising(OSError(number, "secret 42", "secret 42"))) == 6
     said = capsys.readouterr().err
-    assert said == "marquee: a disk is full; free some space and run again: the release continues from what is stored\n"
+    assert said == "marquee: a disk is full; free some space and run the same command again to continue the release\n"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
@@ -89,7 +89,7 @@ def test_so_it_is_when_a_library_finds_it_full(capsys: pytest.CaptureFixture[str
 
 def test_an_interrupt_is_no_failure_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
     assert guarded(raising(KeyboardInterrupt())) == 130
-    assert "continues" in capsys.readouterr().err
+    assert "run the same command again" in capsys.readouterr().err
 
 
 def test_a_trace_is_shown_on_request_only(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,7 @@ def test_the_present_name_is_taken_in_silence(warnings: list[str]) -> None:
 
 @pytest.mark.parametrize("order", [("steps", "rounds"), ("rounds", "steps")])
 def test_both_names_at_once_are_refused(warnings: list[str], order: tuple[str, str]) -> None:
-    with pytest.raises(ConfigError, match="rounds is given twice, once by its old name steps; want rounds alone"):
+    with pytest.raises(ConfigError, match="rounds is set twice, once by its old name steps; want rounds alone"):
         mechanism_of(choice("renamed", **dict.fromkeys(order, 5)))
 
 

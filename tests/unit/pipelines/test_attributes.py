@@ -120,9 +120,15 @@ def test_the_column_is_the_name_unless_it_is_given() -> None:
         ({"kind": Kind.CATEGORICAL, "values": ("x", "x")}, "lists a value twice"),
         ({"kind": Kind.CATEGORICAL, "values": ("x", "__other__")}, "reserved"),
         ({"kind": Kind.CATEGORICAL, "values": (2**64,)}, "more than 64 bits"),
-        ({"kind": Kind.CATEGORICAL, "values": ("x",), "other": "z"}, "other is no value of it; want true, false or"),
-        ({"kind": Kind.CATEGORICAL, "values": (0, 1), "null": "x"}, "null is no value of it; want true, false or"),
-        ({"kind": Kind.CATEGORICAL, "values": ("x",), "edges": (0, 1)}, "or edges too"),
+        (
+            {"kind": Kind.CATEGORICAL, "values": ("x",), "other": "z"},
+            "other is not one of its values; want true, false or",
+        ),
+        (
+            {"kind": Kind.CATEGORICAL, "values": (0, 1), "null": "x"},
+            "null is not one of its values; want true, false or",
+        ),
+        ({"kind": Kind.CATEGORICAL, "values": ("x",), "edges": (0, 1)}, "or also edges"),
         ({"kind": Kind.INTEGER, "edges": (1,)}, "two or more increasing values"),
         ({"kind": Kind.INTEGER, "edges": (1, 1)}, "two or more increasing values"),
         ({"kind": Kind.INTEGER, "edges": (0, 1.5)}, "finite integer values"),

@@ -60,7 +60,7 @@ def test_a_relative_path_becomes_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     ("path", "wanted"),
     [
         ("missing.parquet", "missing.parquet does not exist"),
-        ("nowhere/*.parquet", r"matches no Parquet file; want a file, a folder or a glob"),
+        ("nowhere/*.parquet", r"matches no Parquet file; want a Parquet file, or a folder or glob"),
         ("*.csv", r"matches no Parquet file"),
         ("empty", r"matches no Parquet file"),
         ("[z-a].parquet", r"is not a valid glob; want ranges such as \[a-z\]"),

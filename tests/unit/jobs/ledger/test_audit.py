@@ -34,8 +34,8 @@ def ledger(ledger_url: str) -> SqlLedger:
     ("UPDATE charges SET amount = '0' WHERE consumer IS NULL", "the sum of its charges"),
     ("UPDATE charges SET consumer = 'other'", "the sum of its charges"),
     ("DELETE FROM charges WHERE consumer IS NULL", "the sum of its charges"),
-    ("UPDATE releases SET state = 'planned' WHERE consumer IS NULL", "those of its releases"),
-    ("UPDATE datasets SET total = '1/2'", "more than its total"),
+    ("UPDATE releases SET state = 'planned' WHERE consumer IS NULL", "do not match its releases"),
+    ("UPDATE datasets SET total = '1/2'", "exceed its total"),
 ])  # fmt: skip
 def test_changed_rows_are_an_integrity_error(ledger: SqlLedger, ledger_url: str, statement: str, says: str) -> None:
     ledger.datasets()

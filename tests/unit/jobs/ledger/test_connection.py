@@ -31,7 +31,7 @@ def sqlite_url(folder: Path) -> str:
 def test_only_creating_a_budget_creates_a_file(tmp_path: Path) -> None:
     with pytest.raises(NoBudgetError, match="marquee budget create"):
         SqlLedger(sqlite_url(tmp_path)).dataset("adult", 1.0, 0.0)
-    with pytest.raises(NoBudgetError, match="there is no ledger in .* restore its backup"):
+    with pytest.raises(NoBudgetError, match="there is no ledger at .* restore its backup"):
         SqlLedger(sqlite_url(tmp_path)).plan(planned())
     assert list(tmp_path.iterdir()) == []
 
@@ -53,7 +53,9 @@ def test_an_empty_file_is_no_ledger_until_one_is_made_in_it(tmp_path: Path) -> N
         lambda: ledger.history("adult"),
         lambda: ledger.plan(planned()),
     ):
-        with pytest.raises(NoBudgetError, match="restore its backup if there was one, else create one with: marquee"):
+        with pytest.raises(
+            NoBudgetError, match="if there was one, restore its backup, otherwise create one with: marquee"
+        ):
             ask()
     assert file.stat().st_size == 0
     ledger.create_dataset("adult", 1.0, 0.0)
@@ -62,7 +64,7 @@ def test_an_empty_file_is_no_ledger_until_one_is_made_in_it(tmp_path: Path) -> N
 
 def test_a_database_without_tables_asks_for_its_backup_first(tmp_path: Path) -> None:
     past_the_ledger(sqlite_url(tmp_path), "CREATE TABLE something (id INTEGER)")
-    with pytest.raises(NoBudgetError, match="restore its backup .* --dataset adult --epsilon 1 --delta 0$"):
+    with pytest.raises(NoBudgetError, match="restore its backup.* --dataset adult --epsilon 1 --delta 0$"):
         SqlLedger(sqlite_url(tmp_path)).dataset("adult", 1.0, 0.0)
 
 
@@ -92,7 +94,7 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
             lambda known=ledger: known.dataset("adult", 1.0, 0.0),
             lambda known=ledger: known.create_dataset("adult", 1.0, 0.0),
         ):
-            with pytest.raises(ConfigError, match="is no SQLite database; want a database of Marquee"):
+            with pytest.raises(ConfigError, match="is not a SQLite database; want a database that Marquee created"):
                 ask()
         assert (tmp_path / "ledger.db").read_text() == content
         assert len(list(tmp_path.iterdir())) == 1
@@ -117,7 +119,7 @@ def test_another_transaction_of_the_process_leaves_the_lock_in_place(tmp_path: P
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").mkdir()
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         SqlLedger(sqlite_url(tmp_path)).create_dataset("adult", 1.0, 0.0)
 
 
@@ -152,7 +154,7 @@ def test_parameters_that_say_where_the_server_is_are_shown() -> None:
     "postgresql://bob:SECRET",
 ])  # fmt: skip
 def test_a_url_whose_password_may_be_anywhere_is_refused_and_not_shown(address: str) -> None:
-    with pytest.raises(ConfigError, match="quote the password|not a database URL") as refused:
+    with pytest.raises(ConfigError, match="write each @ in the password as %40|not a database URL") as refused:
         SqlLedger(address)
     assert not re.search("SEC|RE|bob", str(refused.value))
 
@@ -256,7 +258,7 @@ def test_a_full_disk_is_worth_another_try(tmp_path: Path) -> None:
     ledger = SqlLedger(sqlite_url(tmp_path))
     ledger.create_dataset("adult", 1.0, 0.0)
     ledger.plan(planned())
-    with pytest.raises(LedgerUnavailableError, match="no room"):
+    with pytest.raises(LedgerUnavailableError, match="its disk is full"):
         _fill(Database(sqlite_url(tmp_path), 1))
     ledger.reserve(FIRST, planned().budget)
 

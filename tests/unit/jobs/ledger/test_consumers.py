@@ -172,7 +172,7 @@ def test_a_window_is_chosen_once(ledger: SqlLedger) -> None:
 @pytest.mark.parametrize(("dataset_delta", "delta"), [(0.0, 1e-6), (1e-6, 0.0)])
 def test_a_consumer_is_counted_as_its_dataset_is(ledger: SqlLedger, dataset_delta: float, delta: float) -> None:
     ledger.create_dataset("other", 1.0, dataset_delta)
-    with pytest.raises(ConfigError, match="as dataset 'other' has it"):
+    with pytest.raises(ConfigError, match="as for dataset 'other'"):
         ledger.grant_consumer("other", "team", 0.2, delta)
 
 
@@ -185,7 +185,7 @@ def test_a_total_is_raised_with_a_reason_and_never_lowered(ledger: SqlLedger) ->
     pay(ledger, 10, None)
     with pytest.raises(ConfigError, match="never lowered"):
         ledger.raise_total("adult", 1.2, 0.0, "less")
-    with pytest.raises(ConfigError, match="cannot change"):
+    with pytest.raises(ConfigError, match="cannot be changed"):
         ledger.raise_total("adult", 2.0, 1e-6, "another delta")
     ledger.raise_total("adult", 1.5, 0.0, "again")
     assert [(grant.epsilon, grant.reason) for grant in ledger.grants("adult")] == [(1, "created"), (1.5, "decision 12")]

@@ -54,7 +54,7 @@ def test_the_path_of_another_dataset_is_refused(ledger: SqlLedger, path: str) ->
 
 def test_only_what_is_bound_moves(ledger: SqlLedger) -> None:
     ledger.create_dataset("new", 1.0, 0.0)
-    with pytest.raises(ConfigError, match="want a first run, which binds it"):
+    with pytest.raises(ConfigError, match="its first run will bind it"):
         ledger.move("new", "/new", "reason")
     with pytest.raises(NoBudgetError):
         ledger.move("none", "/new", "reason")

@@ -89,7 +89,7 @@ def test_a_ledger_older_than_the_journal_is_noticed(place: Place) -> None:
     place.unpublish()
     place.forget(1)
     code, _, err = place.world.run()
-    assert (code, "more answers than the ledger knows" in err) == (7, True), err
+    assert (code, "more answers than the ledger has recorded" in err) == (7, True), err
 
 
 def test_a_release_of_layout_1_goes_on_from_its_journal(place: Place) -> None:

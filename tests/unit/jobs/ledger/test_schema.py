@@ -130,7 +130,9 @@ def test_a_move_that_fails_leaves_the_old_ledger(ledger_url: str, monkeypatch: p
     assert len(SqlLedger(ledger_url).datasets()) == 2
 
 
-@pytest.mark.parametrize(("version", "says"), [(3, "layout 3 and this program knows layout 2"), (0, "layout 0")])
+@pytest.mark.parametrize(
+    ("version", "says"), [(3, "layout 3, but this program supports only layouts up to 2"), (0, "layout 0")]
+)
 def test_an_unknown_layout_is_refused(ledger_url: str, version: int, says: str) -> None:
     ledger = SqlLedger(ledger_url)
     ledger.create_dataset("adult", 1.0, 0.0)
@@ -145,7 +147,7 @@ def test_an_unknown_layout_is_refused(ledger_url: str, version: int, says: str) 
 def test_a_ledger_without_a_version_is_refused(ledger_url: str) -> None:
     SqlLedger(ledger_url).create_dataset("adult", 1.0, 0.0)
     past_the_ledger(ledger_url, "DELETE FROM ledger_info")
-    with pytest.raises(ConfigError, match="does not state its version"):
+    with pytest.raises(ConfigError, match="does not state one version"):
         SqlLedger(ledger_url).datasets()
 
 
@@ -153,7 +155,7 @@ def test_the_tables_of_something_else_are_left_alone(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     past_the_ledger(url, "CREATE TABLE datasets (id INTEGER)")
     for ask in (lambda: SqlLedger(url).datasets(), lambda: SqlLedger(url).create_dataset("adult", 1.0, 0.0)):
-        with pytest.raises(ConfigError, match="want a database of its own"):
+        with pytest.raises(ConfigError, match="want a database for Marquee alone"):
             ask()
 
 
@@ -163,6 +165,6 @@ def test_a_role_that_may_not_move_the_ledger_says_who_may(postgres: Server) -> N
     write_layout_1(url)
     postgres.run(name, f"CREATE ROLE mover_{name} LOGIN")
     postgres.run(name, f"GRANT SELECT, INSERT, UPDATE ON datasets, releases, charges TO mover_{name}")
-    with pytest.raises(ConfigError, match="run once by the owner of the tables"):
+    with pytest.raises(ConfigError, match="run marquee budget show once as the owner of the tables"):
         SqlLedger(postgres.url(name, f"mover_{name}")).datasets()
     assert len(SqlLedger(url).datasets()) == 2

@@ -162,13 +162,13 @@ def test_other_input_under_one_id_is_refused(ledger: SqlLedger) -> None:
 def test_a_budget_is_set_once(ledger: SqlLedger) -> None:
     again = ledger.create_dataset("adult", 1.0, 0.0)
     assert again.salt == ledger.dataset("adult", 1, 0).salt
-    for other, says in (((2.0, 0.0), "epsilon 1 and not 2"), ((1.0, 1e-6), "delta 0 and not 1e-06")):
-        with pytest.raises(ConfigError, match=f"with {says}; marquee budget grant raises epsilon and nothing else"):
+    for other, says in (((2.0, 0.0), "epsilon 1 instead of 2"), ((1.0, 1e-6), "delta 0 instead of 1e-06")):
+        with pytest.raises(ConfigError, match=f"with {says}; marquee budget grant can raise epsilon"):
             ledger.create_dataset("adult", *other)
-    with pytest.raises(ConfigError, match="consumers_only false and not true; .* chosen once"):
+    with pytest.raises(ConfigError, match="consumers_only false instead of true; .* cannot be changed"):
         ledger.create_dataset("adult", 1.0, 0.0, consumers_only=True)
     ledger.create_dataset("open", 1.0, 1e-6)
-    with pytest.raises(ConfigError, match="accounting auto and not gdp; .* chosen once"):
+    with pytest.raises(ConfigError, match="accounting auto instead of gdp; .* cannot be changed"):
         ledger.create_dataset("open", 1.0, 1e-6, accounting=Accounting.GDP)
     assert len({ledger.create_dataset(name, 1.0, 0.0).salt for name in ("x", "y", "adult")}) == 3
     assert [dataset.name for dataset in ledger.datasets()] == ["adult", "open", "x", "y"]

@@ -51,13 +51,13 @@ def test_the_guarantee_is_in_words_and_in_exact_figures(tmp_path: Path) -> None:
 
 
 PROMISES: list[tuple[dict[str, object], str]] = [
-    ({}, "(1, 1e-06)-differential privacy for add_remove_unit on column 'person': two datasets are neighbours when one "
-         "has one unit more than the other."),
+    ({}, "(1, 1e-06)-differential privacy for the units of column 'person' (add_remove_unit): two datasets are "
+         "neighbours when one has one unit more than the other."),
     ({"neighbours": "replace_one_unit", "units": 300},
-     "(1, 1e-06)-differential privacy for replace_one_unit on column 'person': two datasets are neighbours when one "
-     "unit is exchanged for another; their number is public."),
+     "(1, 1e-06)-differential privacy for the units of column 'person' (replace_one_unit): two datasets are "
+     "neighbours when they differ in the data of one unit; the number of units is public."),
     ({"epsilon": 1.0000001}, "(1.0000001, 1e-06)-differential privacy"),
-    ({"delta": 0, "epsilon": 0.5}, "0.5-differential privacy for add_remove_unit"),
+    ({"delta": 0, "epsilon": 0.5}, "0.5-differential privacy for the units of column 'person' (add_remove_unit)"),
 ]  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def test_a_run_whose_steps_are_all_fixed_has_a_numerical_bound(tmp_path: Path) -
     charges = [Charge("a call", event.charged / event.calls) for event in made.plan.events for _ in range(event.calls)]
     said: Any = certificate(made, made.stand_in, KernelRecord(tuple(charges), 1, "f0"), 300)["numerical_bound"]
     assert said["epsilon_at_delta"] == bound
-    assert said["note"].startswith("This is the epsilon of all kernel calls together at each delta")
+    assert said["note"].startswith("epsilon_at_delta gives the epsilon of all kernel calls together at each delta")
     assert numerical_bound(made, charges[:-1]) == bound
     # One call instead of many, or a call more, is not what was fixed in advance.
     assert numerical_bound(made, [Charge("all", sum((charge.amount for charge in charges), Fraction(0)))]) == {}
@@ -95,7 +95,7 @@ def test_a_run_whose_steps_are_all_fixed_has_a_numerical_bound(tmp_path: Path) -
 def test_no_numerical_bound_is_said_in_words(tmp_path: Path) -> None:
     said = content(job(tmp_path, mechanism={"name": "gaussian"}))["numerical_bound"]
     assert said["epsilon_at_delta"] == {}
-    assert said["note"] == "There is no numerical bound, because not every kernel call was fixed in advance."
+    assert said["note"] == "No numerical bound is given, because not every kernel call was fixed in advance."
 
 
 def test_gaussians_alone_have_no_better_bound_than_their_own(tmp_path: Path) -> None:

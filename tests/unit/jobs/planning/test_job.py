@@ -121,7 +121,7 @@ def test_a_promise_without_a_budget_in_floats_is_a_config_error(
 def test_rows_of_a_mechanism_without_a_model_are_refused(tmp_path: Path) -> None:
     rows, hdmm = {"synthetic_rows": 5}, {"name": "hdmm", "reconstruction": "least_squares"}
     with pytest.raises(
-        ConfigError, match="output.synthetic_rows is 5, but mechanism hdmm gives answers without a model"
+        ConfigError, match="output.synthetic_rows is 5, but mechanism hdmm fits no model to draw rows from"
     ):
         job(tmp_path, {**TABLE, "mechanism": hdmm}, output=rows)
     assert job(tmp_path, {**TABLE, "mechanism": {**hdmm, "reconstruction": "graphical"}}, output=rows)

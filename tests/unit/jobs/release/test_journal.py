@@ -87,7 +87,7 @@ def test_a_journal_agrees_with_what_is_known_of_it(tmp_path: Path, known: int) -
     if known == 3:
         whole.reconcile(known, whole.head_at(known))
         return
-    with pytest.raises(IntegrityError, match="more answers than the ledger knows"):
+    with pytest.raises(IntegrityError, match="more answers than the ledger has recorded"):
         whole.reconcile(known, whole.head_at(known))
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:known]))
     with pytest.raises(IntegrityError, match="lacks answers"):

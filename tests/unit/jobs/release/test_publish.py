@@ -165,7 +165,7 @@ def test_a_manifest_of_another_form_is_an_integrity_error(tmp_path: Path, conten
     publish.publish(staged(tmp_path), output, RELEASE)
     (output / "manifest.json").write_text(json.dumps({"release_id": RELEASE, **content}))
     assert publish.publication_state(output, RELEASE) is PublicationState.DONE
-    with pytest.raises(IntegrityError, match=r"manifest\.json does not name the files of a release"):
+    with pytest.raises(IntegrityError, match=r"manifest\.json is not a manifest of a release"):
         publish.verify(output)
 
 
@@ -185,7 +185,7 @@ def test_a_file_that_the_manifest_does_not_name_is_an_integrity_error(tmp_path: 
     output = tmp_path / "out"
     publish.publish(staged(tmp_path), output, RELEASE)
     (output / name).write_bytes(b"more")
-    with pytest.raises(IntegrityError, match=f"{name} is no file of the release"):
+    with pytest.raises(IntegrityError, match=f"{name} is not listed in the manifest of the release"):
         publish.verify(output)
 
 
@@ -193,7 +193,7 @@ def test_a_link_that_the_manifest_does_not_name_is_an_integrity_error(tmp_path: 
     output = tmp_path / "out"
     publish.publish(staged(tmp_path), output, RELEASE)
     (output / "link").symlink_to(tmp_path)
-    with pytest.raises(IntegrityError, match="link is no file of the release"):
+    with pytest.raises(IntegrityError, match="link is not listed in the manifest of the release"):
         publish.verify(output)
 
 

@@ -137,18 +137,21 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"sexx": "each"}, "workload: unknown attribute 'sexx'; did you mean 'sex'?"),
     ({"race": {"groups": [["white"]]}}, "product 1: unknown value 'white' of attribute 'race'; did you mean 'White'?"),
     ({"race": {"groups": [["White..Blak"]]}}, "attribute 'race': unknown value 'Blak'; did you mean 'Black'?"),
-    ({"race": {"groups": [["Black..White"]]}}, "attribute 'race': 'Black..White' holds nothing"),
+    ({"race": {"groups": [["Black..White"]]}}, "attribute 'race': 'Black..White' is empty"),
     ({"sex": {"groups": [["x1"]]}}, r"unknown value 'x1' of attribute 'sex'; want one of \['female', 'male'\]"),
     ({"sex": {"groups": [["female", "female..male"]]}}, "attribute 'sex': a group names 'female' twice"),
-    ({"age": {"groups": [["18..63"]]}}, "'age': no bin ends or begins after 63; the nearest edges are 18 or 65"),
-    ({"age": {"groups": [["17..64"]]}}, "'age': no bin ends or begins at 17; the nearest edges are 5 or 18"),
-    ({"age": {"groups": [["[18, x)"]]}}, "attribute 'age': 'x' is no edge; want an integer"),
-    ({"day": {"groups": [["2026..2027"]]}}, "'day': '2027' is no edge; want a day such as 2026-01-31"),
-    ({"pay": {"groups": [["0..1.5"]]}}, r"attribute 'pay': '0..1.5' of decimal numbers; want '\[0, 1.5\)'"),
-    ({"age": {"groups": [["18..99"]]}}, "'18..99' leaves 100 out, which the last bin holds; want 18..100"),
-    ({"age": {"groups": [["[18, 100)"]]}}, r"'\[18, 100\)'; want '..., 100\]', as the last bin holds it"),
-    ({"age": {"groups": [["[5, 65]"]]}}, r"'\[5, 65\]'; want '..., 65\)'"),
-    ({"age": {"width": 5}}, "attribute 'age': ranges of 5 values; want at most 4"),
+    (
+        {"age": {"groups": [["18..63"]]}},
+        "'age': no bin starts or ends after 63; want one of the nearest edges, 18 or 65",
+    ),
+    ({"age": {"groups": [["17..64"]]}}, "'age': no bin starts or ends at 17; want one of the nearest edges, 5 or 18"),
+    ({"age": {"groups": [["[18, x)"]]}}, "attribute 'age': 'x' is not an edge; want an integer"),
+    ({"day": {"groups": [["2026..2027"]]}}, "'day': '2027' is not an edge; want a date such as 2026-01-31"),
+    ({"pay": {"groups": [["0..1.5"]]}}, r"attribute 'pay': '0..1.5' is a range of decimal numbers; want an interval"),
+    ({"age": {"groups": [["18..99"]]}}, "'18..99' excludes 100, which is in the last bin; want 18..100"),
+    ({"age": {"groups": [["[18, 100)"]]}}, r"'\[18, 100\)' excludes 100, which is in the last bin; want '..., 100\]'"),
+    ({"age": {"groups": [["[5, 65]"]]}}, r"'\[5, 65\]' includes 65, which is in the next bin; want '..., 65\)'"),
+    ({"age": {"width": 5}}, "attribute 'age': width is 5; want at most 4"),
 ]
 
 
@@ -224,10 +227,10 @@ def test_mechanisms_answer_such_workloads(mechanism: Mechanism) -> None:
 def test_too_many_answers_are_refused_before_they_are_made() -> None:
     wide = Attribute("x", Kind.INTEGER, edges=tuple(range(2001)))
     layout = TableLayout("u", Schema((wide, GRADE)))
-    with pytest.raises(ConfigError, match=r"product 1: attribute 'x': a matrix of 2,001,001 rows"):
+    with pytest.raises(ConfigError, match=r"product 1: attribute 'x': its query matrix has 2,001,001 rows"):
         workload_of(config([{"attributes": {"x": "ranges"}}]), layout)
     with pytest.raises(DomainTooLargeError, match="the workload has 80,040,040 cells"):
         workload_of(config([{"attributes": {"x": "ranges", "grade": "ranges"}} for _ in range(4)]), layout)
     longer = TableLayout("u", Schema((Attribute("x", Kind.INTEGER, edges=tuple(range(3001))),)))
-    with pytest.raises(ConfigError, match=r"want at most 4,194,304 entries"):
+    with pytest.raises(ConfigError, match=r"at most 4,194,304 entries"):
         workload_of(config([{"attributes": {"x": "each_and_total"}}]), longer)

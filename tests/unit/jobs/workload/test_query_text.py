@@ -67,19 +67,19 @@ def test_two_negated_values_of_one_attribute_are_a_query() -> None:
 
 
 BAD: list[tuple[list[str], Layout, int, str]] = [
-    (["1 & 2", "1 & 2 & 3"], BASKETS, 1, "has 3 literals and those before have 2; want one number in all"),
+    (["1 & 2", "1 & 2 & 3"], BASKETS, 1, "has 3 literals, but the queries before have 2; want equal numbers"),
     (["1 & 2", "3 & 1000"], BASKETS, 1, r"item 1000 is out of range; want 0 \.\. 999"),
-    (["1 & -2"], BASKETS, 0, "'-2' is no literal; want an item's number, or ! and a number"),
+    (["1 & -2"], BASKETS, 0, "'-2' is not a literal; want the number of an item, or ! and a number"),
     (["1 & 2", "5 & 5"], BASKETS, 1, "names an item or a value twice"),
     (["5 & !5"], BASKETS, 0, "names an item or a value twice"),
     (["5 & "], BASKETS, 0, "has an empty literal"),
     (["sex=male", "sexx=male"], TABLE, 1, "unknown attribute 'sexx'; did you mean 'sex'"),
     (["sex=males"], TABLE, 0, "unknown value 'males' of attribute 'sex'; did you mean 'male'"),
     (["sex=9"], TABLE, 0, r"want one of \['female', 'male'\]"),
-    (["sex"], TABLE, 0, "'sex' is no literal; want attribute=value or attribute!=value"),
-    (["sex=male=x"], TABLE, 0, "'sex=male=x' is no literal"),
-    (['"sex=male'], TABLE, 0, "no literal|not well quoted"),
-    (["age=[0, 30) & sex=male", "sex=male & sex=female"], TABLE, 1, "wants two values of one attribute"),
+    (["sex"], TABLE, 0, "'sex' is not a literal; want attribute=value or attribute!=value"),
+    (["sex=male=x"], TABLE, 0, "'sex=male=x' is not a literal"),
+    (['"sex=male'], TABLE, 0, "not a literal|not quoted correctly"),
+    (["age=[0, 30) & sex=male", "sex=male & sex=female"], TABLE, 1, "requires two values of one attribute"),
 ]
 
 
@@ -93,9 +93,9 @@ def test_what_is_no_conjunction_is_told_so(given: list[str], layout: Layout, pla
 @pytest.mark.parametrize(
     ("given", "layout", "place", "says"),
     [
-        (["3", "!4"], BASKETS, 1, "'!4' is a negation; want the column itself"),
+        (["3", "!4"], BASKETS, 1, "'!4' is a negation; want a column without negation"),
         (["3", "03"], BASKETS, 1, "names '03' a second time"),
-        (["sex=male", "sex"], TABLE, 1, "no literal"),
+        (["sex=male", "sex"], TABLE, 1, "not a literal"),
     ],
 )
 def test_what_is_no_column_is_told_so(given: list[str], layout: Layout, place: int, says: str) -> None:

@@ -128,7 +128,7 @@ def test_a_block_over_its_bound_never_enters(row: int, units: int) -> None:
     """200 rows of too few units (more rows than declared), of none, or of more units (some of them without a row)."""
     aggregator = aggregator_for(*REQUESTS[row])
     codes = np.zeros((3, 200), dtype=np.uint8)
-    with pytest.raises(IntegrityError, match=r"want 1 \.\. 1 rows each"):
+    with pytest.raises(IntegrityError, match=r"want 1 \.\. 1 per unit"):
         aggregator.add(aggregator.create(), TableBlock(codes, units))
 
 
@@ -137,7 +137,7 @@ def test_a_unit_of_several_rows_may_hold_them_all_and_no_more() -> None:
     aggregator = aggregator_for(MARGINALS, layout)
     rows = np.zeros((3, 30), dtype=np.uint8)
     assert counted(aggregator, TableBlock(rows, 10))[0] == 30
-    with pytest.raises(IntegrityError, match=r"want 1 \.\. 3 rows each"):
+    with pytest.raises(IntegrityError, match=r"want 1 \.\. 3 per unit"):
         aggregator.add(aggregator.create(), TableBlock(rows, 9))
 
 
@@ -191,7 +191,7 @@ def test_a_table_that_misses_a_row_is_found() -> None:
     for cell in (0, 1, 40):
         wrong = accumulated(aggregator, TABLE)
         wrong[cell] += 1
-        with pytest.raises(IntegrityError, match="does not hold every row once"):
+        with pytest.raises(IntegrityError, match="does not count every row once"):
             aggregator.extract(wrong)
 
 
@@ -254,9 +254,9 @@ def test_marginals_may_speak_of_some_attributes_in_their_own_order() -> None:
 @pytest.mark.parametrize(
     ("request_", "layout", "wanted"),
     [
-        (MARGINALS, BASKETS, "marginals were asked of baskets"),
-        (conjunctions(BinaryView(4), 1, 2), BASKETS, "the conjunctions have 4 columns; want 9, as the data have"),
-        (conjunctions(BinaryView(10), 1, 2), TABLE, "the conjunctions name other columns"),
+        (MARGINALS, BASKETS, "baskets have no marginals"),
+        (conjunctions(BinaryView(4), 1, 2), BASKETS, "the queries have 4 columns; want 9, as many as the data"),
+        (conjunctions(BinaryView(10), 1, 2), TABLE, "the queries are over other columns"),
         (QueryAnswers(Marginals(Domain.of({"z": 2}), (("z",),))), TABLE, "attribute 'z' of size 2"),
         (QueryAnswers(Marginals(Domain.of({"a": 3}), (("a",),))), TABLE, "attribute 'a' of size 3"),
     ],

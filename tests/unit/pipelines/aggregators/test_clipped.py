@@ -92,10 +92,10 @@ def test_units_of_several_rows_and_other_views_are_refused() -> None:
     for asked in (SatisfactionHistogram(queries), ClippedSums.of(queries, [1])):
         with pytest.raises(ConfigError, match="want max_rows_per_unit: 1"):
             aggregator_for(asked, TableLayout("u", schema, 2))
-        with pytest.raises(ConfigError, match="2 columns; want 40, as the data have"):
+        with pytest.raises(ConfigError, match="2 columns; want 40, as many as the data"):
             aggregator_for(asked, LAYOUT)
         aggregator = aggregator_for(asked, TableLayout("u", schema))
-        with pytest.raises(IntegrityError, match=r"want 1 \.\. 1 rows each"):
+        with pytest.raises(IntegrityError, match=r"want 1 \.\. 1 per unit"):
             aggregator.add(aggregator.create(), TableBlock(np.zeros((1, 4), dtype=np.uint8), 2))
 
 
@@ -105,5 +105,5 @@ def test_a_group_that_bins_more_or_fewer_units_than_there_are_is_found(change: i
     total = aggregator.add(aggregator.create(), block_of(matrix_of(64, 0.3)))
     aggregator.extract(total.copy())
     total[int(np.argmax(total[:-2]))] += change
-    with pytest.raises(IntegrityError, match="bin every unit once"):
+    with pytest.raises(IntegrityError, match="count every unit once"):
         aggregator.extract(total)

@@ -66,8 +66,8 @@ def test_a_failed_task_prints_no_value(results, kind: type[MarqueeError], said: 
         ("RuntimeError: dpcore.errors.EngineError: it broke", EngineError, "it broke"),
         ("Failed\ndpcore.errors.IntegrityError: want bounded units", IntegrityError, "want bounded units"),
         ("x\ndpcore.errors.ConfigError: an odd one\n", EngineError, "an odd one"),
-        (f"ValueError: {SECRET}", EngineError, "Spark did not finish the aggregation: its own log says why"),
-        ("", EngineError, "Spark did not finish the aggregation: its own log says why"),
+        (f"ValueError: {SECRET}", EngineError, "Spark did not finish the aggregation; see its own log for the reason"),
+        ("", EngineError, "Spark did not finish the aggregation; see its own log for the reason"),
     ],
 )
 def test_a_report_becomes_our_own_exception(report: str, kind: type[MarqueeError], message: str) -> None:

@@ -131,6 +131,6 @@ def test_a_wrong_size_is_refused_and_writes_nothing(tmp_path: Path, change: dict
 
 def test_a_used_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "old.txt").touch()
-    with pytest.raises(ConfigError, match="holds something already"):
+    with pytest.raises(ConfigError, match="is not an empty folder"):
         write_baskets(tmp_path, **SIZES, files=1)
     assert [path.name for path in tmp_path.iterdir()] == ["old.txt"]

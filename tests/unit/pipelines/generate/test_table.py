@@ -90,6 +90,6 @@ def test_a_used_place_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"out.schema.yaml exists already"):
         write_table(tmp_path / "out", rows=10, files=1, seed=1)
     (tmp_path / "out.schema.yaml").unlink()
-    with pytest.raises(ConfigError, match="holds something already"):
+    with pytest.raises(ConfigError, match="is not an empty folder"):
         write_table(tmp_path / "out", rows=10, files=1, seed=1)
     assert not (tmp_path / "out.schema.yaml").exists()

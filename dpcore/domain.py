@@ -10,6 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcore.frozen import plain_text
+
 Clique = tuple[str, ...]
 
 
@@ -30,7 +32,7 @@ class Domain:
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "names", tuple(map(plain_text, self.names)))
         object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
         if len(set(self.names)) != len(self.names):
             repeated = sorted({name for name in self.names if self.names.count(name) > 1})
@@ -79,7 +81,7 @@ class Domain:
         names = tuple(clique)
         if len(set(names)) != len(names):
             raise ValueError(f"clique {names} repeats an attribute; want distinct attributes")
-        return tuple(sorted(names, key=self.index))
+        return tuple(self.names[axis] for axis in sorted(self.axes(names)))
 
     def shape(self, clique: Iterable[str] | None = None) -> tuple[int, ...]:
         """Sizes of the attributes of a clique, or of all attributes."""
@@ -113,6 +115,9 @@ class BinaryView:
     names: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", int(self.columns))
+        object.__setattr__(self, "groups", tuple((int(start), int(stop)) for start, stop in self.groups))
+        object.__setattr__(self, "names", tuple(map(plain_text, self.names)))
         if self.columns < 1:
             raise ValueError(f"a binary view has {self.columns} columns; want >= 1")
         starts, stops = [start for start, _ in self.groups], [stop for _, stop in self.groups]

@@ -142,7 +142,8 @@ def epsilon_of(budget: Budget, delta: float) -> float:
     """The epsilon that a budget implies at delta. A pure budget implies its own epsilon at every delta."""
     match budget.currency:
         case Currency.PURE:
-            return float(budget.amount)
+            epsilon = float(budget.amount)
+            return epsilon if epsilon >= budget.amount else math.nextafter(epsilon, math.inf)
         case Currency.ZCDP:
             return epsilon_of_zcdp(float(budget.amount), delta)
         case Currency.GDP:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from threading import Lock
@@ -80,13 +81,18 @@ class PrivateStatistics:
     ) -> None:
         if statistics.contribution != unit.contribution:
             raise ValueError(f"statistics enforce {statistics.contribution}; want {unit.contribution} as declared")
-        self.terms = PrivacyTerms(unit, budget)
+        self._terms = PrivacyTerms(unit, budget)
         self._filter = Filter(budget)
         self._exact = ExactAnswers(statistics)  # SENSITIVE
         self._journal = journal
         self._answers = 0
         self._in_progress = Lock()
         ledger.reserve(budget)
+
+    @property
+    def terms(self) -> PrivacyTerms:
+        """The privacy unit, the budget, and what calls cost under them; public."""
+        return self._terms
 
     @property
     def remaining_share(self) -> Fraction:
@@ -104,7 +110,8 @@ class PrivateStatistics:
         Announcing costs no budget, because the exact answers stay inside the kernel.
         """
         check_queries(queries)
-        self._exact.expect(queries)
+        with self._only_call("expect"):
+            self._exact.expect(queries)
 
     def measure(self, queries: Measurable, share: Fraction, progress: Progress = silent) -> Measurement:
         """Adds independent noise to exact answers.
@@ -315,15 +322,9 @@ class PrivateStatistics:
     def _answer(
         self, label: str, request: _Request, amount: Fraction, draw: Callable[[], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
-        """Charges the call, then replays its stored answer, or draws and stores a new one.
-
-        Raises RuntimeError for a call from another thread or from a progress callback while a call is in progress: the
-        order of the answers and of the charges would then depend on timing.
-        """
+        """Charges the call, then replays its stored answer, or draws and stores a new one."""
         digest = hashlib.sha256(json.dumps(request.parts).encode()).hexdigest()
-        if not self._in_progress.acquire(blocking=False):
-            raise RuntimeError(f"{label}: another call of the kernel is in progress; want one at a time")
-        try:
+        with self._only_call(label):
             index = self._answers
             self._filter.charge(label, amount, request.scale)
             answer = self._journal.recall(index, digest)
@@ -332,6 +333,14 @@ class PrivateStatistics:
                 self._journal.record(index, digest, answer)
             self._answers += 1
             return answer
+
+    @contextmanager
+    def _only_call(self, label: str) -> Iterator[None]:
+        """Raises RuntimeError while another thread or a progress callback is in a call: timing would order charges."""
+        if not self._in_progress.acquire(blocking=False):
+            raise RuntimeError(f"{label}: another call of the kernel is in progress; want one at a time")
+        try:
+            yield
         finally:
             self._in_progress.release()
 

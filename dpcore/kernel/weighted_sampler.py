@@ -60,7 +60,7 @@ Integers = NDArray[np.integer[Any]]
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class UnitCounts:
     """Exact counts of units. SENSITIVE.
 
@@ -148,6 +148,10 @@ class _Parts(NamedTuple):
     prior: NDArray[np.float64]
     shift: float
     constant: float
+
+    def __repr__(self) -> str:
+        """Shows no counts, because a traceback may print its locals."""
+        return "_Parts(...)"
 
 
 def check_scores(*parts: float) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.frozen import frozen
+from dpcore.frozen import frozen, plain_text
 from dpcore.queries.marginals import Marginals
 
 LARGEST_ANSWER = 1 << 62  # Answers are clipped to this absolute value.
@@ -43,6 +43,7 @@ class Product:
             raise ValueError(f"the weight of a product is {self.weight}; want an int in 1 .. 2^40")
         if len(self.matrices) != len(self.clique):
             raise ValueError(f"{len(self.matrices)} matrices for {len(self.clique)} attributes; want one each")
+        object.__setattr__(self, "clique", tuple(map(plain_text, self.clique)))
         object.__setattr__(self, "matrices", tuple(_checked(matrix) for matrix in self.matrices))
 
     @property
@@ -76,6 +77,7 @@ class Products:
     denominator: int = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(self.terms))
         if not self.terms or type(self.denominator) is not int or self.denominator < 1:
             raise ValueError(f"{len(self.terms)} terms over the denominator {self.denominator}; want integers >= 1")
         if any(type(term) is not Product for term in self.terms):
@@ -144,13 +146,16 @@ def rounded_rows(matrix: NDArray[np.float64], bits: int) -> tuple[NDArray[np.int
 
 def _checked(matrix: NDArray[np.int64]) -> NDArray[np.int64]:
     """A read-only copy. Floats are refused, because the sensitivity is derived from exact integers."""
-    if not np.issubdtype(matrix.dtype, np.signedinteger) or matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"a matrix of {matrix.dtype} {matrix.shape}; want integers, one row and one column or more")
+    if not np.issubdtype(matrix.dtype, np.signedinteger):
+        raise ValueError(f"a matrix of {matrix.dtype}; want integers")
+    matrix = frozen(matrix, np.int64)  # What is checked below is the copy that is kept.
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"a matrix of shape {matrix.shape}; want one row and one column or more")
     if not matrix.any():
         raise ValueError("a matrix of zeros; want a row with an entry other than 0")
     if (np.square(matrix, dtype=np.float64).sum(axis=0) > 0.99 * _LARGEST_SQUARE).any():
         raise ValueError("a column of a matrix has a square above 2^60; want smaller integers")
-    return frozen(matrix, np.int64)
+    return matrix
 
 
 def _applied(term: Product, table: NDArray[np.int64], largest_rows: int) -> NDArray[np.int64]:

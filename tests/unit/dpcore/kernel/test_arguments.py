@@ -169,10 +169,11 @@ def test_one_call_at_a_time() -> None:
     refused: list[str] = []
 
     def again(*_: int) -> None:
-        try:
-            private.measure(MARGINALS, Fraction(1, 4))
-        except RuntimeError as error:
-            refused.append(str(error))
+        for call in (lambda: private.measure(MARGINALS, Fraction(1, 4)), lambda: private.expect(MARGINALS)):
+            try:
+                call()
+            except RuntimeError as error:
+                refused.append(str(error))
 
     def from_another_thread(*_: int) -> None:
         thread = threading.Thread(target=again)
@@ -181,7 +182,86 @@ def test_one_call_at_a_time() -> None:
 
     for progress in (again, from_another_thread):
         private.measure(MARGINALS, Fraction(1, 4), progress)
-    assert len(refused) == 2
+    assert len(refused) == 4
     assert all("one at a time" in message for message in refused)
     assert len(private.charges) == 2
     private.measure(MARGINALS, HALF)  # The door is open again, also after a refusal.
+
+
+class Unstable(tuple[Any, ...]):
+    """A tuple that is iterated as ``first`` once, and as itself ever after."""
+
+    first: tuple[Any, ...]
+
+    def __new__(cls, first: tuple[Any, ...], later: tuple[Any, ...]) -> Unstable:
+        made = super().__new__(cls, later)
+        made.first = first
+        return made
+
+    def __iter__(self) -> Any:
+        first, self.first = self.first, tuple(super().__iter__())
+        return iter(first)
+
+
+class Name(str):
+    """A name that equals every other."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return hash("a")
+
+
+SMALL = Product(("a",), (np.array([[1, 0]]),))
+LARGE = Product(("a",), (np.array([[1000, 0]]),))
+
+
+def test_products_keep_the_terms_that_they_were_checked_with() -> None:
+    """Terms that are small when the sensitivity is derived and large when the answer is drawn: plain from the start."""
+    products = Products(DOMAIN, Unstable((SMALL,), (LARGE,)))
+    assert type(products.terms) is tuple
+    assert products.terms == (SMALL,)
+
+
+def test_names_of_cliques_and_domains_are_plain_text() -> None:
+    term = Product(Unstable((Name("a"),), ("b",)), (np.array([[1, 0]]),))
+    assert type(term.clique) is tuple
+    assert [type(name) for name in term.clique] == [str]
+    marginals = Marginals(DOMAIN, ((Name("a"),),))
+    assert [type(name) for clique in marginals.cliques for name in clique] == [str]
+    assert [type(name) for name in Domain((Name("a"),), (2,)).names] == [str]
+
+
+def test_a_view_keeps_the_groups_that_it_was_checked_with() -> None:
+    groups = [[0, 2], [2, 5]]
+    view = BinaryView(5, groups, ["a", "b"])  # type: ignore[arg-type]
+    groups[0][1] = 1
+    assert view.groups == ((0, 2), (2, 5))
+    assert view.names == ("a", "b")
+    hash(view)
+
+
+def test_a_matrix_is_checked_as_it_is_kept() -> None:
+    class Shown(np.ndarray[Any, Any]):
+        """An array that hides its entries from what asks it for their size."""
+
+        def any(self, *_: Any, **__: Any) -> Any:
+            return True
+
+    with pytest.raises(ValueError, match="a matrix of zeros"):
+        Product(("a",), (np.zeros((1, 2), np.int64).view(Shown),))
+
+
+def test_what_calls_cost_cannot_be_replaced() -> None:
+    private = private_statistics(TABLE, Budget.pure(1))
+    with pytest.raises(AttributeError):
+        private.terms = private_statistics(TABLE, Budget.pure(100)).terms  # type: ignore[misc]
+
+
+def test_exact_counts_are_not_printed() -> None:
+    exact = weighted_sampler.UnitCounts(np.array([1234567]), 7654321)
+    parts = weighted_sampler.SlotScores.of(HALF, flat(1, -2.0), 4).parts(exact)
+    for printed in (repr(exact), repr(parts), str(parts)):
+        assert "1234567" not in printed
+        assert "7654321" not in printed

@@ -222,5 +222,6 @@ def test_a_target_is_met_in_the_currency_that_is_named() -> None:
 
 def test_every_budget_has_an_epsilon() -> None:
     assert epsilon_of(Budget.pure(Fraction(1, 4)), 1e-6) == 0.25
+    assert all(epsilon_of(Budget.pure(Fraction(k, 7)), 0.0) >= Fraction(k, 7) for k in range(1, 50))
     assert epsilon_of(Budget.zcdp(0.5), 1e-6) == epsilon_of_zcdp(0.5, 1e-6)
     assert epsilon_of(Budget.gdp(1), 1e-6) == epsilon_of_gdp(1.0, 1e-6) < epsilon_of_zcdp(0.5, 1e-6)

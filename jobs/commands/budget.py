@@ -245,7 +245,7 @@ def _spending(budget: DatasetBudget | ConsumerBudget, currency: Currency, delta:
     total = budget.total or Fraction(0)
     remaining = max(total - budget.spent, Fraction(0))
     spent_text = f"spent {currency.value} {float(budget.spent):.6g} of {float(total):.6g}"
-    remaining_text = f"left {currency.value} {float(remaining):.6g}"
+    remaining_text = f"remaining {currency.value} {float(remaining):.6g}"
     return (
         f"{spent_text}{_as_epsilon(budget.spent, currency, delta)}; "
         f"{remaining_text}{_as_epsilon(remaining, currency, delta)}"

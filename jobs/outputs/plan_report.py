@@ -52,7 +52,8 @@ def plan_lines(job: Job) -> list[str]:
         lines.append("           the steps below share the remaining budget")
     for step in plan.steps:
         noise = "" if step.stddev is None else f", standard deviation {step.stddev:.4g} counts"
-        lines.append(f"step       {step.label}: {step.share:.2%} of the budget in {step.calls} calls{noise}")
+        calls = "1 call" if step.calls == 1 else f"{step.calls} calls"
+        lines.append(f"step       {step.label}: {step.share:.2%} of the budget in {calls}{noise}")
     for delta, epsilon in numerical_bound(job).items():
         lines.append(f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, because all steps are fixed")
     lines += [f"note       {note}" for note in plan.notes]

@@ -48,7 +48,8 @@ def test_show_gives_epsilon_for_each_amount(budget: Command, accounting: str, cu
     create(budget, "--accounting", accounting, "--consumers-only")
     code, out, _ = budget("show")
     assert code == 0
-    shown = rf"adult: epsilon 3, delta 1e-06; spent {currency} 0 of [\d.]+; left {currency} [\d.]+ \(epsilon 3 at delta"
+    spent = rf"adult: epsilon 3, delta 1e-06; spent {currency} 0 of [\d.]+; "
+    shown = spent + rf"remaining {currency} [\d.]+ \(epsilon 3 at delta"
     assert re.match(shown, out), out
     assert "consumers only" in out
 
@@ -61,7 +62,7 @@ def test_grants_are_shown_with_dates_and_reasons(budget: Command) -> None:
     )  # fmt: skip
     assert (code, out, err) == (0, "consumer team: epsilon 0.5, delta 0 each month\n", "")
     code, out, err = budget("grant", "--dataset", "adult", "--epsilon", "4", "--delta", "0", "--reason", "decision 12")
-    assert (code, out) == (0, "adult: epsilon 4, delta 0; spent epsilon 0 of 4; left epsilon 4\n")
+    assert (code, out) == (0, "adult: epsilon 4, delta 0; spent epsilon 0 of 4; remaining epsilon 4\n")
     for command in (("show",), ("history", "--dataset", "adult")):
         code, out, _ = budget(*command)
         assert code == 0
@@ -70,7 +71,7 @@ def test_grants_are_shown_with_dates_and_reasons(budget: Command) -> None:
             r"\d{4}-\d\d-\d\dT\S+  granted to consumer team: epsilon 0.5, delta 0 each month: pilot\n", out
         )
         assert re.search(r"\d{4}-\d\d-\d\dT\S+  granted to the dataset: epsilon 4, delta 0: decision 12\n", out)
-    team = "  consumer team: epsilon 0.5, delta 0 each month; spent epsilon 0 of 0.5; left epsilon 0.5 since "
+    team = "  consumer team: epsilon 0.5, delta 0 each month; spent epsilon 0 of 0.5; remaining epsilon 0.5 since "
     assert re.search(team + r"\d{4}-\d\d-01", budget("show")[1])
 
 

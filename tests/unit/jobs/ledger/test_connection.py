@@ -64,7 +64,9 @@ def test_an_empty_file_is_no_ledger_until_one_is_made_in_it(tmp_path: Path) -> N
 
 def test_a_database_without_tables_asks_for_its_backup_first(tmp_path: Path) -> None:
     past_the_ledger(sqlite_url(tmp_path), "CREATE TABLE something (id INTEGER)")
-    with pytest.raises(NoBudgetError, match="restore its backup.* --dataset adult --epsilon 1 --delta 0$"):
+    with pytest.raises(
+        NoBudgetError, match="restore its backup, otherwise create one with: .* --dataset adult --epsilon 1 --delta 0$"
+    ):
         SqlLedger(sqlite_url(tmp_path)).dataset("adult", 1.0, 0.0)
 
 

@@ -147,7 +147,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"age": {"groups": [["17..64"]]}}, "'age': no bin starts or ends at 17; want one of the nearest edges, 5 or 18"),
     ({"age": {"groups": [["[18, x)"]]}}, "attribute 'age': 'x' is not an edge; want an integer"),
     ({"day": {"groups": [["2026..2027"]]}}, "'day': '2027' is not an edge; want a date such as 2026-01-31"),
-    ({"pay": {"groups": [["0..1.5"]]}}, r"attribute 'pay': '0..1.5' is a range of decimal numbers; want an interval"),
+    (
+        {"pay": {"groups": [["0..1.5"]]}},
+        r"attribute 'pay': '0..1.5' is a range of decimal numbers; want an interval such as '\[0, 1.5\)'",
+    ),
     ({"age": {"groups": [["18..99"]]}}, "'18..99' excludes 100, which is in the last bin; want 18..100"),
     ({"age": {"groups": [["[18, 100)"]]}}, r"'\[18, 100\)' excludes 100, which is in the last bin; want '..., 100\]'"),
     ({"age": {"groups": [["[5, 65]"]]}}, r"'\[5, 65\]' includes 65, which is in the next bin; want '..., 65\)'"),
@@ -232,5 +235,5 @@ def test_too_many_answers_are_refused_before_they_are_made() -> None:
     with pytest.raises(DomainTooLargeError, match="the workload has 80,040,040 cells"):
         workload_of(config([{"attributes": {"x": "ranges", "grade": "ranges"}} for _ in range(4)]), layout)
     longer = TableLayout("u", Schema((Attribute("x", Kind.INTEGER, edges=tuple(range(3001))),)))
-    with pytest.raises(ConfigError, match=r"at most 4,194,304 entries"):
+    with pytest.raises(ConfigError, match=r"want fewer codes, so that it has at most 4,194,304 entries"):
         workload_of(config([{"attributes": {"x": "each_and_total"}}]), longer)

@@ -250,7 +250,7 @@ def _ascend(
                 open_count = open_literals[clause]
                 reopened = wants_zero[entry] == used[changed]
                 for literal in range(literals.shape[1] if open_count <= 1 or reopened or grouped else 0):
-                    # A change matters to the last open literal of a clause, and to all literals if all hold.
+                    # A change matters to a literal that was or is the only open one, and to all if none is open.
                     column = literals[clause, literal]
                     holds = used[column] != negated[clause, literal]
                     neighbour = block_of[column]

@@ -130,11 +130,15 @@ def _one_bit(eta: float) -> Mechanism:
     return Dqrs(eta=0.49 * eta, samples=1, rounds=2, oracle="enumerate", free="uniform")
 
 
-def _one_selection(mechanism: type[Fem] | type[SepFem]) -> Callable[[float], Mechanism]:
+_LITTLE_NOISE = {
+    kind: query_game_with(kind(rounds=2, records=1, profile="published"), exponential_scale=0.01, laplace_scale=0.01)
+    for kind in (Fem, SepFem)
+}
+
+
+def _one_selection(kind: type[Fem] | type[SepFem]) -> Callable[[float], Mechanism]:
     """Two rounds of one record; one selection between them costs the budget, whatever its slope."""
-    published = mechanism(rounds=2, records=1, profile="published")
-    little_noise = query_game_with(published, exponential_scale=0.01, laplace_scale=0.01)
-    return lambda eta: little_noise
+    return lambda eta: _LITTLE_NOISE[kind]
 
 
 def _selecting(claim: Claim) -> Sequence[Audited]:

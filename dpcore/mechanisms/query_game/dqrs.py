@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, final
+from typing import ClassVar, Final, Literal, final
 
 import numpy as np
 from numpy.random import Generator
@@ -48,7 +48,7 @@ from dpcore.oracles.protocol import Oracle
 from dpcore.queries import CountingQueries
 from dpcore.workload import Workload
 
-_ROUNDING = 1 - Fraction(1, 1 << 30)  # The kernel may round the probability of a bit by this factor.
+_ROUNDING: Final = 1 - Fraction(1, 1 << 30)  # Floating-point rounding makes no gap smaller than this times itself.
 
 
 @final

@@ -83,13 +83,12 @@ class DualQuery:
     beta: The probability that the guarantee of ``alpha`` fails, between 0 and 1; required with ``alpha``.
     oracle: How best responses are found. "reductions" simplifies the problem exactly and searches what remains;
         "branch_and_bound" also spends up to 1,000 nodes on a response that is not proved to be good enough; "anneal" is
-        annealing alone; "enumerate" tries all records, of which there may be at most 2^20. Better responses than those
-        of "reductions" hardly lower the error.
-    free: How a record fills the columns that no sampled query decides, which matters more than the quality of
-        responses. "marginals" follows noisy one-way marginals, and is the default because it had the smallest mean
-        errors. "clipped" follows one-way marginals of clipped baskets, and is better where the declared largest basket
-        is far larger than usual ones. "zeros" fills in 0, for baskets only, and is a little better where nearly every
-        item is rare. "uniform" gives all values the same frequency.
+        annealing alone; "enumerate" tries all records, of which there may be at most 2^20. The default suffices: the
+        error depends more on ``free`` than on the quality of responses.
+    free: How a record fills the columns that no sampled query decides. "marginals" follows noisy one-way marginals, and
+        is the default because this lowered the mean errors. "clipped" follows one-way marginals of clipped baskets, and
+        is better where the declared largest basket is far larger than usual ones. "zeros" fills in 0, for baskets only,
+        and is a little better where nearly every item is rare. "uniform" gives all values the same frequency.
     profile: "default" leaves the first 15 % of the records out of the release, because they make the mistakes that the
         later ones correct; "published" releases every record, as in Algorithm 2.
 

@@ -6,17 +6,17 @@ maximum-satisfiability problem. Everything here is post-processing of public cla
 Open first: ``protocol.py``, what an oracle promises; then ``clauses.py``, the objective, and ``best_response.py``.
 
 Oracles:
-    best_response.py: exact where it can be, with a bound where it cannot. Recommended for single responses.
-    annealing: simulated annealing, for thousands of objectives that differ in their linear terms alone. Recommended for
+    best_response.py: exact reductions and search; it proves optimality or a bound. Recommended for single responses.
+    annealing: simulated annealing, for thousands of objectives that differ only in their linear terms. Recommended for
         follow-the-perturbed-leader.
-    enumerate.py: all records, one by one; exact, for up to about a million records, and the reference of tests.
+    enumerate.py: enumeration of all records; exact, for up to about a million records, and the reference in tests.
 
 Behind them:
-    objective.py: clauses from sampled queries, and the sampler of those.
-    pad_clauses.py: clauses of different orders in one array.
+    objective.py: clauses from sampled queries, and the queries that a record satisfies.
+    pad_clauses.py: padding, so that clauses of different orders fit in one array.
     perturbation.py: random linear terms of follow-the-perturbed-leader.
-    coordinate_ascent.py: blocks of columns, and the local improvement that settles ties by preference.
-    exact: reductions, bounds and mixed-integer programs for what they leave.
+    coordinate_ascent.py: blocks of columns, and the local improvement that breaks ties by preference.
+    exact: exact reductions, and bounds and mixed-integer programs for the remaining problem.
 """
 
 from __future__ import annotations

@@ -22,27 +22,27 @@ from dpcore.oracles.protocol import BestResponse
 _DUAL_SWEEPS = 5  # Sweeps of the dual ascent per step; after each step the record and the gap are updated.
 _FIRST_STEPS = 4
 _FURTHER_STEPS = 20
-_MAX_CUTS = 32  # Components that a minimum cut is tried on; the others are searched together.
+_MAX_CUTS = 32  # Components on which a minimum cut is tried; the others are searched together.
 _ANNEALING_WORK = (100_000, 20_000_000)  # Sweeps times literals: small cores get restarts, large ones fewer sweeps.
 
 
 @final
 @dataclass(frozen=True)
 class BestResponseOracle:
-    """Exact reductions, then the cheapest method that suffices for each component; ties by the preferences at the end.
+    """Exact reductions, then the cheapest sufficient method for each component; preferences break ties at the end.
 
-    1. Dominance to a fixpoint (``persistency``): with about as many samples as columns it decides nearly everything.
-    2. Components of the remaining core: enumeration where they are small, a minimum cut where their signs allow it.
+    1. Dominance to a fixpoint (``persistency``): with about as many samples as columns it decides nearly all columns.
+    2. Components of the remaining core: enumeration if they are small, a minimum cut if their signs allow it.
     3. For the rest a dual bound, and the record that maximises it, until the gap is within the tolerance; then
        annealing; then, if nodes are allowed, the linear relaxation (accepted when integral) and branch and bound.
 
     tolerance: The gap at which the search ends, >= 0, as a fraction of the sum of absolute clause weights after
-        merging. Theorem 4.6 of DualQuery asks for alpha / 4 of the samples; with enough nodes ``bound`` proves it.
+        merging. Theorem 4.6 of DualQuery requires alpha / 4 of the samples; with enough nodes ``bound`` proves it.
     node_limit: The largest number of nodes of branch and bound, >= 0; with 0 the linear relaxation is not solved
         either. It counts work, never seconds, so that responses can be reproduced.
     sweeps: The number of sweeps of annealing, >= 1.
-    max_enumerated: The largest number of option combinations of a component that is enumerated, >= 1; each takes about
-        20 ns.
+    max_enumerated: The largest number of option combinations of a component that is enumerated, >= 1. Each combination
+        takes about 20 ns.
     """
 
     tolerance: float = 0.0
@@ -70,7 +70,7 @@ class BestResponseOracle:
         return BestResponse(record, clauses.value(used), bound)
 
     def _solve(self, core: Core, preferences: NDArray[np.float64], allowed: float) -> tuple[NDArray[np.int64], int]:
-        """The picked option of each block, and an upper bound on how much more any others can add."""
+        """The picked option of each block, and an upper bound on how much more any other picks can add."""
         if core.blocks == 0:
             return np.empty(0, dtype=np.int64), 0
         labels = components(core)
@@ -116,7 +116,7 @@ class _CoreProblem:
     core: The core.
     clauses: Its objective.
     blocks: The choices of that objective.
-    preferences: float64 [view.columns], which decide ties.
+    preferences: float64 [view.columns], which break ties.
     """
 
     core: Core
@@ -126,7 +126,7 @@ class _CoreProblem:
 
     @classmethod
     def of(cls, core: Core, preferences: NDArray[np.float64]) -> _CoreProblem:
-        """The problem of a core; preferences: float64 [options], which decide ties."""
+        """The problem of a core; preferences: float64 [options], which break ties."""
         clauses = core.as_clauses()
         padded = np.append(preferences, np.zeros(clauses.view.columns - len(core.columns)))
         return cls(core, clauses, blocks_of(clauses, padded), padded)

@@ -14,11 +14,11 @@ from dpcore.queries import Conjunctions
 
 @dataclass(frozen=True, eq=False)
 class SignedClauses:
-    """An objective over records: constant + sum of the weights of satisfied clauses + gains of the columns that are 1.
+    """An objective over records: constant + weights of the satisfied clauses + gains of the columns that are 1.
 
     view: The columns of a record.
     columns: int32 [n], ascending: the columns that occur in a clause or have a gain.
-    literals: int32 [c, k], positions in ``columns``, distinct within a clause. It holds if all literals do.
+    literals: int32 [c, k], positions in ``columns``, distinct within a clause. A clause holds if all its literals do.
     negated: bool [c, k], True where the literal holds for a 0.
     weights: int64 [c], none of them 0.
     constant: The objective of a record that satisfies no clause and has no gain.
@@ -44,7 +44,7 @@ class SignedClauses:
         """
         return self.constant + int(self.gains[used].sum()) + _satisfied(used, self.literals, self.negated, self.weights)
 
-    def largest(self) -> int:
+    def upper_bound(self) -> int:
         """An upper bound on the objective: all positive weights, and the largest gain of each block."""
         bounds = self.blocks()
         best = np.maximum.reduceat(self.gains, bounds[:-1]) if len(bounds) > 1 else self.gains
@@ -63,7 +63,7 @@ class SignedClauses:
         return np.append(np.flatnonzero(np.diff(groups, prepend=-1)), groups.size).astype(np.int64)
 
     def none_allowed(self, bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether all columns of a block can be 0, bool [blocks]: they cannot where a whole one-hot group occurs.
+        """Whether all columns of a block can be 0, bool [blocks]: not if every column of a one-hot group occurs.
 
         bounds: The bounds from ``blocks()``.
         """
@@ -74,9 +74,9 @@ class SignedClauses:
         return np.asarray(np.diff(bounds) < sizes[present])
 
     def incidence(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
-        """The literals by column: offsets, and for each literal its clause and whether it is negated.
+        """The literals sorted by column: offsets, and for each literal its clause and whether it is negated.
 
-        Those of column i are at offsets[i]:offsets[i + 1].
+        The literals of column i are at offsets[i]:offsets[i + 1].
         """
         return _incidence(self.literals, self.negated, len(self.columns))
 
@@ -85,17 +85,17 @@ def signed_clauses(queries: Conjunctions, samples: NDArray[np.int64]) -> SignedC
     """The sum of the sampled queries as one objective, to be maximised over records.
 
     queries: The m conjunctions.
-    samples: int64 [s]; i < m is query i, and m + i its complement.
+    samples: int64 [s]; i < m stands for query i, and m + i for its complement.
 
     A complement is 1 - q, so that a query drawn a times and its complement b times contribute b + (a - b) q. Equal
     conjunctions are merged, and those whose weights cancel are dropped. Clauses are in the order in which they were
-    first drawn, with their literals by column.
+    first drawn, and their literals are sorted by column.
 
     Source: full DualQuery paper, Algorithm 2 and section 5.1 (the best response to the average sampled query).
     """
     codes, weights, complements = _sample_clauses(samples, queries.columns, queries.negated)
-    nothing = np.empty(0, dtype=np.int64)
-    return merge_clauses(queries.view, codes, weights, complements, nothing.astype(np.int32), nothing)
+    no_columns, no_gains = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+    return merge_clauses(queries.view, codes, weights, complements, no_columns, no_gains)
 
 
 def merge_clauses(
@@ -147,7 +147,7 @@ def _sample_clauses(
 
 @compiled
 def _merged(codes: NDArray[np.int32], weights: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The distinct clauses, their literals in ascending order, with summed weights and without those of weight 0.
+    """The distinct clauses with their summed weights, without those of weight 0; literals are in ascending order.
 
     Equal clauses are found by a hash table with open addressing.
     """
@@ -156,7 +156,7 @@ def _merged(codes: NDArray[np.int32], weights: NDArray[np.int64]) -> tuple[NDArr
     capacity = 16
     while capacity < 2 * weights.size:
         capacity *= 2
-    slots = np.zeros(capacity, dtype=np.int32)  # Number of the row + 1.
+    slots = np.zeros(capacity, dtype=np.int32)  # The index of the row plus 1; 0 in an empty slot.
     distinct = 0
     for clause in range(weights.size):
         row = rows[distinct]

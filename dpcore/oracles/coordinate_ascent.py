@@ -1,7 +1,7 @@
-"""Coordinate ascent from the values of some columns to a whole record, with ties and free columns by preference.
+"""Coordinate ascent to a record that no single change improves; preferences break ties and fill free columns.
 
-The objective often leaves columns open: no sampled query names them, or a change costs nothing. Their values matter
-more for the error of DualQuery than the last per cent of the objective, so that the rule is explicit.
+The objective often leaves columns undecided: no sampled query names them, or a change costs nothing. Their values
+matter more for the error of DualQuery than the last per cent of the objective, so the rule for them is explicit.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ NONE = -1
 class Blocks:
     """The choices of an objective: in each block at most one of its columns is 1.
 
-    A block is the columns of a one-hot group that occur, or one column outside the groups. "None" means that the record
-    has its 1 in a column of the group that does not occur (``spare``), or a 0.
+    A block is the columns of a one-hot group that occur, or one column outside the groups. The choice "none" means that
+    the record has its 1 in a column of the group that does not occur (``spare``), or a 0 outside the groups.
 
     bounds: int64 [b + 1], the bounds of the blocks in ``clauses.columns``.
-    spare: int64 [b], the preferred column of the group that does not occur; NONE where the whole group occurs, and
-        outside the groups.
+    spare: int64 [b], the preferred column among those of the group that do not occur; NONE if the whole group occurs,
+        and outside the groups.
     none_allowed: bool [b], whether all columns of the block can be 0.
     none_preference: float64 [b], the preference of "none".
     """
@@ -66,7 +66,7 @@ def improved_record(
     preferences: float64 [view.columns], as for ``Oracle.respond``.
 
     Returns the values of the columns that occur, bool [n], and the whole record, bool [view.columns]. Each step raises
-    the objective, or keeps it and raises a preference, so that the ascent ends.
+    the objective, or keeps it and raises a preference, so the ascent ends.
     """
     best = chosen.copy()
     offsets, clause_of, wants_zero = clauses.incidence()
@@ -123,7 +123,7 @@ def _preferred_columns(
     """The allowed column of largest preference in each group, the first of equals; NONE where none is allowed."""
     columns = np.flatnonzero(allowed)
     groups = view.group_of_column()[columns]
-    order = np.lexsort((-columns, preferences[columns], groups))  # The last of each group is its best.
+    order = np.lexsort((-columns, preferences[columns], groups))  # The last column of each group is its best.
     last = np.ones(len(order), dtype=np.bool_)
     last[:-1] = groups[order][1:] != groups[order][:-1]
     best = np.full(len(view.groups), NONE)
@@ -133,7 +133,7 @@ def _preferred_columns(
 
 @compiled
 def _gain_of_one(
-    present: int,
+    current: int,
     column: int,
     open_literals: NDArray[np.int32],
     weights: NDArray[np.int64],
@@ -144,9 +144,9 @@ def _gain_of_one(
 ) -> int:
     """The difference of the objective between a 1 and a 0 in a column.
 
-    present: The present choice of its block: ``column`` itself or none.
+    current: The current choice of its block: ``column`` itself or none.
     """
-    gain, is_one = int(gains[column]), present == column
+    gain, is_one = int(gains[column]), current == column
     for entry in range(offsets[column], offsets[column + 1]):
         clause = clause_of[entry]
         if open_literals[clause] == (wants_zero[entry] == is_one):  # All other literals hold.
@@ -183,7 +183,7 @@ def _ascend(
     clause_of: NDArray[np.int32],
     wants_zero: NDArray[np.bool_],
 ) -> None:
-    """Takes the best choice of one block after the other; a change in a clause puts its blocks in the queue again."""
+    """Takes the best choice of each block in turn; a change in a clause returns its blocks to the queue."""
     block_of = np.empty(preferences.size, dtype=np.int32)
     used = np.zeros(preferences.size, dtype=np.bool_)
     for block in range(chosen.size):
@@ -191,7 +191,7 @@ def _ascend(
         if chosen[block] >= 0:
             used[chosen[block]] = True
     open_literals = np.zeros(weights.size, dtype=np.int32)  # Literals of each clause that do not hold.
-    of_one = gains.copy()  # The difference of the objective between a 1 and a 0 in each column.
+    gain_of_one = gains.copy()  # The difference of the objective between a 1 and a 0 in each column.
     for clause in range(weights.size):
         open_position = -1
         for literal in range(literals.shape[1]):
@@ -200,27 +200,29 @@ def _ascend(
                 open_position = literal
         for literal in range(literals.shape[1]):
             if open_literals[clause] == 0 or (open_literals[clause] == 1 and literal == open_position):
-                of_one[literals[clause, literal]] += -weights[clause] if negated[clause, literal] else weights[clause]
+                gain = -weights[clause] if negated[clause, literal] else weights[clause]
+                gain_of_one[literals[clause, literal]] += gain
     grouped = preferences.size > chosen.size
     waits = np.ones(chosen.size, dtype=np.bool_)
     for block in range(chosen.size):
         column = bounds[block]
         if none_allowed[block] and bounds[block + 1] == column + 1:
-            improves = of_one[column] > 0 or (of_one[column] == 0 and preferences[column] > none_preference[block])
+            gain = gain_of_one[column]
+            improves = gain > 0 or (gain == 0 and preferences[column] > none_preference[block])
             waits[block] = improves != used[column]
-    first, count = 0, waits.sum()
+    first_slot, count = 0, waits.sum()
     waiting = np.zeros(chosen.size, dtype=np.int64)  # A ring buffer of the blocks that may be improved.
     waiting[:count] = np.flatnonzero(waits)
     while count > 0:
-        block = waiting[first]
-        first = first + 1 if first + 1 < chosen.size else 0
+        block = waiting[first_slot]
+        first_slot = first_slot + 1 if first_slot + 1 < chosen.size else 0
         count -= 1
         waits[block] = False
         before, column = chosen[block], bounds[block]
         best, best_gain, best_preference = -2, 0, 0.0
         if none_allowed[block]:
             best, best_preference = -1, none_preference[block]
-        if none_allowed[block] and bounds[block + 1] == column + 1:  # Most blocks of baskets: nothing to clear first.
+        if none_allowed[block] and bounds[block + 1] == column + 1:  # Most blocks of baskets: nothing to clear.
             gain = _gain_of_one(before, column, open_literals, weights, gains, offsets, clause_of, wants_zero)
             if gain > 0 or (gain == 0 and preferences[column] > best_preference):
                 best = column
@@ -248,7 +250,7 @@ def _ascend(
                 open_count = open_literals[clause]
                 reopened = wants_zero[entry] == used[changed]
                 for literal in range(literals.shape[1] if open_count <= 1 or reopened or grouped else 0):
-                    # A change matters to literals that were or are the last open one, or all that hold.
+                    # A change matters to a literal that was or is the only open one, and to all if none is open.
                     column = literals[clause, literal]
                     holds = used[column] != negated[clause, literal]
                     neighbour = block_of[column]
@@ -259,6 +261,6 @@ def _ascend(
                     ):
                         continue
                     waits[neighbour] = True
-                    slot = first + count
+                    slot = first_slot + count
                     waiting[slot if slot < chosen.size else slot - chosen.size] = neighbour
                     count += 1

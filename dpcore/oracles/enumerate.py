@@ -17,7 +17,7 @@ from dpcore.oracles.coordinate_ascent import NONE, blocks_of, improved_record
 from dpcore.oracles.protocol import BestResponse
 
 MAX_RECORDS = 1 << 20
-_BLOCK = 1 << 14  # Records that are evaluated at a time.
+_BLOCK = 1 << 14  # Number of records that are evaluated together.
 
 
 def record_count(view: BinaryView) -> int:

@@ -15,7 +15,7 @@ from dpcore.oracles.clauses import SignedClauses, merge_clauses, signed_clauses
 from dpcore.oracles.pad_clauses import pad_clauses
 from dpcore.queries import Conjunctions, CountingQueries, Marginals, Parities
 
-_BLOCK: Final = 4096  # Queries whose hits are counted at a time: they fit in the first-level cache.
+_BLOCK: Final = 4096  # Number of queries whose hits are counted together: they fit in the first-level cache.
 
 
 class Game(Protocol):
@@ -142,7 +142,7 @@ class MarginalGame:
         return self.queries.size
 
     def objective(self, drawn: NDArray[np.int64]) -> SignedClauses:
-        """See ``Game``. Shorter clauses are padded; beside longer ones, cells of one attribute become gains."""
+        """See ``Game``. Shorter clauses are padded; if there are longer ones, cells of one attribute become gains."""
         cells, weights, constant = _net_weights(drawn, self.size)
         orders = self.orders[self._clique_of(cells)]
         longest = int(orders.max(initial=1))
@@ -192,7 +192,7 @@ def _net_weights(samples: NDArray[np.int64], size: int) -> tuple[NDArray[np.int6
     return drawn[weights != 0], weights[weights != 0], int(complemented.sum())
 
 
-# Negations of the four conjunctions of three literals that make up an even, and an odd, number of ones.
+# The negated literals of the four conjunctions of three columns whose sum is 1 if the number of ones is even, or odd.
 _EVEN: Final = np.array([[1, 1, 1], [0, 0, 1], [0, 1, 0], [1, 0, 0]], dtype=np.int32)
 _ODD: Final = 1 - _EVEN
 
@@ -203,9 +203,10 @@ class ParityGame:
     """The game of parities, as conjunctions of negative weight and gains of their columns.
 
     For 0/1 values the parities of one and two columns are 1 - a and 1 - a - b + 2 [a b]. A parity of three columns is 1
-    less the four conjunctions with an odd number of ones, and its complement 1 less those with an even number: the
-    linear relaxation is then at most the number of samples. Conjunctions of positive weight would allow up to twice
-    that and leave branch and bound more work; so would the shorter a + b + c - 1 + 2 [~a ~b ~c] - 2 [a b c].
+    minus the four conjunctions with an odd number of ones, and its complement is 1 minus those with an even number. The
+    linear relaxation is then at most the number of samples. With conjunctions of positive weight it could be twice as
+    large, which leaves branch and bound more work; the shorter a + b + c - 1 + 2 [~a ~b ~c] - 2 [a b c] has the same
+    drawback.
 
     queries: The parities, of at most three columns.
     """
@@ -229,26 +230,26 @@ class ParityGame:
         longest = int(orders.max(initial=1))
         short, long = orders < 3, orders == 3
         constant += int(weights[short | (weights > 0)].sum())
-        two = orders == 2
-        pairs, of_pairs = self._possible(2 * columns[two, : min(2, longest)], 2 * weights[two])
-        parts = [pad_clauses(self.view, pairs, of_pairs, longest)]
+        is_pair = orders == 2
+        pairs, pair_weights = self._satisfiable(2 * columns[is_pair, : min(2, longest)], 2 * weights[is_pair])
+        parts = [pad_clauses(self.view, pairs, pair_weights, longest)]
         for side, negations in ((long & (weights > 0), _ODD), (long & (weights < 0), _EVEN)):
             codes = (2 * columns[side, None, :longest] + negations[:, :longest]).reshape(-1, longest)
-            parts.append(self._possible(codes, np.repeat(-np.abs(weights[side]), len(negations))))
+            parts.append(self._satisfiable(codes, np.repeat(-np.abs(weights[side]), len(negations))))
         named = (columns >= 0) & short[:, None]
         gains = np.broadcast_to(-weights[:, None], columns.shape)[named]
         all_codes, all_weights = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         return merge_clauses(self.view, all_codes, all_weights, constant, columns[named], gains)
 
-    def _possible(
+    def _satisfiable(
         self, codes: NDArray[np.int32], weights: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The clauses that can hold, with their weights: those without two positive literals of one one-hot group."""
         if not self.view.groups:
             return codes, weights
         starts = np.array([start for start, _ in self.view.groups])
-        apart = -1 - np.arange(codes.shape[1])
-        groups = np.sort(np.where(codes & 1, apart, np.searchsorted(starts, codes >> 1, side="right")), axis=1)
+        distinct = -1 - np.arange(codes.shape[1])  # Negated literals exclude nothing.
+        groups = np.sort(np.where(codes & 1, distinct, np.searchsorted(starts, codes >> 1, side="right")), axis=1)
         kept = (groups[:, 1:] != groups[:, :-1]).all(axis=1)
         return codes[kept], weights[kept]
 
@@ -280,7 +281,7 @@ def _add_satisfied(hits: NDArray[np.int32], codes: NDArray[np.int32], holds: NDA
 
 @compiled
 def _add_even(hits: NDArray[np.int32], columns: NDArray[np.int32], record: NDArray[np.bool_]) -> None:
-    """Adds 1 for each query of which an even number of columns is 1; -1 is no column."""
+    """Adds 1 for each query that has an even number of columns with a 1; -1 stands for no column."""
     for query in range(columns.shape[0]):
         odd = 0
         for index in range(columns.shape[1]):

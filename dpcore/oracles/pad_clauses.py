@@ -1,4 +1,4 @@
-"""Padding of clauses to one number of literals, without changing the objective of any record."""
+"""Padding of clauses to the same number of literals, without changing the objective of any record."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def pad_clauses(
     weights: int64 [c], the weight of each clause.
     order: The number of literals, at most the number of columns.
 
-    A positive literal of a one-hot group implies the negation of every other column of the group: adding one of those
-    changes nothing. Where there is none, a clause is split on a further column z: [a] = [a z] + [a not z].
+    A positive literal of a one-hot group implies the negation of every other column of the group, so adding one of
+    these changes nothing. If there is no such column, the clause is split on a further column z:
+    [a] = [a z] + [a not z].
 
     Returns the literals, int32 [clauses, order], and the weights, int64 [clauses].
     """
@@ -58,9 +59,9 @@ def _further_columns(
         if extra[clause] >= 0:
             continue
         splits[clause] = True
-        first = np.searchsorted(used, named[0]) if named.size else 0
+        start = np.searchsorted(used, named[0]) if named.size else 0
         for step in range(used.size):
-            column = used[(first + step) % used.size]
+            column = used[(start + step) % used.size]
             if not (named == column).any():
                 extra[clause] = column
                 break

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView
 
-GRID: Final = 1 << 10  # Steps of a perturbation per weight of one query.
+GRID: Final = 1 << 10  # Number of integer steps of a perturbation per weight of one query.
 _MIN_PROBABILITY: Final = 1e-9
 
 
@@ -23,10 +23,10 @@ def exponential(
 ) -> NDArray[np.int64]:
     """Perturbations scale * (offset - Exponential(mean 1)) in steps of 1 / GRID: int64 [records, columns].
 
-    offsets: float64 [columns], in scales, as ``exponential_offsets`` computes them.
+    offsets: float64 [columns], in units of the scale, as ``exponential_offsets`` computes them.
     scale: The scale of the noise, in weights of one query; positive.
     records: The number of records.
-    generator: Of the noise, which is public.
+    generator: Draws the noise, which is public.
 
     Source: Vietri, Tian, Bun, Steinke and Wu (2020), Algorithm 2.
     """
@@ -39,10 +39,10 @@ def laplace(
 ) -> NDArray[np.int64]:
     """Perturbations scale * (offset + Laplace(scale 1)) in steps of 1 / GRID: int64 [records, columns].
 
-    offsets: float64 [columns], in scales, as ``laplace_offsets`` computes them.
+    offsets: float64 [columns], in units of the scale, as ``laplace_offsets`` computes them.
     scale: The scale of the noise, in weights of one query; positive.
     records: The number of records.
-    generator: Of the noise, which is public.
+    generator: Draws the noise, which is public.
 
     Source: Vietri, Tian, Bun, Steinke and Wu (2020), Algorithm 3.
     """
@@ -51,7 +51,7 @@ def laplace(
 
 
 def exponential_offsets(view: BinaryView, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Offsets, in scales, with which Exponential noise alone makes each column 1 with its probability.
+    """Offsets, in units of the scale, with which Exponential noise alone makes each column 1 with its probability.
 
     view: The columns of a record.
     probabilities: float64 [view.columns], the one-way marginals.
@@ -76,7 +76,7 @@ def exponential_offsets(view: BinaryView, probabilities: NDArray[np.float64]) ->
 
 
 def laplace_offsets(view: BinaryView, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Offsets, in scales, with which Laplace noise alone makes each column 1 with about its probability.
+    """Offsets, in units of the scale, with which Laplace noise alone makes each column 1 with about its probability.
 
     view: The columns of a record.
     probabilities: float64 [view.columns], the one-way marginals.
@@ -84,7 +84,7 @@ def laplace_offsets(view: BinaryView, probabilities: NDArray[np.float64]) -> NDA
     Returns float64 [view.columns]. They are exact outside the groups. In a group they are log p: because the tail of
     the noise is exponential, this is right for rare columns and a little too uniform among frequent ones.
     """
-    likely = np.clip(probabilities, _MIN_PROBABILITY, 1 - _MIN_PROBABILITY)
+    clipped = np.clip(probabilities, _MIN_PROBABILITY, 1 - _MIN_PROBABILITY)
     if view.groups:
-        return np.log(likely)
-    return np.where(likely < 0.5, np.log(2 * likely), -np.log(2 * (1 - likely)))
+        return np.log(clipped)
+    return np.where(clipped < 0.5, np.log(2 * clipped), -np.log(2 * (1 - clipped)))

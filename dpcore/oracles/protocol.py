@@ -34,25 +34,25 @@ class BestResponse:
 
     @property
     def status(self) -> Status:
-        """OPTIMAL where value and bound are equal."""
+        """OPTIMAL if value and bound are equal."""
         return Status.OPTIMAL if self.value == self.bound else Status.FEASIBLE
 
 
 class Oracle(Protocol):
-    """Maximises an objective over the records of a view. Post-processing: it sees public clauses only.
+    """Maximises an objective over the records of a view. It is post-processing: it sees public clauses only.
 
     Contract, checked for every oracle by tests/contract against enumeration:
         * ``record`` is legal in the view, ``value`` is its objective, and ``value <= optimum <= bound``;
         * ties follow the preferences: no one-hot group, and no column outside the groups, can be changed to a value
           that is preferred without lowering the objective;
-        * the same input gives the same response; there is no limit in seconds.
+        * the same input gives the same response; work is limited by counts, never by seconds.
     """
 
     def respond(self, clauses: SignedClauses, preferences: NDArray[np.float64]) -> BestResponse:
         """A record with a large objective, and a bound.
 
         clauses: The objective.
-        preferences: float64 [view.columns], which decide ties. Of two columns of a group the one with the larger
+        preferences: float64 [view.columns], which break ties. Of two columns of a group the one with the larger
             preference is preferred; a column outside the groups prefers a 1 where its preference is > 0.
         """
         ...

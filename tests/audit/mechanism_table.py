@@ -7,7 +7,7 @@ of dpcore/mechanisms/registry.py without a row fails tests/contract/test_audit_t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -118,8 +118,11 @@ def _one_round(eta: float) -> Mechanism:
     return DualQuery(eta=eta, samples=1, rounds=2, oracle="enumerate", free="uniform")
 
 
+_FEW_ITERATIONS = with_constants(DualQueryPgm(free="uniform"), iterations=20)
+
+
 def _one_fitted_round(eta: float) -> Mechanism:
-    return DualQueryPgm(eta=eta, samples=1, rounds=2, oracle="enumerate", free="uniform", iterations=20)
+    return replace(_FEW_ITERATIONS, eta=eta, samples=1, rounds=2, oracle="enumerate")
 
 
 def _one_bit(eta: float) -> Mechanism:
@@ -127,9 +130,15 @@ def _one_bit(eta: float) -> Mechanism:
     return Dqrs(eta=0.49 * eta, samples=1, rounds=2, oracle="enumerate", free="uniform")
 
 
-def _one_selection(mechanism: type[Fem] | type[SepFem]) -> Callable[[float], Mechanism]:
+_LITTLE_NOISE = {
+    kind: with_constants(kind(rounds=2, records=1, profile="published"), exponential_scale=0.01, laplace_scale=0.01)
+    for kind in (Fem, SepFem)
+}
+
+
+def _one_selection(kind: type[Fem] | type[SepFem]) -> Callable[[float], Mechanism]:
     """Two rounds of one record; one selection between them costs the budget, whatever its slope."""
-    return lambda eta: mechanism(rounds=2, records=1, noise=0.01, burn_in=0.0, start="uniform")
+    return lambda eta: _LITTLE_NOISE[kind]
 
 
 def _selecting(claim: Claim) -> Sequence[Audited]:
@@ -252,7 +261,10 @@ TABLES = (
     ),
     AuditRow(
         "fem", EVERY, _runs(lambda claim: worst_cases.dual_query(_one_selection(Fem), claim), 2_500),
-        {kind: (Fem(rounds=5, records=4), Fem(rounds=3, records=2, against="all", start="uniform")) for kind in _EACH},
+        {
+            kind: (Fem(rounds=5, records=4), with_constants(Fem(rounds=3, records=2), compared="all", start="uniform"))
+            for kind in _EACH
+        },
         {kind: {"rounds": 6, "records": 5} for kind in _EACH}, one_row=True,
     ),
     AuditRow(
@@ -299,9 +311,9 @@ TABLES = (
     AuditRow(
         "dual_query_pgm", EVERY, _runs(lambda claim: worst_cases.drawn_marginal(_one_fitted_round, claim), 2_500),
         {Kind.MARGINALS: (
-            DualQueryPgm(oracle="enumerate", rounds=4), DualQueryPgm(eta=0.5, rounds=3, free="uniform", iterations=20),
+            DualQueryPgm(oracle="enumerate", rounds=4), replace(_FEW_ITERATIONS, eta=0.5, rounds=3),
         )},
-        {Kind.MARGINALS: {"rounds": 6, "iterations": 20}}, one_row=True,
+        {Kind.MARGINALS: {"rounds": 6}}, one_row=True,
     ),
     AuditRow(
         "clique_tree", EVERY, _runs(lambda claim: worst_cases.one_marginal(CliqueTree(), claim), 1_000),

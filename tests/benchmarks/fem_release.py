@@ -23,6 +23,7 @@ from dpcore.workload import Workload
 from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
 from tests.benchmarks.figures import datasets
 from tests.benchmarks.figures.runs import Remembered
+from tests.support.constants import with_constants
 
 EPSILONS: Final = (0.1, 0.15, 0.2, 0.25, 0.5, 1.0)
 COMPARED: Final = (0.1, 0.25)  # Where other settings and mechanisms run beside it.
@@ -85,8 +86,8 @@ def judge(state: State, made: Mapping[float, Release]) -> Judgement:
         baselines={name: {"max": found.max, "mean": found.mean} for name, found in trivial.items()}
         | {
             "fem, add or remove": beside(Fem(), EPSILONS, ADDED),
-            "fem from uniform records": beside(Fem(start="uniform")),
-            "fem against all records": beside(Fem(against="all")),
+            "fem from uniform records": beside(with_constants(Fem(), start="uniform")),
+            "fem against all records": beside(with_constants(Fem(), compared="all")),
             "sep_fem": beside(SepFem()),
             "gaussian": beside(Gaussian(), EPSILONS),
         },

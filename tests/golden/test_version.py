@@ -10,8 +10,9 @@ from dpcore.mechanisms.registry import MECHANISMS
 from jobs.config import Privacy
 from jobs.planning.job import currency_of
 from jobs.version import VERSION
+from tests.support.constants import PROFILES
 
-# Of the defaults below (0.1.0: of mechanisms alone); a new version is a new row.
+# Of the defaults below (0.1.0: of mechanisms alone; up to 0.9.0: without profiles); a new version is a new row.
 DEFAULTS_OF = {
     "0.1.0": "da013f0e88e21d4a",
     "0.2.0": "4226559fc62eb3bd",
@@ -22,15 +23,19 @@ DEFAULTS_OF = {
     "0.7.0": "503a8648a0b23326",
     "0.8.0": "f7ba1bd2d152bd18",
     "0.9.0": "f7ba1bd2d152bd18",
-    "0.10.0": "28a90c15b5d328ec",
+    "0.10.0": "c9713b9f9bb0fead",
 }
 
 
 def test_a_changed_default_needs_a_new_version() -> None:
     """Otherwise two releases that answer differently would share an id, and a retry would meet a stranger's journal."""
     defaults = {name: asdict(mechanism()) for name, mechanism in MECHANISMS.items()}  # type: ignore[call-overload]
+    profiles = {
+        mechanism.__name__: {name: asdict(profile) for name, profile in profiles.items() if " with " not in name}
+        for mechanism, profiles in PROFILES.items()
+    }  # A profile of tests is named after what it changes.
     privacy = Privacy(epsilon=1.0, delta=1e-6)
     accounting = {name: currency_of(privacy, mechanism()) for name, mechanism in MECHANISMS.items()}  # type: ignore[call-overload]
-    content = json.dumps([defaults, accounting], sort_keys=True)
+    content = json.dumps([defaults, profiles, accounting], sort_keys=True)
     found = hashlib.sha256(content.encode()).hexdigest()[:16]
     assert DEFAULTS_OF.get(VERSION) == found, f"raise the version, and record {found} for it; defaults are {content}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +17,12 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Measurement, NoisyErrors
 from dpcore.mechanisms.aim.aim import Aim
-from dpcore.mechanisms.aim.profile import PROFILES
 from dpcore.mechanisms.api import Release
 from dpcore.queries import Marginals, Products, Queries, UnitCount
 from dpcore.testing.doubles import private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way
+from tests.support.constants import with_constants
 
 DOMAIN = Domain.of({"a": 3, "b": 4, "unused": 30, "c": 2, "d": 3, "e": 2})
 UNITS = 600
@@ -55,9 +55,9 @@ def aim_with(
 ) -> Aim:
     """AIM, or a mechanism ``like`` it, with some constants of its profile changed: the changed profile has a name."""
     like = like or Aim()
-    name = f"{like.profile} with {constants}" if constants else like.profile
-    PROFILES[name] = replace(PROFILES[like.profile], **constants)
-    return Aim(max_model_mb or like.max_model_mb, cast(Any, name), rounds_per_attribute or like.rounds_per_attribute)
+    settings = {"max_model_mb": max_model_mb, "rounds_per_attribute": rounds_per_attribute}
+    mechanism = replace(like, **{key: value for key, value in settings.items() if value is not None})
+    return with_constants(mechanism, **constants) if constants else mechanism
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,10 +62,18 @@ ROWS: Final = [
     MechanismContract(Dqrs(eta=0.5, samples=6), ONE_RECORD, BUDGETS, spends_all=False, rounds_follow_draws=True),
     MechanismContract(Fem(records=9), ONE_RECORD, BUDGETS, spends_all=True, rounds_follow_units=True),
     MechanismContract(
-        Fem(rounds=4, against="all", start="uniform"), ONE_RECORD, BUDGETS, spends_all=True, rounds_follow_units=True
+        with_constants(Fem(rounds=4), compared="all", start="uniform"),
+        ONE_RECORD,
+        BUDGETS,
+        spends_all=True,
+        rounds_follow_units=True,
     ),
     MechanismContract(
-        SepFem(rounds=5, records=6, burn_in=0.5), ONE_RECORD, BUDGETS, spends_all=True, rounds_follow_units=True
+        with_constants(SepFem(rounds=5, records=6), burn_in=0.5),
+        ONE_RECORD,
+        BUDGETS,
+        spends_all=True,
+        rounds_follow_units=True,
     ),
     MechanismContract(Mwem(rounds=3), MARGINALS, BUDGETS, spends_all=True),
     MechanismContract(
@@ -115,7 +123,7 @@ ROWS: Final = [
         rounds_follow_units=True,
     ),
     MechanismContract(
-        DualQueryPgm(eta=0.4, rounds=4, free="uniform", strength=1e-3, iterations=20),
+        with_constants(DualQueryPgm(eta=0.4, rounds=4, free="uniform"), prior_strength=1e-3, iterations=20),
         ("marginals", "weighted marginals"),
         BUDGETS,
         spends_all=False,

@@ -1,12 +1,12 @@
-"""DualQuery+PGM: the draws of DualQuery as a sample whose likelihood a graphical model maximises."""
+"""DualQuery+PGM: DualQuery's draws are a sample, and a graphical model is fitted to them by maximum likelihood."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Final, Literal, final
+from typing import Any, ClassVar, Final, Literal, cast, final
 
 import numpy as np
 from numpy.random import Generator
@@ -27,31 +27,44 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
-from dpcore.mechanisms.query_game.dual_loop import InitialEstimates, OracleName, log_weights
+from dpcore.mechanisms.query_game.dual_loop import InitialEstimates, OracleName, prior_log_weights
 from dpcore.mechanisms.query_game.dual_query import DualQuery
+from dpcore.mechanisms.query_game.profiles import (
+    DUAL_QUERY_PGM_PROFILES,
+    RETIRED_FROM_DUAL_QUERY_PGM,
+    DualQueryPgmProfile,
+)
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, COPIES, check_model_size, uniform_note
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
-LARGEST_TERMS: Final = 1 << 25  # Of a likelihood: rounds times the queries that records satisfied.
+MAX_LIKELIHOOD_TERMS: Final = 1 << 25  # Rounds times the queries that records satisfied.
 
 
 @final
 @dataclass(frozen=True)
 class DualQueryPgm:
-    """Runs DualQuery over the cells of a workload's marginals; the model is the one that makes its draws likeliest.
+    """Runs DualQuery over the cells of a workload's marginals, and releases the model that makes its draws most likely.
 
-    Formal guarantees and the settings up to ``node_limit`` are those of ``DualQuery``. The draws, the tilts that they
-    were drawn with and the one-way marginals are all that the fit sees; the records only play.
+    Formal guarantees: those of ``DualQuery`` without ``alpha``. The fit sees the draws, the log-weights with which they
+    were drawn, and the one-way marginals. It does not see the records, which only answer the draws.
 
-    max_model_mb: Largest junction tree, in MiB; it holds every marginal of the workload.
-    strength: Weight of the prior that attributes are independent: the likelihood alone follows chance in the draws.
-    iterations: Most calls of the marginal oracle; a fit ends before where 50 of them gain next to nothing.
+    eta: Step size of the multiplicative weights, above 0. By default it is 0.7.
+    samples: Number of queries drawn per round. By default it is derived from the budget and the number of units (see
+        ``dual_query_schedule``).
+    rounds: Maximum number of rounds. By default the budget is the only limit.
+    oracle: How best responses are found; see ``DualQuery``.
+    free: How a record fills the columns that no sampled query decides. "marginals" follows noisy one-way marginals,
+        which also enter the fit; "uniform" gives all values the same frequency, and nothing else is measured.
+    max_model_mb: Maximum size of the junction tree in MiB. The tree holds every marginal of the workload.
+    profile: "default" adds a prior that attributes are independent, because the likelihood alone follows the sampling
+        error of the draws; "published" leaves the prior out.
 
-    Source: thesis of McKenna (2022), section 4.5. Beyond it there are the prior, noisy one-way marginals in the
-    likelihood where they are measured, and where very many queries are satisfied only the last rounds, which say most:
-    the information in a draw of round t grows with the square of its slope, eta (t - 1).
+    Source: McKenna (2022), thesis, section 4.5. Three things differ: the prior of the default profile; the one-way
+    marginals, which enter the likelihood where they are measured; and where very many queries are satisfied, the
+    likelihood keeps only the last rounds. These are the most informative ones, because the information in a draw of
+    round t grows with the square of its slope, eta (t - 1).
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -69,19 +82,17 @@ class DualQueryPgm:
     rounds: int | None = None
     oracle: OracleName = "reductions"
     free: Literal["marginals", "uniform"] = "marginals"
-    free_share: float = 0.2
-    total_share: float = 0.05
-    node_limit: int = 0
     max_model_mb: float = 80.0
-    strength: float = 0.2
-    iterations: int = 1000
+    profile: Literal["default", "published"] = "default"
+
+    retired: ClassVar[Mapping[str, str]] = RETIRED_FROM_DUAL_QUERY_PGM
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
-        queries, tree = self._model(workload)
+        queries, tree = self._checked(workload)
         plan = self._dual_query.plan(terms, workload)
         satisfied = min(queries.size, plan.rounds * len(queries.cliques))
-        kept = 16 * min(LARGEST_TERMS, plan.rounds * satisfied) + 128 * queries.size
-        memory = plan.memory_bytes + kept + COPIES * 8 * tree.cells
+        likelihood = 16 * min(MAX_LIKELIHOOD_TERMS, plan.rounds * satisfied) + 128 * queries.size
+        memory = plan.memory_bytes + likelihood + COPIES * 8 * tree.cells
         notes = (*plan.notes[:1], *plan.notes[3:], *uniform_note(queries))
         return replace(plan, memory_bytes=memory, notes=notes)
 
@@ -89,17 +100,17 @@ class DualQueryPgm:
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
         self.plan(private.terms, workload)
-        _, tree = self._model(workload)
+        _, tree = self._checked(workload)
         rounds: deque[DualQueryRound] = deque()
 
-        def keep(slope: Fraction, tilt: LogWeights, drawn: NDArray[np.int64]) -> None:
-            rounds.append(DualQueryRound.of(float(slope), tilt.step, tilt.done, tilt.hits, drawn))
-            while len(rounds) > 1 and len(rounds) * rounds[-1].satisfied.size > LARGEST_TERMS:
+        def keep(slope: Fraction, weights: LogWeights, drawn: NDArray[np.int64]) -> None:
+            rounds.append(DualQueryRound.of(float(slope), weights.step, weights.done, weights.hits, drawn))
+            while len(rounds) > 1 and len(rounds) * rounds[-1].satisfied.size > MAX_LIKELIHOOD_TERMS:
                 rounds.popleft()
 
-        _, opened = self._dual_query.play(private, workload, generator, progress, keep)
-        model = self._fitted(workload, tree, rounds, opened)  # ESTIMATE
-        return Release(workload, of_model(model.answer(workload.queries)), model, opened.measured)
+        _, initial = self._dual_query.play(private, workload, generator, progress, keep)  # SAMPLE, RESPOND
+        model = self._fit(workload, tree, rounds, initial)  # ESTIMATE
+        return Release(workload, of_model(model.answer(workload.queries)), model, initial.measured)
 
     @property
     def _dual_query(self) -> DualQuery:
@@ -109,35 +120,43 @@ class DualQueryPgm:
             rounds=self.rounds,
             oracle=self.oracle,
             free=self.free,
-            free_share=self.free_share,
-            total_share=self.total_share,
-            node_limit=self.node_limit,
+            profile=cast(Any, "dual_query_pgm"),  # No name for a config.
         )
 
-    def _fitted(
-        self, workload: Workload, tree: JunctionTree, rounds: Sequence[DualQueryRound], opened: InitialEstimates
+    @property
+    def _constants(self) -> DualQueryPgmProfile:
+        return DUAL_QUERY_PGM_PROFILES[self.profile]
+
+    def _fit(
+        self, workload: Workload, tree: JunctionTree, rounds: Sequence[DualQueryRound], initial: InitialEstimates
     ) -> GraphicalModel:
-        total, queries = float(opened.total), workload.queries
+        """The model of maximum penalised likelihood; the descent starts at independent attributes."""
+        total, queries = float(initial.total), workload.queries
         assert isinstance(queries, Marginals)
-        losses: list[Loss] = [SampleLogLikelihood(queries, rounds, total, log_weights(workload))]
+        losses: list[Loss] = [SampleLogLikelihood(queries, rounds, total, prior_log_weights(workload))]
         used = {name for clique in queries.cliques for name in clique}
         losses += [
             SquaredLoss(queries.domain, [measurement])
-            for measurement in _one_way(queries.domain, opened.measured, used)
+            for measurement in _one_way_measurements(queries.domain, initial.measured, used)
         ]
         oracle = Inference(tree, losses[0].queries.cliques)
-        start = _independent(oracle.queries, opened.probabilities)
-        losses.append(IndependencePrior(oracle.queries, total * oracle.marginals(start), self.strength))
+        start = _independent_potentials(oracle.queries, initial.probabilities)
+        independent = total * oracle.marginals(start)
+        losses.append(IndependencePrior(oracle.queries, independent, self._constants.prior_strength))
         loss = SumOfLosses(queries.domain, losses)
-        found = AcceleratedMirrorDescent(iterations=self.iterations).estimate(oracle, loss, total, start)
-        return GraphicalModel(tree, oracle.conditionals(found.potentials), total)
+        descent = AcceleratedMirrorDescent(iterations=self._constants.iterations)
+        fit = descent.estimate(oracle, loss, total, start)
+        return GraphicalModel(tree, oracle.conditionals(fit.potentials), total)
 
-    def _model(self, workload: Workload) -> tuple[Marginals, JunctionTree]:
-        """The queries and the structure. Raises ConfigError for others, DomainTooLargeError where it is too large."""
+    def _checked(self, workload: Workload) -> tuple[Marginals, JunctionTree]:
+        """The queries and the structure of the model.
+
+        Raises ConfigError for other queries than marginals and for invalid settings, and DomainTooLargeError if the
+        junction tree is larger than ``max_model_mb``.
+        """
+        if self.profile not in DUAL_QUERY_PGM_PROFILES:
+            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
         check_model_size(self.max_model_mb)
-        if self.iterations < 1 or not self.strength > 0:
-            given = f"mechanism.iterations {self.iterations}, strength {self.strength:g}"
-            raise ConfigError(f"{given}; want iterations >= 1, strength > 0")
         if self.free not in ("marginals", "uniform"):
             raise ConfigError(f"mechanism.free is {self.free}; want marginals or uniform")
         queries = workload.queries
@@ -151,8 +170,8 @@ class DualQueryPgm:
             advice = (
                 "choose cliques that overlap less, a larger max_model_mb, or mechanism dual_query, aim or clique_tree"
             )
-            largest = int(self.max_model_mb * CELLS_IN_MB)
-            raise DomainTooLargeError("the model of mechanism dual_query_pgm", tree.cells, largest, advice)
+            max_cells = int(self.max_model_mb * CELLS_IN_MB)
+            raise DomainTooLargeError("the model of mechanism dual_query_pgm", tree.cells, max_cells, advice)
         return queries, tree
 
 
@@ -160,7 +179,11 @@ class DualQueryPgm:
 class IndependencePrior:
     """1/2 sum over cells of strength (mu - e)^2 / e^1.5, with e the counts of independent attributes.
 
-    The prior of ``FitSettings`` as a loss of marginals; no e is below one count.
+    It is the prior of ``FitSettings`` as a loss of marginals; e is at least one count.
+
+    queries: The marginals.
+    expected: e, float64 [queries.size].
+    strength: The weight of the prior, at least 0.
     """
 
     def __init__(self, queries: Marginals, expected: NDArray[np.float64], strength: float) -> None:
@@ -170,14 +193,18 @@ class IndependencePrior:
         self.curvature = len(queries.cliques) * strength / 2
 
     def __call__(self, marginals: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        gap = marginals - self._expected
-        weighted = self._precisions * gap
-        return 0.5 * float(gap @ weighted), weighted
+        difference = marginals - self._expected
+        weighted = self._precisions * difference
+        return 0.5 * float(difference @ weighted), weighted
 
 
 @final
 class SumOfLosses:
-    """The sum of losses, each of the marginals of some of the cliques."""
+    """The sum of several losses, each of which may be of the marginals of only some of the cliques.
+
+    domain: The attributes.
+    losses: The losses to add.
+    """
 
     def __init__(self, domain: Domain, losses: Sequence[Loss]) -> None:
         cliques = [(loss.queries.cliques, loss.queries.sizes) for loss in losses]
@@ -190,39 +217,43 @@ class SumOfLosses:
 
     def __call__(self, marginals: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         tables = np.split(self._tables.apply(marginals), self._ends)
-        found = [loss(table) for loss, table in zip(self._losses, tables, strict=True)]
-        gradient = self._tables.apply_transpose(np.concatenate([slope for _, slope in found]))
-        return sum(value for value, _ in found), gradient
+        parts = [loss(table) for loss, table in zip(self._losses, tables, strict=True)]
+        gradient = self._tables.apply_transpose(np.concatenate([slope for _, slope in parts]))
+        return sum(value for value, _ in parts), gradient
 
 
-def _one_way(domain: Domain, measured: Sequence[Measurement], used: set[str]) -> list[Measurement]:
-    """What was measured of single columns, as marginals of the attributes that are used."""
+def _one_way_measurements(domain: Domain, measured: Sequence[Measurement], used: set[str]) -> list[Measurement]:
+    """The measurements of single columns, as measurements of the one-way marginals of the used attributes."""
     ends = np.cumsum(domain.sizes)
-    found = []
+    one_way = []
     for measurement in measured:
         if isinstance(measurement.queries, Conjunctions):
             tables = zip(domain.names, np.split(measurement.values, ends[:-1]), strict=True)
             kept = {(name,): table for name, table in tables if name in used}
             values = np.concatenate(list(kept.values()))
-            found.append(Measurement(Marginals(domain, tuple(kept)), values, measurement.noise, measurement.scale))
-    return found
+            one_way.append(Measurement(Marginals(domain, tuple(kept)), values, measurement.noise, measurement.scale))
+    return one_way
 
 
-def _independent(queries: Marginals, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log-potentials of independent attributes, float64 [queries.size]. chances: Of each value of each attribute."""
+def _independent_potentials(queries: Marginals, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-potentials of independent attributes, float64 [queries.size].
+
+    queries: The cliques of the model.
+    probabilities: The probability of each value of each attribute, float64 [view.columns].
+    """
     domain, seen = queries.domain, set[str]()
     logs = np.log(np.maximum(probabilities, 0.1 / max(10.0, float(probabilities.size))))
-    alone = dict(zip(domain.names, np.split(logs, np.cumsum(domain.sizes)[:-1]), strict=True))
-    parts = []
+    log_of = dict(zip(domain.names, np.split(logs, np.cumsum(domain.sizes)[:-1]), strict=True))
+    potentials = []
     for clique in queries.cliques:
-        parts.append(_sum_of([alone[name] * (name not in seen) for name in clique]))
+        potentials.append(_outer_sum([log_of[name] * (name not in seen) for name in clique]))
         seen.update(clique)
-    return np.concatenate(parts)
+    return np.concatenate(potentials)
 
 
-def _sum_of(vectors: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """All sums of one entry of each vector, in C order."""
-    found = np.zeros(1)
+def _outer_sum(vectors: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """All sums of one entry per vector, in C order."""
+    sums = np.zeros(1)
     for vector in vectors:
-        found = np.add.outer(found, vector).ravel()
-    return found
+        sums = np.add.outer(sums, vector).ravel()
+    return sums

@@ -1,35 +1,39 @@
-"""sepFEM: FEM whose noise is a random weight for each query of a separator set."""
+"""sepFEM: FEM in which the perturbation is a random weight for each query of a separator set."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final, final
+from typing import ClassVar, Final, Literal, final
 
 from numpy.random import Generator
 
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
-from dpcore.mechanisms.query_game.primal_loop import Against, DataPlayer, PrimalLoop, Start
+from dpcore.mechanisms.query_game.primal_loop import PerturbationLaw, PrimalLoop
+from dpcore.mechanisms.query_game.profiles import RETIRED_FROM_FEM
 from dpcore.oracles import perturbation
 from dpcore.workload import Workload
 
-# The Laplace distribution has twice the variance of the Exponential one of the same scale.
-DATA_PLAYER: Final = DataPlayer(perturbation.laplace, perturbation.laplace_offsets, noise=0.15)
+LAW: Final = PerturbationLaw(perturbation.laplace, perturbation.laplace_offsets, lambda profile: profile.laplace_scale)
 
 
 @final
 @dataclass(frozen=True)
 class SepFem:
-    """FEM in which fake queries with Laplace weights perturb the records (Algorithm 3).
+    """FEM in which the queries of a separator set, with Laplace weights, perturb the records (Algorithm 3).
 
-    The fake queries form a separator set: any two records differ on one of them. For conjunctions, and for marginals
-    over their one-hot columns, these are the literals of single columns, x_a = 1. For parities they are the parities of
-    single columns, 1 - x_a: with a weight that is symmetric about 0 the same perturbation, but for a constant that
-    moves no maximum. So every class here is perturbed by one Laplace weight a column.
+    Any two records differ on some query of a separator set. For conjunctions, and for marginals over their one-hot
+    columns, the set consists of the literals of single columns, x_a = 1. For parities it consists of the parities of
+    single columns, 1 - x_a. With weights that are symmetric about 0 these perturb in the same way, up to a constant
+    that changes no maximum. Every class of queries here is therefore perturbed by one Laplace weight per column.
 
-    The guarantees and the settings are those of ``Fem``; ``noise`` is the scale of the Laplace noise over sqrt(T), None
-    for 0.15.
+    Formal guarantees: those of ``Fem``.
+
+    rounds: T, the number of rounds, at least 2; by default as for ``Fem``.
+    records: s, the number of records per round, at least 1; by default as for ``Fem``.
+    profile: "default" or "published", with the same differences as for ``Fem``.
 
     Source: Vietri, Tian, Bun, Steinke and Wu (ICML 2020), Algorithms 1 and 3, Definition 4.1.
     """
@@ -46,13 +50,9 @@ class SepFem:
 
     rounds: int | None = None
     records: int | None = None
-    noise: float | None = None
-    burn_in: float = 0.1
-    start: Start = "marginals"
-    start_share: float = 0.15
-    total_share: float = 0.05
-    against: Against = "round"
-    sweeps: int = 10
+    profile: Literal["default", "published"] = "default"
+
+    retired: ClassVar[Mapping[str, str]] = RETIRED_FROM_FEM
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         return self._loop.plan(terms, workload)
@@ -64,4 +64,4 @@ class SepFem:
 
     @property
     def _loop(self) -> PrimalLoop:
-        return PrimalLoop(name="sep_fem", player=DATA_PLAYER, **vars(self))
+        return PrimalLoop("sep_fem", LAW, self.rounds, self.records, self.profile)

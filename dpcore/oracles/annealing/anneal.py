@@ -1,4 +1,4 @@
-"""The best response by simulated annealing, for thousands of objectives that differ in their gains alone."""
+"""The best response by simulated annealing, for thousands of objectives that differ only in their gains."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from dpcore.oracles.clauses import SignedClauses
 from dpcore.oracles.coordinate_ascent import NONE, Blocks, blocks_of, improved_record
 from dpcore.oracles.protocol import BestResponse
 
-_MAX_TEMPERATURE: Final = 2.0  # In mean absolute weights of a clause, as the next.
+# The first and last temperature, in units of the mean absolute clause weight.
+_MAX_TEMPERATURE: Final = 2.0
 _MIN_TEMPERATURE: Final = 0.2
-_THREADS: Final = min(8, os.cpu_count() or 1)  # Their number changes the run time, never a response.
+_THREADS: Final = min(8, os.cpu_count() or 1)  # The number of threads changes the run time, never a response.
 
 
 @final
@@ -27,11 +28,11 @@ class Annealing:
     """Simulated annealing with heat-bath moves of single blocks, and moves that satisfy a whole clause.
 
     A block is a one-hot group or a column outside the groups. The best state is improved until neither a change of one
-    block nor satisfying one clause of positive weight raises the objective. Random numbers come from a counter, so that
-    the same input gives the same response. The bound is only the sum of positive weights and gains.
+    block nor satisfying one clause of positive weight raises the objective. Random numbers come from a counter, so the
+    same input gives the same response. The bound is only the sum of positive weights and gains.
 
-    sweeps: The number of visits of each block, >= 1; the work is proportional to it times the literals.
-    restarts: The number of runs with different random numbers, >= 1, of which the best is kept.
+    sweeps: The number of visits to each block, >= 1. The work is proportional to sweeps times literals.
+    restarts: The number of runs with different random numbers, >= 1; the best one is kept.
     """
 
     sweeps: int = 200
@@ -54,22 +55,22 @@ class Annealing:
 
         clauses: The objective.
         perturbations: int64 [s, view.columns], added to ``clauses.gains``.
-        seed: Of the search's random numbers; 0 <= seed < 2^63.
+        seed: The seed of the search's random numbers, 0 <= seed < 2^63.
 
-        Returns bool [s, view.columns]. Columns that no clause names follow the perturbations alone; of equal ones the
-        first is chosen.
+        Returns bool [s, view.columns]. Columns that no clause names follow the perturbations alone; the first of equal
+        ones is chosen.
         """
         view = clauses.view
         occurs = np.zeros(view.columns, dtype=np.bool_)
         occurs[clauses.columns] = True
         blocks = blocks_of(clauses, np.zeros(view.columns))
-        named = view.group_of_column()[clauses.columns[blocks.bounds[:-1]]]
+        groups_of_blocks = view.group_of_column()[clauses.columns[blocks.bounds[:-1]]]
         spare, spare_gains = _best_spares(clauses, occurs, perturbations)
         gains = perturbations[:, clauses.columns] + clauses.gains
-        chosen = self._anneal(clauses, blocks, gains, spare_gains[:, named], seed)
+        chosen = self._anneal(clauses, blocks, gains, spare_gains[:, groups_of_blocks], seed)
         records = np.zeros(perturbations.shape, dtype=np.bool_)
         if view.groups:
-            spare[:, named] = np.where(chosen == NONE, spare[:, named], clauses.columns[chosen])
+            spare[:, groups_of_blocks] = np.where(chosen == NONE, spare[:, groups_of_blocks], clauses.columns[chosen])
             np.put_along_axis(records, spare, True, axis=1)
         else:
             records[:, ~occurs] = perturbations[:, ~occurs] > 0
@@ -83,21 +84,21 @@ class Annealing:
 
         gains: int64 [s, n], which replace the gains of the clauses.
         none_gains: int64 [s, b], the gain of "none" in each block.
-        seed: Of the random numbers.
+        seed: The seed of the random numbers.
         """
-        # Options: the columns of each block, and before them none where it is allowed.
+        # The options of a block are "none", if it is allowed, and then its columns.
         block_of_column = np.repeat(np.arange(len(blocks.spare)), np.diff(blocks.bounds))
         option_of_column = np.arange(len(clauses.columns)) + np.cumsum(blocks.none_allowed)[block_of_column]
         bounds = blocks.bounds + np.append(0, np.cumsum(blocks.none_allowed))
         none_options = bounds[:-1][blocks.none_allowed]
         column_of_option = np.full(bounds[-1], NONE, dtype=np.int64)
         column_of_option[option_of_column] = np.arange(len(clauses.columns))
-        each_gains = np.empty((len(gains), bounds[-1]), dtype=np.int64)
-        each_gains[:, option_of_column], each_gains[:, none_options] = gains, none_gains[:, blocks.none_allowed]
+        option_gains = np.empty((len(gains), bounds[-1]), dtype=np.int64)
+        option_gains[:, option_of_column], option_gains[:, none_options] = gains, none_gains[:, blocks.none_allowed]
         literals = 2 * option_of_column[clauses.literals] + clauses.negated
         flat = literals.ravel()
         order = np.argsort(flat >> 1, kind="stable")
-        taken = np.empty((len(gains), len(blocks.spare)), dtype=np.int64)
+        chosen_options = np.empty((len(gains), len(blocks.spare)), dtype=np.int64)
         shared = (
             bounds,
             np.repeat(np.arange(len(blocks.spare)), np.diff(bounds)),
@@ -110,17 +111,17 @@ class Annealing:
             seed,
         )
 
-        def part(start: int, stop: int) -> None:
-            anneal(taken[start:stop], each_gains[start:stop], *shared, start)
+        def anneal_rows(start: int, stop: int) -> None:
+            anneal(chosen_options[start:stop], option_gains[start:stop], *shared, start)
 
         pieces = np.linspace(0, len(gains), min(_THREADS, len(gains)) + 1).astype(int).tolist()
         if len(pieces) == 2:
-            part(*pieces)
+            anneal_rows(*pieces)
         else:
             with ThreadPoolExecutor(len(pieces) - 1) as pool:
-                for done in [pool.submit(part, *piece) for piece in pairwise(pieces)]:
-                    done.result()
-        return column_of_option[taken]
+                for future in [pool.submit(anneal_rows, *piece) for piece in pairwise(pieces)]:
+                    future.result()
+        return column_of_option[chosen_options]
 
 
 def _temperatures(clauses: SignedClauses, sweeps: int) -> NDArray[np.float64]:
@@ -131,9 +132,10 @@ def _temperatures(clauses: SignedClauses, sweeps: int) -> NDArray[np.float64]:
 def _best_spares(
     clauses: SignedClauses, occurs: NDArray[np.bool_], perturbations: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """In each group the column of largest perturbation that no clause names, and that perturbation: int64 [s, groups].
+    """The unnamed column of largest perturbation in each group, and its perturbation: int64 [s, groups].
 
-    NONE and 0 where every column is named. Without groups the gain of "none" is 0: zeros, int64 [s, columns].
+    They are NONE and 0 if every column is named. Without groups both are zeros, int64 [s, columns], because "none" has
+    no gain.
     """
     view = clauses.view
     if not view.groups:

@@ -4,8 +4,9 @@ An option is a choice of a block: one of its columns, or none. Exactly one optio
 share these arrays (as separate arguments, because reference counting of arrays in tuples takes ten times the time):
 
 bounds, block_of: int64 [b + 1] and [m], the options of each block are bounds[b]:bounds[b + 1].
-literals: int64 [c, k], 2 * option + [the literal is negated: it holds when the option is not taken].
-offsets, entries: int64 [m + 1] and [c k], the literals by option: 2 * clause + [the literal is negated].
+literals: int64 [c, k], 2 * option + 1 if the literal is negated (holds when the option is not taken), else 2 * option.
+offsets, entries: int64 [m + 1] and [c k], the literals by option: 2 * clause + 1 if the literal is negated, else
+    2 * clause.
 clauses: int64 [c, 2]; first the number of literals that do not hold, which moves update, then the weight.
 gains: int64 [m], what an option adds to the objective by itself.
 state: int64 [b], the option that each block takes.
@@ -31,7 +32,7 @@ _GUMBEL.setflags(write=False)
 @compiled
 def anneal(
     chosen: Ints,
-    each_gains: Ints,
+    option_gains: Ints,
     bounds: Ints,
     block_of: Ints,
     literals: Ints,
@@ -43,24 +44,24 @@ def anneal(
     seed: int,
     first: int,
 ) -> None:
-    """Fills chosen[j] with the best state found for the objective of the clauses and each_gains[j].
+    """Fills chosen[j] with the best state found for the objective of the clauses and option_gains[j].
 
     chosen: int64 [s, b], the option of each block, for each sample.
-    each_gains: int64 [s, m], the gains of each sample.
+    option_gains: int64 [s, m], the gains of each sample.
     bounds, block_of, literals, offsets, entries: See the module docstring.
     weights: int64 [c], the weight of each clause.
     temperatures: float64 [sweeps], one per sweep.
     restarts: The number of runs, of which the best is kept.
-    seed: Of the random numbers, 0 <= seed < 2^63.
-    first: The number of the first row among all samples; together with ``seed`` it selects the random numbers.
+    seed: The seed of the random numbers, 0 <= seed < 2^63.
+    first: The index of the first row among all samples; together with ``seed`` it selects the random numbers.
     """
     state, best_state = np.empty(bounds.size - 1, dtype=np.int64), np.empty(bounds.size - 1, dtype=np.int64)
-    clauses, kept = np.empty((weights.size, 2), dtype=np.int64), np.empty(2 * literals.shape[1], dtype=np.int64)
+    clauses, undo = np.empty((weights.size, 2), dtype=np.int64), np.empty(2 * literals.shape[1], dtype=np.int64)
     clauses[:, 1] = weights
-    wanted = np.flatnonzero(weights > 0)
+    positive = np.flatnonzero(weights > 0)
     random = np.zeros(1, dtype=np.uint64)
     for row in range(chosen.shape[0]):
-        gains, largest = each_gains[row], 0
+        gains, largest = option_gains[row], 0
         for restart in range(restarts):
             random[0] = np.uint64(seed)
             random[0] = _bits(random) ^ np.uint64(first + row)
@@ -71,18 +72,18 @@ def anneal(
             best_state[:] = state
             for temperature in temperatures:
                 for block in range(state.size):
-                    value += _heat(block, -1, temperature, state, clauses, gains, bounds, offsets, entries, random)
-                for _ in range(min(state.size, wanted.size)):
+                    value += _heat_bath(block, -1, temperature, state, clauses, gains, bounds, offsets, entries, random)
+                for _ in range(min(state.size, positive.size)):
                     value += _satisfy(
-                        wanted[_below(random, wanted.size)], temperature, kept, state, clauses, gains, bounds,
+                        positive[_below(random, positive.size)], temperature, undo, state, clauses, gains, bounds,
                         block_of, literals, offsets, entries, random,
                     )  # fmt: skip
                 if value > best:
                     best = value
                     best_state[:] = state
             for block in range(state.size):
-                _put(block, best_state[block], state, clauses, gains, offsets, entries)
-            best += _ascend(wanted, kept, state, clauses, gains, bounds, block_of, literals, offsets, entries, random)
+                _set_option(block, best_state[block], state, clauses, gains, offsets, entries)
+            best += _ascend(positive, undo, state, clauses, gains, bounds, block_of, literals, offsets, entries, random)
             if restart == 0 or best > largest:
                 largest = best
                 chosen[row] = state
@@ -90,8 +91,8 @@ def anneal(
 
 @compiled
 def _ascend(
-    wanted: Ints,
-    kept: Ints,
+    positive: Ints,
+    undo: Ints,
     state: Ints,
     clauses: Ints,
     gains: Ints,
@@ -102,22 +103,22 @@ def _ascend(
     entries: Ints,
     random: NDArray[np.uint64],
 ) -> int:
-    """Both kinds of moves at temperature 0 until neither raises the objective; returns by how much they did."""
+    """Makes both kinds of moves at temperature 0 until neither raises the objective; returns the total increase."""
     change, before = 0, -1
     while change > before:
         before = change
         for block in range(state.size):
-            change += _heat(block, -1, 0.0, state, clauses, gains, bounds, offsets, entries, random)
-        for clause in wanted:
+            change += _heat_bath(block, -1, 0.0, state, clauses, gains, bounds, offsets, entries, random)
+        for clause in positive:
             change += _satisfy(
-                clause, 0.0, kept, state, clauses, gains, bounds, block_of, literals, offsets, entries, random
+                clause, 0.0, undo, state, clauses, gains, bounds, block_of, literals, offsets, entries, random
             )
     return change
 
 
 @compiled
 def _bits(random: NDArray[np.uint64]) -> np.uint64:
-    """64 random bits: a counter, mixed (SplitMix64; Steele, Lea and Flood 2014)."""
+    """64 random bits from a counter, mixed by SplitMix64 (Steele, Lea and Flood 2014)."""
     random[0] += np.uint64(0x9E3779B97F4A7C15)
     z = random[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -132,7 +133,7 @@ def _below(random: NDArray[np.uint64], bound: int) -> int:
 
 
 @compiled
-def _chance(random: NDArray[np.uint64]) -> float:
+def _uniform(random: NDArray[np.uint64]) -> float:
     """Uniform in [0, 1)."""
     return float(_bits(random) >> np.uint64(11)) * 2.0**-53
 
@@ -172,7 +173,7 @@ def _start(
 
 @compiled
 def _worth(option: int, clauses: Ints, gains: Ints, offsets: Ints, entries: Ints) -> int:
-    """What the objective gains when a block without an option takes this one."""
+    """The change of the objective when a block without an option takes this one."""
     worth = gains[option]
     for position in range(offsets[option], offsets[option + 1]):
         clause, inverted = entries[position] >> 1, entries[position] & 1
@@ -190,8 +191,8 @@ def _take(option: int, step: int, clauses: Ints, offsets: Ints, entries: Ints) -
 
 
 @compiled
-def _put(block: int, option: int, state: Ints, clauses: Ints, gains: Ints, offsets: Ints, entries: Ints) -> int:
-    """Sets a block; returns what the objective gains."""
+def _set_option(block: int, option: int, state: Ints, clauses: Ints, gains: Ints, offsets: Ints, entries: Ints) -> int:
+    """Sets the option of a block; returns the change of the objective."""
     before = state[block]
     if before == option:
         return 0
@@ -203,9 +204,9 @@ def _put(block: int, option: int, state: Ints, clauses: Ints, gains: Ints, offse
 
 
 @compiled
-def _heat(
+def _heat_bath(
     block: int,
-    barred: int,
+    excluded: int,
     temperature: float,
     state: Ints,
     clauses: Ints,
@@ -215,9 +216,9 @@ def _heat(
     entries: Ints,
     random: NDArray[np.uint64],
 ) -> int:
-    """Draws a block's option from the Boltzmann distribution, except ``barred``; returns what the objective gains.
+    """Draws a block's option, other than ``excluded``, from the Boltzmann distribution; returns the objective's change.
 
-    At temperature 0 it takes the best option; of equal ones it keeps the present one.
+    At temperature 0 it takes the best option, and keeps the current one if it is among the best.
     """
     before = state[block]
     _take(before, 1, clauses, offsets, entries)
@@ -225,7 +226,7 @@ def _heat(
     best, best_worth, best_score = before, worth_before, -math.inf
     bits, remaining_draws = np.uint64(0), 0
     for option in range(bounds[block], bounds[block + 1]):
-        if option == barred:
+        if option == excluded:
             continue
         worth = worth_before if option == before else _worth(option, clauses, gains, offsets, entries)
         score = worth + 0.5 * (option == before)
@@ -245,7 +246,7 @@ def _heat(
 def _satisfy(
     clause: int,
     temperature: float,
-    kept: Ints,
+    undo: Ints,
     state: Ints,
     clauses: Ints,
     gains: Ints,
@@ -256,9 +257,9 @@ def _satisfy(
     entries: Ints,
     random: NDArray[np.uint64],
 ) -> int:
-    """Satisfies a clause, and keeps the change by the Metropolis rule; returns what the objective gains.
+    """Satisfies a clause and accepts the change by the Metropolis rule; returns the change of the objective.
 
-    kept: int64 [2 k], a buffer for the blocks that change and their previous options.
+    undo: int64 [2 k], a buffer for the changed blocks and their previous options.
     """
     if clauses[clause, 0] == 0:
         return 0
@@ -268,17 +269,19 @@ def _satisfy(
         option = literal >> 1
         block = block_of[option]
         if (state[block] == option) == (literal & 1):
-            kept[2 * changed], kept[2 * changed + 1] = block, state[block]
+            undo[2 * changed], undo[2 * changed + 1] = block, state[block]
             changed += 1
             if literal & 1:
-                change += _heat(block, option, temperature, state, clauses, gains, bounds, offsets, entries, random)
+                change += _heat_bath(
+                    block, option, temperature, state, clauses, gains, bounds, offsets, entries, random
+                )
             else:
-                change += _put(block, option, state, clauses, gains, offsets, entries)
+                change += _set_option(block, option, state, clauses, gains, offsets, entries)
     if change > 0:
         return change
-    if temperature > 0.0 and _chance(random) < math.exp(max(-99.0, change / temperature)):
+    if temperature > 0.0 and _uniform(random) < math.exp(max(-99.0, change / temperature)):
         return change
     while changed > 0:
         changed -= 1
-        _put(kept[2 * changed], kept[2 * changed + 1], state, clauses, gains, offsets, entries)
+        _set_option(undo[2 * changed], undo[2 * changed + 1], state, clauses, gains, offsets, entries)
     return 0

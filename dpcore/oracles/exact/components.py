@@ -16,7 +16,7 @@ def components(core: Core) -> NDArray[np.int64]:
 
     core: The core.
 
-    Blocks of different components share no clause, so that each component can be maximised by itself.
+    Blocks of different components share no clause, so each component can be maximised by itself.
     """
     return _components(core.block_of_option(), core.clause_bounds, core.literals, core.blocks)
 
@@ -31,7 +31,7 @@ def enumerate_components(core: Core, labels: NDArray[np.int64], max_combinations
     Source: the loopless reflected mixed-radix Gray code (Knuth, The Art of Computer Programming 4A, 7.2.1.1,
     Algorithm H): each step changes one block, and costs the clauses of its two options.
     """
-    offsets, clause_of, wanted_else = core.incidence()
+    offsets, clause_of, of_negated = core.incidence()
     return _enumerate(
         core.bounds,
         core.gains,
@@ -41,7 +41,7 @@ def enumerate_components(core: Core, labels: NDArray[np.int64], max_combinations
         core.weights,
         offsets,
         clause_of,
-        wanted_else,
+        of_negated,
         labels,
         max_combinations,
     )
@@ -69,7 +69,7 @@ def _components(
             labels[block] = count
             count += 1
         else:
-            labels[block] = labels[parent[block]]  # A parent is never behind its children.
+            labels[block] = labels[parent[block]]  # A parent has a smaller number than its children.
     return labels
 
 
@@ -139,33 +139,33 @@ def _enumerate(
         next_member[labels[block]] += 1
         _pick(bounds[block], -1, open_literals, offsets, clause_of, of_negated)
     best = np.full(blocks, -1, dtype=np.int64)
-    present, direction = bounds[:-1].copy(), np.ones(blocks, dtype=np.int64)
+    current, direction = bounds[:-1].copy(), np.ones(blocks, dtype=np.int64)
     focus = np.empty(blocks + 1, dtype=np.int64)
     for label in range(count):
         if combinations[label] > max_combinations:
             continue
         size = starts[label + 1] - starts[label]
-        own = members[starts[label] : starts[label + 1]]
+        component_blocks = members[starts[label] : starts[label + 1]]
         focus[: size + 1] = np.arange(size + 1)
         value, best_value = 0, 0
-        best[own] = present[own]
+        best[component_blocks] = current[component_blocks]
         while True:
             digit = focus[0]
             focus[0] = 0
             if digit == size:
                 break
-            block = own[digit]
-            before, after = present[block], present[block] + direction[block]
+            block = component_blocks[digit]
+            before, after = current[block], current[block] + direction[block]
             _pick(before, 1, open_literals, offsets, clause_of, of_negated)
             value -= _worth(before, open_literals, gains, weights, offsets, clause_of, of_negated)
             value += _worth(after, open_literals, gains, weights, offsets, clause_of, of_negated)
             _pick(after, -1, open_literals, offsets, clause_of, of_negated)
-            present[block] = after
+            current[block] = after
             if after == bounds[block] or after == bounds[block + 1] - 1:
                 direction[block] = -direction[block]
                 focus[digit] = focus[digit + 1]
                 focus[digit + 1] = digit + 1
             if value > best_value:
                 best_value = value
-                best[own] = present[own]
+                best[component_blocks] = current[component_blocks]
     return best

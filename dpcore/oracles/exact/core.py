@@ -1,4 +1,4 @@
-"""The core of an objective: blocks of options, of which one each is picked, and clauses of any length over options."""
+"""The core of an objective: blocks with one picked option each, and clauses of any length over the options."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Core:
         return np.repeat(np.arange(self.blocks), np.diff(self.bounds))
 
     def incidence(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
-        """The literals by option: offsets, and for each literal its clause and whether it is negated.
+        """The literals sorted by option: offsets, and for each literal its clause and whether it is negated.
 
-        Those of option o are at offsets[o]:offsets[o + 1].
+        The literals of option o are at offsets[o]:offsets[o + 1].
         """
         return _incidence(self.clause_bounds, self.literals, self.negated, len(self.columns))
 
@@ -67,7 +67,7 @@ class Core:
     def part(self, blocks: NDArray[np.bool_]) -> Core:
         """The core of some blocks and their clauses.
 
-        blocks: bool [b], marks a union of components: no clause may have literals inside and outside.
+        blocks: bool [b], marks a union of components: no clause may have literals both inside and outside it.
         """
         options = np.repeat(blocks, np.diff(self.bounds))
         position = np.cumsum(options) - 1
@@ -102,14 +102,16 @@ class Core:
         columns = np.arange(stops[-1], dtype=np.int32)
         return SignedClauses(view, columns, literals, negated, self.weights, 0, gains)
 
-    def preferences(self, of_columns: NDArray[np.float64], of_none: NDArray[np.float64]) -> NDArray[np.float64]:
+    def preferences(
+        self, column_preferences: NDArray[np.float64], none_preferences: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """The preference of each option, float64 [o].
 
-        of_columns: float64 [n], the preferences of the objective's ``columns``.
-        of_none: float64 [b], the preference of "none" in each block.
+        column_preferences: float64 [n], the preferences of the objective's ``columns``.
+        none_preferences: float64 [b], the preference of "none" in each block.
         """
-        none = np.repeat(of_none, np.diff(self.bounds))
-        return np.where(self.columns == NONE, none, of_columns[self.columns])
+        none = np.repeat(none_preferences, np.diff(self.bounds))
+        return np.where(self.columns == NONE, none, column_preferences[self.columns])
 
 
 def _bounds(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

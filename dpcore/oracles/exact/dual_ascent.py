@@ -44,7 +44,7 @@ def dual_ascent(
     sweeps: The number of sweeps over all clauses, >= 0.
 
     Returns an upper bound on the core's optimum, the best option of each block under the new deltas, int64 [b], and
-    those deltas. The bound is computed in integers from rounded deltas, so that it holds despite rounding errors.
+    those deltas. The bound is computed in integers from rounded deltas, so it holds despite rounding errors.
     """
     new_deltas = deltas.copy()
     _ascend(
@@ -68,8 +68,8 @@ def dual_ascent(
 
 
 @compiled
-def _best_but(beliefs: NDArray[np.float64], start: int, stop: int, option: int) -> float:
-    """The largest belief of a block, one option excepted."""
+def _best_other(beliefs: NDArray[np.float64], start: int, stop: int, option: int) -> float:
+    """The largest belief of a block, except that of one option."""
     best = -np.inf
     for candidate in range(start, stop):
         if candidate != option and beliefs[candidate] > best:
@@ -90,7 +90,8 @@ def _ascend(
     sweeps: int,
 ) -> None:
     """Sets the deltas of each clause to their optimum, clause by clause, in place."""
-    # A negated literal holds for every option but its own: -delta there is +delta elsewhere, up to a constant.
+    # A negated literal holds for every option but its own: subtracting delta from its own option is adding it to all
+    # others, up to a constant.
     beliefs = gains.astype(np.float64)
     for literal in range(literals.size):
         beliefs[literals[literal]] += -deltas[literal] if negated[literal] else deltas[literal]
@@ -103,7 +104,7 @@ def _ascend(
             for literal in range(start, stop):
                 option = literals[literal]
                 block = block_of[option]
-                best_other = _best_but(beliefs, bounds[block], bounds[block + 1], option)
+                best_other = _best_other(beliefs, bounds[block], bounds[block + 1], option)
                 if negated[literal]:
                     margin = best_other - (beliefs[option] + deltas[literal])
                 else:
@@ -117,11 +118,11 @@ def _ascend(
                     second_margin = margin
             for literal in range(start, stop):
                 margin = margins[literal]
-                rest = positive - max(0.0, margin)  # The best of the other literals, unconstrained.
+                others_best = positive - max(0.0, margin)  # The best of the other literals, unconstrained.
                 lowest_other = second_margin if literal == lowest_literal else lowest_margin
-                not_all = rest - max(0.0, lowest_other)  # The same where not all of them may hold.
-                holds = margin + max(weight + total - margin, not_all)
-                new_delta = (holds - rest) / (stop - start) - margin
+                others_not_all = others_best - max(0.0, lowest_other)  # The best if at least one of them must not hold.
+                holds = margin + max(weight + total - margin, others_not_all)
+                new_delta = (holds - others_best) / (stop - start) - margin
                 beliefs[literals[literal]] += (deltas[literal] - new_delta) * (1.0 if negated[literal] else -1.0)
                 deltas[literal] = new_delta
 

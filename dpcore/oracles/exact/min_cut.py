@@ -1,13 +1,14 @@
-"""The optimum of a core by a minimum cut, where the signs of its literals allow it.
+"""The optimum of a core by a minimum cut, if the signs of its literals allow it.
 
-A core with two options per block is a sum of products of 0/1 values. It is supermodular if the literals of every clause
-of positive weight are all positive or all negated; maximising it is then the closure problem. Which option of a block
-counts as 1 is free, and a clause of negative weight with two literals is one of positive weight after flipping one of
-them: -w [a b] = w [a ~b] - w [a]. So the choice of the 1s is a two-colouring: literals of a positive clause need equal
-colours, those of a negative pair different ones. Negative clauses of three or more literals have no such form.
+A core with two options per block is a sum of products of 0/1 values. It is supermodular if every clause of two or more
+literals has a positive weight, and its literals are all positive or all negated; maximising it is then the closure
+problem. Either option of a block may count as its 1, and a clause of negative weight with two literals becomes one of
+positive weight by flipping one of them: -w [a b] = w [a ~b] - w [a]. Choosing the 1s is therefore a two-colouring:
+literals of a positive clause need equal colours, and those of a negative pair different ones. Negative clauses of three
+or more literals have no such form.
 
-Source: Picard, "Maximal closure of a graph and applications to combinatorial problems" (1976); the network has a node
-for each clause. Maximum flow by Dinitz's algorithm.
+Source: Picard, "Maximal closure of a graph and applications to combinatorial problems" (1976), with a network node for
+each clause. The maximum flow is computed by Dinitz's algorithm.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _UNBOUNDED = np.int64(2**61)
 
 
 def min_cut(core: Core) -> NDArray[np.int64] | None:
-    """The optimal option of each block, int64 [b]; None where the core is supermodular for no choice of the 1s.
+    """The optimal option of each block, int64 [b]; None if no choice of the 1s makes the core supermodular.
 
     core: The core.
     """
@@ -30,15 +31,14 @@ def min_cut(core: Core) -> NDArray[np.int64] | None:
         return None
     block_of = core.block_of_option()
     blocks = block_of[core.literals].astype(np.int64)
-    # With the first option of a block as its 1: whether a literal holds for that 1.
+    # Whether a literal holds for the first option of its block, which counts as its 1 until it is flipped.
     wants_one = (core.literals == core.bounds[blocks]) != core.negated
     flipped = _colouring(core.blocks, core.clause_bounds, blocks, wants_one, core.weights)
     if flipped is None:
         return None
-    of_one = core.gains[core.bounds[:-1]] - core.gains[core.bounds[:-1] + 1]
-    ones = _closure(
-        np.where(flipped, -of_one, of_one), core.clause_bounds, blocks, wants_one != flipped[blocks], core.weights
-    )
+    gain_of_one = core.gains[core.bounds[:-1]] - core.gains[core.bounds[:-1] + 1]
+    gains = np.where(flipped, -gain_of_one, gain_of_one)
+    ones = _closure(gains, core.clause_bounds, blocks, wants_one != flipped[blocks], core.weights)
     return np.where(ones != flipped, core.bounds[:-1], core.bounds[:-1] + 1)
 
 
@@ -52,7 +52,7 @@ def _colouring(
 ) -> NDArray[np.bool_] | None:
     """The blocks to flip so that the literals of every positive clause hold for equal values: bool [count].
 
-    None where no choice of blocks does. The method is union-find with parity.
+    None if no choice of blocks does that. The method is union-find with parity.
     """
     parent, parity = np.arange(count), np.zeros(count, dtype=np.bool_)
     for clause in range(weights.size):
@@ -108,7 +108,7 @@ def _closure(
     for clause in range(clauses):
         start, stop = clause_bounds[clause], clause_bounds[clause + 1]
         weight, like_first = weights[clause], wants_one[start]
-        if weight < 0 or stop - start == 1:  # -w [a b] = w [a ~b] - w [a]; with a wanting 0, [a] is 1 less its value.
+        if weight < 0 or stop - start == 1:  # -w [a b] = w [a ~b] - w [a]; if a wants 0, [a] is 1 minus its value.
             profit[blocks[start]] += weight if like_first else -weight
             weight = -weight if stop - start > 1 else 0
         node = count + clause
@@ -126,30 +126,30 @@ def _closure(
     for arc in range(0, arcs, 2):
         tail[arc + 1], head[arc + 1] = head[arc], tail[arc]
     nodes = count + clauses + 2
-    first = np.zeros(nodes + 1, dtype=np.int64)
+    arcs_from = np.zeros(nodes + 1, dtype=np.int64)
     for arc in range(arcs):
-        first[tail[arc] + 1] += 1
+        arcs_from[tail[arc] + 1] += 1
     for node in range(nodes):
-        first[node + 1] += first[node]
-    place_of, leaving = first[:-1].copy(), np.empty(arcs, dtype=np.int64)
+        arcs_from[node + 1] += arcs_from[node]
+    next_slot, leaving = arcs_from[:-1].copy(), np.empty(arcs, dtype=np.int64)
     for arc in range(arcs):
-        leaving[place_of[tail[arc]]] = arc
-        place_of[tail[arc]] += 1
-    level = _saturate(first, leaving, head, capacity, source, sink)
+        leaving[next_slot[tail[arc]]] = arc
+        next_slot[tail[arc]] += 1
+    level = _saturate(arcs_from, leaving, head, capacity, source, sink)
     return level[:count] >= 0
 
 
 @compiled
 def _saturate(
-    first: NDArray[np.int64],
+    arcs_from: NDArray[np.int64],
     leaving: NDArray[np.int64],
     head: NDArray[np.int64],
     capacity: NDArray[np.int64],
     source: int,
     sink: int,
 ) -> NDArray[np.int64]:
-    """Sends a maximum flow; returns the levels of the residual network, -1 for nodes that the source cannot reach."""
-    nodes = first.size - 1
+    """Sends a maximum flow; returns the residual network's levels, -1 for nodes that the source cannot reach."""
+    nodes = arcs_from.size - 1
     level, queue = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
     path, current = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64)
     while True:
@@ -160,7 +160,7 @@ def _saturate(
         while read < written:
             node = queue[read]
             read += 1
-            for index in range(first[node], first[node + 1]):
+            for index in range(arcs_from[node], arcs_from[node + 1]):
                 arc = leaving[index]
                 if capacity[arc] > 0 and level[head[arc]] < 0:
                     level[head[arc]] = level[node] + 1
@@ -168,7 +168,7 @@ def _saturate(
                     written += 1
         if level[sink] < 0:
             return level
-        current[:] = first[:-1]
+        current[:] = arcs_from[:-1]
         node, depth = source, 0
         while True:
             if node == sink:
@@ -182,7 +182,7 @@ def _saturate(
                     if capacity[path[step]] == 0:
                         back = step
                 node, depth = head[path[back] ^ 1], back
-            elif current[node] < first[node + 1]:
+            elif current[node] < arcs_from[node + 1]:
                 arc = leaving[current[node]]
                 if capacity[arc] > 0 and level[head[arc]] == level[node] + 1:
                     path[depth] = arc

@@ -4,7 +4,7 @@ Strong linearisation: z_c stands for "clause c holds" and lies in [0, 1];
     weight > 0:  z_c <= l for each literal l of c (a value x_i, or 1 - x_i where it is negated);
     weight < 0:  z_c >= sum of the literals - (k - 1).
 It is much tighter than the paper's k z_c <= sum of the literals: with about as many samples as columns its linear
-relaxation is mostly integral. With integral x every z is integral at an optimum, so that only x is declared integral.
+relaxation is mostly integral. For integral x every z is integral at an optimum, so only x is declared integral.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dpcore.oracles.clauses import SignedClauses
 from dpcore.oracles.coordinate_ascent import NONE, Blocks, blocks_of, improved_record
 from dpcore.oracles.protocol import BestResponse
 
-# The objective is an integer; because of HiGHS's tolerances its bound may be this much below the true one.
+# Because of its tolerances, HiGHS may report a bound that is this much below the true bound, which is an integer.
 _SLACK = 1e-4
-_CHECKS_PER_NODE = 50
+_CHECKS_PER_NODE = 50  # HiGHS's own interruption checks, which bound the work before the first branching.
 _DEFAULT_NODES = 1000  # Enough for every program that is worth solving exactly.
 _USABLE = (
     highspy.HighsModelStatus.kOptimal,
@@ -37,7 +37,7 @@ _USABLE = (
 @final
 @dataclass(frozen=True)
 class Highs:
-    """Linear relaxation, rounding and coordinate ascent, then branch and bound where a gap remains.
+    """Linear relaxation, rounding and coordinate ascent, then branch and bound if a gap remains.
 
     node_limit: The largest number of nodes of branch and bound; 0 for no branch and bound. It counts work, never
         seconds, so that responses can be reproduced; the work before the first branching is limited in proportion. With
@@ -58,17 +58,17 @@ class Highs:
     ) -> BestResponse:
         """The response, no worse than a known record.
 
-        clauses, preferences: As for ``Oracle.respond``.
+        clauses: The objective, as for ``Oracle.respond``.
+        preferences: float64 [view.columns], as for ``Oracle.respond``.
         start: bool [n], the values of the known record in ``clauses.columns``; None for no record.
 
-        Raises EngineError where HiGHS ends without a solution.
+        Raises EngineError if HiGHS ends without a solution.
         """
         blocks = blocks_of(clauses, preferences)
         if clauses.weights.size == 0:
             chosen = np.full(len(blocks.spare), NONE, dtype=np.int64)
-            used, record = improved_record(
-                clauses, blocks, chosen, preferences
-            )  # Blocks alone: each takes its largest gain.
+            # Without clauses each block takes its largest gain.
+            used, record = improved_record(clauses, blocks, chosen, preferences)
             return BestResponse(record, clauses.value(used), clauses.value(used))
         model = _model(clauses, blocks)
         relaxation, bound = _solve_relaxation(model, clauses)
@@ -95,7 +95,7 @@ def _branch_and_bound(
     solver = _solver()
     solver.setOptionValue("mip_max_nodes", node_limit)
     solver.setOptionValue("mip_rel_gap", 0.0)
-    solver.setOptionValue("mip_abs_gap", 1 - 2 * _SLACK)  # Two integers that are nearer than this are equal.
+    solver.setOptionValue("mip_abs_gap", 1 - 2 * _SLACK)  # Two integers that are closer than this are equal.
     solver.passModel(model)
     satisfied = (start[clauses.literals] != clauses.negated).all(axis=1)
     point = highspy.HighsSolution()
@@ -168,7 +168,7 @@ def _solve_relaxation(model: highspy.HighsLp, clauses: SignedClauses) -> tuple[N
     solver.passModel(model)
     _run(solver)
     bound = math.floor(clauses.constant - solver.getInfo().objective_function_value + _SLACK)
-    return _values(solver, len(clauses.columns)), min(bound, clauses.largest())
+    return _values(solver, len(clauses.columns)), min(bound, clauses.upper_bound())
 
 
 def _solver() -> highspy.Highs:
@@ -180,7 +180,7 @@ def _solver() -> highspy.Highs:
 
 
 def _run(solver: highspy.Highs) -> None:
-    """Runs the solver. Raises EngineError where it ends without a solution."""
+    """Runs the solver. Raises EngineError if it ends without a solution."""
     solver.run()
     if solver.getModelStatus() == highspy.HighsModelStatus.kNotset:
         # HiGHS keeps one scheduler per process: after a run with another number of threads it returns no solution.
@@ -196,7 +196,7 @@ def _values(solver: highspy.Highs, columns: int) -> NDArray[np.float64]:
 
 
 def _rounded(values: NDArray[np.float64], blocks: Blocks) -> NDArray[np.int64]:
-    """The choice of largest value in each block; the value of "none" is 1 less the sum of the block's columns."""
+    """The choice of largest value in each block; the value of "none" is 1 minus the sum of the block's columns."""
     starts = blocks.bounds[:-1]
     block_of = np.repeat(np.arange(len(starts)), np.diff(blocks.bounds))
     order = np.lexsort((-np.arange(len(values)), values, block_of))

@@ -1,16 +1,16 @@
 """Exact reduction of an objective by dominance: choices that no optimum needs are dropped, until a fixpoint.
 
 The choice of a block (a one-hot group, or a column outside the groups) is one of its columns that occur, or none of
-them. Given everything else, what choice i adds to the objective is, up to a term that is the same for every choice,
+them. Given all other choices, what choice i adds to the objective is, up to a term that is the same for every choice,
 
     f(i) = gain(i) + sum over clauses with a positive literal on i of w r - sum over clauses with a negated one of w r
 
 and f(none) = 0, where r is 1 if the other literals of the clause hold and 0 if not; clauses are added because at most
 one column of a block is 1. As r is unknown, f(i) lies between low(i), with min(0, .) of each term, and high(i), with
-max(0, .). **If high(i) <= low(j), changing i to j never lowers the objective**, whatever the rest is: some optimum does
-not choose i. Dropping i decides literals; clauses that cannot hold any more are removed, and literals that always hold
-are removed from their clauses. A clause of one literal is a gain, for which low and high are equal. Every step keeps
-the optimum, and the intervals only shrink, so that the order of the steps does not matter for validity.
+max(0, .). **If high(i) <= low(j), changing i to j never lowers the objective**, whatever the other choices are: some
+optimum does not choose i. Dropping i decides literals; clauses that cannot hold any more are removed, and literals that
+always hold are removed from their clauses. A clause of one literal is a gain, for which low and high are equal. Every
+step keeps the optimum, and the intervals only shrink, so the order of the steps does not matter for validity.
 
 Outside the groups this is the rule of pure literals (a column that occurs with one sign only takes the value of that
 sign: high <= 0 or low >= 0) together with gains. Inside a group it also keeps one of the values that no clause names,
@@ -197,12 +197,12 @@ def _sweep(
     negated: NDArray[np.bool_],
     weights: NDArray[np.int64],
 ) -> int:
-    """The same steps outside the groups, for all columns and then all clauses at once, while many columns are decided.
+    """The same steps outside the groups, in passes over all columns and then all clauses while many are decided.
 
     Decisions from the same intervals are valid together, because each only shrinks the others' intervals. Reading
     clauses in sequence is several times faster than following a queue.
 
-    Returns what becomes constant.
+    Returns the amount that is added to the constant.
     """
     columns, order = chosen.size, literals.shape[1]
     decided = np.zeros(columns, dtype=np.int8)  # 1: the column is 1; -1: it is 0.
@@ -256,9 +256,9 @@ def _open_incidence(
     literals: NDArray[np.int32],
     negated: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
-    """The open literals by column: offsets, and for each literal its clause and whether it is negated.
+    """The open literals sorted by column: offsets, and for each literal its clause and whether it is negated.
 
-    Those of column i are at offsets[i]:offsets[i + 1].
+    The literals of column i are at offsets[i]:offsets[i + 1].
     """
     offsets = np.zeros(columns + 2, dtype=np.int64)
     for clause in range(remaining.size):
@@ -300,9 +300,10 @@ def _decide(
     waits: NDArray[np.bool_],
     ends: NDArray[np.int64],
 ) -> int:
-    """Takes or drops a column: its clauses are removed or get shorter, and the blocks of their literals wait again.
+    """Takes or drops a column: its clauses are removed or get shorter, and their blocks return to the queue.
 
-    Returns what becomes constant: the weight of a clause of one negated literal, which its column's gain then loses.
+    Returns the amount that is added to the constant: the weight of each clause with one negated literal left, which its
+    column's gain then loses.
     """
     dropped[column] = True
     constant = 0
@@ -345,7 +346,7 @@ def _drop_implied(
     negated: NDArray[np.bool_],
     block_of: NDArray[np.int32],
 ) -> None:
-    """A positive literal implies that every other column of its group is 0, and excludes a second positive one."""
+    """Drops literals that a positive literal of the same group implies, and clauses with two such positive literals."""
     for literal in range(literals.shape[1]):
         if negated[clause, literal]:
             continue

@@ -28,14 +28,16 @@ def core_parts(
     NDArray[np.bool_],
     NDArray[np.int64],
 ]:
-    """The fields of ``Core``, in their order: the open blocks, and their remaining options with "none" last.
+    """The fields of ``Core``, in order, for the open blocks and their remaining options, with "none" last.
 
     chosen: int64 [blocks], -2 where a block is open.
     bounds: int64 [blocks + 1], the columns of each block.
     dropped: bool [columns + blocks], the dropped choices, with "none" of each block behind the columns.
     remaining: int32 [c], the number of remaining literals of each clause; 0 where the clause is decided.
-    implied: bool [c, k], or [1, 1] without groups: literals that others of their clause imply.
-    literals, negated, weights: The clauses of the objective.
+    implied: bool [c, k], or [1, 1] without groups: the literals that other literals of their clause imply.
+    literals: int32 [c, k], the literals of the clauses; see ``SignedClauses``.
+    negated: bool [c, k], whether each literal is negated.
+    weights: int64 [c], the weight of each clause.
     gains: int64 [columns], what each column adds.
     """
     columns = gains.size

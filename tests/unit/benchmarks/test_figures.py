@@ -144,10 +144,10 @@ def test_figure_4_asks_wider_and_wider_data() -> None:
 
 def test_the_papers_settings_of_figures_3_and_4() -> None:
     assert dual_panels.as_in_figure_3(once).mechanism(40_000) == DualQuery(
-        eta=1.2, samples=1_750, rounds=170, burn_in=0.0
+        eta=1.2, samples=1_750, rounds=170, profile="published"
     )
     widest = dual_panels.as_in_figure_4(once).mechanism(512_000)
-    assert widest == DualQuery(eta=0.4, samples=50_000, rounds=80, burn_in=0.0, free="uniform")
+    assert widest == DualQuery(eta=0.4, samples=50_000, rounds=80, free="uniform", profile="published")
 
 
 def test_fem_figures_of_a_small_table() -> None:

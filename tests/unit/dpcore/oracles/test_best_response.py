@@ -56,7 +56,7 @@ def test_without_nodes_neither_simplex_nor_branching_is_asked(monkeypatch: pytes
     clauses = baskets(200, 40)
     best = BestResponseOracle(node_limit=0).respond(clauses, neutral(clauses))
     assert best.status is Status.FEASIBLE
-    assert best.bound < clauses.largest()
+    assert best.bound < clauses.upper_bound()
     with pytest.raises(AssertionError, match="the solver was asked"):
         BestResponseOracle(node_limit=1).respond(clauses, neutral(clauses))
 

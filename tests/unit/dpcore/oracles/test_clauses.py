@@ -39,13 +39,13 @@ def test_equal_conjunctions_are_one_clause_whatever_their_order() -> None:
     cancelled = signed_clauses(QUERIES, np.array([0, 5]))
     assert cancelled.weights.size == cancelled.columns.size == 0
     assert cancelled.literals.shape == (0, 2)
-    assert cancelled.constant == cancelled.largest() == 1
+    assert cancelled.constant == cancelled.upper_bound() == 1
     assert cancelled.blocks().tolist() == [0]
 
 
 def test_the_largest_value_is_that_of_all_positive_clauses() -> None:
     clauses = signed_clauses(QUERIES, np.array([0, 0, 4]))
-    assert (clauses.weights.sum(), clauses.constant, clauses.largest()) == (1, 1, 3)
+    assert (clauses.weights.sum(), clauses.constant, clauses.upper_bound()) == (1, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,15 @@ def test_gains_add_up_and_bring_their_columns() -> None:
     assert gained.columns.tolist() == [0, 1, 3]
     assert gained.gains.tolist() == [0, -1, 5]
     assert gained.value(np.array([True, True, True])) == 2 - 1 + 5
-    assert gained.largest() == 2 + 5
+    assert gained.upper_bound() == 2 + 5
 
 
 def test_the_largest_value_takes_one_gain_of_each_group() -> None:
     view = BinaryView.one_hot(Domain.of({"a": 2, "b": 3}))
     clauses = signed_clauses(Conjunctions(view, np.array([[0, 2]]), np.zeros((1, 2), dtype=bool)), np.array([0]))
-    assert with_gains(clauses, np.array([-4, -1, 0, 0, 0])).largest() == 1 - 1
-    assert with_gains(clauses, np.array([-4, 0, -7, -2, 0])).largest() == 1  # A value that no clause names is worth 0.
-    assert with_gains(clauses, np.array([2, 3, 5, 1, 0])).largest() == 1 + 3 + 5
+    assert with_gains(clauses, np.array([-4, -1, 0, 0, 0])).upper_bound() == 1 - 1
+    assert with_gains(clauses, np.array([-4, 0, -7, -2, 0])).upper_bound() == 1  # An unnamed value is worth 0.
+    assert with_gains(clauses, np.array([2, 3, 5, 1, 0])).upper_bound() == 1 + 3 + 5
 
 
 def test_merging_agrees_with_a_dictionary() -> None:

@@ -78,7 +78,7 @@ def test_the_objective_counts_what_every_record_satisfies(name: str, seed: int, 
     expected = np.concatenate([satisfied, ~satisfied], axis=1)[:, drawn].sum(axis=1)
     clauses = game.objective(drawn)
     assert values(clauses, records) == expected.tolist()
-    assert clauses.largest() >= expected.max()
+    assert clauses.upper_bound() >= expected.max()
     assert (clauses.weights != 0).all()
     assert set(clauses.columns) == {*clauses.columns[clauses.literals].ravel(), *clauses.columns[clauses.gains != 0]}
 
@@ -109,13 +109,13 @@ def test_parities_of_three_are_four_clauses_to_avoid(sample: int, negations: int
     clauses = game_of(Parities.of_sets(ITEMS, [[4, 0, 2]])).objective(np.array([sample] * 2))
     assert clauses.weights.tolist() == [-2] * 4
     assert (clauses.negated.sum(axis=1) % 2 == negations).all()
-    assert (clauses.constant, clauses.largest(), clauses.gains.any()) == (2, 2, False)
+    assert (clauses.constant, clauses.upper_bound(), clauses.gains.any()) == (2, 2, False)
 
 
 def test_no_bound_claims_more_than_the_samples() -> None:
     queries = CASES["parities of three"][0]
     drawn = np.random.default_rng(3).integers(0, 2 * queries.size, 50)
-    assert game_of(queries).objective(drawn).largest() <= 50
+    assert game_of(queries).objective(drawn).upper_bound() <= 50
 
 
 def test_what_a_group_cannot_hold_is_no_clause() -> None:

@@ -21,6 +21,7 @@ from dpcore.queries import Conjunctions, Marginals
 from dpcore.testing.doubles import private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, conjunctive, explicit
+from tests.support.constants import with_constants
 
 DOMAIN = Domain.of({"a": 3, "b": 3, "unused": 4, "c": 2})
 RANDOM = np.random.default_rng(2)
@@ -52,9 +53,11 @@ def test_the_model_is_nearer_to_the_data_than_the_records_are(free: str) -> None
 
 
 def test_charges_are_those_of_dual_query() -> None:
-    settings = {"eta": 0.5, "samples": 4, "rounds": 6, "oracle": "enumerate", "free_share": 0.1}
+    """With the share of the one-way marginals that the model's fit asks for."""
+    settings = {"eta": 0.5, "samples": 4, "rounds": 6, "oracle": "enumerate"}
     both = []
-    for mechanism in (DualQueryPgm(**settings), DualQuery(**settings)):  # type: ignore[arg-type]
+    played = with_constants(DualQuery(**settings), marginals_share=0.2)  # type: ignore[arg-type]
+    for mechanism in (DualQueryPgm(**settings), played):  # type: ignore[arg-type]
         private = private_statistics(TABLE, BUDGET, units=ROWS)
         mechanism.run(private, WORKLOAD, generator=np.random.default_rng(0))
         both.append((private.charges, mechanism.plan(private.terms, WORKLOAD).events))
@@ -83,7 +86,7 @@ def rounds_of_the_fit(monkeypatch: pytest.MonkeyPatch, largest: int, workload: W
             super().__init__(queries, rounds, total, prior)
 
     monkeypatch.setattr(dual_query_pgm, "SampleLogLikelihood", Kept)
-    monkeypatch.setattr(dual_query_pgm, "LARGEST_TERMS", largest)
+    monkeypatch.setattr(dual_query_pgm, "MAX_LIKELIHOOD_TERMS", largest)
     run(DualQueryPgm(eta=0.5, samples=4, rounds=6, oracle="enumerate"), workload)
     return kept
 
@@ -92,7 +95,7 @@ def test_a_weighted_workload_weighs_the_draws_of_the_likelihood(monkeypatch: pyt
     """Left out of it, the fit takes cells that were drawn for their weight for cells that records lack."""
     weighted = explicit(DOMAIN, {("a", "b"): 50.0, ("b", "c"): 1.0})
     fitted = np.mean([error(run(DualQueryPgm(oracle="enumerate"), weighted)) for _ in range(3)])
-    monkeypatch.setattr(dual_query_pgm, "log_weights", lambda workload: None)
+    monkeypatch.setattr(dual_query_pgm, "prior_log_weights", lambda workload: None)
     without = np.mean([error(run(DualQueryPgm(oracle="enumerate"), weighted)) for _ in range(3)])
     assert fitted < without
 
@@ -126,9 +129,8 @@ def test_attributes_outside_the_workload_are_uniform() -> None:
 
 def test_what_has_no_meaning_or_no_memory_is_refused() -> None:
     terms = private_statistics(TABLE, BUDGET, units=ROWS).terms
-    for mechanism in (DualQueryPgm(iterations=0), DualQueryPgm(strength=0.0), DualQueryPgm(free="zeros")):  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match="want"):
-            mechanism.plan(terms, WORKLOAD)
+    with pytest.raises(ConfigError, match="mechanism.free is zeros; want marginals or uniform"):
+        DualQueryPgm(free="zeros").plan(terms, WORKLOAD)  # type: ignore[arg-type]
     with pytest.raises(DomainTooLargeError, match="overlap less"):
         DualQueryPgm(max_model_mb=1e-4).plan(terms, WORKLOAD)
     queries = conjunctive(Conjunctions(BinaryView.one_hot(DOMAIN), np.array([[0]]), np.array([[False]])))

@@ -19,15 +19,15 @@ from dpcore.mechanisms.query_game.dual_query_schedule import (
     DQRS,
     DUAL_QUERY,
     LARGEST_SAMPLES,
-    Defaults,
-    Family,
+    DefaultParameters,
+    DefaultsByWorkload,
     acceptance_gap,
     affordable_rounds,
-    guaranteed_schedule,
-    most_rounds,
+    dqrs_parameters,
+    dual_query_parameters,
+    guaranteed_parameters,
+    max_rounds,
     rejection_costs,
-    rejection_schedule,
-    schedule_for,
     slope_of_round,
     theoretical_parameters,
 )
@@ -69,19 +69,19 @@ def test_zcdp_rounds_are_those_of_bounded_range(neighbours: Neighbours, divisor:
 @pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "zcdp", "gdp"])
 @pytest.mark.parametrize("total", [1_000, 30_000, 500_000])
 def test_unset_samples_are_a_multiple_of_the_last_slope_and_use_the_budget(
-    total: int, budget: Budget, defaults: Defaults
+    total: int, budget: Budget, defaults: DefaultParameters
 ) -> None:
-    schedule = schedule_for(terms(budget), budget.amount, total, defaults)
+    schedule = dual_query_parameters(terms(budget), budget.amount, total, defaults)
     assert schedule.eta == defaults.eta
     if schedule.samples > 4:  # Below, rounding to an integer says more than the ratio.
         slope = schedule.eta * schedule.rounds
-        assert schedule.samples / slope == pytest.approx(defaults.samples_a_slope, rel=0.25)
+        assert schedule.samples / slope == pytest.approx(defaults.samples_per_slope, rel=0.25)
     costs = [
         terms(budget).draws_amount(slope_of_round(schedule.eta, t), total, schedule.size(t))
         for t in range(1, schedule.rounds + 1)
     ]
     one_more = costs[-1] / schedule.size(schedule.rounds)
-    assert sum(costs) <= budget.amount < sum(costs) + one_more * (1 if schedule.longer < schedule.rounds else 2)
+    assert sum(costs) <= budget.amount < sum(costs) + one_more * (1 if schedule.larger_rounds < schedule.rounds else 2)
 
 
 @pytest.mark.parametrize("neighbours", [ADD_REMOVE, REPLACE])
@@ -92,7 +92,7 @@ def test_what_rounds_of_dqrs_are_expected_to_cost_is_what_their_calls_cost(
 ) -> None:
     """s bits with gap gamma, and fresh draws for 1 - exp(-gamma - 1.1 eta) of them, in each round after the first."""
     these = terms(budget, neighbours)
-    schedule = rejection_schedule(these, budget.amount, total, DQRS.general)
+    schedule = dqrs_parameters(these, budget.amount, total, DQRS.general)
     wanted = [0.0]
     for t in range(1, schedule.rounds):
         gap = acceptance_gap(these, t)
@@ -119,7 +119,7 @@ def test_no_other_gap_makes_a_round_much_cheaper(t: int, budget: Budget, neighbo
 
 def test_given_rounds_are_bought_with_as_many_samples_as_the_budget_pays() -> None:
     budget = Budget.zcdp(0.02)
-    schedule = schedule_for(terms(budget), budget.amount, UNITS, GENERAL, rounds=80)
+    schedule = dual_query_parameters(terms(budget), budget.amount, UNITS, GENERAL, rounds=80)
     assert schedule.rounds == 80
     assert schedule.samples == pytest.approx(0.02 * 48 * UNITS**2 / (79 * 80 * 159 * GENERAL.eta**2), rel=1e-3)
     assert affordable_rounds(terms(budget), budget.amount, UNITS, GENERAL.eta, schedule.samples, 10**6) == 80
@@ -128,21 +128,21 @@ def test_given_rounds_are_bought_with_as_many_samples_as_the_budget_pays() -> No
 
 def test_everything_given_is_kept_and_rounds_are_a_limit() -> None:
     budget = Budget.zcdp(0.02)
-    schedule = schedule_for(terms(budget), budget.amount, UNITS, GENERAL, eta=0.5, samples=100, rounds=30)
+    schedule = dual_query_parameters(terms(budget), budget.amount, UNITS, GENERAL, eta=0.5, samples=100, rounds=30)
     assert (schedule.eta, schedule.samples, schedule.rounds) == (0.5, 100, 30)
-    poor = schedule_for(terms(budget), budget.amount, UNITS, GENERAL, eta=0.5, samples=10**6, rounds=10**6)
+    poor = dual_query_parameters(terms(budget), budget.amount, UNITS, GENERAL, eta=0.5, samples=10**6, rounds=10**6)
     assert poor.rounds < 30
 
 
 def test_no_budget_pays_for_the_free_round_alone() -> None:
     budget = Budget.zcdp(Fraction(1, 10**30))
-    assert schedule_for(terms(budget), budget.amount, UNITS, GENERAL).rounds == 1
+    assert dual_query_parameters(terms(budget), budget.amount, UNITS, GENERAL).rounds == 1
 
 
 def test_scores_stay_where_the_sampler_has_its_proof() -> None:
     """A log-weight moves by at most eta a round, so eta (T - 1) + spread <= 2^12 ln 2."""
     budget = Budget.zcdp(10_000)
-    schedule = schedule_for(terms(budget), budget.amount, UNITS, GENERAL, eta=3.0, spread=100.0)
+    schedule = dual_query_parameters(terms(budget), budget.amount, UNITS, GENERAL, eta=3.0, prior_spread=100.0)
     assert schedule.samples == LARGEST_SAMPLES
     limit = 4096 * math.log(2)
     assert 3.0 * (schedule.rounds - 1) + 100 <= limit < 3.0 * schedule.rounds + 100
@@ -162,21 +162,21 @@ def test_a_guarantee_is_given_where_the_budget_pays_for_all_rounds_and_refused_b
     rounds = wanted.rounds
     cost = wanted.samples * wanted.eta**2 * (rounds - 1) * rounds * (2 * rounds - 1) / (48 * UNITS**2)
     enough, less = Budget.zcdp(1.001 * cost), Budget.zcdp(0.999 * cost)
-    found = guaranteed_schedule(terms(enough), enough.amount, UNITS, 0.5, 0.1, 50, 10 * math.log(2))
+    found = guaranteed_parameters(terms(enough), enough.amount, UNITS, 0.5, 0.1, 50, 10 * math.log(2))
     assert found == wanted
     with pytest.raises(ConfigError, match=f"{wanted.rounds:,} rounds of {wanted.samples:,} samples cost rho"):
-        guaranteed_schedule(terms(less), less.amount, UNITS, 0.5, 0.1, 50, 10 * math.log(2))
+        guaranteed_parameters(terms(less), less.amount, UNITS, 0.5, 0.1, 50, 10 * math.log(2))
 
 
 def test_a_guarantee_beyond_the_samplers_proof_is_refused() -> None:
     budget = Budget.zcdp(10**12)
     with pytest.raises(ConfigError, match="beyond the sampler's proof; want a larger alpha"):
-        guaranteed_schedule(terms(budget), budget.amount, UNITS, 0.01, 0.1, 10**6, 10.0)
-    assert most_rounds(0.5, 0.0, None) == 1 + int(4096 * math.log(2) / 0.5)
+        guaranteed_parameters(terms(budget), budget.amount, UNITS, 0.01, 0.1, 10**6, 10.0)
+    assert max_rounds(0.5, 0.0, None) == 1 + int(4096 * math.log(2) / 0.5)
 
 
 @pytest.mark.parametrize("family", [DUAL_QUERY, DQRS])
-def test_only_positive_conjunctions_of_items_are_sparse(family: Family) -> None:
+def test_only_positive_conjunctions_of_items_are_sparse(family: DefaultsByWorkload) -> None:
     table = BinaryView.one_hot(Domain.of({"a": 2, "b": 2}))
     for view, negated, wanted in [
         (BinaryView(4), False, family.sparse),

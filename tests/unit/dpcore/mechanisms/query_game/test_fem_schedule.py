@@ -13,7 +13,7 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.mechanisms.query_game.fem_schedule import Schedule, schedule_for
+from dpcore.mechanisms.query_game.fem_schedule import FemParameters, fem_parameters
 
 UNITS = 48_842
 BUDGETS = {currency: budget_of(1.0, 1e-9 * (currency is not Currency.PURE), currency) for currency in Currency}
@@ -23,15 +23,15 @@ def terms_of(budget: Budget, neighbours: Neighbours) -> PrivacyTerms:
     return PrivacyTerms(PrivacyUnit(neighbours, Contribution(Shape.TABLE, 1), UNITS), budget)
 
 
-def cost(terms: PrivacyTerms, schedule: Schedule) -> Fraction:
-    return (schedule.rounds - 1) * terms.draws_amount(schedule.slope, UNITS, 1)
+def cost(terms: PrivacyTerms, parameters: FemParameters) -> Fraction:
+    return (parameters.rounds - 1) * terms.draws_amount(parameters.slope, UNITS, 1)
 
 
 @pytest.mark.parametrize(("currency", "neighbours", "rounds"), list(product(Currency, Neighbours, (None, 2, 40))))
 def test_the_selections_use_the_amount_up(currency: Currency, neighbours: Neighbours, rounds: int | None) -> None:
     terms = terms_of(BUDGETS[currency], neighbours)
     amount = terms.budget.amount * Fraction(4, 5)
-    schedule = schedule_for(terms, amount, UNITS, 400_000, 0.2, rounds=rounds)
+    schedule = fem_parameters(terms, amount, UNITS, 400_000, 0.2, rounds=rounds)
     spent = cost(terms, schedule)
     assert spent <= amount
     if rounds != 2:  # There the sampler's largest slope is less than one selection could have.
@@ -42,7 +42,7 @@ def test_the_selections_use_the_amount_up(currency: Currency, neighbours: Neighb
 
 def test_add_remove_has_slopes_twice_as_steep() -> None:
     found = {
-        neighbours: schedule_for(
+        neighbours: fem_parameters(
             terms_of(BUDGETS[Currency.ZCDP], neighbours), Fraction(1, 1000), UNITS, 10, 0.2, rounds=50
         )
         for neighbours in Neighbours
@@ -53,7 +53,7 @@ def test_add_remove_has_slopes_twice_as_steep() -> None:
 
 def test_more_budget_means_more_rounds_and_fewer_records_in_each() -> None:
     schedules = [
-        schedule_for(
+        fem_parameters(
             terms_of(budget_of(epsilon, 1e-9, Currency.ZCDP), Neighbours.REPLACE_ONE_UNIT),
             budget_of(epsilon, 1e-9, Currency.ZCDP).amount, UNITS, 400_000, 0.2,
         )
@@ -71,15 +71,15 @@ def test_the_best_number_of_rounds_has_the_least_sum_of_regrets() -> None:
     terms = terms_of(BUDGETS[Currency.ZCDP], Neighbours.REPLACE_ONE_UNIT)
 
     def regrets(rounds: int) -> float:
-        slope = schedule_for(terms, terms.budget.amount, UNITS, 1000, 0.2, rounds=rounds).slope
+        slope = fem_parameters(terms, terms.budget.amount, UNITS, 1000, 0.2, rounds=rounds).slope
         return 1.4 / math.sqrt(rounds) + math.log(2000) / float(slope)
 
-    best = schedule_for(terms, terms.budget.amount, UNITS, 1000, 0.2).rounds
+    best = fem_parameters(terms, terms.budget.amount, UNITS, 1000, 0.2).rounds
     assert all(regrets(best) <= regrets(rounds) for rounds in (best // 2, best - 5, best + 5, 2 * best))
 
 
 def test_few_units_still_give_a_schedule_and_many_do_not_pass_the_sampler() -> None:
     terms = terms_of(BUDGETS[Currency.ZCDP], Neighbours.ADD_REMOVE_UNIT)
-    assert schedule_for(terms, terms.budget.amount, 1, 10, 0.2).rounds >= 2
-    steep = schedule_for(terms, terms.budget.amount, 10**9, 10, 0.2, rounds=2, spread=100.0)
+    assert fem_parameters(terms, terms.budget.amount, 1, 10, 0.2).rounds >= 2
+    steep = fem_parameters(terms, terms.budget.amount, 10**9, 10, 0.2, rounds=2, prior_spread=100.0)
     assert float(steep.slope) < 4096 * math.log(2) - 100

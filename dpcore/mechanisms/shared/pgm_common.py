@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -76,14 +76,6 @@ def rows_of(terms: PrivacyTerms, domain: Domain, measurements: Sequence[Measurem
 def stddev_of(terms: PrivacyTerms, queries: Marginals, share: Fraction) -> float:
     """Standard deviation, in counts, of the noise in each value of a measurement."""
     return noise_stddev(terms.noise, terms.measure_scale(queries, share))
-
-
-def check_shares(shares: Iterable[tuple[str, float]]) -> None:
-    """Raises ConfigError unless all shares of the budget are positive and sum to less than 1."""
-    named = tuple(shares)
-    if min(share for _, share in named) <= 0 or sum(share for _, share in named) >= 1:
-        given = ", ".join(f"mechanism.{name} {share:g}" for name, share in named)
-        raise ConfigError(f"{given}; want each > 0 and their sum < 1")
 
 
 def check_model_size(max_model_mb: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -43,6 +43,19 @@ def table_marginals(workload: Workload, mechanism: str) -> Marginals:
         f"mechanism {mechanism} answers marginals, prefixes and ranges of a table; want workload.marginals "
         "or workload.products, or mechanism dual_query for conjunctions and parities"
     )
+
+
+def check_names_attribute(cliques: Iterable[Clique], mechanism: str) -> None:
+    """Raises ConfigError if no clique names an attribute, as in a workload of the number of rows alone.
+
+    cliques: The cliques of the workload.
+    mechanism: Name of the mechanism, for the error message.
+    """
+    if not any(cliques):
+        raise ConfigError(
+            f"mechanism {mechanism} needs a workload that names an attribute; want a clique of one attribute or more, "
+            "or mechanism gaussian_pgm"
+        )
 
 
 def clique_weights(workload: Workload, queries: Marginals) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Square-root Toeplitz strategies: prefixes of a large attribute under Gaussian noise, in O(n log n)."""
+"""Square-root Toeplitz strategies: prefixes of a large attribute under Gaussian noise, planned in O(n log n)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class PrefixStrategy:
     Query i is the sum over j <= i of integers[i - j] x_j, an exact integer as long as it fits into 64 bits. The
     prefixes are R y with R = P A^-1, another lower triangular Toeplitz matrix. A is the square root of the prefix
     matrix P, rounded to a public grid. R is computed from the rounded A, so the answers are unbiased. To first order, a
-    rounding error e in A is -e in R; the two cancel in ``error``, to which rounding adds only a term of order
-    n / denominator^2.
+    rounding error e in A is -e in R; the two cancel in the squared error |A|^2 |R|_F^2 of all prefixes together, to
+    which rounding adds only a term of order n / denominator^2.
 
     integers: int64 [n], the coefficients; the first one is positive.
     denominator: The common denominator of the coefficients, >= 1.
@@ -81,20 +81,10 @@ class PrefixStrategy:
         """The first column of R, which is constant along its diagonals: float64 [n]."""
         return np.cumsum(inverse_series(self.integers / self.denominator))
 
-    @cached_property
-    def variances(self) -> Real:
-        """The variance of each prefix if each measured value has noise of variance 1: float64 [n]."""
-        return np.cumsum(self.reconstruction_coefficients**2)
-
     @property
     def squared_sensitivity(self) -> float:
         """|A|^2, the squared L2 norm of the first column, which is the largest; computed exactly, then rounded once."""
         return float(sum(integer**2 for integer in self.integers.tolist()) / self.denominator**2)
-
-    @property
-    def error(self) -> float:
-        """|A|^2 |R|_F^2: the squared error of all prefixes together at unit noise and sensitivity 1."""
-        return self.squared_sensitivity * float(self.variances.sum())
 
 
 def square_root_of_prefixes(size: int) -> Real:

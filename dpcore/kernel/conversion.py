@@ -21,21 +21,6 @@ _SLACK = 1e-9
 _LEAST_DELTA = 1e-300  # Smaller values of delta would underflow.
 
 
-def delta_of_zcdp(rho: float, epsilon: float) -> float:
-    """Bound on delta at epsilon for every rho-zCDP mechanism, minimised over the order alpha.
-
-    Source: Canonne, Kamath and Steinke (2020), Proposition 12:
-    delta <= min over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) * (1 - 1/alpha)^alpha.
-    """
-    if rho <= 0:
-        return 0.0
-
-    def log_delta(alpha: float) -> float:
-        return (alpha - 1) * (alpha * rho - epsilon) - math.log(alpha - 1) + alpha * math.log1p(-1 / alpha)
-
-    return min(1.0, math.exp(min(0.0, _minimum_over_alpha(log_delta))) * (1 + _SLACK))
-
-
 def epsilon_of_zcdp(rho: float, delta: float) -> float:
     """Bound on epsilon at delta for every rho-zCDP mechanism, minimised over the order alpha and rounded up.
 

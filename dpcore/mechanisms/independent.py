@@ -17,6 +17,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import ANY_QUERIES, Plan, Progress, Release, Step, Traits, silent
+from dpcore.mechanisms.shared.pgm_common import check_names_attribute
 from dpcore.queries import Conjunctions, Marginals, Parities, UnitCount
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
@@ -80,11 +81,15 @@ def _shares(terms: PrivacyTerms, workload: Workload) -> tuple[Fraction, Fraction
 
 
 def _one_way(workload: Workload) -> Marginals | Conjunctions:
-    """The one-way marginals of the attributes that the workload names, or the counts of all single columns."""
+    """The one-way marginals of the attributes that the workload names, or the counts of all single columns.
+
+    Raises ConfigError if a workload of marginals or of products names no attribute.
+    """
     queries = workload.queries
     if isinstance(queries, Conjunctions | Parities):
         return Conjunctions.single_columns(queries.view)
     marginals = queries if isinstance(queries, Marginals) else queries.marginals
+    check_names_attribute(marginals.cliques, "independent")
     used = {name for clique in marginals.cliques for name in clique}
     return marginals.only([(name,) for name in queries.domain.names if name in used])
 

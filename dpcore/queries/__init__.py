@@ -22,7 +22,6 @@ Queries about units:
 Building blocks of strategies:
     residual_matrices.py, residual_frames.py, decomposition.py: means and residuals of one attribute; the map of that
         topic is ``dpcore.strategies.residual_planning``.
-    implicit.py: matrices that are given by their products with vectors.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from dpcore.queries.implicit import ImplicitMatrix
 from dpcore.strategies.one_attribute.gaussian_optimum import gaussian_optimum
 from dpcore.strategies.one_attribute.p_identity import best_p_identity
 from tests.benchmarks.case import Case, Inputs, Judgement, Run, Target
@@ -26,6 +25,7 @@ from tests.benchmarks.matrix import tables
 from tests.benchmarks.matrix.tables import ALL_RANGE, COLUMNS, OPT_0, PERMUTED, PREFIX, SVDB, WIDTH_32, Row
 from tests.support.implicit_matrices import Identity
 from tests.support.implicit_ranges import AllRanges, Ranges
+from tests.support.linear_operators import ImplicitMatrix
 from tests.support.range_strategies import Privelet, greedy_h, hb, hierarchy, inverse_traces, svd_bound
 
 SIZES, LARGE = (64, 256, 1024), 4096

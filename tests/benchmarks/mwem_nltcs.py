@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcore.estimation.multiplicative_weights.dense import DenseModel
-from dpcore.evaluation import baselines, errors, relative_entropy
+from dpcore.evaluation import baselines, errors
 from dpcore.exact_statistics import QueryAnswers, Statistics
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -30,6 +30,7 @@ from tests.benchmarks.case import Case, Inputs, Judgement, Target
 from tests.benchmarks.generated import kept
 from tests.support.constants import with_constants
 from tests.support.datasets import folder
+from tests.support.relative_entropy import relative_entropy
 
 UNITS, EPSILON, ROUNDS, ORDER = 21_574, 1, 30, 3
 DEFAULT = Mwem(rounds=ROUNDS)

@@ -52,7 +52,7 @@ def judge(noisy: NoisyMarginals, fit: GraphicalFit) -> Judgement:
             "exact": _figures(noisy, noisy.exact),
             "default settings": _figures(noisy, by_default.model.answer(noisy.queries)) | {"cpu_seconds": seconds},
         },
-        facts={"tree_mb": fit.tree.size_mb, "oracle_calls": fit.evaluations, "loss_above_least": fit.gap},
+        facts={"tree_mb": fit.tree.cells * 8 / 2**20, "oracle_calls": fit.evaluations, "loss_above_least": fit.gap},
     )
 
 

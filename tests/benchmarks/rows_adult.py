@@ -57,7 +57,7 @@ def judge(state: State, rows: TableRows) -> Judgement:
     return Judgement(
         error=_figures(variations, state.queries),
         baselines={"independent rows, expected": _figures(sampled, state.queries)},
-        facts={"rows": float(rows.codes.shape[0]), "tree_mb": state.model.tree.size_mb},
+        facts={"rows": float(rows.codes.shape[0]), "tree_mb": state.model.tree.cells * 8 / 2**20},
     )
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore.domain import Domain
-from dpcore.evaluation import baselines, errors, exact_answers, relative_entropy
+from dpcore.evaluation import baselines, errors, exact_answers
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.conversion import epsilon_of_zcdp
@@ -21,6 +21,7 @@ from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import all_k_way
 from jobs.planning.job import load_job
 from tests.support.acceptance import CONFIGS
+from tests.support.relative_entropy import relative_entropy
 from tests.support.required_data import dataset
 
 # DualQuery's published parameters (full paper, section 6; authors' code) with the epsilon at each delta that

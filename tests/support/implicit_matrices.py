@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.frozen import frozen
-from dpcore.queries.implicit import ImplicitMatrix, Real
+from tests.support.linear_operators import ImplicitMatrix, Real
 
 
 class StructuredMatrix(ImplicitMatrix):

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.frozen import frozen
-from dpcore.queries.implicit import Real
 from tests.support.implicit_matrices import StructuredMatrix
+from tests.support.linear_operators import Real
 
 
 @dataclass(frozen=True, eq=False)

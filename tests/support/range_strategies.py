@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dpcore.measurement import Noise
-from dpcore.queries.implicit import ImplicitMatrix, Real
 from tests.support.implicit_ranges import Ranges
+from tests.support.linear_operators import ImplicitMatrix, Real
 
 _STEPS_PER_SHARE: Final = 100  # GreedyH tries every hundredth of a node's budget for its own sum.
 _MIN_RELATIVE_EIGENVALUE: Final = 1e-11  # Eigenvalues of a Gram matrix below this part of the largest count as 0.

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.errors import DomainTooLargeError
 from dpcore.estimation.graphical.fitting.fit import GraphicalFit
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import noise_stddev
+from dpcore.mechanisms.shared.pgm_common import check_names_attribute
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, downward_closure, relative
 
@@ -112,8 +113,7 @@ def sizes_that_fit(sizes: Sequence[int], cliques: Sequence[Clique]) -> tuple[NDA
 
     Raises: ConfigError without candidates. DomainTooLargeError if a candidate of one attribute does not fit.
     """
-    if not sizes:
-        raise ConfigError("mechanism aim needs a workload that names an attribute; want one clique or more")
+    check_names_attribute(cliques, "aim")
     cut = np.array([min(size, 2 * LARGEST_CELLS) for size in sizes], dtype=np.int64)
     order = np.argsort(cut, kind="stable")
     fits = np.zeros(len(sizes), dtype=np.bool_)

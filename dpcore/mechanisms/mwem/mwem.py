@@ -22,7 +22,7 @@ from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
 from dpcore.mechanisms.mwem.candidates import RemainingCandidates, count_candidates, max_total_cells
 from dpcore.mechanisms.mwem.profile import MWEM, MwemProfile
 from dpcore.mechanisms.mwem.shares import Shares, starting_distribution
-from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB
+from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, check_names_attribute
 from dpcore.mechanisms.shared.totals import row_total
 from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
@@ -196,6 +196,7 @@ def _marginals(workload: Workload) -> Marginals:
             "mechanism mwem answers marginals of a table; want workload.marginals without prefix and ranges, or "
             "mechanism dual_query for conjunctions and parities"
         )
+    check_names_attribute(workload.queries.cliques, "mwem")
     return workload.queries
 
 

@@ -34,7 +34,13 @@ from dpcore.mechanisms.query_game.profiles import (
     RETIRED_FROM_DUAL_QUERY_PGM,
     DualQueryPgmProfile,
 )
-from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, COPIES, check_model_size, uniform_note
+from dpcore.mechanisms.shared.pgm_common import (
+    CELLS_IN_MB,
+    COPIES,
+    check_model_size,
+    check_names_attribute,
+    uniform_note,
+)
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
@@ -151,8 +157,8 @@ class DualQueryPgm:
     def _checked(self, workload: Workload) -> tuple[Marginals, JunctionTree]:
         """The queries and the structure of the model.
 
-        Raises ConfigError for other queries than marginals and for invalid settings, and DomainTooLargeError if the
-        junction tree is larger than ``max_model_mb``.
+        Raises ConfigError for other queries than marginals, for marginals of no attribute and for invalid settings,
+        and DomainTooLargeError if the junction tree is larger than ``max_model_mb``.
         """
         if self.profile not in DUAL_QUERY_PGM_PROFILES:
             raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
@@ -165,6 +171,7 @@ class DualQueryPgm:
                 "mechanism dual_query_pgm answers marginals of a table; want workload.marginals without prefix and "
                 "ranges, or mechanism dual_query for conjunctions and parities"
             )
+        check_names_attribute(queries.cliques, "dual_query_pgm")
         tree = JunctionTree.of(queries.domain, queries.cliques)
         if tree.cells > self.max_model_mb * CELLS_IN_MB:
             advice = (

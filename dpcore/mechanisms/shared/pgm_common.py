@@ -45,6 +45,19 @@ def table_marginals(workload: Workload, mechanism: str) -> Marginals:
     )
 
 
+def check_names_attribute(cliques: Iterable[Clique], mechanism: str) -> None:
+    """Raises ConfigError if no clique names an attribute, as in a workload of the number of rows alone.
+
+    cliques: The cliques of the workload.
+    mechanism: Name of the mechanism, for the error message.
+    """
+    if not any(cliques):
+        raise ConfigError(
+            f"mechanism {mechanism} needs a workload that names an attribute; want a clique of one attribute or more, "
+            "or mechanism gaussian_pgm"
+        )
+
+
 def clique_weights(workload: Workload, queries: Marginals) -> NDArray[np.float64]:
     """The weight of each of the ``table_marginals``, float64 [cliques].
 
@@ -76,14 +89,6 @@ def rows_of(terms: PrivacyTerms, domain: Domain, measurements: Sequence[Measurem
 def stddev_of(terms: PrivacyTerms, queries: Marginals, share: Fraction) -> float:
     """Standard deviation, in counts, of the noise in each value of a measurement."""
     return noise_stddev(terms.noise, terms.measure_scale(queries, share))
-
-
-def check_shares(shares: Iterable[tuple[str, float]]) -> None:
-    """Raises ConfigError unless all shares of the budget are positive and sum to less than 1."""
-    named = tuple(shares)
-    if min(share for _, share in named) <= 0 or sum(share for _, share in named) >= 1:
-        given = ", ".join(f"mechanism.{name} {share:g}" for name, share in named)
-        raise ConfigError(f"{given}; want each > 0 and their sum < 1")
 
 
 def check_model_size(max_model_mb: float) -> None:

@@ -114,7 +114,7 @@ def _prefix_strategy(size: int, prefixes: int, bits: int) -> AttributeStrategy:
     weight = math.isqrt(sum(integer**2 for integer in toeplitz.integers.tolist()))
     matrix, reconstruction = weight * np.eye(size, dtype=np.int64), np.eye(size) * (toeplitz.denominator / weight)
     matrix[:prefixes, :prefixes] = toeplitz.matrix()
-    reconstruction[:prefixes, :prefixes] = toeplitz.reconstruction.dense()
+    reconstruction[:prefixes, :prefixes] = toeplitz.reconstruction()
     matrix.flags.writeable = reconstruction.flags.writeable = False  # The cached value is shared by later calls.
     error = toeplitz.squared_sensitivity * float((reconstruction**2).sum())
     return AttributeStrategy(matrix, toeplitz.denominator, reconstruction, error, bound)

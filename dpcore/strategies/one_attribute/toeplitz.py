@@ -1,11 +1,11 @@
-"""Square-root Toeplitz strategies: prefixes of a large attribute under Gaussian noise, in O(n log n)."""
+"""Square-root Toeplitz strategies: prefixes of a large attribute under Gaussian noise, planned in O(n log n)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import scipy.fft
@@ -13,61 +13,12 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dpcore.frozen import frozen
-from dpcore.queries.implicit import LARGEST_SQUARE, ImplicitMatrix, Real
 from dpcore.queries.products import rounded_rows
 from dpcore.queries.ranges import LARGEST_MATRIX
 
+Real = NDArray[np.float64]
+
 _MAX_BITS: Final = 28  # Bits of a coefficient; the squared norm of a column of a million then stays below 2^60.
-
-
-@dataclass(frozen=True, eq=False)
-class LowerToeplitz(ImplicitMatrix):
-    """A lower triangular matrix that is constant along its diagonals: A[i, j] = coefficients[i - j] for j <= i.
-
-    A product with the matrix is a product of power series, truncated after n terms. Products with the matrix and with
-    its inverse therefore cost O(n log n) per vector.
-
-    coefficients: float64 [n], n >= 1, finite.
-
-    Raises ValueError for other arrays.
-    """
-
-    coefficients: Real
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "coefficients", frozen(self.coefficients, np.float64))
-        if self.coefficients.ndim != 1 or not self.coefficients.size or not np.isfinite(self.coefficients).all():
-            raise ValueError(f"coefficients of shape {self.coefficients.shape}; want a vector of finite numbers")
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, n)."""
-        return self.coefficients.size, self.coefficients.size
-
-    def _times(self, columns: Real) -> Real:
-        return _series_product(self.coefficients[:, None], columns)
-
-    def _transposed_times(self, columns: Real) -> Real:
-        return self._times(columns[::-1])[::-1]
-
-    def _gram(self) -> Real:
-        dense = self.dense()
-        return np.asarray(dense.T @ dense)
-
-    def dense(self) -> Real:
-        """The matrix as an array, float64 [n, n]. Raises ValueError if it is too large."""
-        if self.coefficients.size**2 > LARGEST_SQUARE:
-            return super().dense()
-        return np.asarray(np.tril(scipy.linalg.toeplitz(self.coefficients)))
-
-    def column_norms(self, order: Literal[1, 2]) -> Real:
-        """The L1 or L2 norm of each column, float64 [n]."""
-        powers = np.cumsum(np.abs(self.coefficients) ** order)[::-1]
-        return powers if order == 1 else np.sqrt(powers)
-
-    def inverse(self) -> LowerToeplitz:
-        """A^-1. Raises ValueError if the first coefficient is 0."""
-        return LowerToeplitz(inverse_series(self.coefficients))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +28,8 @@ class PrefixStrategy:
     Query i is the sum over j <= i of integers[i - j] x_j, an exact integer as long as it fits into 64 bits. The
     prefixes are R y with R = P A^-1, another lower triangular Toeplitz matrix. A is the square root of the prefix
     matrix P, rounded to a public grid. R is computed from the rounded A, so the answers are unbiased. To first order, a
-    rounding error e in A is -e in R; the two cancel in ``error``, to which rounding adds only a term of order
-    n / denominator^2.
+    rounding error e in A is -e in R; the two cancel in the squared error |A|^2 |R|_F^2 of all prefixes together, to
+    which rounding adds only a term of order n / denominator^2.
 
     integers: int64 [n], the coefficients; the first one is positive.
     denominator: The common denominator of the coefficients, >= 1.
@@ -111,41 +62,29 @@ class PrefixStrategy:
         integers, denominator = rounded_rows(square_root_of_prefixes(size)[None], bits)
         return cls(integers[0], denominator)
 
-    @property
-    def strategy(self) -> LowerToeplitz:
-        """A = integers / denominator."""
-        return LowerToeplitz(self.integers / self.denominator)
-
     def matrix(self) -> NDArray[np.int64]:
         """The integers as a dense matrix, int64 [n, n], as ``Products`` hold them.
 
         Raises ValueError for more than LARGEST_MATRIX entries, which is 2,048 values.
         """
-        if self.integers.size**2 > LARGEST_MATRIX:
-            raise ValueError(
-                f"{self.integers.size:,} prefixes; want at most {math.isqrt(LARGEST_MATRIX):,} written out"
-            )
-        return np.asarray(np.tril(scipy.linalg.toeplitz(self.integers)), dtype=np.int64)
+        return np.asarray(_lower_toeplitz(self.integers), dtype=np.int64)
+
+    def reconstruction(self) -> Real:
+        """R = P A^-1, which maps measured values to prefixes, as a dense matrix: float64 [n, n].
+
+        Raises ValueError for more than LARGEST_MATRIX entries, which is 2,048 values.
+        """
+        return np.asarray(_lower_toeplitz(self.reconstruction_coefficients), dtype=np.float64)
 
     @cached_property
-    def reconstruction(self) -> LowerToeplitz:
-        """R = P A^-1, which maps measured values to prefixes."""
-        return LowerToeplitz(np.cumsum(inverse_series(self.integers / self.denominator)))
-
-    @cached_property
-    def variances(self) -> Real:
-        """The variance of each prefix if each measured value has noise of variance 1: float64 [n]."""
-        return np.cumsum(self.reconstruction.coefficients**2)
+    def reconstruction_coefficients(self) -> Real:
+        """The first column of R, which is constant along its diagonals: float64 [n]."""
+        return np.cumsum(inverse_series(self.integers / self.denominator))
 
     @property
     def squared_sensitivity(self) -> float:
         """|A|^2, the squared L2 norm of the first column, which is the largest; computed exactly, then rounded once."""
         return float(sum(integer**2 for integer in self.integers.tolist()) / self.denominator**2)
-
-    @property
-    def error(self) -> float:
-        """|A|^2 |R|_F^2: the squared error of all prefixes together at unit noise and sensitivity 1."""
-        return self.squared_sensitivity * float(self.variances.sum())
 
 
 def square_root_of_prefixes(size: int) -> Real:
@@ -196,6 +135,13 @@ def inverse_series(coefficients: Real) -> Real:
     if not np.abs(residual).max() < 1e-9:  # Also true for a residual that is not finite.
         raise ValueError("a series whose inverse grows too fast for doubles; want one closer to that of prefixes")
     return inverse
+
+
+def _lower_toeplitz(coefficients: NDArray[Any]) -> NDArray[Any]:
+    """The dense matrix A[i, j] = coefficients[i - j] for j <= i, and 0 elsewhere."""
+    if coefficients.size**2 > LARGEST_MATRIX:
+        raise ValueError(f"{coefficients.size:,} prefixes; want at most {math.isqrt(LARGEST_MATRIX):,} written out")
+    return np.asarray(np.tril(scipy.linalg.toeplitz(coefficients)))
 
 
 def _newton_step(inverse: Real, coefficients: Real) -> Real:

@@ -11,14 +11,13 @@ Planning, in this package, in the order of use:
     symmetry.py: the classes of exchangeable values, and the blocks of the workload's Gram matrix.
     optimum.py: the optimal Gram matrix of the strategy, block by block, with a certificate.
     strategy.py: integer queries close to the optimum, and their pseudo-inverses.
-    matrix.py: these integer queries as a real matrix: products with vectors, column norms, the solution of each block.
+    matrix.py: these integer queries as a real matrix: column norms, sensitivity, and the pieces of a block.
     variances.py: the variance of every answer of the workload.
     dpcore/strategies/one_attribute/dual_fixed_point.py: the ascent of the dual problem that ``optimum.py`` uses.
 
 Queries and sensitivity:
     dpcore/queries/symmetric.py: symmetric queries as a value that the kernel can measure.
     dpcore/queries/residual_matrices.py: the integer queries about differences within a class.
-    dpcore/queries/implicit.py: the interface of matrices that are never written out, which ``matrix.py`` implements.
     dpcore/kernel/symmetric_sensitivity.py: the exact sensitivity.
 
 Measurement and reconstruction:

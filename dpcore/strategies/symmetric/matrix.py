@@ -1,4 +1,4 @@
-"""Symmetric queries as a real matrix: products with vectors, column norms, and the pieces that one block needs."""
+"""Symmetric queries as a real matrix: column norms, the sensitivity, and the pieces that one block needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.queries import BlockQueries, SymmetricQueries
-from dpcore.queries.implicit import ImplicitMatrix
 from dpcore.queries.residual_matrices import residual_scale
 
 Real = NDArray[np.float64]
@@ -19,18 +18,20 @@ Real = NDArray[np.float64]
 
 @final
 @dataclass(frozen=True, eq=False)
-class SymmetricMatrix(ImplicitMatrix):
-    """The matrix A of symmetric queries; its columns are the cells of their clique, in C order.
+class SymmetricMatrix:
+    """The matrix A of symmetric queries, never written out; its columns are the cells of their clique, in C order.
 
     queries: The integer queries, block by block.
     """
 
     queries: SymmetricQueries
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(number of queries, number of cells)."""
-        return self.queries.size, self.queries.domain.size(self.queries.clique)
+    def sensitivity(self, order: Literal[1, 2]) -> float:
+        """The sensitivity of A x, its largest column norm: L1 for Laplace noise, L2 for Gaussian noise.
+
+        Source: McKenna (2022), Proposition 2, for neighbours that differ in one added record.
+        """
+        return float(self.column_norms(order).max())
 
     def column_norms(self, order: Literal[1, 2]) -> Real:
         """The L1 or L2 norm of each column, float64 [cells]."""
@@ -71,22 +72,3 @@ class SymmetricMatrix(ImplicitMatrix):
         """The c such that M'M is c^2 times a projection, for the Kronecker product M of a block's residual matrices."""
         members = [int(self.queries.axes[axis].members[block.choice[axis]]) for axis in block.chosen]
         return math.prod(residual_scale(size) for size in members)
-
-    def _times(self, columns: Real) -> Real:
-        return np.stack([self._applied(column) for column in columns.T], axis=1)
-
-    def _applied(self, table: Real) -> Real:
-        read = self.queries.read(np.ascontiguousarray(table))
-        return np.concatenate(
-            [(block.matrix @ self.queries.part(block, read)).ravel() for block in self.queries.blocks]
-        )
-
-    def _transposed_times(self, columns: Real) -> Real:
-        pairs = [zip(self.queries.blocks, self.parts(column), strict=True) for column in columns.T]
-        return np.stack(
-            [self.transposed_read([block.matrix.T @ part for block, part in column_pairs]) for column_pairs in pairs],
-            axis=1,
-        )
-
-    def _gram(self) -> Real:
-        return self._transposed_times(self._times(np.eye(self.shape[1])))

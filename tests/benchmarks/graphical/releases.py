@@ -100,5 +100,5 @@ def facts_of(found: Made) -> dict[str, float]:
         "measurements": float(len(found.release.measurements)),
     }
     if isinstance(found.release.model, GraphicalModel):
-        facts["model_mb"] = found.release.model.tree.size_mb
+        facts["model_mb"] = found.release.model.tree.cells * 8 / 2**20
     return facts

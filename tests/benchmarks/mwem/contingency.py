@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from dpcore.evaluation import relative_entropy
 from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.clique_tree import CliqueTree
@@ -22,6 +21,7 @@ from dpcore.workload import all_k_way
 from tests.benchmarks.mwem.histograms import Histogram
 from tests.benchmarks.mwem.lines import Line, expected, line, release, repeated
 from tests.support.constants import with_constants
+from tests.support.relative_entropy import relative_entropy
 
 MEASURE: Final = "relative entropy"
 MIXED: Final = 1e-6  # Part of every released table that is uniform: one cell of 0 would make the entropy infinite.

@@ -17,7 +17,6 @@ from dpcore.measurement import Noise
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.mwem.mwem_queries import MwemQueries
 from dpcore.queries import Product, Products
-from dpcore.queries.implicit import ImplicitMatrix
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.strategies.one_attribute.best_strategy import attribute_strategy
 from dpcore.workload import linear
@@ -26,6 +25,7 @@ from tests.benchmarks.mwem.lines import Line, expected, line, release, repeated
 from tests.support.constants import with_constants
 from tests.support.implicit_matrices import Identity
 from tests.support.implicit_ranges import AllRanges
+from tests.support.linear_operators import ImplicitMatrix
 from tests.support.range_strategies import Privelet, greedy_h, hb, hierarchy
 
 EPSILONS: Final = (0.0125, 0.025, 0.05, 0.1)

@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse.linalg import aslinearoperator, lsqr
 
-from dpcore.queries import implicit, ranges
-from dpcore.queries.implicit import ImplicitMatrix
+from dpcore.queries import ranges
 from tests.support.implicit_matrices import Dense, Identity, Kronecker, Permuted, Stacked
 from tests.support.implicit_ranges import AllRanges, Ranges
+from tests.support.linear_operators import LARGEST_SQUARE, ImplicitMatrix
 
 RANDOM = np.random.default_rng(5)
 REAL = RANDOM.normal(size=(4, 6))
@@ -166,4 +166,4 @@ def test_what_does_not_fit_is_refused(made: Callable[[], object]) -> None:
 
 
 def test_the_limit_is_that_of_8192_values() -> None:
-    assert implicit.LARGEST_SQUARE == 8192**2
+    assert LARGEST_SQUARE == 8192**2

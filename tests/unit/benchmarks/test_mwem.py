@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from tests.benchmarks.mwem.ranges import RandomRanges, fixed
 from tests.benchmarks.mwem.report import markdown
 from tests.support.implicit_matrices import Identity
 from tests.support.range_strategies import hierarchy
+from tests.support.relative_entropy import relative_entropy
 
 DATA = Histogram(Domain.of({"a": 4, "b": 6}), np.random.default_rng(0).integers(0, 9, 24))
 
@@ -70,3 +73,9 @@ def test_the_page_has_a_row_a_series_with_spread_where_there_are_runs() -> None:
     assert "| zeros over ours | 2.25 | no |" in page
     assert "| ours | 2 ± 1.4 | 2 |" in page
     assert "| zeros | 4.5 | exact |" in page
+
+
+def test_relative_entropy_by_hand() -> None:
+    assert relative_entropy(np.array([2, 2, 0]), np.array([1.0, 1.0, 2.0])) == pytest.approx(math.log(2))
+    assert relative_entropy(np.array([3, 1]), np.array([30.0, 10.0])) == pytest.approx(0.0)
+    assert relative_entropy(np.array([1, 1]), np.array([1.0, 0.0])) == math.inf

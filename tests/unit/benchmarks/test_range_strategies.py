@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.measurement import Noise
-from dpcore.queries.implicit import ImplicitMatrix
 from dpcore.queries.ranges import all_ranges, prefix
 from tests.benchmarks.matrix.tables import ALL_RANGE, GAUSSIAN, LAPLACE, PERMUTED, PREFIX, SVDB, Row, agrees
 from tests.support.implicit_matrices import Dense, Identity, Permuted
 from tests.support.implicit_ranges import AllRanges, Ranges
+from tests.support.linear_operators import ImplicitMatrix
 from tests.support.range_strategies import (
     Privelet,
     best_branches,

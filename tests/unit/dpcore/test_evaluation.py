@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpcore.domain import BinaryView, Domain
-from dpcore.evaluation import baselines, errors, exact_answers, normalised_error, relative_entropy, workload_error
+from dpcore.evaluation import baselines, errors, exact_answers, normalised_error, workload_error
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.queries import Conjunctions, Marginals, Parities
 from dpcore.queries.ranges import prefix, range_marginals
@@ -68,12 +68,6 @@ def test_baselines_of_parities_by_hand() -> None:
     assert np.allclose(found["uniform"], [2, 2])
     assert np.allclose(found["product"], [1, 4 * (0.75 * 0.5 + 0.25 * 0.5)])
     assert errors(queries, found["product"], statistics.aggregate(QueryAnswers(queries)), 4.0).max == 0.25
-
-
-def test_relative_entropy_by_hand() -> None:
-    assert relative_entropy(np.array([2, 2, 0]), np.array([1.0, 1.0, 2.0])) == pytest.approx(math.log(2))
-    assert relative_entropy(np.array([3, 1]), np.array([30.0, 10.0])) == pytest.approx(0.0)
-    assert relative_entropy(np.array([1, 1]), np.array([1.0, 0.0])) == math.inf
 
 
 LINEAR = range_marginals(DOMAIN, [("b", "c"), ("c",)], {"c": prefix(3)})

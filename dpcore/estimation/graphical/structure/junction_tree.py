@@ -11,8 +11,6 @@ from typing import final
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.structure.triangulation import interaction_graph, nodes_and_links
 
-_BYTES = 8  # A cell is a float64.
-
 
 @final
 @dataclass(frozen=True)
@@ -111,11 +109,6 @@ class JunctionTree:
     def cells(self) -> int:
         """Number of cells of all nodes together: an exact integer, however large."""
         return sum(self.sizes)
-
-    @property
-    def size_mb(self) -> float:
-        """Size of the tables of all nodes, in MiB of float64: JT-SIZE of the thesis (section 4.5.1)."""
-        return _BYTES * self.cells / 2**20
 
     def holds(self, clique: Iterable[str]) -> bool:
         """Whether some node contains the clique."""

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 from dpcore.domain import BinaryView, Domain
+from dpcore.errors import ConfigError
 from dpcore.estimation.independent import IndependentModel
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.clipping.popularity import noisy_popularity
 from dpcore.mechanisms.independent import UNITS_SHARE, Independent
 from dpcore.mechanisms.shared.totals import row_total, total_share
-from dpcore.queries import Conjunctions, Marginals, UnitCount
+from dpcore.queries import Conjunctions, Marginals, Product, Products, UnitCount
 from dpcore.queries.ranges import prefix, range_marginals
-from dpcore.testing.doubles import REPLACE, private_statistics
+from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
-from dpcore.workload import Workload, all_k_way, conjunctive
+from dpcore.workload import Workload, all_k_way, conjunctive, part_sizes
 
 DOMAIN = Domain.of({"a": 2, "b": 4, "unused": 9})
 CODES = np.random.default_rng(0).integers(0, [2, 4, 9], (60, 3))
@@ -131,3 +132,17 @@ def test_the_number_of_units_is_measured_for_baskets_alone() -> None:
     for statistics, workload, units in ((BASKETS, conjunctive(TRIPLES), 1), (TABLE, PAIRS, 0)):
         release = Independent().run(private_statistics(statistics, NO_NOISE), workload, generator=GENERATOR)
         assert sum(isinstance(measured.queries, UnitCount) for measured in release.measurements) == units
+
+
+@pytest.mark.parametrize("queries", [
+    Marginals(DOMAIN, ((),)), Marginals(DOMAIN, ((), ())), Products(DOMAIN, (Product((), (), 1),)),
+])  # fmt: skip
+def test_a_workload_that_names_no_attribute_is_refused(queries: Marginals | Products) -> None:
+    private = private_statistics(NoStatistics(TABLE.contribution), NO_NOISE)
+    no_attribute = Workload(queries, np.ones(len(part_sizes(queries))))
+    message = "independent needs a workload that names an attribute; want a clique of one attribute or more"
+    with pytest.raises(ConfigError, match=message):
+        Independent().plan(private.terms, no_attribute)
+    with pytest.raises(ConfigError, match=message):
+        Independent().run(private, no_attribute, generator=GENERATOR)
+    assert private.charges == ()

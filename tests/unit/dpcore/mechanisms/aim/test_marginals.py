@@ -93,5 +93,5 @@ def test_a_clique_of_more_cells_than_fit_any_integer_is_left_out() -> None:
 
 
 def test_no_attribute_at_all_is_refused() -> None:
-    with pytest.raises(ConfigError, match="want one clique or more"):
+    with pytest.raises(ConfigError, match="aim needs a workload that names an attribute; want a clique of one"):
         MarginalCandidates.of(explicit(DOMAIN, {(): 1.0}))

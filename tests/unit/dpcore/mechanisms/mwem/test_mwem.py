@@ -236,6 +236,18 @@ def test_a_dense_table_that_does_not_fit_is_refused_with_its_size() -> None:
     assert Mwem().plan(terms, all_k_way(wide, 2, ["x0", "x1", "x2"])).memory_bytes > 8 * 10**6
 
 
+@pytest.mark.parametrize("rounds", [None, 3])
+def test_marginals_of_no_attribute_are_refused(rounds: int | None) -> None:
+    private = private_statistics(NoStatistics(TABLE.contribution), Budget.pure(1))
+    no_attribute = Workload(Marginals(DOMAIN, ((),)), np.ones(1))
+    message = "mwem needs a workload that names an attribute; want a clique of one attribute or more"
+    with pytest.raises(ConfigError, match=message):
+        Mwem(rounds=rounds).plan(private.terms, no_attribute)
+    with pytest.raises(ConfigError, match=message):
+        Mwem(rounds=rounds).run(private, no_attribute, generator=GENERATOR)
+    assert private.charges == ()
+
+
 def test_conjunctions_are_refused() -> None:
     terms = PrivacyTerms(PrivacyUnit(ADD_REMOVE, Contribution(Shape.BASKETS, 3)), Budget.pure(1))
     with pytest.raises(ConfigError, match="mwem answers marginals of a table"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ from dpcore.mechanisms.query_game import dual_query_pgm
 from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.mechanisms.query_game.dual_query_pgm import DualQueryPgm, IndependencePrior, SumOfLosses
 from dpcore.queries import Conjunctions, Marginals
-from dpcore.testing.doubles import private_statistics
+from dpcore.testing.doubles import NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, conjunctive, explicit
 from tests.support.constants import with_constants
@@ -136,3 +138,15 @@ def test_what_has_no_meaning_or_no_memory_is_refused() -> None:
     queries = conjunctive(Conjunctions(BinaryView.one_hot(DOMAIN), np.array([[0]]), np.array([[False]])))
     with pytest.raises(ConfigError, match="dual_query_pgm answers marginals"):
         DualQueryPgm().plan(terms, queries)
+
+
+@pytest.mark.parametrize("free", ["marginals", "uniform"])
+def test_marginals_of_no_attribute_are_refused(free: Literal["marginals", "uniform"]) -> None:
+    private = private_statistics(NoStatistics(TABLE.contribution), BUDGET, units=ROWS)
+    mechanism, no_attribute = DualQueryPgm(free=free), Workload(Marginals(DOMAIN, ((),)), np.ones(1))
+    message = "dual_query_pgm needs a workload that names an attribute; want a clique of one attribute or more"
+    with pytest.raises(ConfigError, match=message):
+        mechanism.plan(private.terms, no_attribute)
+    with pytest.raises(ConfigError, match=message):
+        mechanism.run(private, no_attribute, generator=np.random.default_rng(0))
+    assert private.charges == ()

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from dpcore.queries.implicit import ImplicitMatrix
 from dpcore.queries.ranges import all_ranges
 from dpcore.strategies.one_attribute import p_identity as module
 from dpcore.strategies.one_attribute.p_identity import best_p_identity, p_identity, starts
 from tests.support.implicit_ranges import AllRanges, Ranges
+from tests.support.linear_operators import ImplicitMatrix
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpcore.queries import Products
 from dpcore.strategies.symmetric.optimum import symmetric_optimum
@@ -13,7 +14,7 @@ from dpcore.strategies.symmetric.strategy import SymmetricStrategy, symmetric_st
 from dpcore.strategies.symmetric.symmetry import SymmetricGram
 from dpcore.strategies.symmetric.variances import answer_variances
 from tests.benchmarks.matrix import sf1
-from tests.support.implicit_matrices import Normal
+from tests.support import symmetric_cases
 from tests.unit.dpcore.strategies.small_unions import DOMAIN, SIGMA, dense, dense_gram, union
 
 SEEDS = range(5)
@@ -24,11 +25,16 @@ def strategy_of(seed: int, bits: int = 24, weights: np.ndarray | None = None) ->
     return symmetric_strategy(queries, symmetric_optimum(SymmetricGram.of(queries, weights)), bits)
 
 
+def dense_matrix(strategy: SymmetricStrategy) -> NDArray[np.float64]:
+    """A, written out entry by entry from its definition."""
+    return symmetric_cases.dense(strategy.queries).astype(np.float64)
+
+
 @pytest.mark.parametrize("bits", [12, 24])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sensitivity_and_error_are_those_of_the_dense_matrix(seed: int, bits: int) -> None:
     result = strategy_of(seed, bits)
-    matrix = result.matrix.dense()
+    matrix = dense_matrix(result)
     assert np.array_equal(matrix, np.rint(matrix))
     assert np.allclose(result.matrix.column_norms(1), np.abs(matrix).sum(axis=0))
     assert result.matrix.sensitivity(2) == pytest.approx(np.linalg.norm(matrix, axis=0).max())
@@ -44,7 +50,7 @@ def test_sensitivity_and_error_are_those_of_the_dense_matrix(seed: int, bits: in
 def test_every_answer_of_the_workload_is_in_reach(seed: int) -> None:
     """Also after coarse rounding."""
     result = strategy_of(seed, 8)
-    matrix = result.matrix.dense()
+    matrix = dense_matrix(result)
     counts = np.random.default_rng(seed).integers(0, 30, DOMAIN.size())
     answers = result.queries.of_table(counts, int(counts.sum()))
     assert np.array_equal(answers, matrix.astype(np.int64) @ counts)
@@ -55,20 +61,19 @@ def test_every_answer_of_the_workload_is_in_reach(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_it_is_applied_without_being_written_out(seed: int) -> None:
-    queries = strategy_of(seed).matrix
-    matrix, generator = queries.dense(), np.random.default_rng(seed)
-    x, y = generator.normal(size=matrix.shape[1]), generator.normal(size=matrix.shape[0])
-    assert np.allclose(queries.matvec(x), matrix @ x, rtol=1e-9, atol=1e-3)
-    assert np.allclose(queries.rmatvec(y), matrix.T @ y, rtol=1e-9, atol=1e-3)
-    assert np.allclose(queries.gram(), matrix.T @ matrix, rtol=1e-9)
-    assert np.allclose(Normal(queries).matvec(x), matrix.T @ (matrix @ x), rtol=1e-9)
+def test_blocks_read_backwards_are_the_transposed_matrix(seed: int) -> None:
+    result = strategy_of(seed)
+    matrix = dense_matrix(result)
+    answers = np.random.default_rng(seed).normal(size=len(matrix))
+    pairs = zip(result.queries.blocks, result.matrix.parts(answers), strict=True)
+    table = result.matrix.transposed_read([block.matrix.T @ part for block, part in pairs])
+    assert np.allclose(table, matrix.T @ answers, rtol=1e-9, atol=1e-3)
 
 
 def test_least_squares_is_the_one_of_the_noise() -> None:
     """Of answers out of reach too, those of the nearest table."""
     result = strategy_of(1)
-    matrix = result.matrix.dense()
+    matrix = dense_matrix(result)
     y = np.random.default_rng(0).normal(size=len(matrix)) * 1e6
     assert np.allclose(result.estimate(y), np.linalg.pinv(matrix, rcond=1e-9) @ y, rtol=1e-6, atol=1e-6)
 
@@ -76,7 +81,7 @@ def test_least_squares_is_the_one_of_the_noise() -> None:
 def test_weights_of_terms_count() -> None:
     weights = np.array([0.5, 2.0, 0.0, 3.0, 1.0])
     result = strategy_of(2, weights=weights)
-    inverse = np.linalg.pinv(result.matrix.dense(), rcond=1e-9)
+    inverse = np.linalg.pinv(dense_matrix(result), rcond=1e-9)
     assert result.variance == pytest.approx(np.trace(inverse.T @ dense_gram(union(2), weights) @ inverse), rel=1e-6)
 
 
@@ -96,7 +101,7 @@ def test_variances_are_those_of_the_dense_inverse(seed: int, weighted: bool) -> 
     weights = np.array([0.5, 2.0, 0.0, 3.0, 1.0]) if weighted else None
     result, queries = strategy_of(seed, weights=weights), union(seed)
     kept = Products(queries.domain, queries.terms if weights is None else (*queries.terms[:2], *queries.terms[3:]), 2)
-    inverse = np.linalg.pinv(result.matrix.dense(), rcond=1e-9)
+    inverse = np.linalg.pinv(dense_matrix(result), rcond=1e-9)
     expected = np.concatenate([((each @ inverse) ** 2).sum(axis=1) for each in dense(kept)])
     assert np.allclose(4 * answer_variances(result, kept), expected, rtol=1e-6)
 

@@ -1,4 +1,4 @@
-"""Real matrices that are given by their products with vectors, Gram matrix and column norms, never written out."""
+"""Real matrices given by products with vectors, Gram matrix and column norms, for tests and benchmarks."""
 
 from __future__ import annotations
 

@@ -80,6 +80,7 @@ def test_the_packages_keep_every_contract(command: str, copy: Path) -> None:
     assert f"{len(_settings())} kept, 0 broken" in result.stdout
 
 
+@pytest.mark.smoke(12)
 @pytest.mark.parametrize("breach", BREACHES, ids=lambda breach: f"{breach.contract}-{breach.file}-{breach.code}")
 def test_a_breach_turns_the_check_red(command: str, copy: Path, breach: Breach) -> None:
     file = copy / breach.file

@@ -46,7 +46,7 @@ def answers(engine: Engine, folder: Path, layout: Layout, request: Request) -> l
     return counted.tolist()
 
 
-@pytest.mark.smoke(8)
+@pytest.mark.smoke(6)
 @pytest.mark.parametrize("case", CASES)
 def test_equals_the_slow_reference_on_messy_rows(engine: Engine, case: Case, tmp_path: Path) -> None:
     files = engine_cases.write(case.rows, tmp_path, 3)
@@ -70,6 +70,7 @@ def test_is_the_same_bits_however_the_rows_lie_in_files(engine: Engine, case: Ca
     assert all(other == first for other in others)
 
 
+@pytest.mark.smoke(4)
 @pytest.mark.parametrize("case", MAIN_CASES)
 def test_drops_a_unit_that_breaks_the_clustered_claim_by_its_own_rows_alone(
     engine: Engine, case: Case, tmp_path: Path
@@ -88,6 +89,7 @@ def test_drops_a_unit_that_breaks_the_clustered_claim_by_its_own_rows_alone(
     assert found != reference.answers(whole, case.clustered(), SALT, request)
 
 
+@pytest.mark.smoke(4)
 @pytest.mark.parametrize("case", MAIN_CASES)
 def test_one_more_unit_moves_answers_within_the_contribution(engine: Engine, case: Case, tmp_path: Path) -> None:
     heavy = newcomer(case)
@@ -104,6 +106,7 @@ def test_one_more_unit_moves_answers_within_the_contribution(engine: Engine, cas
             assert table.sum() == case.layout.contribution.bound
 
 
+@pytest.mark.smoke(4)
 @pytest.mark.parametrize("clustered", [False, True])
 def test_more_rows_than_a_unit_may_hold_are_an_integrity_error(engine: Engine, clustered: bool, tmp_path: Path) -> None:
     """Tasks that keep two rows a unit where one is declared: found by the task that counts, said by the driver."""

@@ -65,6 +65,7 @@ def test_the_record_is_legal_and_has_the_value_that_is_claimed(name: str, kind: 
         assert (best.status is Status.OPTIMAL) == (best.value == best.bound)
 
 
+@pytest.mark.smoke(40)
 @pytest.mark.parametrize("kind", ALL_KINDS)
 @pytest.mark.parametrize("name", ORACLES)
 def test_no_change_to_a_preferred_value_keeps_the_objective(name: str, kind: str) -> None:

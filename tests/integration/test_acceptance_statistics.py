@@ -37,7 +37,7 @@ def exact(name: str, place: Path) -> NDArray[np.int64]:
     return answers(write_config(name, place, "local", AS_THEY_ARE))
 
 
-@pytest.mark.smoke(4)
+@pytest.mark.smoke(2)
 @pytest.mark.parametrize("arrangement", ALL[1:], ids=str)
 def test_local_gives_the_same_bits(name: str, exact: NDArray[np.int64], place: Path, arrangement: Arrangement) -> None:
     assert exact.sum() > 0

@@ -161,6 +161,7 @@ def test_the_table_shows_figures_and_verdicts(result: dict[str, Any]) -> None:
         assert f"\n{name} " in text
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize(("met", "status"), [((True, True), 0), ((True, False), 1), ((), 0)])
 def test_the_exit_status_says_whether_all_targets_are_met(
     result: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, met: tuple[bool, ...], status: int

@@ -21,7 +21,7 @@ from tests.support.noise_distributions import distribution
 TRIES = 60_000
 
 
-@pytest.mark.smoke(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "law", [Law(Noise.LAPLACE, 10.0), Law(Noise.GAUSSIAN, 40.0), Law(Noise.ROUNDED_GAUSSIAN, 0.02)]
 )

@@ -146,6 +146,7 @@ def test_rounds_grow_where_little_moved_and_the_last_takes_the_rest(budget: Budg
     assert all(one.select / (one.select + one.measure) == Fraction(1, 4) for one in kernel.rounds)
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("patience", [0.25, 1.0])
 def test_little_is_less_than_patience_times_what_was_expected_to_be_left(patience: float) -> None:
     """How far a measured marginal moved follows from what the model answers in the next round."""

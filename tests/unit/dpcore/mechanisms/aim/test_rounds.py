@@ -88,7 +88,7 @@ def by_marginal(held: NDArray[np.float64]) -> list[float]:
     return [float(table.mean()) for table in ALL.split(held)]
 
 
-@pytest.mark.smoke(1)
+@pytest.mark.full
 @every_budget
 @pytest.mark.parametrize("mechanism", [AIM, BATCH], ids=["rounds", "batch"])
 def test_intervals_and_bounds_hold_as_often_as_they_say(budget: Budget, mechanism: Aim) -> None:
@@ -125,6 +125,7 @@ def test_intervals_and_bounds_hold_as_often_as_they_say(budget: Budget, mechanis
     assert np.mean([True, *told]) > 0.87
 
 
+@pytest.mark.smoke(2)
 @every_budget
 @pytest.mark.parametrize("mechanism", [AIM, BATCH], ids=["rounds", "batch"])
 def test_a_round_says_what_its_selection_was_asked(budget: Budget, mechanism: Aim) -> None:
@@ -156,7 +157,7 @@ def test_a_round_says_what_its_selection_was_asked(budget: Budget, mechanism: Ai
     assert np.mean(deficits) < np.mean(behind)
 
 
-@pytest.mark.smoke(1)
+@pytest.mark.full
 @pytest.mark.parametrize("mechanism", [AIM, aim_with(BATCH, batch_share=0.2)], ids=["rounds", "batch"])
 def test_few_rounds_that_fit_in_memory_still_prove_intervals(mechanism: Aim, monkeypatch: pytest.MonkeyPatch) -> None:
     """What noisy errors prove stays: their model has single attributes alone."""

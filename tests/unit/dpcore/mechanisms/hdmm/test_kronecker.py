@@ -45,6 +45,7 @@ def released(budget: Budget = BUDGET, **options: object) -> Release:
     return of().run(private_statistics(TABLE, budget, **options), silent)  # type: ignore[arg-type]
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("replaced", [False, True])
 def test_answers_are_unbiased_with_the_variances_that_they_tell(replaced: bool) -> None:
     options: dict[str, object] = {"neighbours": REPLACE, "units": 60} if replaced else {}

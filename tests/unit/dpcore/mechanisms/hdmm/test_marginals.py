@@ -33,6 +33,7 @@ def released(workload: Workload, budget: Budget = BUDGET, mechanism: Hdmm | None
     return (mechanism or Hdmm()).run(private, workload, generator=GENERATOR)
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("workload", [FEW, PAIRS], ids=["few", "pairs"])
 def test_the_error_is_the_predicted_one_and_intervals_hold(workload: Workload, replaced: bool) -> None:

@@ -43,6 +43,7 @@ def released(workload: Workload, budget: Budget = BUDGET, **options: Any) -> Any
     return found(workload, private.terms).run(private, lambda done, total: None)
 
 
+@pytest.mark.smoke(1)
 @pytest.mark.parametrize(("workload", "replaced"), [(FEW, True), (PAIRS, False)], ids=["few", "pairs"])
 def test_answers_are_unbiased_with_the_predicted_error_and_intervals_hold(workload: Workload, replaced: bool) -> None:
     options = {"neighbours": REPLACE, "units": 50} if replaced else {}

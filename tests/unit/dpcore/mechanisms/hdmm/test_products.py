@@ -41,6 +41,7 @@ def released(budget: Budget, workload: Workload = WORKLOAD, **options: object) -
     return of(budget, workload).run(private, silent)
 
 
+@pytest.mark.smoke(1)
 @GAUSSIAN
 @pytest.mark.parametrize("replaced", [False, True])
 def test_the_error_is_the_predicted_one_and_intervals_hold(budget: Budget, replaced: bool) -> None:

@@ -51,6 +51,7 @@ def released(budget: Budget, workload: Workload = WORKLOAD, **options: object) -
     return of(budget, workload, **options).run(private, silent)
 
 
+@pytest.mark.smoke(1)
 @GAUSSIAN
 @pytest.mark.parametrize("replaced", [False, True])
 def test_answers_are_unbiased_with_the_variances_that_they_tell(budget: Budget, replaced: bool) -> None:

@@ -40,6 +40,7 @@ def released(budget: Budget, workload: Workload = WORKLOAD, mechanism: Hdmm | No
     return (mechanism or Hdmm()).run(private, workload, generator=GENERATOR)
 
 
+@pytest.mark.smoke(1)
 @GAUSSIAN
 @pytest.mark.parametrize("replaced", [False, True])
 def test_the_error_is_the_predicted_one_and_intervals_hold(budget: Budget, replaced: bool) -> None:

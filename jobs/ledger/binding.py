@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import datetime
 
 from sqlalchemy import Connection, insert, select
@@ -20,7 +21,7 @@ def bind(connection: Connection, dataset: DatasetBudget, path: str, now: datetim
     Raises: ConfigError when the dataset has another path, or the path belongs to another dataset.
     """
     if dataset.path is None:
-        _check_free(connection, dataset.name, path)
+        _check_free(connection, dataset, path)
         _set_path(connection, dataset.name, path, now)
     elif dataset.path != path:
         raise ConfigError(
@@ -39,7 +40,7 @@ def move(connection: Connection, name: str, path: str, reason: str, now: datetim
         raise ConfigError(f"dataset {name!r} has no path yet; its first run will bind it to the path in the config")
     if dataset.path == path:
         return dataset
-    _check_free(connection, name, path)
+    _check_free(connection, dataset, path)
     _set_path(connection, name, path, now)
     return budgets.keep_total(connection, dataset, f"moved to {path}: {reason}", now)
 
@@ -49,11 +50,19 @@ def _set_path(connection: Connection, name: str, path: str, now: datetime) -> No
     connection.execute(insert(PLACES).values(dataset=name, path=path, bound=stamp(now)))
 
 
-def _check_free(connection: Connection, name: str, path: str) -> None:
+def _check_free(connection: Connection, dataset: DatasetBudget, path: str) -> None:
+    """Refuses a path where data of another dataset are or were, unless the operator has let both share data."""
     lock_layout(connection)  # Overlapping paths have no common row that could be locked.
-    for owner, bound in connection.execute(select(DATASETS.c.name, DATASETS.c.path)):
-        if owner != name and bound is not None and _overlap(path, bound):
-            raise ConfigError(f"path {path} belongs to dataset {owner!r} in this ledger; want dataset.name: {owner}")
+    columns = (PLACES.c.path, DATASETS.c.name, DATASETS.c.shares_with)
+    places = select(*columns).join(DATASETS, DATASETS.c.name == PLACES.c.dataset).order_by(PLACES.c.number)
+    for place in connection.execute(places):
+        if (place.shares_with or place.name) != dataset.data_owner and _overlap(path, place.path):
+            raise ConfigError(
+                f"path {path} belongs to dataset {place.name!r} in this ledger, whose data are or were at "
+                f"{place.path}; want dataset.name: {place.name}. If {dataset.name!r} must use data there too, create it "
+                f"with marquee budget create --shares-with {shlex.quote(place.name)}; nothing then bounds what a unit loses "
+                "through both"
+            )
 
 
 def _overlap(first: str, second: str) -> bool:

@@ -22,7 +22,7 @@ from dpcore.workload import Workload
 from jobs import log
 from jobs.config import LARGEST_QUIET_DELTA
 from jobs.ledger import SqlLedger
-from jobs.ledger.records import DatasetBudget, PlannedRelease, ReleaseRecord, State
+from jobs.ledger.records import DatasetBudget, PlannedRelease, Protection, ReleaseRecord, State
 from jobs.outputs.answers_table import write_answers
 from jobs.outputs.certificate import KernelRecord, write_certificate
 from jobs.outputs.model_file import write_model
@@ -38,6 +38,7 @@ from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.generate.rows import write_rows
+from pipelines.layout import TableLayout
 from pipelines.source import Source, fingerprint, open_source
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
@@ -282,9 +283,19 @@ def _planned(job: Job, source: Source, dataset: DatasetBudget) -> PlannedRelease
         path=bound_path(job.config.dataset.path),
         fingerprint=fingerprint(source, dataset.fingerprint_key),
         state_folder=str(publish.state_folder(job.output, job.release_id)),
+        protection=protection_of(job),
         consumer=job.config.privacy.consumer,
         promise=(job.config.privacy.epsilon, job.config.privacy.delta),
     )
+
+
+def protection_of(job: Job) -> Protection:
+    """Whom a release protects."""
+    config = job.config.dataset
+    table = isinstance(job.layout, TableLayout)
+    bound = job.unit.contribution.bound if table else config.max_items_per_unit
+    contribution = None if bound is None else "rows" if table else "items"
+    return Protection(config.unit, contribution, bound, job.unit.neighbours)
 
 
 def _dataset(job: Job, ledger: SqlLedger) -> DatasetBudget:

@@ -237,6 +237,7 @@ class PlannedRelease:
     fingerprint: Keyed hash of the input. SENSITIVE.
     state_folder: Folder of the release's journal.
     protection: Whom the release protects; nothing in it is open.
+    linked_files: Canonical paths of files outside ``path`` to which links in it lead.
     consumer: Consumer that is charged in addition to the dataset, if there is one.
     promise: (epsilon, delta) of the release, for the advice in a refusal.
     """
@@ -248,5 +249,6 @@ class PlannedRelease:
     fingerprint: str = field(repr=False)
     state_folder: str
     protection: Protection
+    linked_files: tuple[str, ...] = ()
     consumer: str | None = None
     promise: tuple[float, float] | None = None

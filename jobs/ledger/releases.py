@@ -38,7 +38,7 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
     Raises: The exceptions of ``SqlLedger.plan``.
     """
     dataset = locked_dataset(connection, planned.dataset)
-    bind(connection, dataset, planned.path, now)
+    bind(connection, dataset, planned, now)
     row = find_release(connection, planned.release_id)
     if row is None:
         priced(connection, dataset, Request.of(planned), now)

@@ -27,7 +27,7 @@ from jobs.outputs.answers_table import write_answers
 from jobs.outputs.certificate import KernelRecord, write_certificate
 from jobs.outputs.model_file import write_model
 from jobs.planning.engines import open_engine
-from jobs.planning.identity import bound_path
+from jobs.planning.identity import bound_path, linked_files, local_path
 from jobs.planning.job import Job
 from jobs.progress import bar
 from jobs.release import publish
@@ -276,11 +276,13 @@ def _record_publication(ledger: SqlLedger, release_id: str, output: Path) -> Non
 
 
 def _planned(job: Job, source: Source, dataset: DatasetBudget) -> PlannedRelease:
+    path = bound_path(job.config.dataset.path)
     return PlannedRelease(
         release_id=job.release_id,
         dataset=dataset.name,
         budget=job.budget,
-        path=bound_path(job.config.dataset.path),
+        path=path,
+        linked_files=linked_files(source.files, path),
         fingerprint=fingerprint(source, dataset.fingerprint_key),
         state_folder=str(publish.state_folder(job.output, job.release_id)),
         protection=protection_of(job),
@@ -321,12 +323,12 @@ def check_outside(job: Job, folder: Path, *files: str) -> None:
 
     Raises: ConfigError when one of the files would be among the data.
     """
-    path = job.config.dataset.path
+    path = local_path(job.config.dataset.path)
     data = bound_path(path)
-    deep = "**" in path or os.path.isdir(os.path.expanduser(path))
+    deep = "**" in path or os.path.isdir(path)
     output = Path(os.path.realpath(folder))
     inside = deep and output.is_relative_to(data)
-    if inside or any((output / file).match(os.path.abspath(os.path.expanduser(path))) for file in files):
+    if inside or any((output / file).match(os.path.abspath(path)) for file in files):
         raise ConfigError(f"output {folder} is inside the folder of the data, {data}; want a folder outside it")
 
 

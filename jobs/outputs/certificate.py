@@ -60,16 +60,18 @@ _LIMITS = (
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """All kernel calls of one release. Public.
+    """What the kernel, the journal and the ledger have recorded of one release. Public.
 
     charges: Charge of each call, in order.
     answers: Number of answers in the journal.
     head: Hash of the whole journal; None for an empty journal.
+    ledger_id: Id of the ledger that was charged, 16 hexadecimal digits; None if it is not known.
     """
 
     charges: tuple[Charge, ...]
     answers: int
     head: str | None
+    ledger_id: str | None = None
 
 
 def write_certificate(
@@ -96,6 +98,7 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
     config = job.config
     return {
         "release_id": job.release_id,
+        "ledger_id": record.ledger_id,
         "dataset": {"name": config.dataset.name, "snapshot": config.dataset.snapshot},
         "guarantee": _guarantee(job),
         "numerical_bound": _explained_bound(job, record.charges),

@@ -22,12 +22,12 @@ from dpcore.workload import Workload
 from jobs import log
 from jobs.config import LARGEST_QUIET_DELTA
 from jobs.ledger import SqlLedger
-from jobs.ledger.records import DatasetBudget, PlannedRelease, ReleaseRecord, State
+from jobs.ledger.records import DatasetBudget, PlannedRelease, Protection, ReleaseRecord, State
 from jobs.outputs.answers_table import write_answers
 from jobs.outputs.certificate import KernelRecord, write_certificate
 from jobs.outputs.model_file import write_model
 from jobs.planning.engines import open_engine
-from jobs.planning.identity import bound_path
+from jobs.planning.identity import bound_path, linked_files, local_path
 from jobs.planning.job import Job
 from jobs.progress import bar
 from jobs.release import publish
@@ -38,6 +38,7 @@ from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.generate.rows import write_rows
+from pipelines.layout import TableLayout
 from pipelines.source import Source, fingerprint, open_source
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
@@ -147,9 +148,9 @@ def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: 
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
     staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
-    _write(job, result, journal, staging, progress)
+    _write(job, result, journal, staging, ledger.ledger_id(), progress)
     publish.publish(staging, job.output, job.release_id)
-    ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
+    _record_publication(ledger, job.release_id, job.output)
     log.info("published", release=job.release_id[:12], output=str(job.output))
     return Outcome(job.release_id, job.output, already=False)
 
@@ -221,7 +222,9 @@ def _adopt_journal(journal: FileJournal, ledger: SqlLedger, record: ReleaseRecor
         ledger.adopt_journal(record.release_id, len(journal), journal.head)
 
 
-def _write(job: Job, result: ChargedRelease, journal: FileJournal, staging: Path, progress: Bar) -> None:
+def _write(
+    job: Job, result: ChargedRelease, journal: FileJournal, staging: Path, ledger_id: str | None, progress: Bar
+) -> None:
     workload, model = result.release.workload, result.release.model
     write_answers(staging / "answers.parquet", workload.queries, result.release.answers, job.layout)
     write_model(staging, model)
@@ -235,7 +238,7 @@ def _write(job: Job, result: ChargedRelease, journal: FileJournal, staging: Path
                 write_rows(model, rows, job.layout, staging / "synthetic", seed=seed, progress=report)
     else:
         log.info("no synthetic rows, because this mechanism fits no model", mechanism=job.config.mechanism.name)
-    record = KernelRecord(result.charges, len(journal), journal.head)
+    record = KernelRecord(result.charges, len(journal), journal.head, ledger_id)
     write_certificate(staging / "certificate.json", job, workload, record, rows or None)
 
 
@@ -254,8 +257,7 @@ def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Pub
         publish.verify(job.output)
         if published is PublicationState.RENAMED:
             publish.finish(job.output)
-        if (record.state, record.output) != (State.PUBLISHED, str(job.output)):
-            ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
+        _record_publication(ledger, job.release_id, job.output)
         return Outcome(job.release_id, job.output, already=True)
     recorded_output = Path(record.output) if record.output else None
     if recorded_output is None or not recorded_output.is_dir():
@@ -263,20 +265,39 @@ def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Pub
     if publish.publication_state(recorded_output, job.release_id) is not PublicationState.DONE:
         return None
     publish.verify(recorded_output)
+    _record_publication(ledger, job.release_id, recorded_output)
     return Outcome(job.release_id, recorded_output, already=True)
 
 
+def _record_publication(ledger: SqlLedger, release_id: str, output: Path) -> None:
+    """Records the folder and the manifest of a release. Raises IntegrityError when another manifest was published."""
+    manifest = publish.manifest_sha256(output)
+    ledger.advance(release_id, State.PUBLISHED, output=str(output), manifest=manifest)
+
+
 def _planned(job: Job, source: Source, dataset: DatasetBudget) -> PlannedRelease:
+    path = bound_path(job.config.dataset.path)
     return PlannedRelease(
         release_id=job.release_id,
         dataset=dataset.name,
         budget=job.budget,
-        path=bound_path(job.config.dataset.path),
+        path=path,
+        linked_files=linked_files(source.files, path),
         fingerprint=fingerprint(source, dataset.fingerprint_key),
         state_folder=str(publish.state_folder(job.output, job.release_id)),
+        protection=protection_of(job),
         consumer=job.config.privacy.consumer,
         promise=(job.config.privacy.epsilon, job.config.privacy.delta),
     )
+
+
+def protection_of(job: Job) -> Protection:
+    """Whom a release protects."""
+    config = job.config.dataset
+    table = isinstance(job.layout, TableLayout)
+    bound = job.unit.contribution.bound if table else config.max_items_per_unit
+    contribution = None if bound is None else "rows" if table else "items"
+    return Protection(config.unit, contribution, bound, job.unit.neighbours)
 
 
 def _dataset(job: Job, ledger: SqlLedger) -> DatasetBudget:
@@ -302,12 +323,12 @@ def check_outside(job: Job, folder: Path, *files: str) -> None:
 
     Raises: ConfigError when one of the files would be among the data.
     """
-    path = job.config.dataset.path
+    path = local_path(job.config.dataset.path)
     data = bound_path(path)
-    deep = "**" in path or os.path.isdir(os.path.expanduser(path))
+    deep = "**" in path or os.path.isdir(path)
     output = Path(os.path.realpath(folder))
     inside = deep and output.is_relative_to(data)
-    if inside or any((output / file).match(os.path.abspath(os.path.expanduser(path))) for file in files):
+    if inside or any((output / file).match(os.path.abspath(path)) for file in files):
         raise ConfigError(f"output {folder} is inside the folder of the data, {data}; want a folder outside it")
 
 

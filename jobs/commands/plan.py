@@ -27,11 +27,16 @@ def plan(
         return
     if config is None:
         raise typer.BadParameter("the config file is missing; want a config file, or --schema")
+    from jobs.ledger.connection import shown_ledger
     from jobs.outputs.plan_report import plan_facts, plan_lines
     from jobs.planning.job import load_job
 
     job = load_job(config)
-    typer.echo(json.dumps(plan_facts(job), indent=2) if as_json else "\n".join(plan_lines(job)))
+    ledger = shown_ledger(job.config.privacy.ledger)
+    if as_json:
+        typer.echo(json.dumps({"ledger": ledger, **plan_facts(job)}, indent=2))
+        return
+    typer.echo("\n".join([f"ledger     {ledger}", *plan_lines(job)]))
 
 
 def config_schema() -> str:

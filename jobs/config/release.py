@@ -50,7 +50,8 @@ class Dataset(Section):
         description="Public label for the current state of the data, such as a date. A new label makes a new release."
     )
     path: Text = Field(
-        description="Parquet file, folder, glob or URL of the data. A relative path starts at the working directory."
+        description="Parquet file, folder, glob or URL of the data. A relative path starts at the folder of the config "
+        "file."
     )
     shape: Literal["table", "baskets"] = Field(
         description="Shape of the data: table (rows with attributes) or baskets (pairs of a unit and an item)."
@@ -126,7 +127,8 @@ class Privacy(Section):
     )
     ledger: Text = Field(
         default="sqlite:///marquee.db",
-        description="Database URL of the ledger. The default is a SQLite file in the working directory.",
+        description="Database URL of the ledger. The path of a SQLite file may be relative to the folder of the config "
+        "file. The default is marquee.db in that folder.",
     )
     consumer: Text | None = Field(
         default=None,
@@ -180,7 +182,7 @@ class Output(Section):
     """What the release writes, and where."""
 
     path: Annotated[Text, BeforeValidator(_local_path)] = Field(
-        description="Folder of the release, new or empty. A relative path starts at the working directory."
+        description="Folder of the release, new or empty. A relative path starts at the folder of the config file."
     )
     synthetic_rows: Annotated[Literal["auto"] | int, BeforeValidator(_auto_or_count)] = Field(
         default="auto",

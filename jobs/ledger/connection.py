@@ -38,7 +38,7 @@ class Database:
     @property
     def shown_url(self) -> str:
         """The URL without secrets. The path of a SQLite file is absolute."""
-        return shown(self._url if self._file is None else self._url.set(database=os.path.abspath(self._file)))
+        return _shown_absolute(self._url)
 
     @contextmanager
     def transaction(self, create: bool = False) -> Iterator[Connection]:
@@ -126,6 +126,19 @@ def _check_sqlite(url: URL) -> None:
     """Refuses databases in memory, which would lose every charge when the process ends."""
     if url.database in (None, "", ":memory:") or str(url.database).startswith("file:") or "uri" in url.query:
         raise ConfigError("the ledger's URL names no file; want a file, such as sqlite:///marquee.db, or PostgreSQL")
+
+
+def shown_ledger(url: str) -> str:
+    """The URL of a ledger without its secrets. The path of a SQLite file is absolute. Nothing is opened.
+
+    Raises: ConfigError when the URL is invalid.
+    """
+    return _shown_absolute(_parsed(url))
+
+
+def _shown_absolute(url: URL) -> str:
+    is_file = url.get_backend_name() == "sqlite" and url.database is not None
+    return shown(url.set(database=os.path.abspath(str(url.database))) if is_file else url)
 
 
 def shown(url: URL) -> str:

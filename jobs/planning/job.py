@@ -17,6 +17,7 @@ from jobs.config import Config, Dataset, Privacy, load_config
 from jobs.mechanisms import mechanism_of
 from jobs.planning.engines import check_engine
 from jobs.planning.identity import release_id
+from jobs.planning.paths import with_absolute_paths
 from jobs.workload.building import workload_of
 from jobs.workload.public_files import PublicFiles, read_public_files
 from pipelines.layout import BasketLayout, Layout, TableLayout
@@ -27,7 +28,7 @@ from pipelines.schema import Schema, load_schema
 class Job:
     """One release, ready to run. Public.
 
-    config: The config of the release.
+    config: The config of the release, with absolute paths.
     layout: The public layout of the data.
     mechanism: The mechanism with its settings.
     unit: The privacy unit: neighbours, contribution bound and, if it is public, the number of units.
@@ -55,7 +56,7 @@ class Job:
     @property
     def output(self) -> Path:
         """The absolute path of the release's folder."""
-        return Path(self.config.output.path).absolute()
+        return Path(self.config.output.path)
 
 
 def load_job(path: Path | str) -> Job:
@@ -73,20 +74,21 @@ def job_of(config: Config, folder: Path) -> Job:
     """Builds the job that a config describes.
 
     config: The config, whose keys have been checked one by one.
-    folder: The config's folder, to which the paths of the schema and of public files are relative.
+    folder: The config's folder, to which all paths in the config are relative.
 
     Raises: ConfigError when keys contradict each other or a public file is invalid; UnprovedError when no proof covers
         the combination; DomainTooLargeError when the release would not fit in memory.
     """
+    config = with_absolute_paths(config, folder)
     check_engine(config.engine)
     mechanism = mechanism_of(config.mechanism)
     _check_synthetic_rows(config, mechanism)
-    schema = load_schema(folder / config.dataset.table_schema) if config.dataset.table_schema else None
+    schema = load_schema(config.dataset.table_schema) if config.dataset.table_schema else None
     layout = layout_of(config.dataset, schema)
     unit = _unit(config, layout)
     budget = _budget(config.privacy, currency_of(config.privacy, mechanism))
     popularity, rest = _split_budget(config, budget)
-    files = read_public_files(config.workload, layout, folder)
+    files = read_public_files(config.workload, layout)
     stand_in = workload_of(config, layout, files)
     plan = _plan(mechanism, PrivacyTerms(unit, rest), stand_in)
     identity = release_id(config, schema, files.digests)

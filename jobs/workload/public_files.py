@@ -39,12 +39,11 @@ class PublicFiles:
     digests: dict[str, str] = field(default_factory=dict)
 
 
-def read_public_files(section: Queries, layout: Layout, folder: Path) -> PublicFiles:
+def read_public_files(section: Queries, layout: Layout) -> PublicFiles:
     """Reads the public files that a workload names.
 
-    section: The section ``workload`` of a config.
+    section: The section ``workload`` of a config, with absolute paths.
     layout: The public layout of the data, which defines the columns.
-    folder: The config's folder, to which relative paths refer.
 
     Raises: ConfigError that names the file, the line or row, and the column.
     """
@@ -52,11 +51,11 @@ def read_public_files(section: Queries, layout: Layout, folder: Path) -> PublicF
     if conjunctions is None:
         return PublicFiles()
     if conjunctions.file is not None:
-        queries = read_queries(folder / conjunctions.file, layout)
+        queries = read_queries(Path(conjunctions.file), layout)
         digest = hashlib.sha256(queries.queries.digest().encode() + queries.weights.astype("<f8").tobytes())
         return PublicFiles(queries=queries, digests={"workload.conjunctions.file": digest.hexdigest()})
     if conjunctions.weights_file is not None:
-        weights = read_weights(folder / conjunctions.weights_file, layout)
+        weights = read_weights(Path(conjunctions.weights_file), layout)
         digest = hashlib.sha256(weights.astype("<f8").tobytes())
         return PublicFiles(weights=weights, digests={"workload.conjunctions.weights_file": digest.hexdigest()})
     return PublicFiles()

@@ -38,11 +38,10 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 
-import yaml
-
 from dpcore.domain import Domain
 from dpcore.errors import ConfigError
 from pipelines.attributes import Attribute, Kind, days_since_epoch
+from pipelines.yaml_file import read_yaml
 
 __all__ = ["Attribute", "Kind", "Schema", "load_schema", "schema_from"]
 
@@ -86,12 +85,7 @@ def load_schema(path: str | Path) -> Schema:
 
     Raises: ConfigError that names the file and the key.
     """
-    try:
-        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"schema {path} cannot be read; want a YAML file ({type(error).__name__})") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"schema {path} is not valid YAML: {' '.join(str(error).split())}") from error
+    document = read_yaml(Path(path), "schema", dates=True)
     try:
         return schema_from(document)
     except ConfigError as error:

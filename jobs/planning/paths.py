@@ -26,6 +26,7 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
     Raises: ConfigError when the data or the ledger are missing there, but exist at the same path in the working folder,
         where earlier versions looked for them.
     """
+    _check_no_zero_byte(config)
     base = os.path.realpath(folder)
     dataset, conjunctions = config.dataset, config.workload.conjunctions
     update: dict[str, object] = {
@@ -45,6 +46,22 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
         }
         update["workload"] = config.workload.model_copy(update={"conjunctions": conjunctions.model_copy(update=files)})
     return config.model_copy(update=update)
+
+
+def _check_no_zero_byte(config: Config) -> None:
+    """Refuses paths that no operating system accepts, before a library fails on them."""
+    conjunctions = config.workload.conjunctions
+    paths = {
+        "dataset.path": config.dataset.path,
+        "dataset.schema": config.dataset.table_schema,
+        "privacy.ledger": config.privacy.ledger,
+        "output.path": config.output.path,
+        "workload.conjunctions.file": conjunctions and conjunctions.file,
+        "workload.conjunctions.weights_file": conjunctions and conjunctions.weights_file,
+    }
+    for key, path in paths.items():
+        if path is not None and "\0" in path:
+            raise ConfigError(f"{key} contains a zero byte; want a path without it")
 
 
 def _absolute(path: str, base: str) -> str:

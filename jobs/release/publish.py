@@ -20,6 +20,7 @@ SUCCESS = "_SUCCESS"
 STATE_FOLDER = ".marquee"
 LOCK = "lock"
 _CHUNK = 1 << 20
+_LONGEST_NAME = 255  # Bytes; the limit of most file systems. A missing folder above would hide it until the run.
 
 
 class PublicationState(Enum):
@@ -48,6 +49,14 @@ def publication_state(output: Path, release_id: str) -> PublicationState:
 
     Raises: ConfigError when the folder holds something else, or is a symbolic link or a mount point.
     """
+    longest = max(len(os.fsencode(part)) for part in output.parts)
+    if longest > _LONGEST_NAME:
+        raise ConfigError(f"output {output} holds a name of {longest} bytes; want at most {_LONGEST_NAME}")
+    above = next(parent for parent in output.parents if parent.exists())
+    if not above.is_dir():
+        raise ConfigError(
+            f"output {output} cannot be created (Not a directory): {above} is a file; want a folder there"
+        )
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         if output.is_symlink() or os.path.ismount(output):
             raise ConfigError(

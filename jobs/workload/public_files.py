@@ -8,7 +8,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from dpcore.workload import Workload
 from jobs.config.workload import Queries
 from jobs.workload.query_text import LiteralError, read_columns, read_conjunctions
 from pipelines.layout import BasketLayout, Layout
+from pipelines.text_file import read_text
+
+_LARGEST_TEXT: Final = 64 << 20  # Bytes. A list that is longer than this should be Parquet.
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,16 +142,19 @@ class _Rows:
 
 def _read_rows(path: Path, column: str, weighted: bool = False) -> _Rows:
     """Reads a file whose texts are in ``column``. If ``weighted``, the file must have weights."""
+    wanted = f"a text file with a column {column!r}, or Parquet with a name that ends in .parquet"
     try:
         if path.suffix == ".parquet":
             rows = _read_parquet(path, column)
         else:
-            text = path.read_text(encoding="utf-8-sig")
+            text = read_text(path, wanted, _LARGEST_TEXT)
             rows = _read_csv(path, text, column) if path.suffix == ".csv" or weighted else _read_lines(path, text)
     except FileNotFoundError as error:
-        raise ConfigError(f"{path} does not exist; want a .csv or .parquet file with a column {column!r}") from error
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-        raise ConfigError(f"{path} cannot be read ({type(error).__name__}); want UTF-8 text or Parquet") from error
+        raise ConfigError(f"{path} does not exist; want {wanted}") from error
+    except (OSError, pa.ArrowException) as error:
+        raise ConfigError(
+            f"{path} cannot be read as Parquet, as its name says that it is; want a whole Parquet file, or a .csv file"
+        ) from error
     if not len(rows.texts):
         raise ConfigError(f"{path} has no rows; want at least one")
     if weighted and rows.weights is None:

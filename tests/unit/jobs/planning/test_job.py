@@ -97,7 +97,7 @@ def test_everything_lies_beside_the_config(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_an_absent_schema_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"other\.yaml cannot be read"):
+    with pytest.raises(ConfigError, match=r"other\.yaml does not exist"):
         job(tmp_path, TABLE, dataset={"schema": "other.yaml"})
 
 

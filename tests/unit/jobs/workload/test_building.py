@@ -181,7 +181,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"marginals": {"cliques": [{"attributes": ["a", "a"]}]}}, "table", "repeats"),
     ({"conjunctions": {"count": 5, "order": 2, "attributes": ["a", "zz"]}}, "table", "zz"),
     ({"conjunctions": {"count": 5, "order": 3, "attributes": ["a", "b"]}}, "table", "order 3"),
-    ({"conjunctions": {"count": 10_000, "order": 2}}, "baskets", "distinct"),
+    ({"conjunctions": {"count": 10_000, "order": 2}}, "baskets", "different conjunctions exist"),
     ({"parities": {"order": 3, "count": 30_000}}, "baskets", r"want 1 \.\. 20875"),
     ({"parities": {"order": 2, "attributes": ["a", "zz"]}}, "table", "zz"),
 ]

@@ -166,8 +166,9 @@ def test_an_error_names_the_file_and_the_place(
 
 @pytest.mark.parametrize("read", [read_queries, read_weights])
 def test_a_file_that_is_not_there(read: Reader, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="does not exist"):
-        read(tmp_path / "none.csv", BASKETS)
+    for name in ("none.csv", "none.parquet"):
+        with pytest.raises(ConfigError, match="does not exist"):
+            read(tmp_path / name, BASKETS)
     (tmp_path / "latin.csv").write_bytes(b"query\n\xe9\n")
-    with pytest.raises(ConfigError, match=r"cannot be read \(UnicodeDecodeError\)"):
+    with pytest.raises(ConfigError, match=r"latin\.csv, line 2: is not UTF-8 text"):
         read(tmp_path / "latin.csv", BASKETS)

@@ -187,7 +187,8 @@ class Output(Section):
     synthetic_rows: Annotated[Literal["auto"] | int, BeforeValidator(_auto_or_count)] = Field(
         default="auto",
         description="Number of synthetic rows, at least 0. The default, auto, writes as many rows as the noisy total "
-        "says that the data have, if the mechanism fits a model.",
+        "says that the data have, if the mechanism fits a model, and at most 10,000 if that number may be noise alone. "
+        "Rows cost no budget and are no part of the release id.",
     )
     report: bool = Field(default=False, description="Reserved for a future report. Only false is accepted.")
 

@@ -29,6 +29,7 @@ from jobs.outputs.model_file import write_model
 from jobs.planning.engines import open_engine
 from jobs.planning.identity import bound_path
 from jobs.planning.job import Job
+from jobs.planning.rows import auto_rows
 from jobs.progress import bar
 from jobs.release import publish
 from jobs.release.journal import FileJournal, JournalFrom
@@ -235,7 +236,7 @@ def _write(job: Job, result: ChargedRelease, journal: FileJournal, staging: Path
     rows = 0
     if model is not None:
         setting = job.config.output.synthetic_rows
-        rows = round(model.total) if isinstance(setting, str) else setting
+        rows = auto_rows(job, model.total) if isinstance(setting, str) else setting
         if rows:
             with progress("synthetic rows") as report:
                 seed = int(_generator(job, 1).integers(2**63))

@@ -14,7 +14,7 @@ attributes:
 
 * ``type``: categorical, integer, float, date or boolean.
 * ``values`` (categorical): strings, integers or booleans; their codes are 0, 1, ... in the order given. Quote words
-  that YAML reads as something else: 'no', 'on', 'null'.
+  that YAML reads as something else: 'no', 'on', 'null'. Numbers such as '00123' and '12:30' are refused without quotes.
 * ``edges`` (integer, float, date): the edges of the bins [e0, e1), [e1, e2), ...; the last bin is closed. Values
   outside are clamped into the nearest end bin, so that no value is lost.
 * ``bins`` (in place of ``edges``): ``count`` bins from ``low`` to ``high`` on a ``scale``, uniform (default) or log.

@@ -58,8 +58,8 @@ def plan_lines(job: Job) -> list[str]:
     for delta, epsilon in numerical_bound(job).items():
         lines.append(f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, because all steps are fixed")
     lines += [f"note       {note}" for note in plan.notes]
-    certain = smallest_certain_number(job)
-    if job.config.output.synthetic_rows == "auto" and certain > LARGEST_UNCERTAIN:
+    certain, gives_rows = smallest_certain_number(job), job.mechanism.traits.gives_rows(job.mechanism)
+    if gives_rows and job.config.output.synthetic_rows == "auto" and certain > LARGEST_UNCERTAIN:
         lines.append(
             f"note       below {certain:,.0f} rows, noise may be all of the number of rows; auto then writes at most "
             f"{LARGEST_UNCERTAIN:,} synthetic rows"

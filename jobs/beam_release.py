@@ -42,7 +42,7 @@ def _release(path: Path, options: list[str]) -> None:
     from jobs.release.run import release
 
     beam = EngineChoice(name="beam", options={"arguments": options})
-    outcome = release(job_of(load_config(path).model_copy(update={"engine": beam}), path.parent))
+    outcome = release(job_of(load_config(path).model_copy(update={"engine": beam}), path.parent, str(path)))
     sys.stdout.write(f"{'already published' if outcome.already else 'published'}: {outcome.output}\n")
 
 

@@ -31,6 +31,8 @@ def mechanism_of(choice: MechanismChoice) -> Mechanism:
         types = _setting_types(kind)
         values = _current_settings(choice, kind)
         for key in values:
+            if not types:
+                raise ValueError(f"{choice.name} has no settings; want no {key}")
             check_key(key, list(types), f"setting of mechanism {choice.name}")
         settings = {key: _validated(key, types[key], value) for key, value in values.items()}
         return kind(**settings)

@@ -38,7 +38,7 @@ def _release(path: Path) -> None:
     config = load_config(path)
     own = config.engine.options if config.engine.name == "spark" else {}
     spark = EngineChoice(name="spark", options={key: own[key] for key in own if key == "partitions"})
-    outcome = release(job_of(config.model_copy(update={"engine": spark}), path.parent))
+    outcome = release(job_of(config.model_copy(update={"engine": spark}), path.parent, str(path)))
     sys.stdout.write(f"{'already published' if outcome.already else 'published'}: {outcome.output}\n")
 
 

@@ -18,6 +18,7 @@ Value = str | int | bool
 
 OTHER = "__other__"
 NULL = "__null__"
+_TYPES = {str: "string", int: "integer", bool: "boolean", float: "decimal number", type(None): "null", date: "date"}
 _EPOCH = date(1970, 1, 1)
 _MAX_CODES = 2**31 - 1
 
@@ -78,10 +79,15 @@ class Attribute:
 
     def _check_values(self) -> None:
         types = {type(value) for value in self.values}
-        if self.edges or not self.values or len(types) > 1 or not types <= {str, int, bool}:
+        if self.edges:
+            raise ConfigError(f"attribute {self.name!r} of type {self.kind} has edges; want values alone")
+        if not self.values:
+            raise ConfigError(f"attribute {self.name!r} has no values; want a list of strings, integers or booleans")
+        if len(types) > 1 or not types <= {str, int, bool}:
+            found = ", ".join(sorted(_TYPES.get(kind, kind.__name__) for kind in types))
             raise ConfigError(
-                f"attribute {self.name!r} has no values, values of several types, or also edges; want a list of "
-                "strings, integers or booleans (quote words such as 'no' and 'null')"
+                f"attribute {self.name!r} lists values of these types: {found}; want strings, integers or booleans, "
+                "all of one type (quote words such as 'no' and 'null', and numbers that are text)"
             )
         if len(set(self.values)) != len(self.values):
             raise ConfigError(f"attribute {self.name!r} lists a value twice; want distinct values")
@@ -95,8 +101,15 @@ class Attribute:
     def _check_edges(self) -> None:
         if self.values or not all(_is_edge(edge, self.kind) for edge in self.edges):
             raise ConfigError(f"attribute {self.name!r} has edges of the wrong type; want finite {self.kind} values")
-        if len(self.edges) < 2 or any(low >= high for low, high in pairwise(self.edges)):
-            raise ConfigError(f"attribute {self.name!r}: edges do not define bins; want two or more increasing values")
+        if len(self.edges) < 2:
+            raise ConfigError(f"attribute {self.name!r} has fewer than two edges; want the edges of at least one bin")
+        for index, (low, high) in enumerate(pairwise(self.edges)):
+            if low >= high:
+                low_label, high_label = self.edge_label(index), self.edge_label(index + 1)
+                raise ConfigError(
+                    f"attribute {self.name!r}: edge {high_label} follows {low_label}, so bins overlap or are empty; "
+                    "want increasing edges"
+                )
 
     def _check_target(self, setting: str, target: bool | Value) -> None:
         """Checks ``other`` or ``null``, whose value says which code unlisted values or nulls get."""

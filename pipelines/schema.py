@@ -14,7 +14,7 @@ attributes:
 
 * ``type``: categorical, integer, float, date or boolean.
 * ``values`` (categorical): strings, integers or booleans; their codes are 0, 1, ... in the order given. Quote words
-  that YAML reads as something else: 'no', 'on', 'null'.
+  that YAML reads as something else: 'no', 'on', 'null'. Numbers such as '00123' and '12:30' are refused without quotes.
 * ``edges`` (integer, float, date): the edges of the bins [e0, e1), [e1, e2), ...; the last bin is closed. Values
   outside are clamped into the nearest end bin, so that no value is lost.
 * ``bins`` (in place of ``edges``): ``count`` bins from ``low`` to ``high`` on a ``scale``, uniform (default) or log.
@@ -38,11 +38,10 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 
-import yaml
-
 from dpcore.domain import Domain
 from dpcore.errors import ConfigError
 from pipelines.attributes import Attribute, Kind, days_since_epoch
+from pipelines.yaml_file import read_yaml
 
 __all__ = ["Attribute", "Kind", "Schema", "load_schema", "schema_from"]
 
@@ -86,12 +85,7 @@ def load_schema(path: str | Path) -> Schema:
 
     Raises: ConfigError that names the file and the key.
     """
-    try:
-        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"schema {path} cannot be read; want a YAML file ({type(error).__name__})") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"schema {path} is not valid YAML: {' '.join(str(error).split())}") from error
+    document = read_yaml(Path(path), "schema", dates=True)
     try:
         return schema_from(document)
     except ConfigError as error:

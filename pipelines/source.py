@@ -24,6 +24,8 @@ SALT_BYTES = 16
 _MAGIC = b"PAR1"
 _FOOTER_TAIL = 8
 _FOOTER_READERS = 8
+# What the stores S3, Google Cloud Storage and Azure say about a bucket or container that does not exist.
+_NO_BUCKET = ("NO_SUCH_BUCKET", "NoSuchBucket", "bucket does not exist", "ContainerNotFound")
 
 T = TypeVar("T")
 
@@ -113,6 +115,8 @@ def raise_unreadable(path: str, error: Exception) -> NoReturn:
         raise InputError(f"{path} does not exist; want a Parquet file") from error
     if isinstance(error, PermissionError):
         raise InputError(f"{path} may not be read; want read permission") from error
+    if "://" in path and any(sign in str(error) for sign in _NO_BUCKET):
+        raise InputError(f"{path} is in a bucket that does not exist; want the name of an existing bucket") from error
     if "://" in path and isinstance(error, OSError):
         raise EngineError(f"{path} could not be read from its store ({type(error).__name__}); try again") from error
     if isinstance(error, MemoryError):

@@ -3,8 +3,8 @@
 Airflow needs a separate environment, because its pinned packages conflict with Marquee's. A DAG therefore starts a
 release as a program, and does not import Marquee. Environment variables:
 
-    MARQUEE_CONFIGS       Folder of the YAML configs; the DAG of people.yaml is marquee_people.
-    MARQUEE_HOME          Folder to which relative paths in the configs refer.
+    MARQUEE_CONFIGS       Folder of the YAML configs, where their relative paths start; the DAG of people.yaml is
+                          marquee_people.
     MARQUEE_RUN           Command before the config, ``marquee run`` by default. On Spark, in client deploy mode:
                           ``spark-submit --master yarn /opt/marquee/jobs/spark_release.py --config``.
 """
@@ -30,8 +30,7 @@ COMMAND = shlex.split(os.environ.get("MARQUEE_RUN", "marquee run"))
 @task(retries=5, retry_delay=timedelta(minutes=2), retry_exponential_backoff=True, max_retry_delay=timedelta(hours=1))
 def release(config: str) -> None:
     """Runs one release. Exit code 0 is success, whether the release was published now or by an earlier run."""
-    home = os.environ.get("MARQUEE_HOME", str(CONFIGS))
-    code = subprocess.run([*COMMAND, config], cwd=home, check=False).returncode
+    code = subprocess.run([*COMMAND, config], cwd=CONFIGS, check=False).returncode
     if code in FINAL:
         raise AirflowFailException(f"{config}: exit code {code} ({FINAL[code]}); it will not be retried")
     if code:

@@ -34,7 +34,12 @@ _CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 app = typer.Typer(help="Manage the privacy budgets of datasets, and the limits of the consumers that share them.")
 
-LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database URL of the ledger.")]
+LedgerUrl = Annotated[
+    str,
+    typer.Option(
+        "--ledger", help="Database URL of the ledger. The path of a SQLite file may be relative to the working folder."
+    ),
+]
 Name = Annotated[str, typer.Option("--dataset", help="Name of the dataset, as in dataset.name of configs.")]
 Delta = Annotated[
     float, typer.Option(help="Delta of the guarantee: 0 for pure differential privacy, otherwise a value such as 1e-6.")
@@ -126,6 +131,7 @@ def create(
         reason=reason,
     )
     typer.echo(_line(created))
+    _echo_ledger(sql_ledger)
 
 
 def _protection(unit: str | None, rows: int | None, items: int | None, neighbours: Neighbours | None) -> Protection:
@@ -179,6 +185,7 @@ def grant(
     if consumer is not None:
         _check_name("--consumer", consumer)
         typer.echo(_consumer_line(sql_ledger.grant_consumer(dataset, consumer, epsilon, delta, window, reason), None))
+        _echo_ledger(sql_ledger)
         return
     if window is not Window.NONE:
         raise ConfigError(
@@ -187,6 +194,7 @@ def grant(
     if not reason.strip():
         raise ConfigError("--reason is missing; want the reason why the dataset's total is raised")
     typer.echo(_line(sql_ledger.raise_total(dataset, epsilon, delta, reason)))
+    _echo_ledger(sql_ledger)
 
 
 @app.command()
@@ -207,7 +215,9 @@ def move(
         _check_line(option, text)
         if not text.strip():
             raise ConfigError(f"{option} is empty; want the new path of the data, and the reason for the move")
-    typer.echo(_line(SqlLedger(ledger).move(dataset, bound_path(path), reason)))
+    sql_ledger = SqlLedger(ledger)
+    typer.echo(_line(sql_ledger.move(dataset, bound_path(path), reason)))
+    _echo_ledger(sql_ledger)
 
 
 @app.command()
@@ -263,6 +273,12 @@ def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
         typer.echo(line)
     if budget.currency is not Currency.PURE:
         typer.echo(_HOW_TO_ADD)
+    _echo_ledger(sql_ledger)
+
+
+def _echo_ledger(sql_ledger: SqlLedger) -> None:
+    """Says which ledger the figures come from, because a relative URL names another file in every working folder."""
+    typer.echo(f"ledger {sql_ledger.shown_url}")
 
 
 def _with_sorted_times(dated_lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

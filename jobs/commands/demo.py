@@ -31,7 +31,7 @@ class Example:
     name: Name of the dataset, from which the names of its config file and output folder follow.
     title: Heading in the terminal.
     make: Function that writes the data to a folder, with a fixed seed and fixed sizes.
-    config: YAML template with placeholders for the folder and the sizes.
+    config: YAML template with placeholders for the sizes.
     """
 
     name: str
@@ -84,7 +84,7 @@ def _make_release(folder: Path, example: Example) -> Job:
 
     path = folder / f"{example.name}.yaml"
     sizes = {"epsilon": EPSILON, "delta": DELTA, "users": USERS, "films": FILMS, "people": PEOPLE}
-    path.write_text(example.config.substitute(folder=folder.as_posix(), **sizes), encoding="utf-8")
+    path.write_text(example.config.substitute(sizes), encoding="utf-8")
     job = load_job(path)
     SqlLedger(job.config.privacy.ledger).create_dataset(example.name, EPSILON, DELTA)
     typer.echo(f"marquee run {path}")
@@ -145,39 +145,39 @@ def _make_people(folder: Path) -> None:
 
 _FILMS_YAML = Template(
     """\
-# Written by marquee demo. Paths are relative to the folder in which the demo was started.
+# Written by marquee demo. Paths are relative to the folder of this file.
 version: 1
 dataset:
   name: films
   snapshot: demo
-  path: $folder/films
+  path: films
   shape: baskets
   unit: user_id
   item: movie_id
   items: $films
   max_items_per_unit: 200
   clustered_by_unit: true
-privacy: {epsilon: $epsilon, delta: $delta, units: $users, ledger: sqlite:///$folder/marquee.db}
+privacy: {epsilon: $epsilon, delta: $delta, units: $users, ledger: sqlite:///marquee.db}
 workload: {conjunctions: {count: 5000, order: 3, weights: noisy_popularity, seed: 7}}
 mechanism: {name: clipped_gaussian}
-output: {path: $folder/films-release}
+output: {path: films-release}
 """
 )
 _PEOPLE_YAML = Template(
     """\
-# Written by marquee demo. Paths are relative to the folder in which the demo was started.
+# Written by marquee demo. Paths are relative to the folder of this file.
 version: 1
 dataset:
   name: people
   snapshot: demo
-  path: $folder/people
+  path: people
   shape: table
   unit: person_id
   schema: people.schema.yaml
-privacy: {epsilon: $epsilon, delta: $delta, units: $people, ledger: sqlite:///$folder/marquee.db}
+privacy: {epsilon: $epsilon, delta: $delta, units: $people, ledger: sqlite:///marquee.db}
 workload: {marginals: {order: 3, attributes: [age, sex, schooling, marital, occupation, children, owns_home]}}
 mechanism: {name: aim}
-output: {path: $folder/people-release}
+output: {path: people-release}
 """
 )
 

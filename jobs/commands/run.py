@@ -22,6 +22,7 @@ def run(config: Annotated[Path, typer.Argument(help="The release's YAML config."
     """
     from jobs.outputs.certificate import promise
     from jobs.planning.job import load_job
+    from jobs.release.more_rows import advice_on_rows
     from jobs.release.run import release
 
     job = load_job(config)
@@ -29,3 +30,6 @@ def run(config: Annotated[Path, typer.Argument(help="The release's YAML config."
     typer.echo(f"{'already published' if outcome.already else 'published'}: {outcome.output}")
     typer.echo(f"release {outcome.release_id}")
     typer.echo(promise(job))
+    advice = advice_on_rows(job, outcome.output) if outcome.already else None
+    if advice is not None:
+        typer.echo(advice)

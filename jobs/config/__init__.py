@@ -1,7 +1,7 @@
 """The config of a release: its YAML file, and every key with its type, range and default.
 
 Open ``release`` first: it defines the sections of a config, and ``load_config``. ``workload`` defines the section of
-the same name, ``section`` the base class of all sections, and ``yaml_file`` the strict YAML reader.
+the same name, and ``section`` the base class of all sections.
 ``config.schema.json`` is the JSON Schema of a config, which ``marquee plan --schema`` prints. It is generated from the
 fields and their descriptions.
 """

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_
 from dpcore.errors import ConfigError
 from jobs.config.section import Positive, Section, Text
 from jobs.config.workload import Queries
-from jobs.config.yaml_file import read_yaml
+from pipelines.yaml_file import read_yaml
 
 LARGEST_EPSILON = 100.0
 LARGEST_QUIET_DELTA = 1e-5
@@ -50,7 +50,8 @@ class Dataset(Section):
         description="Public label for the current state of the data, such as a date. A new label makes a new release."
     )
     path: Text = Field(
-        description="Parquet file, folder, glob or URL of the data. A relative path starts at the working directory."
+        description="Parquet file, folder, glob or URL of the data. A relative path starts at the folder of the config "
+        "file."
     )
     shape: Literal["table", "baskets"] = Field(
         description="Shape of the data: table (rows with attributes) or baskets (pairs of a unit and an item)."
@@ -126,7 +127,8 @@ class Privacy(Section):
     )
     ledger: Text = Field(
         default="sqlite:///marquee.db",
-        description="Database URL of the ledger. The default is a SQLite file in the working directory.",
+        description="Database URL of the ledger. The path of a SQLite file may be relative to the folder of the config "
+        "file. The default is marquee.db in that folder.",
     )
     consumer: Text | None = Field(
         default=None,
@@ -180,12 +182,13 @@ class Output(Section):
     """What the release writes, and where."""
 
     path: Annotated[Text, BeforeValidator(_local_path)] = Field(
-        description="Folder of the release, new or empty. A relative path starts at the working directory."
+        description="Folder of the release, new or empty. A relative path starts at the folder of the config file."
     )
     synthetic_rows: Annotated[Literal["auto"] | int, BeforeValidator(_auto_or_count)] = Field(
         default="auto",
         description="Number of synthetic rows, at least 0. The default, auto, writes as many rows as the noisy total "
-        "says that the data have, if the mechanism fits a model.",
+        "says that the data have, if the mechanism fits a model, and at most 10,000 if that number may be noise alone. "
+        "Rows cost no budget and are no part of the release id.",
     )
     report: bool = Field(default=False, description="Reserved for a future report. Only false is accepted.")
 
@@ -226,7 +229,7 @@ def load_config(path: Path | str) -> Config:
 
     Raises: ConfigError that names the file and the key.
     """
-    document = read_yaml(Path(path))
+    document = read_yaml(Path(path), "config", dates=False)
     try:
         return parse_config(document)
     except ConfigError as error:
@@ -269,23 +272,44 @@ _WANTED = {
 }
 
 
+_SHOWN_PROBLEMS = 20
+
+
 def error_text(error: ValidationError) -> str:
     """Describes the first problem of a value, as the end of a sentence that begins with its key."""
-    problem = error.errors(include_url=False)[0]
+    return _text_of(error.errors(include_url=False)[0])
+
+
+def _text_of(problem: Mapping[str, Any]) -> str:
     if problem["type"] in _WANTED:
         return f"is {problem['input']!r}; want {_WANTED[problem['type']].format(**problem.get('ctx', {}))}"
     return f"is refused: {problem['msg']}"
 
 
 def _sentence(error: ValidationError) -> str:
-    """Describes the first problem in one sentence with its key, and says how many more problems there are."""
-    problems = error.errors(include_url=False)
-    first, further = problems[0], len(problems) - 1
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "missing":
-        sentence = f"{key} is missing"
-    elif first["type"] == "value_error":
-        sentence = f"{key}: {first['ctx']['error']}" if key else str(first["ctx"]["error"])
-    else:
-        sentence = f"{key} {error_text(error)}"
-    return sentence + (f" (and {further} more)" if further else "")
+    """Describes all problems in one sentence, each with its key."""
+    listed = error.errors(include_url=False)
+    places = [details["loc"] for details in listed]
+    # A list with an invalid entry is reported as well, although only the entry is wrong.
+    problems = [
+        _problem(details)
+        for details in listed
+        if not any(
+            len(place) > len(details["loc"]) and place[: len(details["loc"])] == details["loc"] for place in places
+        )
+    ]
+    if len(problems) == 1:
+        return problems[0]
+    shown = problems if len(problems) <= _SHOWN_PROBLEMS else problems[:_SHOWN_PROBLEMS]
+    hidden = len(problems) - len(shown)
+    numbered = [f"({number}) {problem}" for number, problem in enumerate(shown, 1)]
+    return f"{len(problems)} problems: " + ", ".join(numbered) + (f", and {hidden} more like these" if hidden else "")
+
+
+def _problem(details: Mapping[str, Any]) -> str:
+    key = ".".join(str(part) for part in details["loc"])
+    if details["type"] == "missing":
+        return f"{key} is missing; want this key"
+    if details["type"] == "value_error":
+        return f"{key}: {details['ctx']['error']}" if key else str(details["ctx"]["error"])
+    return f"{key} {_text_of(details)}"

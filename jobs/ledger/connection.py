@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, exc
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
 
-from dpcore.errors import ConfigError, LedgerUnavailableError
+from dpcore.errors import ConfigError, IntegrityError, LedgerUnavailableError
 
 _SMALLEST_PAGE = 512  # Bytes; no SQLite file is shorter, unless it is empty.
 # Only these URL parameters are shown, because the value of any other may be a secret (password, sslpassword, passfile).
@@ -38,7 +38,7 @@ class Database:
     @property
     def shown_url(self) -> str:
         """The URL without secrets. The path of a SQLite file is absolute."""
-        return shown(self._url if self._file is None else self._url.set(database=os.path.abspath(self._file)))
+        return _shown_absolute(self._url)
 
     @contextmanager
     def transaction(self, create: bool = False) -> Iterator[Connection]:
@@ -50,19 +50,28 @@ class Database:
         create: Whether to create a missing SQLite file.
 
         Raises: LedgerUnavailableError when the server cannot be reached, the lock is held for too long, the disk is
-            full, or the server asks for a retry (a deadlock); ConfigError when the database is not a ledger.
+            full, or the server asks for a retry (a deadlock); ConfigError when the database is not a ledger, or its
+            file is read-only; IntegrityError when a SQLite file is damaged.
         """
         self._check_file(create)
         try:
             with self._engine.begin() as connection:
                 yield connection
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
+            if _sqlite_name(error) == "SQLITE_READONLY":
+                raise ConfigError(
+                    f"ledger {self.shown_url} is read-only; want a file and a folder that this user may write"
+                ) from error
             raise LedgerUnavailableError(
                 f"ledger {self.shown_url} cannot be reached, is locked, or its disk is full; try again"
             ) from error
         except exc.DatabaseError as error:
-            if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_NOTADB":
+            if _sqlite_name(error) == "SQLITE_NOTADB":
                 raise self._not_a_database() from error
+            if _sqlite_name(error) == "SQLITE_CORRUPT":
+                raise IntegrityError(
+                    f"ledger {self.shown_url} is damaged; restore its backup, and never start with an empty one"
+                ) from error
             raise ConfigError(
                 f"ledger {self.shown_url} refused the transaction ({type(error.orig).__name__}); want a database that "
                 "Marquee created, and a role with access to it"
@@ -106,7 +115,16 @@ class Database:
             raise self._not_a_database()
 
     def _not_a_database(self) -> ConfigError:
-        return ConfigError(f"ledger {self.shown_url} is not a SQLite database; want a database that Marquee created")
+        return ConfigError(
+            f"ledger {self.shown_url} is not a SQLite database; want a database that Marquee created; if it was one, "
+            "restore its backup"
+        )
+
+
+def _sqlite_name(error: exc.DBAPIError | exc.TimeoutError) -> str | None:
+    """The primary error code of SQLite, such as SQLITE_READONLY; None for other errors and databases."""
+    name = getattr(getattr(error, "orig", None), "sqlite_errorname", None)
+    return None if name is None else "_".join(name.split("_")[:2])
 
 
 def _parsed(url: str) -> URL:
@@ -126,6 +144,19 @@ def _check_sqlite(url: URL) -> None:
     """Refuses databases in memory, which would lose every charge when the process ends."""
     if url.database in (None, "", ":memory:") or str(url.database).startswith("file:") or "uri" in url.query:
         raise ConfigError("the ledger's URL names no file; want a file, such as sqlite:///marquee.db, or PostgreSQL")
+
+
+def shown_ledger(url: str) -> str:
+    """The URL of a ledger without its secrets. The path of a SQLite file is absolute. Nothing is opened.
+
+    Raises: ConfigError when the URL is invalid.
+    """
+    return _shown_absolute(_parsed(url))
+
+
+def _shown_absolute(url: URL) -> str:
+    is_file = url.get_backend_name() == "sqlite" and url.database is not None
+    return shown(url.set(database=os.path.abspath(str(url.database))) if is_file else url)
 
 
 def shown(url: URL) -> str:

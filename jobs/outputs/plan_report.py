@@ -10,6 +10,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.recommendation import Recommendation, recommended
 from jobs.outputs.certificate import numerical_bound, promise
 from jobs.planning.job import Job
+from jobs.planning.rows import LARGEST_UNCERTAIN, smallest_certain_number
 
 _ACCOUNTING = {
     Currency.PURE: "pure: pure DP; epsilons add up; the noise is discrete Laplace",
@@ -82,6 +83,12 @@ def plan_lines(job: Job, ledger: LedgerFacts) -> list[str]:
     for delta, epsilon in numerical_bound(job).items():
         lines.append(f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, because all steps are fixed")
     lines += [f"note       {note}" for note in plan.notes]
+    certain, gives_rows = smallest_certain_number(job), job.mechanism.traits.gives_rows(job.mechanism)
+    if gives_rows and job.config.output.synthetic_rows == "auto" and certain > LARGEST_UNCERTAIN:
+        lines.append(
+            f"note       below {certain:,.0f} rows, noise may be all of the number of rows; auto then writes at most "
+            f"{LARGEST_UNCERTAIN:,} synthetic rows"
+        )
     return [*lines, "No budget was spent, and no data were read."]
 
 

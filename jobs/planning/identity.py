@@ -14,7 +14,8 @@ from jobs.config import Config
 from jobs.version import VERSION
 from pipelines.schema import Schema
 
-# Paths and the engine change neither the guarantee nor any byte of the release, so they are not part of its id.
+# Paths and the engine change neither the guarantee nor any byte of the release, so they are not part of its id. Nor is
+# the number of synthetic rows, which are drawn from noisy answers: another number must not be charged again.
 WORKLOAD_PATHS = {"conjunctions": {"file", "weights_file"}}
 _LOCAL_SCHEMES = {"file", "local"}
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
@@ -25,7 +26,7 @@ _NOT_IDENTIFYING = {
     "privacy": {"ledger"},
     "workload": WORKLOAD_PATHS,
     "engine": True,
-    "output": {"path", "report"},
+    "output": True,
 }
 
 
@@ -34,7 +35,7 @@ def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] |
 
     The version of the code is one of these facts. The data are not: the config's snapshot label stands for them.
 
-    config: The config, of which the paths and the engine are ignored.
+    config: The config, of which the paths, the engine and the number of synthetic rows are ignored.
     schema: The schema of a table; None for baskets.
     files: SHA-256 of the meaning of each public file that the workload names, by the config key that names it.
     """

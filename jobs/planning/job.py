@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from dpcore.errors import ConfigError
+from dpcore.errors import ConfigError, MarqueeError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.privacy_terms import PrivacyTerms
@@ -17,6 +19,7 @@ from jobs.config import Config, Dataset, Privacy, load_config
 from jobs.mechanisms import mechanism_of
 from jobs.planning.engines import check_engine
 from jobs.planning.identity import release_id
+from jobs.planning.paths import with_absolute_paths
 from jobs.workload.building import workload_of
 from jobs.workload.public_files import PublicFiles, read_public_files
 from pipelines.layout import BasketLayout, Layout, TableLayout
@@ -27,7 +30,7 @@ from pipelines.schema import Schema, load_schema
 class Job:
     """One release, ready to run. Public.
 
-    config: The config of the release.
+    config: The config of the release, with absolute paths.
     layout: The public layout of the data.
     mechanism: The mechanism with its settings.
     unit: The privacy unit: neighbours, contribution bound and, if it is public, the number of units.
@@ -55,7 +58,7 @@ class Job:
     @property
     def output(self) -> Path:
         """The absolute path of the release's folder."""
-        return Path(self.config.output.path).absolute()
+        return Path(self.config.output.path)
 
 
 def load_job(path: Path | str) -> Job:
@@ -65,32 +68,47 @@ def load_job(path: Path | str) -> Job:
 
     Raises: The exceptions of ``job_of``; ConfigError when the file is not a valid config.
     """
-    config = load_config(path)
-    return job_of(config, Path(path).parent)
+    return job_of(load_config(path), Path(path).parent, str(path))
 
 
-def job_of(config: Config, folder: Path) -> Job:
+def job_of(config: Config, folder: Path, name: str = "") -> Job:
     """Builds the job that a config describes.
 
     config: The config, whose keys have been checked one by one.
-    folder: The config's folder, to which the paths of the schema and of public files are relative.
+    folder: The config's folder, to which all paths in the config are relative.
+    name: Name of the config file, with which error messages begin.
 
     Raises: ConfigError when keys contradict each other or a public file is invalid; UnprovedError when no proof covers
         the combination; DomainTooLargeError when the release would not fit in memory.
     """
-    check_engine(config.engine)
-    mechanism = mechanism_of(config.mechanism)
-    _check_synthetic_rows(config, mechanism)
-    schema = load_schema(folder / config.dataset.table_schema) if config.dataset.table_schema else None
-    layout = layout_of(config.dataset, schema)
-    unit = _unit(config, layout)
-    budget = _budget(config.privacy, currency_of(config.privacy, mechanism))
-    popularity, rest = _split_budget(config, budget)
-    files = read_public_files(config.workload, layout, folder)
-    stand_in = workload_of(config, layout, files)
-    plan = _plan(mechanism, PrivacyTerms(unit, rest), stand_in)
+    with _naming(name):
+        config = with_absolute_paths(config, folder)
+        check_engine(config.engine)
+        mechanism = mechanism_of(config.mechanism)
+        _check_synthetic_rows(config, mechanism)
+    schema = load_schema(config.dataset.table_schema) if config.dataset.table_schema else None
+    with _naming(name):
+        layout = layout_of(config.dataset, schema)
+        unit = _unit(config, layout)
+        budget = _budget(config.privacy, currency_of(config.privacy, mechanism))
+        popularity, rest = _split_budget(config, budget)
+    files = read_public_files(config.workload, layout)
+    with _naming(name):
+        stand_in = workload_of(config, layout, files)
+        plan = _plan(mechanism, PrivacyTerms(unit, rest), stand_in)
     identity = release_id(config, schema, files.digests)
     return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, identity)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Puts the name of the config file before the message of an error about its keys."""
+    try:
+        yield
+    except MarqueeError as error:
+        if name:
+            error.args = (f"{name}: {error}",)
+        raise
 
 
 def layout_of(dataset: Dataset, schema: Schema | None) -> Layout:

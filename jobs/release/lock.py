@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dpcore.errors import ConfigError, LedgerUnavailableError
 from jobs.release.journal import sync_folder
+from jobs.release.publish import LOCK
 
 
 @contextmanager
@@ -21,7 +22,7 @@ def only_run(folder: Path) -> Iterator[None]:
         or its file system does not support locks.
     """
     _make_durable(folder)
-    with open(folder / "lock", "wb") as file:
+    with open(folder / LOCK, "wb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

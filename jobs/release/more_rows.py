@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from dpcore.errors import ConfigError
@@ -12,6 +13,24 @@ from jobs.release.evaluation import published_folder
 from jobs.release.run import check_outside
 from pipelines.generate.checks import empty_folder, want_at_least
 from pipelines.generate.rows import write_rows
+
+
+def advice_on_rows(job: Job, output: Path) -> str | None:
+    """How to get as many synthetic rows as the config wants, if a published release has another number; else None.
+
+    The number of rows is no part of the release id, because rows are drawn from noisy answers and cost no budget.
+
+    job: The release.
+    output: Its published folder.
+    """
+    wanted = job.config.output.synthetic_rows
+    published = json.loads((output / "certificate.json").read_text(encoding="utf-8"))["synthetic_rows"] or 0
+    if not isinstance(wanted, int) or wanted in (0, published):
+        return None
+    return (
+        f"the release was published with {published:,} synthetic rows; draw {wanted:,} at no cost with: marquee "
+        f"generate rows CONFIG FOLDER --rows {wanted}"
+    )
 
 
 def write_more_rows(job: Job, folder: Path, rows: int, seed: int, progress: Progress) -> list[Path]:

@@ -18,7 +18,9 @@ from jobs.version import VERSION
 MANIFEST = "manifest.json"
 SUCCESS = "_SUCCESS"
 STATE_FOLDER = ".marquee"
+LOCK = "lock"
 _CHUNK = 1 << 20
+_LONGEST_NAME = 255  # Bytes; the limit of most file systems. A missing folder above would hide it until the run.
 
 
 class PublicationState(Enum):
@@ -47,6 +49,14 @@ def publication_state(output: Path, release_id: str) -> PublicationState:
 
     Raises: ConfigError when the folder holds something else, or is a symbolic link or a mount point.
     """
+    longest = max(len(os.fsencode(part)) for part in output.parts)
+    if longest > _LONGEST_NAME:
+        raise ConfigError(f"output {output} holds a name of {longest} bytes; want at most {_LONGEST_NAME}")
+    above = next(parent for parent in output.parents if parent.exists())
+    if not above.is_dir():
+        raise ConfigError(
+            f"output {output} cannot be created (Not a directory): {above} is a file; want a folder there"
+        )
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         if output.is_symlink() or os.path.ismount(output):
             raise ConfigError(
@@ -59,6 +69,25 @@ def publication_state(output: Path, release_id: str) -> PublicationState:
     if holder != release_id:
         raise ConfigError(f"output {output} holds release {holder[:12]}; want another folder for {release_id[:12]}")
     return PublicationState.DONE if (output / SUCCESS).exists() else PublicationState.RENAMED
+
+
+def trace_of_another_ledger(output: Path, release_id: str) -> Path | None:
+    """A folder that only a run of this release can have made; None when there is none.
+
+    If the ledger has no record of the release, such a folder belongs to another ledger, whose charge covers its noise.
+    A state folder that holds nothing but a lock does not count, because its run ended before any noise was drawn.
+
+    output: The output folder of the release.
+    release_id: SHA-256 of the release's public facts.
+
+    Returns: The release's state folder, or a folder that is, or lies beside, the output and whose manifest names the
+        release.
+    """
+    state = state_folder(output, release_id)
+    if state.is_dir() and any(path.name != LOCK for path in state.iterdir()):
+        return state
+    manifests = (output / MANIFEST, *sorted(output.parent.glob(f"*/{MANIFEST}")))
+    return next((path.parent for path in manifests if _holder(path.parent) == release_id), None)
 
 
 def fresh_staging(folder: Path) -> Path:

@@ -29,6 +29,7 @@ from jobs.outputs.model_file import write_model
 from jobs.planning.engines import open_engine
 from jobs.planning.identity import bound_path, linked_files, local_path
 from jobs.planning.job import Job
+from jobs.planning.rows import auto_rows
 from jobs.progress import bar
 from jobs.release import publish
 from jobs.release.journal import FileJournal, JournalFrom
@@ -76,12 +77,7 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
     dataset = _dataset(job, ledger)
     published = publish.publication_state(job.output, job.release_id)
     known_record = ledger.release(job.release_id)
-    if published is not PublicationState.ABSENT and (
-        known_record is None or known_record.state.step < State.ESTIMATED.step
-    ):
-        raise IntegrityError(
-            f"output {job.output} holds this release, but the ledger has no record of it; want the ledger that has one"
-        )
+    _check_known(job, ledger, published, known_record)
     try:
         source = _source(job, dataset)
         planned = _planned(job, source, dataset)
@@ -99,6 +95,18 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
         return outcome
     with only_run(Path(record.state_folder)):
         return _run(job, ledger, source, engine or open_engine(job.config.engine), progress)
+
+
+def _check_known(job: Job, ledger: SqlLedger, published: PublicationState, record: ReleaseRecord | None) -> None:
+    """Refuses a release of which another ledger has a record, because this ledger would not count that charge."""
+    trace = publish.trace_of_another_ledger(job.output, job.release_id) if record is None else None
+    if record is not None and published is not PublicationState.ABSENT and record.state.step < State.ESTIMATED.step:
+        trace = job.output
+    if trace is not None:
+        raise IntegrityError(
+            f"{trace} holds release {job.release_id[:12]}, but ledger {ledger.shown_url} has no record of it; want the "
+            "ledger that has one, or another dataset.snapshot, which makes a new release with a new charge"
+        )
 
 
 def open_statistics(job: Job, engine: Engine | None = None) -> EngineStatistics:
@@ -231,7 +239,7 @@ def _write(
     rows = 0
     if model is not None:
         setting = job.config.output.synthetic_rows
-        rows = round(model.total) if isinstance(setting, str) else setting
+        rows = auto_rows(job, model.total) if isinstance(setting, str) else setting
         if rows:
             with progress("synthetic rows") as report:
                 seed = int(_generator(job, 1).integers(2**63))

@@ -25,6 +25,9 @@ from pipelines.schema import Schema
 LARGEST_ANSWERS = 1 << 26
 """Maximum number of answers of a workload: 67 million, whose vectors take 2 GiB on the driver."""
 
+LARGEST_LITERALS = 1 << 28
+"""Maximum number of literals of all random conjunctions together: 268 million, which take some GiB on the driver."""
+
 _NO_FILES = PublicFiles()
 
 
@@ -100,7 +103,11 @@ def _cliques(section: MarginalQueries, domain: Domain, codes: Domain) -> Workloa
     if section.up_to_order is not None or section.max_cells is not None:
         return _cliques_by_size(section, domain, codes.project(domain.canonical(names)))
     order = section.order or 1
+    if order > len(names):
+        raise ValueError(f"order {order} over {len(names)} attributes; want 1 .. {len(names)}")
     if section.skewed is not None:
+        if section.skewed.count > LARGEST_CLIQUES:
+            raise ValueError(f"skewed.count is {section.skewed.count:,}; want at most {LARGEST_CLIQUES:,}")
         workload = skewed(domain, order, section.skewed.count, np.random.default_rng(section.skewed.seed))
         _check_size(workload.queries.size)
         return workload
@@ -181,7 +188,7 @@ def _conjunction_workload(
         _check_size(files.queries.queries.size)
         return files.queries
     count, order = section.count or 1, section.order or 1
-    _check_size(count)
+    _check_conjunctions(section, layout.view, count, order)
     allowed = _allowed_columns(section.attributes, layout)
     draw = partial(_random_conjunctions, section, layout.view, count, order)
     if files.weights is not None:
@@ -200,6 +207,25 @@ def _conjunction_workload(
     return draw(uniform)
 
 
+def _check_conjunctions(section: ConjunctionQueries, view: BinaryView, count: int, order: int) -> None:
+    """Refuses random conjunctions that cannot exist, or do not fit in memory, before any is drawn."""
+    _check_count(count)
+    sizes = np.unique(view.group_of_column(), return_counts=True)[1].tolist()
+    if order > len(sizes):
+        raise ValueError(
+            f"order is {order:,}; want at most {len(sizes):,}, because each literal has its own attribute or item"
+        )
+    if count * order > LARGEST_LITERALS:
+        raise ValueError(
+            f"{count:,} conjunctions have {count * order:,} literals; want at most {LARGEST_LITERALS:,} in all"
+        )
+    distinct = _cells(sizes, order) * (2**order if section.negations == "random" else 1)
+    if count > distinct:
+        raise ValueError(
+            f"count is {count:,}, but only {distinct:,} different conjunctions exist; want a smaller count"
+        )
+
+
 def _random_conjunctions(
     section: ConjunctionQueries, view: BinaryView, count: int, order: int, weights: NDArray[np.float64] | None
 ) -> Workload:
@@ -214,7 +240,7 @@ def _parity_workload(section: ParityQueries, layout: Layout) -> Workload:
     if section.count is None:
         _check_size(sum(parity_counts(layout.view, section.order, columns)))
         return conjunctive(all_parities(layout.view, section.order, columns))
-    _check_size(section.count)
+    _check_count(section.count)
     generator = np.random.default_rng(section.seed)
     return conjunctive(random_parities(layout.view, section.count, section.order, generator, columns))
 
@@ -226,6 +252,11 @@ def _allowed_columns(attributes: str | tuple[str, ...], layout: Layout) -> NDArr
         chosen = layout.schema.domain.axes(attributes)
         allowed = np.isin(layout.view.group_of_column(), chosen)
     return allowed
+
+
+def _check_count(queries: int) -> None:
+    if queries > LARGEST_ANSWERS:
+        raise ValueError(f"count is {queries:,}; want at most {LARGEST_ANSWERS:,} queries")
 
 
 def _check_size(answers: int) -> None:

@@ -8,7 +8,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from dpcore.workload import Workload
 from jobs.config.workload import Queries
 from jobs.workload.query_text import LiteralError, read_columns, read_conjunctions
 from pipelines.layout import BasketLayout, Layout
+from pipelines.text_file import read_text
+
+_LARGEST_TEXT: Final = 64 << 20  # Bytes. A list that is longer than this should be Parquet.
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +42,11 @@ class PublicFiles:
     digests: dict[str, str] = field(default_factory=dict)
 
 
-def read_public_files(section: Queries, layout: Layout, folder: Path) -> PublicFiles:
+def read_public_files(section: Queries, layout: Layout) -> PublicFiles:
     """Reads the public files that a workload names.
 
-    section: The section ``workload`` of a config.
+    section: The section ``workload`` of a config, with absolute paths.
     layout: The public layout of the data, which defines the columns.
-    folder: The config's folder, to which relative paths refer.
 
     Raises: ConfigError that names the file, the line or row, and the column.
     """
@@ -52,11 +54,11 @@ def read_public_files(section: Queries, layout: Layout, folder: Path) -> PublicF
     if conjunctions is None:
         return PublicFiles()
     if conjunctions.file is not None:
-        queries = read_queries(folder / conjunctions.file, layout)
+        queries = read_queries(Path(conjunctions.file), layout)
         digest = hashlib.sha256(queries.queries.digest().encode() + queries.weights.astype("<f8").tobytes())
         return PublicFiles(queries=queries, digests={"workload.conjunctions.file": digest.hexdigest()})
     if conjunctions.weights_file is not None:
-        weights = read_weights(folder / conjunctions.weights_file, layout)
+        weights = read_weights(Path(conjunctions.weights_file), layout)
         digest = hashlib.sha256(weights.astype("<f8").tobytes())
         return PublicFiles(weights=weights, digests={"workload.conjunctions.weights_file": digest.hexdigest()})
     return PublicFiles()
@@ -140,16 +142,19 @@ class _Rows:
 
 def _read_rows(path: Path, column: str, weighted: bool = False) -> _Rows:
     """Reads a file whose texts are in ``column``. If ``weighted``, the file must have weights."""
+    wanted = f"a text file with a column {column!r}, or Parquet with a name that ends in .parquet"
     try:
         if path.suffix == ".parquet":
             rows = _read_parquet(path, column)
         else:
-            text = path.read_text(encoding="utf-8-sig")
+            text = read_text(path, wanted, _LARGEST_TEXT)
             rows = _read_csv(path, text, column) if path.suffix == ".csv" or weighted else _read_lines(path, text)
     except FileNotFoundError as error:
-        raise ConfigError(f"{path} does not exist; want a .csv or .parquet file with a column {column!r}") from error
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-        raise ConfigError(f"{path} cannot be read ({type(error).__name__}); want UTF-8 text or Parquet") from error
+        raise ConfigError(f"{path} does not exist; want {wanted}") from error
+    except (OSError, pa.ArrowException) as error:
+        raise ConfigError(
+            f"{path} cannot be read as Parquet, as its name says that it is; want a whole Parquet file, or a .csv file"
+        ) from error
     if not len(rows.texts):
         raise ConfigError(f"{path} has no rows; want at least one")
     if weighted and rows.weights is None:

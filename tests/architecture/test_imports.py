@@ -34,7 +34,7 @@ BREACHES = [
     Breach("rooms", "dpcore/kernel/budget.py", "import dpcore.estimation"),
     Breach("rooms", "dpcore/kernel/budget.py", "import dpcore.oracles"),
     Breach("rooms", "dpcore/kernel/budget.py", "import dpcore.strategies"),
-    Breach("jobs", "jobs/config/yaml_file.py", "import jobs.workload.building"),
+    Breach("jobs", "jobs/config/section.py", "import jobs.workload.building"),
     Breach("jobs", "jobs/planning/job.py", "import jobs.release.run"),
     Breach("exact", "dpcore/mechanisms/extra.py", "from dpcore.exact_statistics import Statistics"),
     Breach("exact", "jobs/extra.py", "from dpcore.exact_statistics import Statistics"),

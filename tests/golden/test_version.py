@@ -24,6 +24,7 @@ DEFAULTS_OF = {
     "0.8.0": "f7ba1bd2d152bd18",
     "0.9.0": "f7ba1bd2d152bd18",
     "0.10.0": "c9713b9f9bb0fead",
+    "0.11.0": "c9713b9f9bb0fead",
 }
 
 

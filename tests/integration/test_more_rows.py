@@ -155,3 +155,21 @@ def test_a_product_of_tables_has_rows_and_no_model_file(
     assert (code, "has no model.npz" in err) == (2, True)
     assert world.run()[0] == 0
     assert len(released) == 1
+
+
+def test_another_number_of_rows_is_the_same_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Attack "rows charged again": another synthetic_rows made another release, and a second charge for free rows."""
+    monkeypatch.chdir(tmp_path)
+    world = table_world(tmp_path, capsys)
+    world.budget(epsilon=2.0)
+    assert world.run()[0] == 0
+    before = world.files("out/people")
+    world.set("output.synthetic_rows", 12_345)
+    code, out, _ = world.run()
+    assert (code, world.charges(), world.files("out/people")) == (0, 1, before)
+    assert "already published" in out
+    assert "draw 12,345 at no cost with: marquee generate rows CONFIG FOLDER --rows 12345" in out
+    world.set("output.synthetic_rows", 0)
+    assert "at no cost" not in world.run()[1]

@@ -41,7 +41,9 @@ def create(budget: Command, *more: str, epsilon: str = "3", delta: str = "1e-6")
 def test_an_open_budget_says_that_its_first_release_decides(budget: Command) -> None:
     fixes = "the first release fixes the accounting (zCDP or Gaussian DP)"
     whom = "for the unit and the neighbours of the first release"
-    assert create(budget) == f"adult: epsilon 3, delta 1e-06 {whom}; nothing spent; {fixes}\n"
+    first, second = create(budget).splitlines()
+    assert first == f"adult: epsilon 3, delta 1e-06 {whom}; nothing spent; {fixes}"
+    assert second == f"ledger sqlite:///{Path.cwd() / 'marquee.db'}"
 
 
 @pytest.mark.parametrize(("accounting", "currency"), [("zcdp", "rho"), ("gdp", r"mu\^2")])
@@ -63,10 +65,11 @@ def test_grants_are_shown_with_dates_and_reasons(budget: Command) -> None:
         "grant", "--dataset", "adult", "--consumer", "team", "--epsilon", "0.5", "--delta", "0", "--window", "month",
         "--reason", "pilot",
     )  # fmt: skip
-    assert (code, out, err) == (0, "consumer team: epsilon 0.5, delta 0 each month\n", "")
+    ledger = f"ledger sqlite:///{Path.cwd() / 'marquee.db'}\n"
+    assert (code, out, err) == (0, f"consumer team: epsilon 0.5, delta 0 each month\n{ledger}", "")
     code, out, err = budget("grant", "--dataset", "adult", "--epsilon", "4", "--delta", "0", "--reason", "decision 12")
     whom = "for the unit and the neighbours of the first release"
-    assert (code, out) == (0, f"adult: epsilon 4, delta 0 {whom}; spent epsilon 0 of 4; remaining epsilon 4\n")
+    assert (code, out) == (0, f"adult: epsilon 4, delta 0 {whom}; spent epsilon 0 of 4; remaining epsilon 4\n{ledger}")
     for command in (("show",), ("history", "--dataset", "adult")):
         code, out, _ = budget(*command)
         assert code == 0
@@ -173,7 +176,8 @@ def test_a_clock_that_goes_back_reorders_nothing_of_a_kind(budget: Command, tmp_
         clock.set(2126, 11, 20, hour)
         reserve(ledger, f"{step}" * 64, Budget.pure(Fraction(1, 10)))
         ledger.raise_total("adult", 4.0 + step, 0.0, f"step {step}")
-    lines = budget("history", "--dataset", "adult")[1].splitlines()
+    *lines, ledger_line = budget("history", "--dataset", "adult")[1].splitlines()
+    assert ledger_line.startswith("ledger sqlite:////")
     order = [re.sub(r".*: |\S+  (\w{4}).*", r"\1", line) for line in lines]
     bound = "bound by the first release"
     assert order == ["created", bound, "step 0", "step 1", "step 2", "0000", "1111", "2222", "step 3", "3333"]

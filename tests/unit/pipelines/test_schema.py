@@ -137,8 +137,8 @@ def test_refuses_a_bad_attribute_and_says_what_was_wanted(tmp_path: Path, entry:
 
 def test_names_a_schema_file_that_is_missing_or_not_text(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    for name in ("missing.yaml", "binary"):
-        with pytest.raises(ConfigError, match=f"{name} cannot be read"):
+    for name, problem in (("missing.yaml", "does not exist"), ("binary", "cannot be read, because it is UTF-16")):
+        with pytest.raises(ConfigError, match=f"{name} {problem}"):
             load_schema(tmp_path / name)
 
 

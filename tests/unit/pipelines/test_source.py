@@ -177,6 +177,11 @@ def test_files_must_agree_on_types_but_not_on_packing(tmp_path: Path) -> None:
 
 
 def test_a_store_that_fails_can_be_tried_again_and_a_local_file_cannot() -> None:
+    missing = (
+        "When listing objects: AWS Error NO_SUCH_BUCKET during ListObjectsV2 operation: the bucket 'secret' does not"
+    )
+    with pytest.raises(InputError, match="^s3://b/x is in a bucket that does not exist; want the name of"):
+        raise_unreadable("s3://b/x", OSError(missing))
     with pytest.raises(EngineError, match="s3://b/x could not be read from its store"):
         raise_unreadable("s3://b/x", OSError("timeout while reading 'secret'"))
     with pytest.raises(InputError, match=r"^/x may not be read; want read permission$"):

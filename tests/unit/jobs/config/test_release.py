@@ -342,7 +342,7 @@ MECHANISMS: list[tuple[dict[str, Any], str]] = [
     ({"name": "mwem", "rounds": 3.5}, "mechanism.rounds is"),
     ({"name": "mwem", "profile": "printed"}, "want 'default' or 'published'"),
     ({"name": "mwem", "polish": 100}, "polish is no longer a setting of mechanism mwem: it is a constant of a profile"),
-    ({"name": "laplace", "scale": 1}, "unknown setting of mechanism laplace 'scale'"),
+    ({"name": "laplace", "scale": 1}, "laplace has no settings; want no scale"),
 ]
 
 

@@ -9,13 +9,14 @@ import sys
 import threading
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import exc
 
-from dpcore.errors import ConfigError, LedgerUnavailableError, NoBudgetError
+from dpcore.errors import ConfigError, IntegrityError, LedgerUnavailableError, NoBudgetError
 from dpcore.kernel.budget import Budget
-from jobs.ledger import SqlLedger
+from jobs.ledger import SqlLedger, connection
 from jobs.ledger.connection import Database
 from jobs.ledger.records import Accounting, State
 from jobs.ledger.windows import Window
@@ -330,3 +331,32 @@ def test_the_rights_of_the_runbook_suffice_for_a_run_and_for_no_change_of_what_w
     ):
         with pytest.raises(exc.ProgrammingError, match="permission denied|must be owner"):
             past_the_ledger(postgres.url(name, "marquee_run"), forbidden)
+
+
+def test_a_read_only_ledger_is_no_reason_to_try_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attack "read-only ledger": exit code 5 sent a scheduler round and round; it is permanent."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    SqlLedger(url).create_dataset("adult", 1.0, 0.0)
+    prepare = connection._durable_and_plain
+
+    def read_only(dbapi_connection: Any, record: object) -> None:
+        prepare(dbapi_connection, record)
+        dbapi_connection.execute("PRAGMA query_only = ON")
+
+    monkeypatch.setattr(connection, "_durable_and_plain", read_only)
+    with pytest.raises(
+        ConfigError, match=r"ledger\.db is read-only; want a file and a folder that this user may write"
+    ):
+        SqlLedger(url).raise_total("adult", 2.0, 0.0, "more")
+
+
+def test_a_damaged_ledger_is_an_integrity_error(tmp_path: Path) -> None:
+    """Attack "damaged ledger": exit code 2 asked for another database, where only the backup helps."""
+    path = tmp_path / "ledger.db"
+    ledger = SqlLedger(f"sqlite:///{path}")
+    ledger.create_dataset("adult", 1.0, 0.0)
+    content = bytearray(path.read_bytes())
+    content[100:8192] = b"\xff" * 8092
+    path.write_bytes(content)
+    with pytest.raises(IntegrityError, match=r"ledger\.db is damaged; restore its backup"):
+        SqlLedger(f"sqlite:///{path}").datasets()

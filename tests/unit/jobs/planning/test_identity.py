@@ -39,6 +39,7 @@ SAME: list[dict[str, dict[str, Any]]] = [
     {"engine": {"name": "spark", "options": {"partitions": 3}}},
     {"output": {"path": "elsewhere"}},
     {"output": {"synthetic_rows": "auto"}},
+    {"output": {"synthetic_rows": 5}},
     {"privacy": {"ledger": "sqlite:///other.db"}},
     {"privacy": {"units": "private"}},
     {"privacy": {"epsilon": 1.0}},
@@ -56,7 +57,6 @@ OTHER: list[dict[str, dict[str, Any]]] = [
     {"workload": {"marginals": {"order": 2}}},
     {"mechanism": {"name": "mwem"}},
     {"mechanism": {"rounds": 3}},
-    {"output": {"synthetic_rows": 5}},
 ]
 
 

@@ -88,16 +88,16 @@ def test_without_popularity_the_mechanism_has_everything(tmp_path: Path) -> None
     assert (made.popularity, made.rest, made.budget) == (None, made.budget, Budget.pure(Fraction(1, 10)))
 
 
-def test_the_schema_lies_beside_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_lies_beside_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "people.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     (tmp_path / "configs" / "people.yaml").write_text(yaml.safe_dump(TABLE))
     monkeypatch.chdir(tmp_path)
-    assert load_job("configs/people.yaml").output == tmp_path / "out" / "people"
+    assert load_job("configs/people.yaml").output == tmp_path / "configs" / "out" / "people"
 
 
 def test_an_absent_schema_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"other\.yaml cannot be read"):
+    with pytest.raises(ConfigError, match=r"other\.yaml does not exist"):
         job(tmp_path, TABLE, dataset={"schema": "other.yaml"})
 
 

@@ -16,7 +16,8 @@ from dpcore.queries import Conjunctions, Marginals, Parities, Products
 from dpcore.queries.ranges import all_ranges, identity, prefix
 from dpcore.workload import conjunctive
 from jobs.config import Config, parse_config
-from jobs.workload.building import _cells, workload_of
+from jobs.config.workload import ConjunctionQueries
+from jobs.workload.building import _cells, _check_conjunctions, workload_of
 from jobs.workload.public_files import PublicFiles
 from pipelines.attributes import Attribute, Kind
 from pipelines.layout import BasketLayout, TableLayout
@@ -181,7 +182,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"marginals": {"cliques": [{"attributes": ["a", "a"]}]}}, "table", "repeats"),
     ({"conjunctions": {"count": 5, "order": 2, "attributes": ["a", "zz"]}}, "table", "zz"),
     ({"conjunctions": {"count": 5, "order": 3, "attributes": ["a", "b"]}}, "table", "order 3"),
-    ({"conjunctions": {"count": 10_000, "order": 2}}, "baskets", "distinct"),
+    ({"conjunctions": {"count": 10_000, "order": 2}}, "baskets", "different conjunctions exist"),
     ({"parities": {"order": 3, "count": 30_000}}, "baskets", r"want 1 \.\. 20875"),
     ({"parities": {"order": 2, "attributes": ["a", "zz"]}}, "table", "zz"),
 ]
@@ -274,3 +275,36 @@ def test_too_many_parities_are_refused_before_they_are_made() -> None:
     wide = BasketLayout("user", "item", 17_770)
     with pytest.raises(DomainTooLargeError, match="935,214,086,975 cells"):
         workload_of(config({"parities": {"order": 3}}, "baskets"), wide)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("negations", ["none", "random"])
+def test_more_conjunctions_than_there_are_is_refused_and_no_fewer(order: int, negations: str) -> None:
+    """The reference lists every set of columns from different attributes, with every choice of signs."""
+    groups = TABLE.view.group_of_column().tolist()
+    sets = [columns for columns in combinations(range(len(groups)), order)
+            if len({groups[column] for column in columns}) == order]  # fmt: skip
+    number = len(sets) * (2**order if negations == "random" else 1)
+
+    def section(count: int) -> ConjunctionQueries:
+        return ConjunctionQueries.model_validate({"count": count, "order": order, "negations": negations})
+
+    _check_conjunctions(section(number), TABLE.view, number, order)
+    with pytest.raises(ValueError, match=f"only {number:,} different conjunctions exist"):
+        _check_conjunctions(section(number + 1), TABLE.view, number + 1, order)
+
+
+@pytest.mark.parametrize(("queries", "shape", "says"), [
+    ({"conjunctions": {"count": 10**8, "order": 1}}, "baskets", "count is 100,000,000; want at most 67,108,864"),
+    ({"conjunctions": {"count": 6 * 10**7, "order": 40}}, "baskets", "have 2,400,000,000 literals; want at most"),
+    ({"conjunctions": {"count": 1, "order": 10**9}}, "baskets", "order is 1,000,000,000; want at most 50"),
+    ({"parities": {"count": 10**8, "order": 2}}, "table", "count is 100,000,000; want at most 67,108,864"),
+    ({"marginals": {"order": 10**9}}, "table", "order 1000000000 over 4 attributes; want 1 .. 4"),
+    ({"marginals": {"order": 10**9, "target": "a"}}, "table", "order 1000000000 over 4 attributes; want 1 .. 4"),
+    ({"marginals": {"order": 3, "attributes": ["a", "b"]}}, "table", "order 3 over 2 attributes; want 1 .. 2"),
+    ({"marginals": {"order": 2, "skewed": {"count": 10**7}}}, "table", "skewed.count is 10,000,000; want at most"),
+])  # fmt: skip
+def test_what_is_huge_is_refused_before_anything_is_allocated(queries: dict[str, Any], shape: str, says: str) -> None:
+    """Attack "order: 1000000000": 15.5 GB were allocated before the order was compared with the attributes."""
+    with pytest.raises(ConfigError, match=says):
+        workload_of(config(queries, shape), TABLE if shape == "table" else BASKETS)

@@ -54,8 +54,8 @@ def test_three_spellings_of_one_file(tmp_path: Path) -> None:
     table = written(tmp_path, "q.csv", 'query\n"sex=m & age=[0, 30)"\n\n"sex=f & age!=[30, 100]"\n')
     columns = written(tmp_path, "q.parquet", {"query": ["sex=m & age=[0, 30)", "sex=f & age!=[30, 100]"]})
     assert listed(lines, TABLE) == listed(table, TABLE) == listed(columns, TABLE) == wanted
-    asked = [Queries(conjunctions=ConjunctionQueries(file=path.name)) for path in (lines, table, columns)]
-    digests = [read_public_files(one, TABLE, tmp_path).digests for one in asked]
+    asked = [Queries(conjunctions=ConjunctionQueries(file=str(path))) for path in (lines, table, columns)]
+    digests = [read_public_files(one, TABLE).digests for one in asked]
     assert digests[0] == digests[1] == digests[2]
     assert list(digests[0]) == ["workload.conjunctions.file"]
 
@@ -78,9 +78,9 @@ def test_another_weight_or_query_is_another_digest(tmp_path: Path) -> None:
     contents = ["query,weight\n1,1\n", "query,weight\n1,2\n", "query,weight\n2,1\n", "query,weight\n!1,1\n"]
     found = set()
     for content in contents:
-        written(tmp_path, "q.csv", content)
-        asked = Queries(conjunctions=ConjunctionQueries(file="q.csv"))
-        found |= set(read_public_files(asked, BASKETS, tmp_path).digests.values())
+        path = written(tmp_path, "q.csv", content)
+        asked = Queries(conjunctions=ConjunctionQueries(file=str(path)))
+        found |= set(read_public_files(asked, BASKETS).digests.values())
     assert len(found) == len(contents)
 
 
@@ -94,9 +94,9 @@ def test_weights_are_0_where_the_file_is_silent(tmp_path: Path) -> None:
 
 
 def test_weights_come_by_their_key(tmp_path: Path) -> None:
-    written(tmp_path, "w.csv", "item,weight\n3,2\n")
-    asked = ConjunctionQueries(count=1, order=1, weights="file", weights_file="w.csv")
-    files = read_public_files(Queries(conjunctions=asked), BASKETS, tmp_path)
+    path = written(tmp_path, "w.csv", "item,weight\n3,2\n")
+    asked = ConjunctionQueries(count=1, order=1, weights="file", weights_file=str(path))
+    files = read_public_files(Queries(conjunctions=asked), BASKETS)
     assert files.weights is not None
     assert list(files.digests) == ["workload.conjunctions.weights_file"]
 
@@ -118,13 +118,13 @@ def test_a_column_that_comes_twice_is_refused(header: str, tmp_path: Path) -> No
         read_queries(written(tmp_path, "q.csv", f"{header}\n1,2,3\n"), BASKETS)
 
 
-def test_a_workload_without_files_reads_none(tmp_path: Path) -> None:
+def test_a_workload_without_files_reads_none() -> None:
     for asked in (
         Queries(marginals=MarginalQueries(order=1)),
         Queries(conjunctions=ConjunctionQueries(count=1, order=1)),
         Queries(parities=ParityQueries(order=2)),
     ):
-        files = read_public_files(asked, TABLE, tmp_path)
+        files = read_public_files(asked, TABLE)
         assert (files.queries, files.weights, files.digests) == (None, None, {})
 
 
@@ -166,8 +166,9 @@ def test_an_error_names_the_file_and_the_place(
 
 @pytest.mark.parametrize("read", [read_queries, read_weights])
 def test_a_file_that_is_not_there(read: Reader, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="does not exist"):
-        read(tmp_path / "none.csv", BASKETS)
+    for name in ("none.csv", "none.parquet"):
+        with pytest.raises(ConfigError, match="does not exist"):
+            read(tmp_path / name, BASKETS)
     (tmp_path / "latin.csv").write_bytes(b"query\n\xe9\n")
-    with pytest.raises(ConfigError, match=r"cannot be read \(UnicodeDecodeError\)"):
+    with pytest.raises(ConfigError, match=r"latin\.csv, line 2: is not UTF-8 text"):
         read(tmp_path / "latin.csv", BASKETS)

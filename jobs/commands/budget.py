@@ -163,7 +163,9 @@ def show(
     """
     sql_ledger = SqlLedger(ledger)
     sql_ledger.check_there()
-    for budget in sql_ledger.datasets() if dataset is None else [sql_ledger.verified(dataset)]:
+    datasets = sql_ledger.datasets() if dataset is None else [sql_ledger.verified(dataset)]
+    typer.echo(f"ledger {sql_ledger.ledger_id()} at {sql_ledger.shown_url}")
+    for budget in datasets:
         typer.echo(_line(budget))
         for consumer in sql_ledger.consumers(budget.name):
             typer.echo(f"  {_consumer_line(consumer, budget.currency)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -27,11 +28,20 @@ def plan(
         return
     if config is None:
         raise typer.BadParameter("the config file is missing; want a config file, or --schema")
+    from dpcore.errors import LedgerUnavailableError
+    from jobs.ledger import SqlLedger
     from jobs.outputs.plan_report import plan_facts, plan_lines
     from jobs.planning.job import load_job
 
     job = load_job(config)
-    typer.echo(json.dumps(plan_facts(job), indent=2) if as_json else "\n".join(plan_lines(job)))
+    ledger = SqlLedger(job.config.privacy.ledger)
+    ledger_id = None
+    with suppress(LedgerUnavailableError):  # A plan can be made where the ledger's server cannot be reached.
+        ledger_id = ledger.ledger_id()
+    if as_json:
+        typer.echo(json.dumps(plan_facts(job, ledger.shown_url, ledger_id), indent=2))
+    else:
+        typer.echo("\n".join(plan_lines(job, ledger.shown_url, ledger_id)))
 
 
 def config_schema() -> str:

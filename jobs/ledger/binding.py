@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, insert, select
 
 from dpcore.errors import ConfigError
 from jobs.ledger import budgets
 from jobs.ledger.records import DatasetBudget
-from jobs.ledger.rows import locked_dataset, set_dataset
+from jobs.ledger.rows import locked_dataset, set_dataset, stamp
 from jobs.ledger.schema import lock_layout
-from jobs.ledger.tables import DATASETS
+from jobs.ledger.tables import DATASETS, PLACES
 
 
-def bind(connection: Connection, dataset: DatasetBudget, path: str) -> None:
+def bind(connection: Connection, dataset: DatasetBudget, path: str, now: datetime) -> None:
     """Binds a dataset to its path on its first run, and checks on every later run that the path is the same.
 
     Raises: ConfigError when the dataset has another path, or the path belongs to another dataset.
     """
     if dataset.path is None:
         _check_free(connection, dataset.name, path)
-        set_dataset(connection, dataset.name, path=path)
+        _set_path(connection, dataset.name, path, now)
     elif dataset.path != path:
         raise ConfigError(
             f"dataset {dataset.name!r} is bound to {dataset.path}; want that path; if the same data have moved, run "
@@ -40,8 +40,13 @@ def move(connection: Connection, name: str, path: str, reason: str, now: datetim
     if dataset.path == path:
         return dataset
     _check_free(connection, name, path)
-    set_dataset(connection, name, path=path)
+    _set_path(connection, name, path, now)
     return budgets.keep_total(connection, dataset, f"moved to {path}: {reason}", now)
+
+
+def _set_path(connection: Connection, name: str, path: str, now: datetime) -> None:
+    set_dataset(connection, name, path=path)
+    connection.execute(insert(PLACES).values(dataset=name, path=path, bound=stamp(now)))
 
 
 def _check_free(connection: Connection, name: str, path: str) -> None:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger.amounts import total_of
 from jobs.ledger.windows import Window, current_start
 
@@ -42,6 +43,32 @@ class Accounting(StrEnum):
 
 
 @dataclass(frozen=True)
+class Protection:
+    """Whom a guarantee protects: the units of one column, under one neighbouring relation.
+
+    unit: Column that identifies the unit; None if the first reservation will bind it.
+    contribution: What the bound counts, "rows" or "items"; None without a bound.
+    max_per_unit: Maximum number of rows or items of a unit that are used; None if there is no bound.
+    neighbours: Neighbouring relation; None if the first reservation will bind it.
+    """
+
+    unit: str | None = None
+    contribution: str | None = None
+    max_per_unit: int | None = None
+    neighbours: Neighbours | None = None
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether nothing is left for a reservation to bind."""
+        return self.unit is not None and self.neighbours is not None
+
+    def bound_by(self, release: Protection) -> Protection:
+        """This protection, in which a release has bound whatever was open."""
+        bound = self if self.unit is not None else replace(release, neighbours=self.neighbours)
+        return replace(bound, neighbours=self.neighbours or release.neighbours)
+
+
+@dataclass(frozen=True)
 class DatasetBudget:
     """The budget of a dataset for all time.
 
@@ -53,6 +80,8 @@ class DatasetBudget:
     epsilon: Epsilon of the total, as the operator wrote it.
     delta: Delta of the total, as the operator wrote it.
     consumers_only: Whether every release must name a consumer.
+    protection: Whom the total protects.
+    shares_with: Another dataset whose data this dataset may use too, if the operator has allowed that.
     salt: Key of the hash that chooses which rows of a unit are kept. SENSITIVE.
     fingerprint_key: Key of the hash that identifies the input of a release. SENSITIVE.
     """
@@ -65,6 +94,8 @@ class DatasetBudget:
     epsilon: float
     delta: float
     consumers_only: bool
+    protection: Protection
+    shares_with: str | None
     salt: bytes = field(repr=False)
     fingerprint_key: bytes = field(repr=False)
 
@@ -125,6 +156,9 @@ class ReleaseRecord:
     journal_head: Hash of the last of these answers; None before the first answer. For a release of layout 1 it is the
         hash of the first answer and, from ESTIMATED on, the hash of all answers.
     output: Its published folder; None before it is published.
+    protection: Whom it protects; open for a release of layouts 1 and 2.
+    manifest_sha256: SHA-256 of its published manifest.json; None before it is published, and for a release that
+        layouts 1 and 2 have published.
     """
 
     release_id: str
@@ -136,6 +170,8 @@ class ReleaseRecord:
     answers: int | None
     journal_head: str | None
     output: str | None
+    protection: Protection
+    manifest_sha256: str | None
 
 
 @dataclass(frozen=True)

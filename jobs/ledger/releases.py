@@ -45,7 +45,7 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
     Raises: The exceptions of ``SqlLedger.plan``.
     """
     dataset = locked_dataset(connection, planned.dataset)
-    bind(connection, dataset, planned.path)
+    bind(connection, dataset, planned.path, now)
     row = find_release(connection, planned.release_id)
     if row is None:
         _priced(connection, dataset, planned.budget, planned.consumer, now, planned.promise)
@@ -109,14 +109,37 @@ def adopt_journal(connection: Connection, release_id: str, answers: int, head: s
         raise _other_answers(row)
 
 
+@dataclass(frozen=True)
+class Publication:
+    """Where a release was published.
+
+    output: Its folder; None leaves the recorded folder unchanged.
+    manifest: SHA-256 of its manifest.json; None leaves the recorded hash unchanged.
+    """
+
+    output: str | None
+    manifest: str | None
+
+
 def advance(
-    connection: Connection, release_id: str, state: State, journal_head: str | None, output: str | None, now: datetime
+    connection: Connection,
+    release_id: str,
+    state: State,
+    journal_head: str | None,
+    publication: Publication,
+    now: datetime,
 ) -> None:
-    """Advances a release to a state. If it is already there or beyond, only the output folder changes."""
+    """Advances a release to a state, and records its publication. A recorded manifest never changes."""
     row = existing_release(connection, release_id, lock=True)
     if journal_head not in (None, row.journal_head):
         raise _other_answers(row)
-    changes: dict[str, str] = {} if output is None else {"output": output}
+    if None not in (publication.manifest, row.manifest_sha256) and publication.manifest != row.manifest_sha256:
+        raise IntegrityError(
+            f"manifest.json of release {release_id[:12]} in {publication.output or row.output} is not the one that was "
+            "published; restore the published folder"
+        )
+    columns = {"output": publication.output, "manifest_sha256": publication.manifest}
+    changes = {name: value for name, value in columns.items() if value is not None}
     if state.step > State(row.state).step:
         changes["state"] = state.value
     if changes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,8 @@ from sqlalchemy.engine import Row
 
 from dpcore.errors import IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
-from jobs.ledger.records import ConsumerBudget, DatasetBudget, ReleaseRecord, State
+from dpcore.kernel.sensitivity import Neighbours
+from jobs.ledger.records import ConsumerBudget, DatasetBudget, Protection, ReleaseRecord, State
 from jobs.ledger.tables import CONSUMERS, DATASETS, RELEASES
 from jobs.ledger.windows import Window
 
@@ -84,6 +86,8 @@ def dataset_of(row: Row[Any]) -> DatasetBudget:
         epsilon=row.epsilon,
         delta=row.delta,
         consumers_only=row.consumers_only,
+        protection=protection_of(row),
+        shares_with=row.shares_with,
         salt=bytes(row.salt),
         fingerprint_key=bytes(row.fingerprint_key),
     )
@@ -115,7 +119,20 @@ def release_of(row: Row[Any]) -> ReleaseRecord:
         answers=row.answers,
         journal_head=row.journal_head,
         output=row.output,
+        protection=protection_of(row),
+        manifest_sha256=row.manifest_sha256,
     )
+
+
+def protection_of(row: Row[Any]) -> Protection:
+    """The protection in a row of ``DATASETS``, ``RELEASES`` or ``GRANTS``."""
+    neighbours = None if row.neighbours is None else Neighbours(row.neighbours)
+    return Protection(row.unit, row.contribution, row.max_per_unit, neighbours)
+
+
+def protection_columns(protection: Protection) -> dict[str, object]:
+    """A protection as ``DATASETS``, ``RELEASES`` and ``GRANTS`` store it."""
+    return {**asdict(protection), "neighbours": protection.neighbours and protection.neighbours.value}
 
 
 def amount_of(stored: str | None) -> Fraction | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -9,11 +10,18 @@ from typing import Any
 from sqlalchemy import Connection, exc, insert, inspect, select, text
 
 from dpcore.errors import ConfigError
-from jobs.ledger.tables import CHARGES, DATASETS, GRANTS, INFO, METADATA, RELEASES, VERSION
+from jobs.ledger.tables import CHARGES, CONSUMERS, DATASETS, GRANTS, INFO, METADATA, PLACES, RELEASES, VERSION
 from jobs.ledger.windows import Window
+from jobs.planning.identity import canonical_url
 
 _LOCK = 0x6D617271  # Key of the PostgreSQL advisory lock; any constant would do.
-_LAYOUT_1 = ("charges", "releases", "datasets")  # Tables of layout 1; a table comes before those that it refers to.
+# Tables of older layouts; a table comes before those that it refers to.
+_OLDER_TABLES = {
+    1: ("charges", "releases", "datasets"),
+    2: ("charges", "grants", "releases", "consumers", "datasets", "ledger_info"),
+}
+_ID_BYTES = 8
+_Rows = dict[str, list[dict[str, Any]]]
 
 
 def lock_layout(connection: Connection) -> None:
@@ -51,6 +59,11 @@ def read_version(connection: Connection) -> int:
     return int(versions[0])
 
 
+def read_id(connection: Connection) -> str:
+    """The id of the ledger, 16 hexadecimal digits."""
+    return str(connection.execute(select(INFO.c.ledger_id)).scalar_one())
+
+
 def check(version: int) -> None:
     """Raises ConfigError for a layout that this program does not support."""
     if version > VERSION:
@@ -66,8 +79,12 @@ def create(connection: Connection) -> None:
     """Creates the tables if they do not exist."""
     lock_layout(connection)
     if not prepare(connection):
-        METADATA.create_all(connection)
-        connection.execute(insert(INFO).values(version=VERSION))
+        _create_tables(connection)
+
+
+def _create_tables(connection: Connection) -> None:
+    METADATA.create_all(connection)
+    connection.execute(insert(INFO).values(version=VERSION, ledger_id=secrets.token_hex(_ID_BYTES)))
 
 
 def prepare(connection: Connection) -> bool:
@@ -76,6 +93,7 @@ def prepare(connection: Connection) -> bool:
     Returns: Whether there is a ledger.
     Raises: ConfigError for a newer layout.
     """
+    lock_layout(connection)  # It comes before any lock of a table, so that two migrations cannot wait for each other.
     version = layout(connection)
     if version is None:
         return False
@@ -86,12 +104,15 @@ def prepare(connection: Connection) -> bool:
 
 
 def _migrate(connection: Connection, version: int) -> None:
-    lock_layout(connection)
+    tables = _OLDER_TABLES[version]
     try:
         if connection.dialect.name == "postgresql":  # Older programs wait for this lock, and then see the new layout.
-            connection.execute(text(f"LOCK TABLE {', '.join(reversed(_LAYOUT_1))} IN ACCESS EXCLUSIVE MODE"))
-        if layout(connection) == version:  # Another process may have migrated the ledger in the meantime.
-            _migrate_layout_1(connection)
+            connection.execute(text(f"LOCK TABLE {', '.join(reversed(tables))} IN ACCESS EXCLUSIVE MODE"))
+        rows = {name: _read(connection, name) for name in tables}
+        for name in tables:
+            connection.execute(text(f"DROP TABLE {name}"))
+        _create_tables(connection)
+        _fill(connection, _of_layout_3(_of_layout_2(rows) if version == 1 else rows))
     except exc.ProgrammingError as error:
         raise ConfigError(
             f"the ledger has layout {version}, this program needs layout {VERSION}, and this role may not migrate it; "
@@ -99,31 +120,49 @@ def _migrate(connection: Connection, version: int) -> None:
         ) from error
 
 
-def _migrate_layout_1(connection: Connection) -> None:
-    """Adds running sums, grants, consumers and the number of answers."""
-    old = {name: connection.execute(text(f"SELECT * FROM {name}")).mappings().all() for name in _LAYOUT_1}
-    for name in _LAYOUT_1:
-        connection.execute(text(f"DROP TABLE {name}"))
-    METADATA.create_all(connection)
-    connection.execute(insert(INFO).values(version=VERSION))
-    for dataset in old["datasets"]:
-        amounts = [Fraction(charge["amount"]) for charge in old["charges"] if charge["dataset"] == dataset["name"]]
-        connection.execute(
-            insert(DATASETS).values(**dataset, spent=str(sum(amounts, Fraction(0))), consumers_only=False)
-        )
-        connection.execute(insert(GRANTS).values(_first_grant(dataset)))
-    for release in old["releases"]:
-        connection.execute(insert(RELEASES).values(**release, answers=None if release["journal_head"] else 0))
-    spent: dict[str, Fraction] = {}
-    for charge in sorted(old["charges"], key=lambda row: int(row["number"])):
-        # Charges are inserted in their order, which gives them the same numbers again.
-        values = {name: charge[name] for name in charge if name != "number"}
-        spent[charge["dataset"]] = spent.get(charge["dataset"], Fraction(0)) + Fraction(charge["amount"])
+def _read(connection: Connection, table: str) -> list[dict[str, Any]]:
+    return [dict(row) for row in connection.execute(text(f"SELECT * FROM {table}")).mappings()]
+
+
+def _fill(connection: Connection, rows: _Rows) -> None:
+    for table in (DATASETS, CONSUMERS, RELEASES, CHARGES, GRANTS, PLACES):
+        # Rows are inserted in the order of their numbers, which the database then gives out again.
+        for row in sorted(rows[table.name], key=lambda row: int(row.get("number", 0))):
+            connection.execute(insert(table).values({name: row[name] for name in row if name != "number"}))
+
+
+def _of_layout_2(rows: _Rows) -> _Rows:
+    """Adds running sums, grants, consumers and the number of answers to the rows of layout 1."""
+    charges, spent = [], {dataset["name"]: Fraction(0) for dataset in rows["datasets"]}
+    for charge in sorted(rows["charges"], key=lambda row: int(row["number"])):
+        spent[charge["dataset"]] += Fraction(charge["amount"])
         sums = {"window_start": "", "spent": str(spent[charge["dataset"]]), "consumer_spent": "0"}
-        connection.execute(insert(CHARGES).values(**values, **sums))
+        charges.append({**charge, **sums})
+    return {
+        "charges": charges,
+        "grants": [_first_grant(dataset) for dataset in rows["datasets"]],
+        "releases": [{**release, "answers": None if release["journal_head"] else 0} for release in rows["releases"]],
+        "consumers": [],
+        "datasets": [
+            {**dataset, "spent": str(spent[dataset["name"]]), "consumers_only": False} for dataset in rows["datasets"]
+        ],
+    }
 
 
-def _first_grant(dataset: Mapping[Any, Any]) -> dict[str, object]:
+def _of_layout_3(rows: _Rows) -> _Rows:
+    """Adds the places of datasets to the rows of layout 2. The new columns stay null: whom a dataset protects is not
+    recorded there, and its next reservation binds it.
+    """
+    datasets = [{**dataset, "path": dataset["path"] and canonical_url(dataset["path"])} for dataset in rows["datasets"]]
+    places = [
+        {"dataset": dataset["name"], "path": dataset["path"], "bound": dataset["created"]}
+        for dataset in datasets
+        if dataset["path"] is not None
+    ]
+    return {**rows, "datasets": datasets, PLACES.name: places}
+
+
+def _first_grant(dataset: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "dataset": dataset["name"],
         "refresh": Window.NONE.value,

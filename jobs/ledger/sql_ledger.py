@@ -140,6 +140,13 @@ class SqlLedger:
         if not self._ledger_exists():
             raise NoBudgetError(self._no_ledger_text())
 
+    def ledger_id(self) -> str | None:
+        """The id of this ledger, 16 hexadecimal digits; None if there is no ledger yet."""
+        if not self._ledger_exists():
+            return None
+        with self._transaction() as connection:
+            return schema.read_id(connection)
+
     def datasets(self) -> list[DatasetBudget]:
         """All datasets, each checked against its charges and grants; empty if there is no ledger.
 
@@ -252,19 +259,28 @@ class SqlLedger:
             releases.adopt_journal(connection, release_id, answers, head, self._clock())
 
     def advance(
-        self, release_id: str, state: State, *, journal_head: str | None = None, output: str | None = None
+        self,
+        release_id: str,
+        state: State,
+        *,
+        journal_head: str | None = None,
+        output: str | None = None,
+        manifest: str | None = None,
     ) -> None:
-        """Advances a release to a state. If it is already there or beyond, only the output folder changes.
+        """Advances a release to a state. If it is already there or beyond, only the output folder and a manifest that
+        was not recorded yet change.
 
         release_id: The release.
         state: Its new state.
         journal_head: Hash of its journal, which is compared with the hash in the ledger; None skips the comparison.
         output: Its published folder; None leaves it unchanged.
+        manifest: SHA-256 of its published manifest.json; it is recorded once. None leaves it unchanged.
 
-        Raises: IntegrityError when the ledger has recorded another hash of the journal.
+        Raises: IntegrityError when the ledger has recorded another hash of the journal or of the manifest.
         """
         with self._transaction() as connection:
-            releases.advance(connection, release_id, state, journal_head, output, self._clock())
+            publication = releases.Publication(output, manifest)
+            releases.advance(connection, release_id, state, journal_head, publication, self._clock())
 
     def _ledger_exists(self) -> bool:
         """Whether there is a ledger at the URL. A ledger of an older layout is migrated."""

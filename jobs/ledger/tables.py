@@ -18,20 +18,33 @@ from sqlalchemy import (
     event,
 )
 
-VERSION = 2
+VERSION = 3
 METADATA = MetaData()
 
-# One row, which holds the layout version of all tables. Layout 1 had no such table.
-INFO = Table("ledger_info", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
+# One row, which holds the layout version of all tables and the id of the ledger, which is public and is drawn once.
+# Layout 1 had no such table.
+INFO = Table(
+    "ledger_info",
+    METADATA,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("ledger_id", String(16), nullable=False),
+)
 
 # currency and total are null until the first reservation chooses the currency. spent is the sum of the charges, which
-# changes in the transactions that append charges. salt and fingerprint_key are secrets that are drawn once per dataset.
-# SENSITIVE: they are never shown.
+# changes in the transactions that append charges. unit (a column of the data), contribution ("rows" or "items"),
+# max_per_unit (null for unbounded) and neighbours say whom the total protects; they are null until they are bound.
+# shares_with is the dataset whose data this dataset may use too. salt and fingerprint_key are secrets that are drawn
+# once per dataset. SENSITIVE: they are never shown.
 DATASETS = Table(
     "datasets",
     METADATA,
     Column("name", String(200), primary_key=True),
-    Column("path", Text, unique=True),
+    Column("path", Text),
+    Column("shares_with", String(200)),
+    Column("unit", Text),
+    Column("contribution", String(10)),
+    Column("max_per_unit", Integer),
+    Column("neighbours", String(20)),
     Column("currency", String(20)),
     Column("total", Text),
     Column("spent", Text, nullable=False),
@@ -59,6 +72,7 @@ CONSUMERS = Table(
 )
 
 # answers is the number of answers in the journal, and journal_head is the hash in the journal's last line.
+# manifest_sha256 is null until the release is published.
 RELEASES = Table(
     "releases",
     METADATA,
@@ -67,12 +81,17 @@ RELEASES = Table(
     Column("consumer", String(200)),
     Column("currency", String(20), nullable=False),
     Column("amount", Text, nullable=False),
+    Column("unit", Text),  # Null for a release of layouts 1 and 2, as are the next three columns.
+    Column("contribution", String(10)),
+    Column("max_per_unit", Integer),
+    Column("neighbours", String(20)),
     Column("state", String(20), nullable=False),
     Column("fingerprint", String(64), nullable=False),  # SENSITIVE
     Column("state_folder", Text, nullable=False),
     Column("answers", Integer),  # Null for a release of layout 1.
     Column("journal_head", String(64)),
     Column("output", Text),
+    Column("manifest_sha256", String(64)),
     Column("created", String(40), nullable=False),
     Column("updated", String(40), nullable=False),
 )
@@ -96,7 +115,7 @@ CHARGES = Table(
     Index("charges_of_consumer", "dataset", "consumer", "number"),
 )
 
-# Every change of what a dataset (consumer null) or one of its consumers may spend.
+# Every change of what a dataset (consumer null) or one of its consumers may spend, and of whom a dataset protects.
 GRANTS = Table(
     "grants",
     METADATA,
@@ -108,8 +127,23 @@ GRANTS = Table(
     Column("delta", Float, nullable=False),
     Column("currency", String(20)),
     Column("amount", Text),
+    Column("unit", Text),  # Null for a consumer, as are the next three columns.
+    Column("contribution", String(10)),
+    Column("max_per_unit", Integer),
+    Column("neighbours", String(20)),
     Column("reason", Text, nullable=False),
     Column("granted", String(40), nullable=False),
+)
+
+# Every place where data of a dataset have been: the path of its configs, and each file outside that path to which a
+# link in it has led. A place stays bound after the dataset has moved.
+PLACES = Table(
+    "places",
+    METADATA,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("dataset", String(200), ForeignKey("datasets.name"), nullable=False, index=True),
+    Column("path", Text, nullable=False),
+    Column("bound", String(40), nullable=False),
 )
 
 
@@ -151,3 +185,4 @@ def _after_create(table: Table, dialect: str, statement: str) -> None:
 
 _append_only(CHARGES, "number = NEW.number OR release_id = NEW.release_id")
 _append_only(GRANTS, "number = NEW.number")
+_append_only(PLACES, "number = NEW.number")

@@ -78,16 +78,18 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """All kernel calls of one release. Public.
+    """What the kernel, the journal and the ledger have recorded of one release. Public.
 
     charges: Charge of each call, in order.
     answers: Number of answers in the journal.
     head: Hash of the whole journal; None for an empty journal.
+    ledger_id: Id of the ledger that was charged, 16 hexadecimal digits; None if it is not known.
     """
 
     charges: tuple[Charge, ...]
     answers: int
     head: str | None
+    ledger_id: str | None = None
 
 
 def write_certificate(
@@ -116,6 +118,7 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
         "guarantee": _guarantee(job),
         "limits": list(LIMITS),
         "release_id": job.release_id,
+        "ledger_id": record.ledger_id,
         "dataset": {"name": config.dataset.name, "snapshot": config.dataset.snapshot},
         "numerical_bound": _explained_bound(job, record.charges),
         "public_facts": _public_facts(job),

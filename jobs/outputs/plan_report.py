@@ -17,10 +17,17 @@ _ACCOUNTING = {
 }
 
 
-def plan_facts(job: Job) -> dict[str, object]:
-    """The plan as a JSON object."""
+def plan_facts(job: Job, ledger: str, ledger_id: str | None) -> dict[str, object]:
+    """The plan as a JSON object.
+
+    job: The release.
+    ledger: URL of its ledger without secrets.
+    ledger_id: Id of the ledger; None if there is no ledger yet, or it cannot be reached.
+    """
     return {
         "release_id": job.release_id,
+        "ledger": ledger,
+        "ledger_id": ledger_id,
         "promise": promise(job),
         "currency": job.budget.currency.value,
         "amount": float(job.budget.amount),
@@ -33,11 +40,12 @@ def plan_facts(job: Job) -> dict[str, object]:
     }
 
 
-def plan_lines(job: Job) -> list[str]:
-    """The plan as lines of text."""
+def plan_lines(job: Job, ledger: str, ledger_id: str | None) -> list[str]:
+    """The plan as lines of text. The arguments are those of ``plan_facts``."""
     plan, currency, advice = job.plan, job.budget.currency.value, _recommended(job)
     lines = [
         f"release    {job.release_id}",
+        f"ledger     {ledger}, {f'id {ledger_id}' if ledger_id else 'which does not exist yet or cannot be reached'}",
         f"promise    {promise(job)}",
         f"cost       {currency} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}",
         f"accounting {_ACCOUNTING[job.budget.currency]}",

@@ -80,6 +80,11 @@ def bound_path(path: str) -> str:
     return os.path.realpath(path if os.path.exists(path) else _fixed_part(path))
 
 
+def canonical_url(path: str) -> str:
+    """The one spelling of a URL; a local path is returned as it is."""
+    return path
+
+
 def _fixed_part(path: str) -> str:
     """The path up to the first component with a wildcard; the whole path when there is no wildcard."""
     glob = re.search(r"[^/]*[*?\[]", path)

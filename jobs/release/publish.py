@@ -105,6 +105,11 @@ def finish(output: Path) -> None:
     sync_folder(output)
 
 
+def manifest_sha256(output: Path) -> str:
+    """SHA-256 of the manifest of a published folder, as 64 hexadecimal digits."""
+    return _sha256(output / MANIFEST)
+
+
 def verify(output: Path) -> None:
     """Checks that a published folder holds exactly the files that its manifest names.
 

@@ -147,9 +147,9 @@ def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: 
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
     staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
-    _write(job, result, journal, staging, progress)
+    _write(job, result, journal, staging, ledger.ledger_id(), progress)
     publish.publish(staging, job.output, job.release_id)
-    ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
+    _record_publication(ledger, job.release_id, job.output)
     log.info("published", release=job.release_id[:12], output=str(job.output))
     return Outcome(job.release_id, job.output, already=False)
 
@@ -221,7 +221,9 @@ def _adopt_journal(journal: FileJournal, ledger: SqlLedger, record: ReleaseRecor
         ledger.adopt_journal(record.release_id, len(journal), journal.head)
 
 
-def _write(job: Job, result: ChargedRelease, journal: FileJournal, staging: Path, progress: Bar) -> None:
+def _write(
+    job: Job, result: ChargedRelease, journal: FileJournal, staging: Path, ledger_id: str | None, progress: Bar
+) -> None:
     workload, model = result.release.workload, result.release.model
     write_answers(staging / "answers.parquet", workload.queries, result.release.answers, job.layout)
     write_model(staging, model)
@@ -235,7 +237,7 @@ def _write(job: Job, result: ChargedRelease, journal: FileJournal, staging: Path
                 write_rows(model, rows, job.layout, staging / "synthetic", seed=seed, progress=report)
     else:
         log.info("no synthetic rows, because this mechanism fits no model", mechanism=job.config.mechanism.name)
-    record = KernelRecord(result.charges, len(journal), journal.head)
+    record = KernelRecord(result.charges, len(journal), journal.head, ledger_id)
     write_certificate(staging / "certificate.json", job, workload, record, rows or None)
 
 
@@ -254,8 +256,7 @@ def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Pub
         publish.verify(job.output)
         if published is PublicationState.RENAMED:
             publish.finish(job.output)
-        if (record.state, record.output) != (State.PUBLISHED, str(job.output)):
-            ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
+        _record_publication(ledger, job.release_id, job.output)
         return Outcome(job.release_id, job.output, already=True)
     recorded_output = Path(record.output) if record.output else None
     if recorded_output is None or not recorded_output.is_dir():
@@ -263,7 +264,14 @@ def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Pub
     if publish.publication_state(recorded_output, job.release_id) is not PublicationState.DONE:
         return None
     publish.verify(recorded_output)
+    _record_publication(ledger, job.release_id, recorded_output)
     return Outcome(job.release_id, recorded_output, already=True)
+
+
+def _record_publication(ledger: SqlLedger, release_id: str, output: Path) -> None:
+    """Records the folder and the manifest of a release. Raises IntegrityError when another manifest was published."""
+    manifest = publish.manifest_sha256(output)
+    ledger.advance(release_id, State.PUBLISHED, output=str(output), manifest=manifest)
 
 
 def _planned(job: Job, source: Source, dataset: DatasetBudget) -> PlannedRelease:

@@ -45,8 +45,8 @@ MUTANTS: Final = (
     Mutant(
         "a dataset moves onto another one's path",
         "jobs/ledger/binding.py",
-        "    _check_free(connection, name, path)\n    set_dataset(connection, name, path=path)\n    return",
-        "    set_dataset(connection, name, path=path)\n    return",
+        "    _check_free(connection, name, path)\n    _set_path(connection, name, path, now)\n    return",
+        "    _set_path(connection, name, path, now)\n    return",
         "tests/unit/jobs/ledger/test_moves.py::test_the_path_of_another_dataset_is_refused",
     ),
     Mutant(
@@ -150,9 +150,16 @@ MUTANTS: Final = (
     Mutant(
         "another journal advances a release",
         "jobs/ledger/releases.py",
-        "    if journal_head not in (None, row.journal_head):\n        raise _other_answers(row)\n    changes",
-        "    changes",
+        "    if journal_head not in (None, row.journal_head):\n        raise _other_answers(row)\n    if None",
+        "    if None",
         "tests/unit/jobs/ledger/test_sql_ledger.py::test_other_answers_of_the_same_release_are_refused",
+    ),
+    Mutant(
+        "another manifest is accepted",
+        "jobs/ledger/releases.py",
+        "and publication.manifest != row.manifest_sha256:",
+        "and False:",
+        "tests/unit/jobs/ledger/test_sql_ledger.py::test_another_manifest_of_a_published_release_is_an_integrity_error",
     ),
     Mutant(
         "windows are not audited",

@@ -57,3 +57,14 @@ def test_without_delta_it_is_one_for_pure_privacy(world: World) -> None:
     world.config["mechanism"] = {"name": "laplace"}
     world.set("privacy.delta", 0.0)
     assert advice(world)[0] not in ("gaussian",)
+
+
+def test_it_prints_the_absolute_ledger_and_its_id(world: World) -> None:
+    address = f"sqlite:///{world.folder / 'marquee.db'}"
+    facts = json.loads(world.marquee("plan", "release.yaml", "--json")[1])
+    assert (facts["ledger"], facts["ledger_id"]) == (address, None)
+    assert f"ledger     {address}, which does not exist yet" in world.marquee("plan", "release.yaml")[1]
+    world.budget()
+    facts = json.loads(world.marquee("plan", "release.yaml", "--json")[1])
+    assert len(facts["ledger_id"]) == 16
+    assert f"ledger     {address}, id {facts['ledger_id']}" in world.marquee("plan", "release.yaml")[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -179,3 +180,21 @@ def test_a_release_of_a_consumer_is_charged_to_both(place: Place) -> None:
     place.world.set("output.path", "out/later")
     code, _, err = place.world.run()
     assert (code, "consumer 'team'" in err) == (4, True), err
+
+
+def test_a_certificate_with_another_epsilon_and_a_mended_manifest_is_not_already_published(place: Place) -> None:
+    assert place.world.run()[0] == 0
+    folder = place.world.folder / "out" / "people"
+    certificate, manifest = folder / "certificate.json", folder / "manifest.json"
+    said = json.loads(certificate.read_text())
+    assert said["ledger_id"] == place.ledger.ledger_id()
+    published = json.loads(manifest.read_text())
+    said["guarantee"]["epsilon"] = 0.1
+    certificate.write_text(json.dumps(said))
+    for entry in published["files"]:
+        content = (folder / entry["path"]).read_bytes()
+        entry.update(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+    manifest.write_text(json.dumps(published))
+    code, out, err = place.world.run()
+    assert (code, out) == (7, "")
+    assert "manifest.json of release" in err

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -228,3 +230,22 @@ def test_processes_that_race_from_the_first_table_on_cannot_overspend(ledger_url
     assert len(ledger.history("adult")) == 10
     assert ledger.dataset("adult", 1, 0).remaining == 0
     assert ledger.dataset("adult", 1, 0).currency is Currency.PURE
+
+
+def test_another_manifest_of_a_published_release_is_an_integrity_error(ledger: SqlLedger) -> None:
+    reserve(ledger)
+    assert release(ledger).manifest_sha256 is None
+    for _ in range(2):
+        ledger.advance(FIRST, State.PUBLISHED, output="/out", manifest="e" * 64)
+    ledger.advance(FIRST, State.PUBLISHED, output="/out")
+    with pytest.raises(IntegrityError, match="manifest.json of release aaaaaaaaaaaa in /out is not the one"):
+        ledger.advance(FIRST, State.PUBLISHED, output="/out", manifest="f" * 64)
+    assert release(ledger).manifest_sha256 == "e" * 64
+
+
+def test_every_ledger_has_its_own_id(ledger: SqlLedger, ledger_url: str, tmp_path: Path) -> None:
+    other = SqlLedger(f"sqlite:///{tmp_path / 'other.db'}")
+    assert other.ledger_id() is None
+    other.create_dataset("adult", 1.0, 0.0)
+    assert ledger.ledger_id() == SqlLedger(ledger_url).ledger_id() != other.ledger_id()
+    assert re.fullmatch("[0-9a-f]{16}", other.ledger_id() or "")

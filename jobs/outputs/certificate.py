@@ -251,11 +251,12 @@ def _public_facts(job: Job) -> dict[str, Any]:
         "clustered_by_unit": job.config.dataset.clustered_by_unit,
         "accounting": job.config.privacy.accounting,
         "consumer": job.config.privacy.consumer,
-        **_domain(layout),
+        **domain_facts(layout),
     }
 
 
-def _domain(layout: Layout) -> dict[str, object]:
+def domain_facts(layout: Layout) -> dict[str, object]:
+    """The attributes of a table with their sizes, or the number of items of baskets."""
     if isinstance(layout, TableLayout):
         return {"attributes": [_attribute(attribute) for attribute in layout.schema.attributes]}
     return {"items": layout.items}

@@ -34,6 +34,7 @@ from jobs.release import publish
 from jobs.release.journal import FileJournal, JournalFrom
 from jobs.release.lock import only_run
 from jobs.release.publish import PublicationState
+from jobs.verification.release import check_published
 from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.statistics import Engine, EngineStatistics
@@ -253,7 +254,7 @@ def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Pub
     If a process died between the rename and writing _SUCCESS, the publication is completed first.
     """
     if published is not PublicationState.ABSENT:
-        publish.verify(job.output)
+        check_published(job.output, ledger)
         if published is PublicationState.RENAMED:
             publish.finish(job.output)
         _record_publication(ledger, job.release_id, job.output)
@@ -263,7 +264,7 @@ def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Pub
         return None
     if publish.publication_state(recorded_output, job.release_id) is not PublicationState.DONE:
         return None
-    publish.verify(recorded_output)
+    check_published(recorded_output, ledger)
     _record_publication(ledger, job.release_id, recorded_output)
     return Outcome(job.release_id, recorded_output, already=True)
 

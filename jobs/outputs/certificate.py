@@ -136,7 +136,7 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
         "config": identifying_config(config),
         "schema": identifying_schema(_schema(job.layout)),
         "used_by_kernel_calls": _exact(sum((charge.amount for charge in record.charges), Fraction(0))),
-        "formulas": {"amounts": _FORMULAS[job.budget.currency], "scales": _SCALES},
+        "formulas": formulas(job.budget.currency),
         "charges": [_charge(charge) for charge in record.charges],
     }
 
@@ -155,6 +155,11 @@ def promise_text(epsilon: float, delta: float, unit: str, neighbours: str) -> st
     """
     law = f"({format_exact(epsilon)}, {format_exact(delta)})-" if delta else f"{format_exact(epsilon)}-"
     return f"{law}differential privacy for the units of column {unit!r} ({neighbours}): {_NEIGHBOURS[neighbours]}."
+
+
+def formulas(currency: Currency) -> dict[str, str]:
+    """How a reader recomputes every amount of a currency."""
+    return {"amounts": _FORMULAS[currency], "scales": _SCALES}
 
 
 def _guarantee(job: Job) -> dict[str, object]:

@@ -5,6 +5,7 @@ The formulas are written out here once more, apart from those of the kernel, as 
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from dpcore.kernel.budget import Bound, Budget, Currency
@@ -50,15 +51,15 @@ def sum_findings(certificate: Certificate) -> list[Finding]:
     used, reserved = certificate.used_by_kernel_calls, certificate.guarantee.reserved_in_the_ledger
     problems = []
     if Fraction(used.amount) != total:
-        problems.append(f"the charges add up to {float(total):.6g}, but used_by_kernel_calls is {used.amount}")
+        problems.append(f"the charges add up to {_number(total):.6g}, but used_by_kernel_calls is {used.amount}")
     if total > Fraction(reserved.amount):
-        problems.append(f"the charges add up to {float(total):.6g}, more than the reserved {reserved.amount}")
+        problems.append(f"the charges add up to {_number(total):.6g}, more than the reserved {reserved.amount}")
     for name, amount in (("used_by_kernel_calls", used), ("reserved_in_the_ledger", reserved)):
         problems += _number_problems(name, amount)
     calls = certificate.hashes.kernel_answers.answers
     if calls != len(certificate.charges):
         problems.append(f"{len(certificate.charges)} charges are listed, but the journal has {calls} answers")
-    share = float(total / Fraction(reserved.amount)) if Fraction(reserved.amount) else 0.0
+    share = _number(total / Fraction(reserved.amount)) if Fraction(reserved.amount) else 0.0
     return judged("sum of charges", problems, f"{len(certificate.charges)} charges use {share:.4%} of the reservation")
 
 
@@ -111,7 +112,16 @@ def _charge_problem(currency: Currency, charge: CertifiedCharge) -> str | None:
 
 
 def _says(charge: CertifiedCharge, exact: Fraction) -> str:
-    return f"its sensitivity and scale cost {float(exact):.9g}, but the amount is {float(Fraction(charge.amount)):.9g}"
+    amount = _number(Fraction(charge.amount))
+    return f"its sensitivity and scale cost {_number(exact):.9g}, but the amount is {amount:.9g}"
+
+
+def _number(exact: Fraction) -> float:
+    """The nearest double; infinity for a forged number beyond all doubles."""
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf
 
 
 def _expected_law(currency: Currency, verb: str) -> tuple[str, str]:
@@ -134,7 +144,7 @@ def _cost_of_range(currency: Currency, width: Fraction) -> Fraction:
 
 
 def _number_problems(name: str, amount: ExactAmount | CertifiedCharge) -> list[str]:
-    if float(Fraction(amount.amount)) == amount.amount_as_number:
+    if _number(Fraction(amount.amount)) == amount.amount_as_number:
         return []
     return [f"{name} is {amount.amount} exactly, but {amount.amount_as_number} as a number"]
 

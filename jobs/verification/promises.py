@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from dpcore.errors import ConfigError
 from dpcore.kernel.scales import noise_of
-from jobs.outputs.certificate import LIMITS, domain_facts, promise_text, schema_digest
+from dpcore.uncertainty import CONFIDENCE
+from jobs.config import MechanismChoice
+from jobs.mechanisms import mechanism_of, settings_of
+from jobs.outputs.certificate import LIMITS, domain_facts, formulas, promise_text, schema_digest
 from jobs.outputs.certificate_format import Certificate
 from jobs.planning.identity import id_of
 from jobs.verification.charges import currency_of
@@ -103,7 +107,6 @@ def _statements(certificate: Certificate) -> list[tuple[str, object, object]]:
     accounting = {"epsilon": "pure", "rho": "zcdp", "mu^2": "gdp"}[currency.value]
     fixed = accounting if privacy["accounting"] != "auto" else "auto"
     described = facts.model_dump(mode="json", exclude_none=True)
-    settings = {name: value for name, value in config["mechanism"].items() if name in certificate.mechanism.settings}
     return [
         ("guarantee.epsilon", guarantee.epsilon, epsilon),
         ("guarantee.delta", guarantee.delta, delta),
@@ -114,7 +117,6 @@ def _statements(certificate: Certificate) -> list[tuple[str, object, object]]:
         ("dataset.name", certificate.dataset.name, dataset["name"]),
         ("dataset.snapshot", certificate.dataset.snapshot, dataset["snapshot"]),
         ("mechanism.name", certificate.mechanism.name, config["mechanism"]["name"]),
-        ("mechanism.settings", {name: certificate.mechanism.settings[name] for name in settings}, settings),
         ("workload.queries", certificate.workload.queries, _without_none(config["workload"])),
         ("public_facts.shape", facts.shape, "table" if table else "baskets"),
         ("dataset.shape of the config", dataset["shape"], facts.shape),
@@ -127,6 +129,18 @@ def _statements(certificate: Certificate) -> list[tuple[str, object, object]]:
         ("public_facts.max_rows_per_unit", facts.max_rows_per_unit, layout.contribution.bound if table else None),
         ("public_facts.max_items_per_unit", facts.max_items_per_unit, None if table else layout.contribution.bound),
         *((f"public_facts.{name}", described.get(name), value) for name, value in domain_facts(layout).items()),
+        *(_statements_of_this_version(certificate) if certificate.versions.get("marquee") == VERSION else ()),
+    ]
+
+
+def _statements_of_this_version(certificate: Certificate) -> list[tuple[str, object, object]]:
+    """What another version may say otherwise: every setting of the mechanism, the formulas and the confidence."""
+    mechanism = mechanism_of(MechanismChoice.model_validate(certificate.config["mechanism"]))
+    settings = json.loads(json.dumps(settings_of(mechanism)))
+    return [
+        ("mechanism.settings", certificate.mechanism.settings, settings),
+        ("formulas", certificate.formulas.model_dump(), formulas(currency_of(certificate))),
+        ("answers.confidence_of_intervals", certificate.answers.confidence_of_intervals, CONFIDENCE),
     ]
 
 

@@ -295,6 +295,12 @@ FORGERIES: dict[str, Forgery] = {
     ),
     "another bound on rows": Forgery(put(7, "public_facts", "max_rows_per_unit"), {"promise"}),
     "another mechanism": Forgery(put("gaussian", "mechanism", "name"), {"promise"}),
+    "another setting of the mechanism": Forgery(put(99, "mechanism", "settings", "rounds"), {"promise"}),
+    "another formula": Forgery(put("Each amount is 0.", "formulas", "amounts"), {"promise"}),
+    "another confidence": Forgery(put(0.999, "answers", "confidence_of_intervals"), {"promise"}),
+    "an amount beyond all doubles": Forgery(
+        put("9" * 400, "charges", 0, "amount"), {"charges", "sum of charges", "numerical bound"}
+    ),
     "another consumer": Forgery(put("press", "public_facts", "consumer"), {"promise"}, True, LEDGER_ALSO),
     # The tables.
     "an answer outside its interval": Forgery(table("answers.parquet", _outside_its_interval), {"answers"}),

@@ -41,8 +41,9 @@ def table_findings(folder: Path, certificate: Certificate, layout: Layout) -> li
 def _answer_findings(path: Path, answers: int) -> list[Finding]:
     """Checks columns, types, number and order of the answers, their error bars, and that they are finite."""
     try:
-        with pq.ParquetFile(path) as file:
-            if not file.schema_arrow.equals(SCHEMA):
+        # Without a dictionary, every row would hold its own copy of the kind.
+        with pq.ParquetFile(path, read_dictionary=["kind"]) as file:
+            if not pq.read_schema(path).equals(SCHEMA):
                 return [failed("answers", f"{path} has other columns or types than answers.parquet")]
             if file.metadata.num_rows != answers:
                 text = f"{path} has {file.metadata.num_rows:,} rows, but the certificate says {answers:,} answers"
@@ -110,36 +111,52 @@ def _row_findings(folder: Path, units: int | None, layout: Layout) -> list[Findi
 
 def _row_problems(paths: list[Path], units: int, layout: Layout) -> Iterator[str]:
     """Yields what is wrong with the synthetic rows."""
-    next_unit, columns = 0, None
+    table = isinstance(layout, TableLayout)
+    # A column that is both the unit's and an attribute's holds the attribute's values.
+    attributes = layout.schema.attributes if isinstance(layout, TableLayout) else ()
+    numbered = layout.unit not in {attribute.column for attribute in attributes}
+    columns: list[str] = []
+    next_unit = 0
     for path in paths:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
             allowed = _allowed_columns(layout, schema)
-            if allowed is None or (columns is not None and schema.names != columns):
+            if allowed is None or schema.names != (columns or schema.names):
                 yield f"{path} has other columns or types than schema and config describe"
                 return
             columns = schema.names
             for group in range(file.num_row_groups):
-                table = file.read_row_group(group)
+                rows = file.read_row_group(group)
                 for name, values in allowed.items():
-                    if not _within(table[name], values):
+                    if not _within(rows[name], values):
                         yield f"{path} has a value of column {name!r} outside the declared domain"
-                if layout.unit in allowed:
-                    continue  # A column of the schema is also the unit's, and holds its values.
-                numbers = _numbers(table[layout.unit]).astype(np.int64)
-                if isinstance(layout, TableLayout):
-                    if not np.array_equal(numbers, np.arange(next_unit, next_unit + len(numbers))):
-                        yield f"{path} does not number its units one after another"
-                    next_unit += len(numbers)
-                elif len(numbers) and not (next_unit <= numbers[0] and (np.diff(numbers) >= 0).all()):
-                    yield f"{path} has units in another order"
-                elif len(numbers):
-                    next_unit = int(numbers[-1])
-    if isinstance(layout, BasketLayout):
-        if next_unit >= units:
-            yield f"a synthetic unit has number {next_unit}, but the certificate says {units:,} units"
-    elif layout.unit in (columns or []) and layout.unit not in (allowed or {}) and next_unit != units:
+                if not numbered:
+                    next_unit += rows.num_rows
+                    continue
+                last = _last_unit(rows[layout.unit], next_unit, table)
+                if last is None:
+                    yield f"{path} does not number its units one after another"
+                    return
+                next_unit = last + 1 if table else last
+    if table and next_unit != units:
         yield f"there are {next_unit:,} synthetic rows, but the certificate says {units:,}"
+    if not table and next_unit >= units:
+        yield f"a synthetic unit has number {next_unit}, but the certificate says {units:,} units"
+
+
+def _last_unit(column: pa.ChunkedArray, first: int, table: bool) -> int | None:
+    """The last of some unit numbers: consecutive from ``first`` in a table, ascending from there in baskets.
+
+    Returns: The number, or for no rows the one before them; None for other numbers.
+    """
+    if column.null_count:
+        return None
+    units = np.asarray(column.to_numpy())
+    if table:
+        return first + len(units) - 1 if np.array_equal(units, np.arange(first, first + len(units))) else None
+    if not len(units):
+        return first
+    return int(units[-1]) if first <= units[0] and (np.diff(units) >= 0).all() else None
 
 
 def _allowed_columns(layout: Layout, schema: pa.Schema) -> dict[str, pa.Array | range] | None:

@@ -14,14 +14,20 @@ import typer
 from dpcore.errors import ConfigError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import epsilon_of
+from dpcore.kernel.sensitivity import Neighbours
 from jobs import log
 from jobs.config import LARGEST_EPSILON, LARGEST_QUIET_DELTA
 from jobs.figures import format_exact
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
-from jobs.ledger.records import Accounting, ChargeRecord, ConsumerBudget, DatasetBudget, GrantRecord
+from jobs.ledger.protection import described
+from jobs.ledger.records import OPEN, Accounting, ChargeRecord, ConsumerBudget, DatasetBudget, GrantRecord, Protection
 from jobs.ledger.windows import Window
 from jobs.planning.identity import bound_path
 
+_HOW_TO_ADD = (
+    "Only amounts of rho or mu^2 add up and subtract. The epsilons in brackets do not: each is the epsilon of its "
+    "amount alone."
+)
 _LONGEST_NAME = 200  # Length of the ledger's columns, in characters.
 # Unicode categories of control characters, lone surrogates, line separators and paragraph separators.
 _CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -51,9 +57,45 @@ def create(
     consumers_only: Annotated[
         bool, typer.Option("--consumers-only", help="Refuse releases that name no privacy.consumer.")
     ] = False,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            help="Column whose units the total protects, as in dataset.unit. Releases for units of another column are "
+            "refused, because losses of different units do not add up. Without it, the first release binds its column."
+        ),
+    ] = None,
+    rows_per_unit: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Maximum number of rows of a unit, for the record. Releases may use another bound: the total protects "
+            "a unit with all its rows.",
+        ),
+    ] = None,
+    items_per_unit: Annotated[
+        int | None, typer.Option(min=1, help="As --rows-per-unit, for the items of baskets.")
+    ] = None,
+    neighbours: Annotated[
+        Neighbours | None,
+        typer.Option(
+            help="Neighbouring relation of the total, as in privacy.neighbours. In a replace_one_unit total, a release "
+            "for add_remove_unit costs 2 epsilon, 4 rho or 4 mu^2; the reverse is refused. Without it, the first "
+            "release binds its relation."
+        ),
+    ] = None,
+    shares_with: Annotated[
+        str | None,
+        typer.Option(
+            help="Another dataset whose data this dataset may use too. Nothing then bounds what a person loses through "
+            "both; needs --reason."
+        ),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Reason for --shares-with, which is recorded.")] = "",
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
     """Create the budget of a dataset.
+
+    For an existing budget, the same command may bind --unit and --neighbours while they are open.
 
     Examples:
 
@@ -61,15 +103,39 @@ def create(
 
         marquee budget create --dataset adult --epsilon 3 --delta 1e-6 --accounting gdp --consumers-only
 
+        marquee budget create --dataset adult --epsilon 3 --delta 1e-6 --unit person_id --neighbours add_remove_unit
+
         marquee budget create --ledger sqlite:///marquee.db --dataset adult --epsilon 1 --delta 0
     """
     _check(dataset, epsilon, delta)
+    _check_line("--reason", reason)
+    for option, name in (("--unit", unit), ("--shares-with", shares_with)):
+        if name is not None:
+            _check_name(option, name)
     sql_ledger = SqlLedger(ledger)
     if delta > LARGEST_QUIET_DELTA:
         log.warning("--delta is large; want at most 1e-5, and far less than 1 / number of units")
-    typer.echo(
-        _line(sql_ledger.create_dataset(dataset, epsilon, delta, accounting=accounting, consumers_only=consumers_only))
+    created = sql_ledger.create_dataset(
+        dataset,
+        epsilon,
+        delta,
+        accounting=accounting,
+        consumers_only=consumers_only,
+        protection=_protection(unit, rows_per_unit, items_per_unit, neighbours),
+        shares_with=shares_with,
+        reason=reason,
     )
+    typer.echo(_line(created))
+
+
+def _protection(unit: str | None, rows: int | None, items: int | None, neighbours: Neighbours | None) -> Protection:
+    if rows is not None and items is not None:
+        raise ConfigError("--rows-per-unit is for tables and --items-per-unit for baskets; want one of them")
+    bound = rows if rows is not None else items
+    if bound is not None and unit is None:
+        raise ConfigError("a bound per unit needs the column of the unit; want --unit")
+    contribution = None if bound is None else "rows" if rows is not None else "items"
+    return Protection(unit, contribution, bound, neighbours)
 
 
 @app.command()
@@ -151,7 +217,7 @@ def show(
         str | None, typer.Option("--dataset", help="Name of one dataset; all datasets when left out.")
     ] = None,
 ) -> None:
-    """Show what datasets and consumers have spent, what remains, and every grant with its date and reason.
+    """Show what datasets and consumers have spent, what remains, whom it protects, and every grant.
 
     All sums are checked against the recorded charges and grants; the exit code is 7 if they differ.
 
@@ -171,6 +237,8 @@ def show(
             typer.echo(f"  {_consumer_line(consumer, budget.currency)}")
         for granted in sql_ledger.grants(budget.name):
             typer.echo(f"  {granted.granted}  {_grant_line(granted)}")
+    if any(budget.currency is not Currency.PURE for budget in datasets):
+        typer.echo(_HOW_TO_ADD)
 
 
 @app.command()
@@ -183,15 +251,18 @@ def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
     """
     sql_ledger = SqlLedger(ledger)
     charges = sql_ledger.history(dataset)
+    budget = sql_ledger.verified(dataset)
     grant_lines = _with_sorted_times(
         (grant.granted, f"{grant.granted}  {_grant_line(grant)}") for grant in sql_ledger.grants(dataset)
     )
     charge_lines = _with_sorted_times(
-        (charge.charged, f"{charge.charged}  {_charge_line(charge)}") for charge in charges
+        (charge.charged, f"{charge.charged}  {_charge_line(charge, budget)}") for charge in charges
     )
     # Within one second, grants come before charges.
     for _, line in merge(grant_lines, charge_lines, key=lambda dated_line: dated_line[0]):
         typer.echo(line)
+    if budget.currency is not Currency.PURE:
+        typer.echo(_HOW_TO_ADD)
 
 
 def _with_sorted_times(dated_lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -224,6 +295,7 @@ def _check_line(option: str, text: str) -> None:
 
 def _line(dataset: DatasetBudget) -> str:
     figures = f"epsilon {format_exact(dataset.epsilon)}, delta {format_exact(dataset.delta)}"
+    figures = f"{figures} {described(dataset.protection)}"
     only = "; consumers only" if dataset.consumers_only else ""
     if dataset.currency is None:
         return (
@@ -261,10 +333,16 @@ def _as_epsilon(amount: Fraction, currency: Currency, delta: float) -> str:
     return f" (epsilon {epsilon_of(Budget(currency, amount), delta):.4g} at delta {delta:g})"
 
 
-def _charge_line(charge: ChargeRecord) -> str:
+def _charge_line(charge: ChargeRecord, dataset: DatasetBudget) -> str:
     amount = f"{float(charge.amount):.6g}"
     payer = "" if charge.consumer is None else f"  by {charge.consumer}"
-    return f"{charge.release_id[:12]}  {charge.state.value:<11}{amount:>12}  {charge.amount}{payer}"
+    line = f"{charge.release_id[:12]}  {charge.state.value:<11}{amount:>12}  {charge.amount}{payer}"
+    if not charge.protection.is_bound:
+        return f"{line}  for a unit and neighbours that an older version did not record"
+    line = f"{line}  {described(charge.protection)}"
+    if charge.protection.neighbours is not dataset.protection.neighbours:
+        line = f"{line}, charged for {dataset.protection.neighbours}"
+    return line
 
 
 def _grant_line(granted: GrantRecord) -> str:
@@ -272,4 +350,6 @@ def _grant_line(granted: GrantRecord) -> str:
     whose = "the dataset" if granted.consumer is None else f"consumer {granted.consumer}"
     reason = f": {granted.reason}" if granted.reason else ""
     amount = f"epsilon {format_exact(granted.epsilon)}, delta {format_exact(granted.delta)}"
+    if granted.protection != OPEN:
+        amount = f"{amount} {described(granted.protection)}"
     return f"granted to {whose}: {amount}{window}{reason}"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from jobs.outputs.plan_report import LedgerFacts
+    from jobs.planning.job import Job
 
 
 def plan(
@@ -28,20 +31,39 @@ def plan(
         return
     if config is None:
         raise typer.BadParameter("the config file is missing; want a config file, or --schema")
-    from dpcore.errors import LedgerUnavailableError
-    from jobs.ledger import SqlLedger
     from jobs.outputs.plan_report import plan_facts, plan_lines
     from jobs.planning.job import load_job
 
     job = load_job(config)
-    ledger = SqlLedger(job.config.privacy.ledger)
-    ledger_id = None
-    with suppress(LedgerUnavailableError):  # A plan can be made where the ledger's server cannot be reached.
+    ledger = _ledger_facts(job)
+    typer.echo(json.dumps(plan_facts(job, ledger), indent=2) if as_json else "\n".join(plan_lines(job, ledger)))
+
+
+def _ledger_facts(job: Job) -> LedgerFacts:
+    """What the ledger says about the release. A plan can be made where there is no ledger, or none can be reached."""
+    from dpcore.errors import BudgetExceededError, LedgerUnavailableError, NoBudgetError
+    from jobs.ledger import SqlLedger
+    from jobs.ledger.pricing import Request
+    from jobs.ledger.protection import described
+    from jobs.ledger.records import State
+    from jobs.outputs.plan_report import LedgerFacts
+    from jobs.release.run import protection_of
+
+    privacy, dataset = job.config.privacy, job.config.dataset.name
+    ledger, ledger_id = SqlLedger(privacy.ledger), None
+    request = Request(job.budget, protection_of(job), privacy.consumer, (privacy.epsilon, privacy.delta))
+    try:
         ledger_id = ledger.ledger_id()
-    if as_json:
-        typer.echo(json.dumps(plan_facts(job, ledger.shown_url, ledger_id), indent=2))
-    else:
-        typer.echo("\n".join(plan_lines(job, ledger.shown_url, ledger_id)))
+        record = ledger.release(job.release_id)
+        if record is not None and record.state is not State.PLANNED:
+            return LedgerFacts(ledger.shown_url, ledger_id, "none: this release was charged already")
+        price = ledger.price(dataset, request)
+    except (BudgetExceededError, NoBudgetError, LedgerUnavailableError) as error:
+        return LedgerFacts(ledger.shown_url, ledger_id, f"refused now: {error}")
+    charge = f"{price.currency.value} = {float(price.amount):.6g} {described(price.protection)}"
+    if price.replacing:
+        charge = f"{charge}: the release is for add_remove_unit, so group privacy multiplies its charge"
+    return LedgerFacts(ledger.shown_url, ledger_id, charge)
 
 
 def config_schema() -> str:

@@ -13,12 +13,33 @@ from jobs.figures import format_exact
 _APPROXIMATE = (Currency.ZCDP, Currency.GDP)  # The currencies of a budget with delta > 0.
 
 
-def charged_amount(budget: Budget, currency: Currency, dataset: str) -> Fraction:
+def replacement_factor(currency: Currency) -> int:
+    """The factor on the amount of an add/remove release that is charged to a replace-one total.
+
+    Proof. Let D' be D with unit u replaced by unit v, and let C be D without u, which is also D' without v. The release
+    is add/remove private for the two pairs (D, C) and (C, D'), so the claim is group privacy for two steps:
+
+    * epsilon-DP: P(M(D) in S) <= e^epsilon P(M(C) in S) <= e^(2 epsilon) P(M(D') in S), so epsilon doubles.
+    * rho-zCDP: two steps give 4 rho (Bun and Steinke 2016, Proposition 1.9: k steps give k^2 rho).
+    * mu-GDP: two steps give 2 mu (Dong, Roth and Su 2022, Theorem 2.14: k steps give k mu), so mu^2 grows fourfold.
+
+    C has one unit less than D, which matters to no add/remove release: its guarantee holds for datasets of every size,
+    and a number of units that its config declares is a constant of the mechanism.
+
+    There is no factor for the reverse: a replace-one release may publish the number of units exactly.
+
+    currency: Currency of the release.
+    """
+    return 2 if currency is Currency.PURE else 4
+
+
+def charged_amount(budget: Budget, currency: Currency, dataset: str, *, replacing: bool = False) -> Fraction:
     """The cost of a release in the currency of its dataset, exact or rounded up.
 
     budget: Budget of the release, in its own currency.
     currency: Currency of the dataset.
     dataset: Name of the dataset, for error messages.
+    replacing: Whether the release is for add/remove and the dataset for replace-one.
 
     Formal guarantees:
         * epsilon-DP implies epsilon^2 / 2 zCDP: Bun and Steinke (2016), Proposition 1.4.
@@ -28,6 +49,8 @@ def charged_amount(budget: Budget, currency: Currency, dataset: str) -> Fraction
 
     Raises: NoBudgetError for every other pair of currencies, because no theorem bounds such a cost.
     """
+    if replacing:
+        budget = Budget(budget.currency, replacement_factor(budget.currency) * budget.amount)
     match budget.currency, currency:
         case (release_currency, dataset_currency) if release_currency is dataset_currency:
             return budget.amount
@@ -98,16 +121,18 @@ def _granted_in(epsilon: float, delta: float, currency: Currency) -> Fraction:
         ) from error
 
 
-def advice(budget: Budget, currency: Currency, promise: tuple[float, float] | None) -> str:
+def advice(budget: Budget, currency: Currency, promise: tuple[float, float] | None, *, replacing: bool = False) -> str:
     """For an error message: what the same guarantee would cost if it were accounted in the currency of the dataset.
 
     budget: Budget of the release.
     currency: Currency of the dataset.
     promise: (epsilon, delta) of the release, if it is known.
+    replacing: Whether the release is for add/remove and the dataset for replace-one.
 
     Returns: The advice in brackets; empty when there is none.
     """
     if promise is None or (budget.currency, currency) != (Currency.GDP, Currency.ZCDP):
         return ""
-    cost = float(total_of(*promise, Currency.ZCDP))
+    factor = replacement_factor(Currency.ZCDP) if replacing else 1
+    cost = float(factor * total_of(*promise, Currency.ZCDP))
     return f" (with privacy.accounting: zcdp, the same guarantee costs {currency.value}={cost:.6g})"

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Row
 
 from dpcore.errors import IntegrityError
 from jobs.ledger.budgets import consumers, grants
-from jobs.ledger.records import ConsumerBudget, DatasetBudget, State
+from jobs.ledger.records import OPEN, ConsumerBudget, DatasetBudget, Protection, State
 from jobs.ledger.tables import CHARGES, RELEASES
 
 _SUM = "the sum of its charges differs from the recorded spending"
@@ -75,12 +75,14 @@ def verify(connection: Connection, dataset: DatasetBudget) -> None:
 
 def _verify_grants(connection: Connection, dataset: DatasetBudget) -> None:
     last_grants = {grant.consumer: grant for grant in grants(connection, dataset.name)}
-    stored: dict[str | None, tuple[float, float, Fraction | None]] = {}
-    stored[None] = (dataset.epsilon, dataset.delta, dataset.total)
+    stored: dict[str | None, tuple[float, float, Fraction | None, Protection]] = {}
+    stored[None] = (dataset.epsilon, dataset.delta, dataset.total, dataset.protection)
     for consumer in consumers(connection, dataset.name):
-        stored[consumer.name] = (consumer.epsilon, consumer.delta, consumer.total)
-    granted = {name: (grant.epsilon, grant.delta, grant.amount) for name, grant in last_grants.items()}
-    _require(dataset, granted == stored, "its totals do not match its grants")
+        stored[consumer.name] = (consumer.epsilon, consumer.delta, consumer.total, OPEN)
+    granted = {
+        name: (grant.epsilon, grant.delta, grant.amount, grant.protection) for name, grant in last_grants.items()
+    }
+    _require(dataset, granted == stored, "its totals, or whom they protect, do not match its grants")
 
 
 def _require(dataset: DatasetBudget, holds: bool, problem: str) -> None:

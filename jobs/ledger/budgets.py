@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
@@ -14,13 +14,15 @@ from dpcore.errors import ConfigError
 from dpcore.kernel.budget import Currency
 from jobs.figures import format_exact
 from jobs.ledger.amounts import granted_amount
-from jobs.ledger.records import Accounting, ConsumerBudget, DatasetBudget, GrantRecord
+from jobs.ledger.records import OPEN, Accounting, ConsumerBudget, DatasetBudget, GrantRecord, Protection
 from jobs.ledger.rows import (
     amount_of,
     consumer_of,
     find_consumer,
     find_dataset,
     locked_dataset,
+    protection_columns,
+    protection_of,
     set_consumer,
     set_dataset,
     stamp,
@@ -41,6 +43,9 @@ class Creation:
     delta: Delta of that guarantee, in [0, 1).
     accounting: Accounting of the budget if delta > 0.
     consumers_only: Whether every release must name a consumer.
+    protection: Whom the total protects; the first reservation binds what is open.
+    shares_with: Another dataset whose data this dataset may use too.
+    reason: The operator's reason for sharing data.
     """
 
     name: str
@@ -48,6 +53,9 @@ class Creation:
     delta: float
     accounting: Accounting = Accounting.AUTO
     consumers_only: bool = False
+    protection: Protection = OPEN
+    shares_with: str | None = None
+    reason: str = ""
 
     @property
     def currency(self) -> Currency | None:
@@ -62,6 +70,8 @@ class Creation:
             raise ConfigError(
                 f"accounting {self.accounting.value} needs delta > 0; want accounting auto when delta is 0"
             )
+        if self.shares_with is not None and not self.reason.strip():
+            raise ConfigError("--shares-with needs a reason, which is recorded; want --reason")
         granted_amount(self.epsilon, self.delta, self.currency)
 
 
@@ -74,18 +84,24 @@ def create_dataset(connection: Connection, creation: Creation, now: datetime) ->
     existing = find_dataset(connection, creation.name)
     if existing is not None:
         _check_same(connection, existing, creation)
-        return existing
+        return _bind(connection, existing, existing.protection.bound_by(creation.protection), "bound", now)
     amount = granted_amount(creation.epsilon, creation.delta, creation.currency)
+    reason, shares_with = "created", None
+    if creation.shares_with is not None:
+        # All datasets that share data name the same one, so that each may use the data of every other.
+        shares_with = locked_dataset(connection, creation.shares_with).data_owner
+        reason = f"created; may use the data of dataset {creation.shares_with!r}: {creation.reason}"
     secret = {key: secrets.token_bytes(_SECRET_BYTES) for key in ("salt", "fingerprint_key")}  # SENSITIVE
     figures = {
         "epsilon": creation.epsilon,
         "delta": creation.delta,
         "consumers_only": creation.consumers_only,
         "spent": "0",
+        "shares_with": shares_with,
     }
     connection.execute(insert(DATASETS).values(name=creation.name, created=stamp(now), **figures, **secret))
-    dataset = locked_dataset(connection, creation.name)
-    return _set_total(connection, dataset, creation.currency, amount, "created", now)
+    dataset = replace(locked_dataset(connection, creation.name), protection=creation.protection)
+    return _set_total(connection, dataset, creation.currency, amount, reason, now)
 
 
 def _check_same(connection: Connection, existing: DatasetBudget, creation: Creation) -> None:
@@ -94,7 +110,7 @@ def _check_same(connection: Connection, existing: DatasetBudget, creation: Creat
     if difference is not None:
         raise ConfigError(
             f"dataset {creation.name!r} already has a budget, with {difference}; marquee budget grant can raise "
-            "epsilon; delta, accounting and consumers_only cannot be changed"
+            "epsilon; nothing else can be changed"
         )
 
 
@@ -108,6 +124,22 @@ def _difference(existing: DatasetBudget, creation: Creation, before: set[tuple[f
         return f"accounting {current} instead of {creation.accounting.value}"
     if creation.consumers_only != existing.consumers_only:
         return f"consumers_only {existing.consumers_only} instead of {creation.consumers_only}".lower()
+    if creation.shares_with is not None and existing.shares_with is None:
+        return "data of its own"
+    return _different_protection(existing.protection, creation.protection)
+
+
+def _different_protection(existing: Protection, created: Protection) -> str | None:
+    """What two protections contradict each other in; whatever one of them leaves open contradicts nothing."""
+    pairs = {
+        "unit": (existing.unit, created.unit),
+        "neighbours": (existing.neighbours, created.neighbours),
+        "a bound of": (existing.max_per_unit, created.max_per_unit),
+        "a bound on": (existing.contribution, created.contribution),
+    }
+    for name, (old, new) in pairs.items():
+        if None not in (old, new) and old != new:
+            return f"{name} {old} instead of {new}"
     return None
 
 
@@ -174,8 +206,16 @@ def grant_consumer(connection: Connection, limit: ConsumerBudget, reason: str, n
     return granted
 
 
-def settle(connection: Connection, dataset: DatasetBudget, currency: Currency, now: datetime) -> DatasetBudget:
-    """Fixes the currency of a dataset and all its consumers at the first reservation. Later calls change nothing."""
+def settle(
+    connection: Connection, dataset: DatasetBudget, currency: Currency, release: Protection, now: datetime
+) -> DatasetBudget:
+    """Fixes, at the first reservation, whom a dataset protects, and its currency and that of all its consumers.
+
+    Later calls change nothing.
+    """
+    bound = dataset.protection.bound_by(release)
+    earlier = "; earlier charges may be for other units" if dataset.spent else ""
+    dataset = _bind(connection, dataset, bound, f"bound by the first release{earlier}", now)
     if dataset.currency is not None:
         return dataset
     reason = "accounting fixed by the first release"
@@ -185,6 +225,15 @@ def settle(connection: Connection, dataset: DatasetBudget, currency: Currency, n
         set_consumer(connection, dataset.name, consumer.name, total=stored(settled.total))
         _record_consumer(connection, settled, currency, reason, now)
     return _set_total(connection, dataset, currency, total, reason, now)
+
+
+def _bind(
+    connection: Connection, dataset: DatasetBudget, protection: Protection, reason: str, now: datetime
+) -> DatasetBudget:
+    """Records whom a dataset protects. Nothing happens if that is recorded already."""
+    if protection == dataset.protection:
+        return dataset
+    return keep_total(connection, replace(dataset, protection=protection), reason, now)
 
 
 def consumers(connection: Connection, dataset: str) -> list[ConsumerBudget]:
@@ -198,7 +247,14 @@ def grants(connection: Connection, dataset: str) -> list[GrantRecord]:
     query = select(GRANTS).where(GRANTS.c.dataset == dataset).order_by(GRANTS.c.number)
     return [
         GrantRecord(
-            row.consumer, Window(row.refresh), row.epsilon, row.delta, amount_of(row.amount), row.reason, row.granted
+            row.consumer,
+            Window(row.refresh),
+            row.epsilon,
+            row.delta,
+            amount_of(row.amount),
+            protection_of(row),
+            row.reason,
+            row.granted,
         )
         for row in connection.execute(query)
     ]
@@ -212,9 +268,11 @@ def _set_total(
     reason: str,
     now: datetime,
 ) -> DatasetBudget:
-    """Changes a total and appends the grant that records the change. No other function changes a total."""
-    set_dataset(connection, dataset.name, currency=currency and currency.value, total=stored(amount))
+    """Changes a total and whom it protects, and appends the grant that records the change. No other function does."""
+    protection = protection_columns(dataset.protection)
+    set_dataset(connection, dataset.name, currency=currency and currency.value, total=stored(amount), **protection)
     row = {"dataset": dataset.name, "refresh": Window.NONE.value, "epsilon": dataset.epsilon, "delta": dataset.delta}
+    row |= protection
     _record(connection, row, currency, amount, reason, now)
     return locked_dataset(connection, dataset.name)
 

@@ -68,6 +68,9 @@ class Protection:
         return replace(bound, neighbours=self.neighbours or release.neighbours)
 
 
+OPEN = Protection()
+
+
 @dataclass(frozen=True)
 class DatasetBudget:
     """The budget of a dataset for all time.
@@ -98,6 +101,11 @@ class DatasetBudget:
     shares_with: str | None
     salt: bytes = field(repr=False)
     fingerprint_key: bytes = field(repr=False)
+
+    @property
+    def data_owner(self) -> str:
+        """Name that all datasets that may use the same data have in common."""
+        return self.shares_with or self.name
 
     @property
     def remaining(self) -> Fraction | None:
@@ -180,9 +188,10 @@ class ChargeRecord:
 
     release_id: The release that was charged.
     consumer: The consumer that was charged too, if there is one.
-    amount: Exact amount in the dataset's currency.
+    amount: Exact amount in the dataset's currency, and for whom the dataset's total protects.
     state: Current state of the release.
     charged: Time of the charge, in UTC.
+    protection: Whom the release itself protects; open for a release of layouts 1 and 2.
     """
 
     release_id: str
@@ -190,6 +199,7 @@ class ChargeRecord:
     amount: Fraction
     state: State
     charged: str
+    protection: Protection
 
 
 @dataclass(frozen=True)
@@ -201,6 +211,7 @@ class GrantRecord:
     epsilon: Epsilon of the new limit, as the operator wrote it.
     delta: Delta of the new limit, as the operator wrote it.
     amount: The new limit in the dataset's currency; None as long as the currency is open.
+    protection: Whom the dataset's total protects; open for a consumer.
     reason: The operator's reason.
     granted: Time of the grant, in UTC.
     """
@@ -210,6 +221,7 @@ class GrantRecord:
     epsilon: float
     delta: float
     amount: Fraction | None
+    protection: Protection
     reason: str
     granted: str
 
@@ -224,6 +236,8 @@ class PlannedRelease:
     path: Canonical path of the data, as ``jobs.planning.identity.bound_path`` returns it.
     fingerprint: Keyed hash of the input. SENSITIVE.
     state_folder: Folder of the release's journal.
+    protection: Whom the release protects; nothing in it is open.
+    linked_files: Canonical paths of files outside ``path`` to which links in it lead.
     consumer: Consumer that is charged in addition to the dataset, if there is one.
     promise: (epsilon, delta) of the release, for the advice in a refusal.
     """
@@ -234,5 +248,7 @@ class PlannedRelease:
     path: str
     fingerprint: str = field(repr=False)
     state_folder: str
+    protection: Protection
+    linked_files: tuple[str, ...] = ()
     consumer: str | None = None
     promise: tuple[float, float] | None = None

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import math
-import shlex
 from dataclasses import dataclass
 from datetime import datetime
-from fractions import Fraction
 from typing import Any
 
 from sqlalchemy import Connection, insert, update
 from sqlalchemy.engine import Row
 
-from dpcore.errors import BudgetExceededError, IntegrityError, NoBudgetError
-from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.conversion import epsilon_of
-from jobs.figures import format_exact
+from dpcore.errors import IntegrityError
+from dpcore.kernel.budget import Budget
 from jobs.ledger import budgets
-from jobs.ledger.amounts import advice, charged_amount, settled_currency
-from jobs.ledger.audit import check_sums
 from jobs.ledger.binding import bind
-from jobs.ledger.connection import shown
-from jobs.ledger.records import ConsumerBudget, DatasetBudget, PlannedRelease, ReleaseRecord, State
+from jobs.ledger.pricing import Price, Request, priced
+from jobs.ledger.records import PlannedRelease, ReleaseRecord, State
 from jobs.ledger.rows import (
     existing_release,
-    find_consumer,
     find_release,
     locked_dataset,
+    protection_columns,
+    protection_of,
     release_of,
     set_consumer,
     set_dataset,
@@ -34,7 +28,6 @@ from jobs.ledger.rows import (
     stamp,
 )
 from jobs.ledger.tables import CHARGES, RELEASES
-from jobs.ledger.windows import Window
 
 _DRAWING = (State.RESERVED.value, State.AGGREGATED.value, State.MEASURING.value)
 
@@ -45,12 +38,14 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
     Raises: The exceptions of ``SqlLedger.plan``.
     """
     dataset = locked_dataset(connection, planned.dataset)
-    bind(connection, dataset, planned.path, now)
+    bind(connection, dataset, planned, now)
     row = find_release(connection, planned.release_id)
     if row is None:
-        _priced(connection, dataset, planned.budget, planned.consumer, now, planned.promise)
+        priced(connection, dataset, Request.of(planned), now)
         connection.execute(insert(RELEASES).values(_new_release(planned, now)))
         row = existing_release(connection, planned.release_id)
+    elif not protection_of(row).is_bound:  # Planned in layout 1 or 2, which did not record whom a release protects.
+        set_release(connection, planned.release_id, now, **protection_columns(planned.protection))
     if row.fingerprint != planned.fingerprint:
         raise IntegrityError(
             f"release {planned.release_id[:12]} of dataset {planned.dataset!r} was planned with other input files; "
@@ -67,9 +62,15 @@ def reserve(connection: Connection, release_id: str, budget: Budget, now: dateti
         raise IntegrityError(f"release {release_id[:12]} was planned with another budget; want the same config")
     if State(row.state) is not State.PLANNED:
         return
-    priced = _priced(connection, dataset, budget, row.consumer, now)
-    budgets.settle(connection, dataset, priced.currency, now)
-    _charge(connection, row, priced, now)
+    protection = protection_of(row)
+    if not protection.is_bound:
+        raise IntegrityError(
+            f"release {release_id[:12]} was planned by an older version, which did not record whom it protects; run it "
+            "again"
+        )
+    price = priced(connection, dataset, Request(budget, protection, row.consumer), now)
+    budgets.settle(connection, dataset, price.currency, protection, now)
+    _charge(connection, row, price, now)
     set_release(connection, release_id, now, state=State.RESERVED.value)
 
 
@@ -146,121 +147,17 @@ def advance(
         set_release(connection, release_id, now, **changes)
 
 
-@dataclass(frozen=True)
-class _Priced:
-    """A charge that fits the remaining budget.
-
-    amount: Exact amount in the dataset's currency.
-    currency: Currency of the dataset.
-    dataset: The dataset before the charge.
-    consumer: The consumer before the charge, if there is one.
-    """
-
-    amount: Fraction
-    currency: Currency
-    dataset: DatasetBudget
-    consumer: ConsumerBudget | None
-
-
-def _priced(
-    connection: Connection,
-    dataset: DatasetBudget,
-    budget: Budget,
-    consumer_name: str | None,
-    now: datetime,
-    promise: tuple[float, float] | None = None,
-) -> _Priced:
-    """The charge of a release. Raises NoBudgetError or BudgetExceededError if dataset or consumer cannot pay it."""
-    consumer = _consumer(connection, dataset, consumer_name, promise)
-    check_sums(connection, dataset, consumer)
-    if dataset.currency is None:
-        currency = settled_currency(budget.currency)
-        dataset = dataset.settled(currency)
-        consumer = consumer and consumer.settled(currency)
-    assert dataset.currency is not None
-    amount = charged_amount(budget, dataset.currency, dataset.name)
-    consumer = consumer and consumer.at(now)
-    hint = advice(budget, dataset.currency, promise) if amount > (dataset.remaining or 0) else ""
-    cost = _Cost(amount, budget, dataset.currency, promise)
-    _check_fits(f"a release of dataset {dataset.name!r}{hint}", cost, dataset.remaining)
-    if consumer is not None and consumer.total is not None:
-        _check_fits(_label(consumer), cost, consumer.total - consumer.spent, consumer.window)
-    return _Priced(amount, dataset.currency, dataset, consumer)
-
-
-def _label(consumer: ConsumerBudget) -> str:
-    window = "" if consumer.window is Window.NONE else f" in the {consumer.window.value} from {consumer.window_start}"
-    return f"a release of consumer {consumer.name!r} of dataset {consumer.dataset!r}{window}"
-
-
-@dataclass(frozen=True)
-class _Cost:
-    """The cost of a release.
-
-    amount: Exact amount in the dataset's currency.
-    budget: The release's own budget.
-    currency: Currency of the dataset.
-    promise: (epsilon, delta) of the release, if it is known.
-    """
-
-    amount: Fraction
-    budget: Budget
-    currency: Currency
-    promise: tuple[float, float] | None
-
-
-def _check_fits(label: str, cost: _Cost, remaining: Fraction | None, window: Window = Window.NONE) -> None:
-    available = max(remaining or Fraction(0), Fraction(0))
-    if cost.amount > available:
-        raise BudgetExceededError(
-            label, cost.amount, available, cost.currency.value, _next_step(cost, available, window)
-        )
-
-
-def _next_step(cost: _Cost, available: Fraction, window: Window) -> str:
-    steps = []
-    if available and cost.promise is not None and cost.budget.currency is cost.currency:
-        max_epsilon = epsilon_of(Budget(cost.currency, available), cost.promise[1])
-        steps.append(f"privacy.epsilon at most {math.floor(max_epsilon * 1e4) / 1e4:g}")
-    if window is not Window.NONE:
-        steps.append(f"another {window.value}")
-    return ", ".join([*steps, "or more by marquee budget grant" if steps else "more by marquee budget grant"])
-
-
-def _consumer(
-    connection: Connection, dataset: DatasetBudget, name: str | None, promise: tuple[float, float] | None
-) -> ConsumerBudget | None:
-    if name is None:
-        if dataset.consumers_only:
-            raise NoBudgetError(
-                f"dataset {dataset.name!r} accepts only releases of a consumer; want privacy.consumer in the config"
-            )
-        return None
-    consumer = find_consumer(connection, dataset.name, name)
-    if consumer is None:
-        epsilon, delta = promise or (dataset.epsilon, dataset.delta)
-        if bool(delta) is not bool(dataset.delta):
-            delta = dataset.delta
-        url = shown(connection.engine.url)
-        raise NoBudgetError(
-            f"dataset {dataset.name!r} has no consumer {name!r}; add it with: marquee budget grant --ledger "
-            f"{shlex.quote(url)} --dataset {shlex.quote(dataset.name)} --consumer {shlex.quote(name)} "
-            f"--epsilon {format_exact(epsilon)} --delta {format_exact(delta)}"
-        )
-    return consumer
-
-
-def _charge(connection: Connection, row: Row[Any], priced: _Priced, now: datetime) -> None:
+def _charge(connection: Connection, row: Row[Any], price: Price, now: datetime) -> None:
     """Appends the charge and updates both sums in the caller's transaction."""
-    dataset, consumer = priced.dataset, priced.consumer
+    dataset, consumer = price.dataset, price.consumer
     charge = {
         "dataset": dataset.name,
         "consumer": row.consumer,
         "window_start": consumer.window_start if consumer is not None else "",
         "release_id": row.release_id,
-        "amount": str(priced.amount),
-        "spent": str(dataset.spent + priced.amount),
-        "consumer_spent": str(consumer.spent + priced.amount if consumer is not None else 0),
+        "amount": str(price.amount),
+        "spent": str(dataset.spent + price.amount),
+        "consumer_spent": str(consumer.spent + price.amount if consumer is not None else 0),
         "charged": stamp(now),
     }
     connection.execute(insert(CHARGES).values(charge))
@@ -277,6 +174,7 @@ def _new_release(planned: PlannedRelease, now: datetime) -> dict[str, object]:
         "consumer": planned.consumer,
         "currency": planned.budget.currency.value,
         "amount": str(planned.budget.amount),
+        **protection_columns(planned.protection),
         "state": State.PLANNED.value,
         "fingerprint": planned.fingerprint,
         "state_folder": planned.state_folder,

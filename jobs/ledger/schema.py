@@ -12,7 +12,7 @@ from sqlalchemy import Connection, exc, insert, inspect, select, text
 from dpcore.errors import ConfigError
 from jobs.ledger.tables import CHARGES, CONSUMERS, DATASETS, GRANTS, INFO, METADATA, PLACES, RELEASES, VERSION
 from jobs.ledger.windows import Window
-from jobs.planning.identity import canonical_url
+from jobs.planning.identity import bound_path
 
 _LOCK = 0x6D617271  # Key of the PostgreSQL advisory lock; any constant would do.
 # Tables of older layouts; a table comes before those that it refers to.
@@ -153,13 +153,18 @@ def _of_layout_3(rows: _Rows) -> _Rows:
     """Adds the places of datasets to the rows of layout 2. The new columns stay null: whom a dataset protects is not
     recorded there, and its next reservation binds it.
     """
-    datasets = [{**dataset, "path": dataset["path"] and canonical_url(dataset["path"])} for dataset in rows["datasets"]]
+    datasets = [{**dataset, "path": _canonical(dataset["path"])} for dataset in rows["datasets"]]
     places = [
         {"dataset": dataset["name"], "path": dataset["path"], "bound": dataset["created"]}
         for dataset in datasets
         if dataset["path"] is not None
     ]
     return {**rows, "datasets": datasets, PLACES.name: places}
+
+
+def _canonical(path: str | None) -> str | None:
+    """A path as this version writes it. Older ones kept URLs as configs had them; local paths were canonical."""
+    return bound_path(path) if path is not None and "://" in path else path
 
 
 def _first_grant(dataset: Mapping[str, Any]) -> dict[str, Any]:

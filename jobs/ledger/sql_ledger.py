@@ -18,17 +18,27 @@ from jobs.ledger import binding, budgets, releases, schema
 from jobs.ledger.audit import verify
 from jobs.ledger.budgets import Creation
 from jobs.ledger.connection import Database
+from jobs.ledger.pricing import Price, Request, priced
 from jobs.ledger.records import (
+    OPEN,
     Accounting,
     ChargeRecord,
     ConsumerBudget,
     DatasetBudget,
     GrantRecord,
     PlannedRelease,
+    Protection,
     ReleaseRecord,
     State,
 )
-from jobs.ledger.rows import find_dataset, find_release, locked_dataset, release_of
+from jobs.ledger.rows import (
+    find_dataset,
+    find_release,
+    locked_dataset,
+    protection_columns,
+    protection_of,
+    release_of,
+)
 from jobs.ledger.tables import CHARGES, DATASETS, RELEASES
 from jobs.ledger.windows import Window
 
@@ -78,18 +88,28 @@ class SqlLedger:
         *,
         accounting: Accounting = Accounting.AUTO,
         consumers_only: bool = False,
+        protection: Protection = OPEN,
+        shares_with: str | None = None,
+        reason: str = "",
     ) -> DatasetBudget:
         """Creates the budget of a dataset. A second call with the same arguments changes nothing.
+
+        For an existing dataset, a second call may bind what is still open in ``protection``.
 
         name: Name of the dataset, as in configs.
         epsilon: Epsilon that all releases together may spend, positive.
         delta: Delta of that guarantee, in [0, 1).
         accounting: Accounting of the budget if delta > 0.
         consumers_only: Whether every release must name a consumer.
+        protection: Whom the total protects; the first reservation binds what is open.
+        shares_with: Another dataset of this ledger whose data this dataset may use too. Nothing then bounds what a unit
+            loses through both.
+        reason: The operator's reason, which ``shares_with`` requires.
 
-        Raises: ConfigError when the numbers do not define a budget, or the dataset has another budget.
+        Raises: ConfigError when the numbers do not define a budget, or the dataset has another budget; NoBudgetError
+            when there is no dataset ``shares_with``.
         """
-        creation = Creation(name, epsilon, delta, accounting, consumers_only)
+        creation = Creation(name, epsilon, delta, accounting, consumers_only, protection, shares_with, reason)
         creation.check()  # The check comes before the file is created, so that a refusal leaves no file behind.
         with self._database.transaction(create=True) as connection:
             schema.create(connection)
@@ -202,13 +222,20 @@ class SqlLedger:
         with self._transaction() as connection:
             self._verified(connection, name)
             query = (
-                select(CHARGES, RELEASES.c.state)
+                select(CHARGES, *(RELEASES.c[name] for name in ("state", *protection_columns(OPEN))))
                 .join(RELEASES, RELEASES.c.release_id == CHARGES.c.release_id)
                 .where(CHARGES.c.dataset == name)
                 .order_by(CHARGES.c.number)
             )
             return [
-                ChargeRecord(row.release_id, row.consumer, Fraction(row.amount), State(row.state), row.charged)
+                ChargeRecord(
+                    row.release_id,
+                    row.consumer,
+                    Fraction(row.amount),
+                    State(row.state),
+                    row.charged,
+                    protection_of(row),
+                )
                 for row in connection.execute(query)
             ]
 
@@ -219,6 +246,18 @@ class SqlLedger:
         with self._transaction() as connection:
             row = find_release(connection, release_id)
             return None if row is None else release_of(row)
+
+    def price(self, dataset: str, request: Request) -> Price:
+        """What a release would be charged now. Nothing is written, and another release may be charged before it.
+
+        Raises: BudgetExceededError when the release exceeds the remaining budget; NoBudgetError when there is no ledger
+            or dataset, or the release cannot be charged to the dataset or its consumer.
+        """
+        with self._transaction() as connection:
+            budget = find_dataset(connection, dataset)
+            if budget is None:
+                raise NoBudgetError(self._no_budget_text(dataset))
+            return priced(connection, budget, request, self._clock())
 
     def plan(self, planned: PlannedRelease) -> ReleaseRecord:
         """Records a release that is ready to run, and binds the dataset's name to its path.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
@@ -17,17 +18,31 @@ _ACCOUNTING = {
 }
 
 
-def plan_facts(job: Job, ledger: str, ledger_id: str | None) -> dict[str, object]:
+@dataclass(frozen=True)
+class LedgerFacts:
+    """What the ledger says about a release that was not made yet.
+
+    url: URL of the ledger without secrets.
+    ledger_id: Id of the ledger; None if there is no ledger yet, or it cannot be reached.
+    charge: The charge for the units and neighbours of the dataset, or why the ledger would refuse the release now.
+    """
+
+    url: str
+    ledger_id: str | None
+    charge: str
+
+
+def plan_facts(job: Job, ledger: LedgerFacts) -> dict[str, object]:
     """The plan as a JSON object.
 
     job: The release.
-    ledger: URL of its ledger without secrets.
-    ledger_id: Id of the ledger; None if there is no ledger yet, or it cannot be reached.
+    ledger: What its ledger says about it.
     """
     return {
         "release_id": job.release_id,
-        "ledger": ledger,
-        "ledger_id": ledger_id,
+        "ledger": ledger.url,
+        "ledger_id": ledger.ledger_id,
+        "charge": ledger.charge,
         "promise": promise(job),
         "currency": job.budget.currency.value,
         "amount": float(job.budget.amount),
@@ -40,12 +55,13 @@ def plan_facts(job: Job, ledger: str, ledger_id: str | None) -> dict[str, object
     }
 
 
-def plan_lines(job: Job, ledger: str, ledger_id: str | None) -> list[str]:
+def plan_lines(job: Job, ledger: LedgerFacts) -> list[str]:
     """The plan as lines of text. The arguments are those of ``plan_facts``."""
     plan, currency, advice = job.plan, job.budget.currency.value, _recommended(job)
     lines = [
         f"release    {job.release_id}",
-        f"ledger     {ledger}, {f'id {ledger_id}' if ledger_id else 'which does not exist yet or cannot be reached'}",
+        f"ledger     {ledger.url}, {f'id {ledger.ledger_id}' if ledger.ledger_id else 'without an id yet'}",
+        f"charge     {ledger.charge}",
         f"promise    {promise(job)}",
         f"cost       {currency} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}",
         f"accounting {_ACCOUNTING[job.budget.currency]}",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +17,10 @@ from pipelines.schema import Schema
 
 # Paths and the engine change neither the guarantee nor any byte of the release, so they are not part of its id.
 WORKLOAD_PATHS = {"conjunctions": {"file", "weights_file"}}
+_LOCAL_SCHEMES = {"file", "local"}
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
+_DEFAULT_PORTS = {"hdfs": ":8020", "http": ":80", "https": ":443"}
+_STORES = {"s3", "gs", "hdfs", "http", "https"}  # What stands before @ in their URLs is a user, not a container.
 _NOT_IDENTIFYING = {
     "dataset": {"path", "table_schema"},
     "privacy": {"ledger"},
@@ -65,24 +70,51 @@ def canonical_sha256(content: object) -> str:
 
 
 def bound_path(path: str) -> str:
-    """The canonical form of a dataset's path: absolute, with symbolic links resolved.
+    """The canonical form of a dataset's path: absolute, with symbolic links resolved, or one spelling of a URL.
 
     A glob becomes the folder above its first wildcard, whatever it matches at the moment. The result therefore overlaps
     every other path of the same files, and may also overlap paths of files that the glob does not match.
 
+    In a URL, schemes that name one store become one scheme, the host becomes lower-case and loses a default port, and
+    doubled slashes, ``.`` and ``..`` are resolved. Some stores keep keys such as ``a//b`` and ``a/b`` apart; here they
+    overlap, which can only refuse too much.
+
     The canonical form prevents accidents, namely two names and two budgets for one dataset. It cannot stop an operator
     from copying files.
     """
-    path = path.removeprefix("file://")
-    if "://" in path:
-        return _fixed_part(path).rstrip("/")
-    path = os.path.expanduser(path)
+    scheme, is_url, rest = path.partition("://")
+    scheme = scheme.lower()
+    if is_url and scheme not in _LOCAL_SCHEMES:
+        return _canonical_url(_SCHEMES.get(scheme, scheme), _fixed_part(rest))
+    path = local_path(path)
     return os.path.realpath(path if os.path.exists(path) else _fixed_part(path))
 
 
-def canonical_url(path: str) -> str:
-    """The one spelling of a URL; a local path is returned as it is."""
-    return path
+def local_path(path: str) -> str:
+    """A local path or its URL as the engines read it; any other URL is returned as it is."""
+    scheme, is_url, rest = path.partition("://")
+    if is_url and scheme.lower() in _LOCAL_SCHEMES:
+        return rest if scheme.lower() == "file" else os.path.expanduser(rest)
+    return os.path.expanduser(path)
+
+
+def linked_files(files: Sequence[str], path: str) -> tuple[str, ...]:
+    """The files of a dataset to which links lead from its path, and which are outside it, sorted.
+
+    files: Paths or URLs of all files of the dataset.
+    path: The canonical path of the dataset.
+    """
+    inside = path.rstrip("/") + "/"
+    places = {bound_path(file) for file in files}
+    return tuple(sorted(place for place in places if place != path and not place.startswith(inside)))
+
+
+def _canonical_url(scheme: str, rest: str) -> str:
+    host, _, folder = rest.partition("/")
+    host = host.lower().removesuffix(_DEFAULT_PORTS.get(scheme, "/"))  # No host ends in a slash.
+    if scheme in _STORES:
+        host = host.rpartition("@")[2]  # Credentials neither name the data nor belong in the ledger.
+    return f"{scheme}://{host}{posixpath.normpath('/' + folder.lstrip('/'))}".rstrip("/")
 
 
 def _fixed_part(path: str) -> str:

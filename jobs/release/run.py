@@ -22,12 +22,12 @@ from dpcore.workload import Workload
 from jobs import log
 from jobs.config import LARGEST_QUIET_DELTA
 from jobs.ledger import SqlLedger
-from jobs.ledger.records import DatasetBudget, PlannedRelease, ReleaseRecord, State
+from jobs.ledger.records import DatasetBudget, PlannedRelease, Protection, ReleaseRecord, State
 from jobs.outputs.answers_table import write_answers
 from jobs.outputs.certificate import KernelRecord, write_certificate
 from jobs.outputs.model_file import write_model
 from jobs.planning.engines import open_engine
-from jobs.planning.identity import bound_path
+from jobs.planning.identity import bound_path, linked_files, local_path
 from jobs.planning.job import Job
 from jobs.progress import bar
 from jobs.release import publish
@@ -39,6 +39,7 @@ from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.generate.rows import write_rows
+from pipelines.layout import TableLayout
 from pipelines.source import Source, fingerprint, open_source
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
@@ -276,16 +277,28 @@ def _record_publication(ledger: SqlLedger, release_id: str, output: Path) -> Non
 
 
 def _planned(job: Job, source: Source, dataset: DatasetBudget) -> PlannedRelease:
+    path = bound_path(job.config.dataset.path)
     return PlannedRelease(
         release_id=job.release_id,
         dataset=dataset.name,
         budget=job.budget,
-        path=bound_path(job.config.dataset.path),
+        path=path,
+        linked_files=linked_files(source.files, path),
         fingerprint=fingerprint(source, dataset.fingerprint_key),
         state_folder=str(publish.state_folder(job.output, job.release_id)),
+        protection=protection_of(job),
         consumer=job.config.privacy.consumer,
         promise=(job.config.privacy.epsilon, job.config.privacy.delta),
     )
+
+
+def protection_of(job: Job) -> Protection:
+    """Whom a release protects."""
+    config = job.config.dataset
+    table = isinstance(job.layout, TableLayout)
+    bound = job.unit.contribution.bound if table else config.max_items_per_unit
+    contribution = None if bound is None else "rows" if table else "items"
+    return Protection(config.unit, contribution, bound, job.unit.neighbours)
 
 
 def _dataset(job: Job, ledger: SqlLedger) -> DatasetBudget:
@@ -311,12 +324,12 @@ def check_outside(job: Job, folder: Path, *files: str) -> None:
 
     Raises: ConfigError when one of the files would be among the data.
     """
-    path = job.config.dataset.path
+    path = local_path(job.config.dataset.path)
     data = bound_path(path)
-    deep = "**" in path or os.path.isdir(os.path.expanduser(path))
+    deep = "**" in path or os.path.isdir(path)
     output = Path(os.path.realpath(folder))
     inside = deep and output.is_relative_to(data)
-    if inside or any((output / file).match(os.path.abspath(os.path.expanduser(path))) for file in files):
+    if inside or any((output / file).match(os.path.abspath(path)) for file in files):
         raise ConfigError(f"output {folder} is inside the folder of the data, {data}; want a folder outside it")
 
 

@@ -84,11 +84,13 @@ def test_a_release_that_the_ledger_lost_is_not_taken_for_published(
     ("dataset.path", ".", "is inside the folder of the data"),
     ("dataset.path", "./**/*.parquet", "is inside the folder of the data"),
     ("dataset.path", "*/*/*.parquet", "is inside the folder of the data"),
+    ("dataset.path", "local://FOLDER", "is inside the folder of the data"),
+    ("dataset.path", "file://FOLDER/*/*/*.parquet", "is inside the folder of the data"),
 ])  # fmt: skip
 def test_an_output_that_cannot_be_is_found_before_anything_is_charged(
     table: World, place: str, value: str, says: str
 ) -> None:
-    table.set(place, value)
+    table.set(place, value.replace("FOLDER", str(table.folder)))
     code, _, err = table.run()
     assert (code, says in err) == (2, True), err
     assert table.charges() == 0

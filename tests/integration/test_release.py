@@ -163,7 +163,8 @@ def test_budgets_are_shown_with_their_history(table: World) -> None:
     assert table.run()[0] == 0
     code, out, _ = table.marquee("budget", "show")
     assert code == 0
-    assert "people: epsilon 1, delta 1e-06; spent rho 0.024356 of 0.024356 (epsilon 1 at delta 1e-06)" in out
+    assert "people: epsilon 1, delta 1e-06 for units of column 'person' (add_remove_unit, 1 row per unit)" in out
+    assert "; spent rho 0.024356 of 0.024356 (epsilon 1 at delta 1e-06)" in out
     code, out, _ = table.marquee("budget", "history", "--dataset", "people")
     assert (code, out.count(table.job().release_id[:12])) == (0, 1)
     assert out.splitlines()[0].endswith("granted to the dataset: epsilon 1, delta 1e-06: created")

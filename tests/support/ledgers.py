@@ -10,11 +10,13 @@ from typing import Any
 from sqlalchemy import create_engine, text
 
 from dpcore.kernel.budget import Budget
+from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger import SqlLedger
-from jobs.ledger.records import PlannedRelease
+from jobs.ledger.records import PlannedRelease, Protection
 
 PURE = Budget.pure(Fraction(1, 3))
 FIRST = "a" * 64
+PERSONS = Protection("person", "rows", 1, Neighbours.ADD_REMOVE_UNIT)
 
 
 def planned(release_id: str = FIRST, **changes: object) -> PlannedRelease:
@@ -24,6 +26,7 @@ def planned(release_id: str = FIRST, **changes: object) -> PlannedRelease:
         "path": f"/data/{changes.get('dataset', 'adult')}",
         "fingerprint": "f",
         "state_folder": "/out/.marquee/a",
+        "protection": PERSONS,
     }
     return PlannedRelease(release_id=release_id, **{**values, **changes})  # type: ignore[arg-type]
 

@@ -40,7 +40,8 @@ def create(budget: Command, *more: str, epsilon: str = "3", delta: str = "1e-6")
 
 def test_an_open_budget_says_that_its_first_release_decides(budget: Command) -> None:
     fixes = "the first release fixes the accounting (zCDP or Gaussian DP)"
-    assert create(budget) == f"adult: epsilon 3, delta 1e-06; nothing spent; {fixes}\n"
+    whom = "for the unit and the neighbours of the first release"
+    assert create(budget) == f"adult: epsilon 3, delta 1e-06 {whom}; nothing spent; {fixes}\n"
 
 
 @pytest.mark.parametrize(("accounting", "currency"), [("zcdp", "rho"), ("gdp", r"mu\^2")])
@@ -48,7 +49,7 @@ def test_show_gives_epsilon_for_each_amount(budget: Command, accounting: str, cu
     create(budget, "--accounting", accounting, "--consumers-only")
     code, out, _ = budget("show")
     assert code == 0
-    spent = rf"adult: epsilon 3, delta 1e-06; spent {currency} 0 of [\d.]+; "
+    spent = rf"adult: epsilon 3, delta 1e-06 for the unit and .* release; spent {currency} 0 of [\d.]+; "
     shown = spent + rf"remaining {currency} [\d.]+ \(epsilon 3 at delta"
     first, second, *_ = out.splitlines()
     assert re.fullmatch(r"ledger [0-9a-f]{16} at sqlite:////.*marquee\.db", first), out
@@ -64,7 +65,8 @@ def test_grants_are_shown_with_dates_and_reasons(budget: Command) -> None:
     )  # fmt: skip
     assert (code, out, err) == (0, "consumer team: epsilon 0.5, delta 0 each month\n", "")
     code, out, err = budget("grant", "--dataset", "adult", "--epsilon", "4", "--delta", "0", "--reason", "decision 12")
-    assert (code, out) == (0, "adult: epsilon 4, delta 0; spent epsilon 0 of 4; remaining epsilon 4\n")
+    whom = "for the unit and the neighbours of the first release"
+    assert (code, out) == (0, f"adult: epsilon 4, delta 0 {whom}; spent epsilon 0 of 4; remaining epsilon 4\n")
     for command in (("show",), ("history", "--dataset", "adult")):
         code, out, _ = budget(*command)
         assert code == 0
@@ -173,7 +175,8 @@ def test_a_clock_that_goes_back_reorders_nothing_of_a_kind(budget: Command, tmp_
         ledger.raise_total("adult", 4.0 + step, 0.0, f"step {step}")
     lines = budget("history", "--dataset", "adult")[1].splitlines()
     order = [re.sub(r".*: |\S+  (\w{4}).*", r"\1", line) for line in lines]
-    assert order == ["created", "step 0", "step 1", "step 2", "0000", "1111", "2222", "step 3", "3333"]
+    bound = "bound by the first release"
+    assert order == ["created", bound, "step 0", "step 1", "step 2", "0000", "1111", "2222", "step 3", "3333"]
 
 
 def test_a_move_is_in_the_history_with_its_reason(budget: Command, tmp_path: Path) -> None:
@@ -181,8 +184,9 @@ def test_a_move_is_in_the_history_with_its_reason(budget: Command, tmp_path: Pat
     reserve(SqlLedger(f"sqlite:///{tmp_path / 'marquee.db'}"))
     code, out, err = budget(*MOVE, "--path", "new/*.parquet", "--reason", "new disk")
     assert (code, err) == (0, "")
-    assert out.startswith("adult: epsilon 3, delta 0; spent")
-    moved = f"granted to the dataset: epsilon 3, delta 0: moved to {(tmp_path / 'new').resolve()}: new disk\n"
+    whom = "for units of column 'person' (add_remove_unit, 1 row per unit)"
+    assert out.startswith(f"adult: epsilon 3, delta 0 {whom}; spent")
+    moved = f"granted to the dataset: epsilon 3, delta 0 {whom}: moved to {(tmp_path / 'new').resolve()}: new disk\n"
     assert moved in budget("history", "--dataset", "adult")[1]
     assert moved in budget("show", "--dataset", "adult")[1]
 
@@ -198,3 +202,38 @@ def test_help_says_that_windows_do_not_give_budget_back(budget: Command) -> None
     said = " ".join(re.sub(r"[│\n]", " ", budget("grant", "--help")[1]).split())
     assert "it never restores budget" in said
     assert "it cannot be changed later" in said
+
+
+def test_create_binds_whom_the_total_protects_and_show_says_it_beside_every_figure(budget: Command) -> None:
+    whom = "for units of column 'person_id' (replace_one_unit, 5 rows per unit)"
+    options = ("--unit", "person_id", "--rows-per-unit", "5", "--neighbours", "replace_one_unit")
+    assert create(budget, *options, delta="0").startswith(f"adult: epsilon 3, delta 0 {whom}; spent epsilon 0 of 3")
+    assert f"granted to the dataset: epsilon 3, delta 0 {whom}: created" in budget("show")[1]
+    create(budget, delta="0")
+
+
+@pytest.mark.parametrize(("words", "code", "says"), [
+    (("--rows-per-unit", "5"), 2, "want --unit"),
+    (("--unit", "u", "--rows-per-unit", "5", "--items-per-unit", "5"), 2, "want one of them"),
+    (("--unit", "u", "--rows-per-unit", "0"), 2, "rows-per-unit"),
+    (("--unit", ""), 2, "--unit is empty"),
+    (("--shares-with", "adult"), 2, "want --reason"),
+    (("--shares-with", "nobody", "--reason", "households"), 4, "'nobody' has no budget"),
+])  # fmt: skip
+def test_a_total_that_protects_nobody_is_refused(budget: Command, words: tuple[str, ...], code: int, says: str) -> None:
+    create(budget, delta="0")
+    found, out, err = budget("create", "--dataset", "second", "--epsilon", "1", "--delta", "0", *words)
+    assert (found, out) == (code, ""), err
+    assert says in err
+
+
+def test_history_says_whom_each_charge_protects_and_that_epsilons_do_not_add_up(
+    budget: Command, tmp_path: Path
+) -> None:
+    create(budget, "--accounting", "zcdp", "--unit", "person", "--neighbours", "replace_one_unit")
+    reserve(SqlLedger(f"sqlite:///{tmp_path / 'marquee.db'}"), budget=Budget.zcdp(Fraction(1, 1000)))
+    out = budget("history", "--dataset", "adult")[1]
+    charged = "for units of column 'person' (add_remove_unit, 1 row per unit), charged for replace_one_unit"
+    assert re.search(rf"0.004  1/250  {re.escape(charged)}\n", out), out
+    for text in (out, budget("show")[1]):
+        assert "Only amounts of rho or mu^2 add up and subtract. The epsilons in brackets do not" in text

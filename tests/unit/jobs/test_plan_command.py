@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from dpcore.kernel.privacy_terms import PrivacyTerms
+from dpcore.kernel.sensitivity import Neighbours
 from dpcore.mechanisms.recommendation import recommended
-from tests.support.releases import World, baskets_world, table_world
+from jobs.ledger import SqlLedger
+from jobs.ledger.records import Protection
+from tests.support.releases import LEDGER, World, baskets_world, table_world
+
+REPLACE = Neighbours.REPLACE_ONE_UNIT
 
 
 @pytest.fixture(params=["table", "baskets"])
@@ -63,8 +68,37 @@ def test_it_prints_the_absolute_ledger_and_its_id(world: World) -> None:
     address = f"sqlite:///{world.folder / 'marquee.db'}"
     facts = json.loads(world.marquee("plan", "release.yaml", "--json")[1])
     assert (facts["ledger"], facts["ledger_id"]) == (address, None)
-    assert f"ledger     {address}, which does not exist yet" in world.marquee("plan", "release.yaml")[1]
+    assert f"ledger     {address}, without an id yet" in world.marquee("plan", "release.yaml")[1]
     world.budget()
     facts = json.loads(world.marquee("plan", "release.yaml", "--json")[1])
     assert len(facts["ledger_id"]) == 16
     assert f"ledger     {address}, id {facts['ledger_id']}" in world.marquee("plan", "release.yaml")[1]
+
+
+def charge(world: World) -> str:
+    facts = json.loads(world.marquee("plan", "release.yaml", "--json")[1])
+    assert f"charge     {facts['charge']}" in world.marquee("plan", "release.yaml")[1].splitlines()
+    return str(facts["charge"])
+
+
+def test_it_predicts_the_charge_for_the_relation_of_the_dataset(world: World) -> None:
+    world.config["mechanism"] = {"name": "laplace"}
+    world.config["privacy"] |= {"epsilon": 1.0, "delta": 0.0}
+    world.save()
+    unit, name = world.config["dataset"]["unit"], world.config["dataset"]["name"]
+    assert charge(world).startswith("refused now: there is no ledger at")
+    SqlLedger(LEDGER).create_dataset(name, 2.0, 0.0, protection=Protection(unit, None, None, REPLACE))
+    assert charge(world).startswith(f"epsilon = 2 for units of column {unit!r} (replace_one_unit): the release is for")
+    assert world.run()[0] == 0
+    assert charge(world) == "none: this release was charged already"
+    assert [float(charged.amount) for charged in SqlLedger(LEDGER).history(name)] == [2.0]
+
+
+def test_it_predicts_that_another_unit_is_refused(world: World) -> None:
+    name = world.config["dataset"]["name"]
+    SqlLedger(LEDGER).create_dataset(name, 50.0, 1e-6, protection=Protection("household"))
+    assert "column 'household', and this release protects units of column" in charge(world)
+    code, out, err = world.run()
+    assert (code, out) == (4, "")
+    assert charge(world).removeprefix("refused now: ") in err
+    assert world.charges() == 0

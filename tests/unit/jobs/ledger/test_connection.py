@@ -20,7 +20,7 @@ from jobs.ledger.connection import Database
 from jobs.ledger.records import Accounting, State
 from jobs.ledger.windows import Window
 from tests.support.datasets import ROOT
-from tests.support.ledgers import FIRST, past_the_ledger, planned, reserve
+from tests.support.ledgers import FIRST, PERSONS, past_the_ledger, planned, reserve
 from tests.support.postgres import Server
 
 
@@ -302,7 +302,7 @@ def test_the_rights_of_the_runbook_suffice_for_a_run_and_for_no_change_of_what_w
     url = postgres.database()
     name = url.partition("@/")[2].partition("?")[0]
     owner = SqlLedger(url)
-    owner.create_dataset("adult", 1.0, 1e-6, accounting=Accounting.ZCDP)
+    owner.create_dataset("adult", 1.0, 1e-6, accounting=Accounting.ZCDP, protection=PERSONS)
     owner.grant_consumer("adult", "team", 0.9, 1e-6, Window.MONTH)
     (rights,) = re.findall(r"```sql\n(.*?)```", RUNBOOK, re.DOTALL)
     for statement in ("CREATE ROLE marquee_run LOGIN;\n" + rights).splitlines():
@@ -321,6 +321,8 @@ def test_the_rights_of_the_runbook_suffice_for_a_run_and_for_no_change_of_what_w
             decision()
     for forbidden in (
         "UPDATE datasets SET total = '9'",
+        "UPDATE datasets SET unit = 'row_id'",
+        "DELETE FROM places",
         "DELETE FROM charges",
         "DELETE FROM releases",
         "TRUNCATE charges CASCADE",

@@ -158,6 +158,7 @@ def test_a_limit_may_change_and_every_change_stays_on_record(ledger: SqlLedger, 
     assert found == [
         (None, 1.0, "created", "2026-11-20"),
         ("team", 0.2, "pilot", "2026-11-20"),
+        (None, 1.0, "bound by the first release", "2026-11-20"),
         ("team", 0.1, "over", "2026-11-21"),
         ("team", 0.3, "again", "2026-11-21"),
     ]
@@ -188,7 +189,8 @@ def test_a_total_is_raised_with_a_reason_and_never_lowered(ledger: SqlLedger) ->
     with pytest.raises(ConfigError, match="cannot be changed"):
         ledger.raise_total("adult", 2.0, 1e-6, "another delta")
     ledger.raise_total("adult", 1.5, 0.0, "again")
-    assert [(grant.epsilon, grant.reason) for grant in ledger.grants("adult")] == [(1, "created"), (1.5, "decision 12")]
+    grants = [(grant.epsilon, grant.reason) for grant in ledger.grants("adult")]
+    assert grants == [(1, "created"), (1, "bound by the first release"), (1.5, "decision 12")]
     assert ledger.create_dataset("adult", 1.0, 0.0).total == Fraction(3, 2), "asked for as first: nothing changes"
     assert ledger.datasets()[0].remaining == Fraction(2, 5)
 

@@ -49,7 +49,7 @@ def test_the_first_reservation_fixes_an_open_currency_for_ever(ledger: SqlLedger
     assert (dataset.currency, dataset.total) == (chosen, budget_of(2.0, DELTA, chosen).amount)
     assert team.total == budget_of(1.0, DELTA, chosen).amount
     assert dataset.spent == charged_amount(SMALL[first], chosen, "adult")
-    assert [grant.amount for grant in ledger.grants("adult")] == [None, None, team.total, dataset.total]
+    assert [grant.amount for grant in ledger.grants("adult")] == [None, None, None, team.total, dataset.total]
     reserve(ledger, "b" * 64, budget=SMALL[Currency.GDP])
     assert ledger.dataset("adult", 2, DELTA).currency is chosen
     ledger.create_dataset("adult", 2.0, DELTA)  # Asked for again as it was first: nothing changes.

@@ -39,6 +39,8 @@ LAYOUT_2 = (
     "INSERT INTO ledger_info VALUES (2)",
     f"INSERT INTO datasets VALUES ('adult', '/data/adult', 'epsilon', '2', '10/21', 2.0, 0.0, {{true}}, {{secret}}, "
     f"{{secret}}, '{DAY}')",
+    f"INSERT INTO datasets VALUES ('remote', 's3a://Bucket//data', 'epsilon', '1', '0', 1.0, 0.0, {{false}}, "
+    f"{{secret}}, {{secret}}, '{DAY}')",
     f"INSERT INTO datasets VALUES ('new', NULL, NULL, NULL, '0', 1.0, 1e-6, {{false}}, {{secret}}, {{secret}}, "
     f"'{DAY}')",
     f"INSERT INTO consumers VALUES ('adult', 'team', 'month', 1.0, 0.0, '1', '10/21', '2026-11-01', '{DAY}')",
@@ -48,6 +50,7 @@ LAYOUT_2 = (
         for values in (
             "'adult', NULL, 'none', 1.0, 0.0, 'epsilon', '1', 'created'",
             "'new', NULL, 'none', 1.0, 1e-6, NULL, NULL, 'created'",
+            "'remote', NULL, 'none', 1.0, 0.0, 'epsilon', '1', 'created'",
             "'adult', 'team', 'month', 1.0, 0.0, 'epsilon', '1', 'pilot'",
             "'adult', NULL, 'none', 2.0, 0.0, 'epsilon', '2', 'decision 12'",
         )
@@ -81,10 +84,10 @@ def ledger(ledger_url: str) -> SqlLedger:
 
 
 def test_layout_2_is_migrated_with_everything_that_it_holds(ledger: SqlLedger) -> None:
-    adult, new = ledger.datasets()  # Every sum and total agrees with its charges and grants.
+    adult, new, remote = ledger.datasets()  # Every sum and total agrees with its charges and grants.
     assert (adult.spent, adult.total, adult.path, adult.salt) == (Fraction(10, 21), 2, "/data/adult", b"\1\2")
     assert (adult.consumers_only, new.consumers_only, new.path, new.total) == (True, False, None, None)
-    assert adult.currency is Currency.PURE
+    assert (adult.currency, remote.path) == (Currency.PURE, "s3://bucket/data")
     (team,) = ledger.consumers("adult")
     assert (team.window, team.total) == (Window.MONTH, 1)
     reasons = [(grant.consumer, grant.reason, grant.granted) for grant in ledger.grants("adult")]

@@ -32,11 +32,11 @@ def test_a_moved_dataset_runs_from_its_new_path_alone_on_what_is_left(ledger: Sq
 
 def test_a_move_is_on_record_with_the_budget_as_it_is(ledger: SqlLedger) -> None:
     ledger.move("adult", "/new/adult", "new disk")
-    created, moved = ledger.grants("adult")
+    created, _, moved = ledger.grants("adult")
     assert (moved.consumer, moved.epsilon, moved.delta, moved.amount) == (None, 1.0, 0.0, created.amount)
     assert moved.reason == "moved to /new/adult: new disk"
     ledger.move("adult", "/new/adult", "again")
-    assert len(ledger.grants("adult")) == 2, "nothing moved the second time"
+    assert len(ledger.grants("adult")) == 3, "nothing moved the second time"
     ledger.datasets()  # The record explains the total still.
 
 
@@ -44,12 +44,42 @@ def test_a_dataset_may_move_within_its_own_folder(ledger: SqlLedger) -> None:
     assert ledger.move("adult", "/data/adult/all", "tidied").path == "/data/adult/all"
 
 
+@pytest.mark.parametrize("path", ["/data/adult", "/data/adult/part", "/data"])
+def test_data_that_were_not_moved_get_no_second_budget(ledger: SqlLedger, path: str) -> None:
+    """The move says that the data went away; nothing says that they did."""
+    ledger.move("adult", "/new/adult", "new disk")
+    ledger.create_dataset("again", 1.0, 0.0)
+    with pytest.raises(ConfigError, match=r"belongs to dataset 'adult' .* are or were at /data/adult; want dataset"):
+        ledger.plan(planned("c" * 64, dataset="again", path=path))
+    with pytest.raises(ConfigError, match="belongs to dataset 'adult'"):
+        ledger.move("retail", path, "reason")
+    assert ledger.dataset("again", 1, 0).path is None
+
+
+def test_a_dataset_may_move_back(ledger: SqlLedger) -> None:
+    ledger.move("adult", "/new/adult", "new disk")
+    ledger.move("adult", "/data/adult", "the disk failed")
+    reserve(ledger, "c" * 64)
+    assert ledger.verified("adult").spent == 2 * PURE.amount
+
+
+def test_datasets_share_data_only_on_record(ledger: SqlLedger) -> None:
+    for name, other in (("households", "adult"), ("rows", "households")):
+        ledger.create_dataset(name, 1.0, 0.0, shares_with=other, reason="another unit")
+        assert ledger.grants(name)[0].reason == f"created; may use the data of dataset {other!r}: another unit"
+        reserve(ledger, name[0] * 64, dataset=name, path="/data/adult")
+    with pytest.raises(ConfigError, match="belongs to dataset 'retail'"):
+        ledger.move("rows", "/data/retail", "reason")
+    with pytest.raises(ConfigError, match="with data of its own"):
+        ledger.create_dataset("retail", 1.0, 0.0, shares_with="adult", reason="afterwards")
+
+
 @pytest.mark.parametrize("path", ["/data/retail", "/data/retail/part", "/data"])
 def test_the_path_of_another_dataset_is_refused(ledger: SqlLedger, path: str) -> None:
     with pytest.raises(ConfigError, match="belongs to dataset 'retail'"):
         ledger.move("adult", path, "reason")
     assert ledger.dataset("adult", 1, 0).path == "/data/adult"
-    assert len(ledger.grants("adult")) == 1
+    assert len(ledger.grants("adult")) == 2
 
 
 def test_only_what_is_bound_moves(ledger: SqlLedger) -> None:

@@ -87,7 +87,10 @@ def test_processes_that_find_layout_1_together_move_it_once(ledger_url: str) -> 
 def test_a_moved_ledger_works_on(ledger_url: str) -> None:
     write_layout_1(ledger_url)
     ledger = SqlLedger(ledger_url)
-    ledger.reserve("c" * 64, Budget.pure(Fraction(1, 9)))
+    with pytest.raises(IntegrityError, match="planned by an older version"):
+        ledger.reserve("c" * 64, Budget.pure(Fraction(1, 9)))
+    reserve(ledger, "c" * 64, Budget.pure(Fraction(1, 9)))
+    assert ledger.grants("adult")[-1].reason == "bound by the first release; earlier charges may be for other units"
     reserve(ledger, "d" * 64)
     with pytest.raises(BudgetExceededError):
         reserve(ledger, "e" * 64)

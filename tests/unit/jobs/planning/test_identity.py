@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 
 import jobs.planning.identity
 from jobs.config import parse_config
-from jobs.planning.identity import bound_path, release_id
+from jobs.planning.identity import bound_path, linked_files, release_id
 from jobs.version import VERSION
 from pipelines.attributes import Attribute, Kind
 from pipelines.schema import Schema
+from pipelines.source import filesystem_of, find_files
 from tests.support.datasets import ROOT
 
 SCHEMA = Schema((Attribute("sex", Kind.CATEGORICAL, values=("f", "m")),))
@@ -130,3 +132,64 @@ def test_brackets_in_the_name_of_a_folder_that_is_there_are_no_wildcard(tmp_path
     assert bound_path(f"{tmp_path}/data[1]") == str(tmp_path / "data[1]")
     assert bound_path(f"{tmp_path}/data[2]") == str(tmp_path)
     assert bound_path("/") == bound_path("/*.parquet") == "/"
+
+
+ALIASES = {
+    "s3://bucket/data": ["s3a://bucket/data/", "s3n://bucket/data", "S3://bucket/data/*.parquet", "s3://Bucket//data",
+                         "s3://bucket/other/../data", "s3://bucket/../data/./", "s3://key:secret@bucket/data"],
+    "gs://bucket/data": ["gcs://bucket/data", "GS://BUCKET/data//", "gs://user@bucket/data/part-[0-9].parquet"],
+    "hdfs://node/data": ["hdfs://NODE:8020/data", "hdfs://node//data/x/..", "hdfs://user@node:8020/data/**"],
+    "hdfs://node:9000/data": ["hdfs://Node:9000//data"],
+    "https://host/data": ["https://host:443/data", "HTTPS://Host/data/"],
+    "abfss://box@store.dfs.core.windows.net/data": ["abfs://box@Store.dfs.core.windows.net/data//*"],
+    "s3://bucket": ["s3://bucket/", "s3a://bucket", "s3://bucket/*.parquet", "s3://bucket/.."],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("url", ALIASES)
+def test_one_url_has_one_spelling(url: str) -> None:
+    assert {bound_path(spelling) for spelling in [url, *ALIASES[url]]} == {url}
+
+
+def test_urls_of_different_data_stay_apart() -> None:
+    apart = ["s3://a/x", "s3://b/x", "gs://a/x", "s3://a/X", "hdfs://a/x", "hdfs://a:9000/x", "abfss://a@s/x",
+             "abfss://b@s/x", "http://a/x", "https://a/x", "https://a:80/x"]  # fmt: skip
+    assert len({bound_path(url) for url in apart}) == len(apart)
+
+
+@pytest.mark.parametrize("prefix", ["file://", "local://", "FILE://", "Local://", ""])
+def test_every_spelling_of_a_local_path_is_local(prefix: str, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.parquet").touch()
+    for spelling in (f"{prefix}{tmp_path}/data", f"{prefix}{tmp_path}//other/../data/*.parquet"):
+        assert bound_path(spelling) == str(tmp_path / "data")
+    if prefix == prefix.lower():  # No store has an upper-case scheme without fsspec.
+        (file,) = find_files(f"{prefix}{tmp_path}/data")
+        assert bound_path(file) == str(tmp_path / "data" / "a.parquet"), "the engines read the same file"
+
+
+@pytest.mark.parametrize("url", ["file://localhost/data", "file://data", "file://~/data"])
+def test_a_url_of_a_relative_path_is_bound_where_it_is_read(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("data", "localhost/data", "~/data"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.parquet").touch()
+    filesystem, inner = filesystem_of(find_files(url)[0])
+    (info,) = filesystem.get_file_info([inner])
+    read = {os.path.realpath(info.path), os.path.realpath(inner)}
+    assert bound_path(url) in {os.path.dirname(path) for path in read}
+
+
+def test_links_out_of_a_path_are_found(tmp_path: Path) -> None:
+    for name in ("data", "store"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a[1].parquet").touch()
+    (tmp_path / "data" / "b.parquet").symlink_to(tmp_path / "store" / "a[1].parquet")
+    (tmp_path / "data" / "folder").symlink_to(tmp_path / "store")
+    data = str(tmp_path / "data")
+    files = [f"{data}/a[1].parquet", f"local://{data}/b.parquet", f"{data}/folder/a[1].parquet"]
+    assert linked_files(files, data) == (str(tmp_path / "store" / "a[1].parquet"),)
+    assert linked_files(files[:1], data) == linked_files(files[:1], files[0]) == ()
+    assert linked_files(["s3a://bucket//data/a.parquet"], "s3://bucket/data") == ()

@@ -1,0 +1,154 @@
+"""The price of a release: what it costs in its dataset's currency, and whether dataset and consumer can pay it."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+
+from sqlalchemy import Connection
+
+from dpcore.errors import BudgetExceededError, NoBudgetError
+from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.conversion import epsilon_of
+from jobs.figures import format_exact
+from jobs.ledger.amounts import advice, charged_amount, settled_currency
+from jobs.ledger.audit import check_sums
+from jobs.ledger.connection import shown
+from jobs.ledger.protection import is_for_replacing
+from jobs.ledger.records import ConsumerBudget, DatasetBudget, PlannedRelease, Protection
+from jobs.ledger.rows import find_consumer
+from jobs.ledger.windows import Window
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a release asks of the ledger.
+
+    budget: Its whole budget, in its own currency.
+    protection: Whom it protects; nothing in it is open.
+    consumer: Name of the consumer that is charged too, if there is one.
+    promise: Its (epsilon, delta), if it is known, for the advice in a refusal.
+    """
+
+    budget: Budget
+    protection: Protection
+    consumer: str | None
+    promise: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, planned: PlannedRelease) -> Request:
+        """The request of a planned release."""
+        return cls(planned.budget, planned.protection, planned.consumer, planned.promise)
+
+
+@dataclass(frozen=True)
+class Price:
+    """A charge that fits the remaining budget.
+
+    amount: Exact amount in the dataset's currency, for the units and the relation of the dataset.
+    protection: Whom the dataset's total protects after the charge.
+    replacing: Whether the release is for add/remove and the dataset for replace-one.
+    currency: Currency of the dataset.
+    dataset: The dataset before the charge.
+    consumer: The consumer before the charge, if there is one.
+    """
+
+    amount: Fraction
+    protection: Protection
+    replacing: bool
+    currency: Currency
+    dataset: DatasetBudget
+    consumer: ConsumerBudget | None
+
+
+def priced(connection: Connection, dataset: DatasetBudget, request: Request, now: datetime) -> Price:
+    """The charge of a release. Nothing is written.
+
+    Raises: NoBudgetError when the release cannot be charged to the dataset or its consumer; BudgetExceededError when
+        too little of the budget remains.
+    """
+    budget, promise = request.budget, request.promise
+    replacing = is_for_replacing(dataset, request.protection, shown(connection.engine.url))
+    consumer = _consumer(connection, dataset, request.consumer, promise)
+    check_sums(connection, dataset, consumer)
+    if dataset.currency is None:
+        currency = settled_currency(budget.currency)
+        dataset = dataset.settled(currency)
+        consumer = consumer and consumer.settled(currency)
+    assert dataset.currency is not None
+    amount = charged_amount(budget, dataset.currency, dataset.name, replacing=replacing)
+    consumer = consumer and consumer.at(now)
+    exceeds = amount > (dataset.remaining or 0)
+    hint = advice(budget, dataset.currency, promise, replacing=replacing) if exceeds else ""
+    cost = _Cost(amount, budget, dataset.currency, promise)
+    _check_fits(f"a release of dataset {dataset.name!r}{hint}", cost, dataset.remaining)
+    if consumer is not None and consumer.total is not None:
+        _check_fits(_label(consumer), cost, consumer.total - consumer.spent, consumer.window)
+    protection = dataset.protection.bound_by(request.protection)
+    return Price(amount, protection, replacing, dataset.currency, dataset, consumer)
+
+
+def _label(consumer: ConsumerBudget) -> str:
+    window = "" if consumer.window is Window.NONE else f" in the {consumer.window.value} from {consumer.window_start}"
+    return f"a release of consumer {consumer.name!r} of dataset {consumer.dataset!r}{window}"
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """The cost of a release.
+
+    amount: Exact amount in the dataset's currency.
+    budget: The release's own budget.
+    currency: Currency of the dataset.
+    promise: (epsilon, delta) of the release, if it is known.
+    """
+
+    amount: Fraction
+    budget: Budget
+    currency: Currency
+    promise: tuple[float, float] | None
+
+
+def _check_fits(label: str, cost: _Cost, remaining: Fraction | None, window: Window = Window.NONE) -> None:
+    available = max(remaining or Fraction(0), Fraction(0))
+    if cost.amount > available:
+        raise BudgetExceededError(
+            label, cost.amount, available, cost.currency.value, _next_step(cost, available, window)
+        )
+
+
+def _next_step(cost: _Cost, available: Fraction, window: Window) -> str:
+    steps = []
+    if available and cost.promise is not None and cost.budget.currency is cost.currency:
+        own_amount = available * cost.budget.amount / cost.amount  # What is available, for the release's own relation.
+        max_epsilon = epsilon_of(Budget(cost.currency, own_amount), cost.promise[1])
+        steps.append(f"privacy.epsilon at most {math.floor(max_epsilon * 1e4) / 1e4:g}")
+    if window is not Window.NONE:
+        steps.append(f"another {window.value}")
+    return ", ".join([*steps, "or more by marquee budget grant" if steps else "more by marquee budget grant"])
+
+
+def _consumer(
+    connection: Connection, dataset: DatasetBudget, name: str | None, promise: tuple[float, float] | None
+) -> ConsumerBudget | None:
+    if name is None:
+        if dataset.consumers_only:
+            raise NoBudgetError(
+                f"dataset {dataset.name!r} accepts only releases of a consumer; want privacy.consumer in the config"
+            )
+        return None
+    consumer = find_consumer(connection, dataset.name, name)
+    if consumer is None:
+        epsilon, delta = promise or (dataset.epsilon, dataset.delta)
+        if bool(delta) is not bool(dataset.delta):
+            delta = dataset.delta
+        url = shown(connection.engine.url)
+        raise NoBudgetError(
+            f"dataset {dataset.name!r} has no consumer {name!r}; add it with: marquee budget grant --ledger "
+            f"{shlex.quote(url)} --dataset {shlex.quote(dataset.name)} --consumer {shlex.quote(name)} "
+            f"--epsilon {format_exact(epsilon)} --delta {format_exact(delta)}"
+        )
+    return consumer

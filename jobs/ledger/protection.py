@@ -1,0 +1,76 @@
+"""Whom a dataset's total protects: which releases may be charged to it, and at which factor.
+
+A total is one number about the units of one column under one neighbouring relation. Releases compose, that is, their
+amounts add up, only if each is stated for these units and this relation. The contribution bound is no part of that: a
+release with bound b drops the further rows of a unit before it counts, and its guarantee covers the unit with all its
+rows, whatever b is. Releases with different bounds of one unit column therefore add up, and the recorded bound is
+informative only.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from dpcore.errors import NoBudgetError
+from dpcore.kernel.sensitivity import Neighbours
+from jobs.ledger.records import OPEN, DatasetBudget, Protection
+
+
+def is_for_replacing(dataset: DatasetBudget, release: Protection, ledger: str) -> bool:
+    """Whether an add/remove release is charged to a replace-one total, as ``replacement_factor`` proves.
+
+    dataset: The dataset that is charged. What it has not bound yet is bound by the release.
+    release: Whom the release protects.
+    ledger: Database URL without secrets, for the error message.
+
+    Raises: NoBudgetError when the release protects other units, or when the dataset is for add/remove and the release
+        for replace-one.
+    """
+    bound = dataset.protection.bound_by(release)
+    if bound.unit != release.unit:
+        raise NoBudgetError(_other_unit(dataset, release, ledger))
+    if bound.neighbours is release.neighbours:
+        return False
+    if bound.neighbours is Neighbours.ADD_REMOVE_UNIT:
+        raise NoBudgetError(
+            f"the total of dataset {dataset.name!r} is for add_remove_unit, and this release is for replace_one_unit, "
+            "which says nothing about a unit that is added or removed; want privacy.neighbours: add_remove_unit. "
+            + _second_dataset(dataset, release, ledger)
+        )
+    return True
+
+
+def described(protection: Protection) -> str:
+    """Whom figures protect, to be read after them."""
+    if protection == OPEN:
+        return "for the unit and the neighbours of the first release"
+    units = "the unit of the first release" if protection.unit is None else f"units of column {protection.unit!r}"
+    neighbours = protection.neighbours or "the neighbours of the first release"
+    return f"for {units} ({neighbours}{_bound(protection)})"
+
+
+def _bound(protection: Protection) -> str:
+    if protection.max_per_unit is None or protection.contribution is None:
+        return ""
+    noun = protection.contribution.removesuffix("s") if protection.max_per_unit == 1 else protection.contribution
+    return f", {protection.max_per_unit} {noun} per unit"
+
+
+def _other_unit(dataset: DatasetBudget, release: Protection, ledger: str) -> str:
+    bound = dataset.protection.unit
+    return (
+        f"the total of dataset {dataset.name!r} protects units of column {bound!r}, and this release protects units of "
+        f"column {release.unit!r}; their losses do not add up, because a unit of one column may have rows of many "
+        f"units of the other; want dataset.unit: {bound}. " + _second_dataset(dataset, release, ledger)
+    )
+
+
+def _second_dataset(dataset: DatasetBudget, release: Protection, ledger: str) -> str:
+    name = f"{dataset.name}-{release.unit}"
+    return (
+        f"A second dataset for the same data has a total of its own: marquee budget create --ledger "
+        f"{shlex.quote(ledger)} --dataset {shlex.quote(name)} --epsilon EPSILON --delta DELTA --unit "
+        f"{shlex.quote(str(release.unit))} --neighbours {release.neighbours} --shares-with "
+        f"{shlex.quote(dataset.name)} --reason REASON. Nothing then bounds the sum: a person can lose the first total "
+        f"and, for each of their units of column {release.unit!r}, the second one too"
+    )

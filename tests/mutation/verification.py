@@ -79,7 +79,7 @@ MUTANTS: Final = (
         "jobs/verification/records.py",
         "    if budget != record.budget:",
         "    if False:",
-        "tests/integration/test_forgeries.py::test_without_a_recorded_manifest_the_charge_is_still_compared",
+        _FORGERY,
     ),
     Mutant(
         "the journal is not compared with the ledger",

@@ -58,8 +58,10 @@ def _ledger_facts(job: Job) -> LedgerFacts:
         if record is not None and record.state is not State.PLANNED:
             return LedgerFacts(ledger.shown_url, ledger_id, "none: this release was charged already")
         price = ledger.price(dataset, request)
-    except (BudgetExceededError, NoBudgetError, LedgerUnavailableError) as error:
+    except (BudgetExceededError, NoBudgetError) as error:
         return LedgerFacts(ledger.shown_url, ledger_id, f"refused now: {error}")
+    except LedgerUnavailableError as error:
+        return LedgerFacts(ledger.shown_url, ledger_id, f"unknown: {error}")
     charge = f"{price.currency.value} = {float(price.amount):.6g} {described(price.protection)}"
     if price.replacing:
         charge = f"{charge}: the release is for add_remove_unit, so group privacy multiplies its charge"

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from dpcore.errors import ConfigError
+from dpcore.errors import ConfigError, NoBudgetError
 from dpcore.kernel.budget import Currency
 from jobs.figures import format_exact
 from jobs.ledger.amounts import granted_amount
@@ -89,7 +89,10 @@ def create_dataset(connection: Connection, creation: Creation, now: datetime) ->
     reason, shares_with = "created", None
     if creation.shares_with is not None:
         # All datasets that share data name the same one, so that each may use the data of every other.
-        shares_with = locked_dataset(connection, creation.shares_with).data_owner
+        other = find_dataset(connection, creation.shares_with)
+        if other is None:
+            raise NoBudgetError(f"dataset {creation.shares_with!r} has no budget, so its data cannot be shared")
+        shares_with = other.data_owner
         reason = f"created; may use the data of dataset {creation.shares_with!r}: {creation.reason}"
     secret = {key: secrets.token_bytes(_SECRET_BYTES) for key in ("salt", "fingerprint_key")}  # SENSITIVE
     figures = {
@@ -214,8 +217,7 @@ def settle(
     Later calls change nothing.
     """
     bound = dataset.protection.bound_by(release)
-    earlier = "; earlier charges may be for other units" if dataset.spent else ""
-    dataset = _bind(connection, dataset, bound, f"bound by the first release{earlier}", now)
+    dataset = _bind(connection, dataset, bound, "bound by the first release", now)
     if dataset.currency is not None:
         return dataset
     reason = "accounting fixed by the first release"
@@ -233,6 +235,8 @@ def _bind(
     """Records whom a dataset protects. Nothing happens if that is recorded already."""
     if protection == dataset.protection:
         return dataset
+    if dataset.spent:  # By releases of layouts 1 and 2, which did not record whom they protect.
+        reason = f"{reason}; earlier charges may be for other units"
     return keep_total(connection, replace(dataset, protection=protection), reason, now)
 
 

@@ -140,7 +140,7 @@ def advance(
             "published; restore the published folder"
         )
     columns = {"output": publication.output, "manifest_sha256": publication.manifest}
-    changes = {name: value for name, value in columns.items() if value is not None}
+    changes = {name: value for name, value in columns.items() if value not in (None, getattr(row, name))}
     if state.step > State(row.state).step:
         changes["state"] = state.value
     if changes:

@@ -51,8 +51,9 @@ _FIGURES = "--epsilon EPSILON --delta DELTA"
 class SqlLedger:
     """The privacy budgets of datasets, and every charge against them.
 
-    Every method is one transaction. It begins by taking a lock: the write lock on SQLite, the lock of the dataset's row
-    on PostgreSQL. The first transaction on a ledger of an older layout migrates it.
+    Every method is one transaction, but ``create_dataset`` first creates missing tables in another. A transaction
+    begins by taking a lock: the write lock on SQLite, the lock of the dataset's row on PostgreSQL. The first transaction
+    on a ledger of an older layout migrates it.
 
     url: Database URL.
     lock_seconds: Maximum wait for a lock, in seconds.
@@ -113,6 +114,9 @@ class SqlLedger:
         creation.check()  # The check comes before the file is created, so that a refusal leaves no file behind.
         with self._database.transaction(create=True) as connection:
             schema.create(connection)
+        with self._transaction() as connection:
+            find_dataset(connection, name, lock=True)
+            schema.lock_layout(connection)  # A dataset that does not exist yet has no row that could be locked.
             return budgets.create_dataset(connection, creation, self._clock())
 
     def raise_total(self, name: str, epsilon: float, delta: float, reason: str) -> DatasetBudget:

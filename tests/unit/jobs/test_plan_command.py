@@ -102,3 +102,8 @@ def test_it_predicts_that_another_unit_is_refused(world: World) -> None:
     assert (code, out) == (4, "")
     assert charge(world).removeprefix("refused now: ") in err
     assert world.charges() == 0
+
+
+def test_it_is_made_where_the_ledger_cannot_be_reached(world: World) -> None:
+    world.set("privacy.ledger", "postgresql://127.0.0.1:1/x")
+    assert charge(world).startswith("unknown: ledger postgresql://127.0.0.1:1/x cannot be reached")

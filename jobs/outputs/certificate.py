@@ -52,8 +52,9 @@ _SCALES = (
     "sensitivity is exact. It bounds between neighbours what sensitivity_bounds says, in the named unit. noise_scale "
     "is in the same unit: b of a discrete Laplace distribution with mass proportional to exp(-|z| / b), sigma of a "
     "Gaussian distribution, or the scale of a selection; it is null for draws, which add no noise. Divided by "
-    "units_per_answer it is the noise in a released answer. Scales are rounded up, so that a formula may give slightly "
-    "less than the amount. Acceptance bits (retain) cost less the smaller their probability is; no formula is given."
+    "units_per_answer it is the noise of one measured value; answers.parquet has the standard deviation of the answers "
+    "that are computed from a strategy. Scales are rounded up, so that a formula may give slightly less than the "
+    "amount. Acceptance bits (retain) cost less the smaller their probability is; no formula is given."
 )
 _BOUND = (
     "epsilon_at_delta gives the epsilon of all kernel calls together at each delta. It is smaller than the epsilon of "

@@ -168,7 +168,7 @@ class CertifiedCharge(_Part):
     sensitivity: Exact = Field(description="The exact sensitivity, in the unit.")
     noise_scale: Epsilon | None = Field(description="Scale of the noise, in the unit; null for draws.")
     unit: str = Field(description="Unit of the sensitivity and the scale.")
-    units_per_answer: Positive = Field(description="Number of these units per unit of a released answer.")
+    units_per_answer: Positive = Field(description="Number of these units per unit of a measured value.")
     draws: Positive = Field(description="Number of independent draws.")
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
+
 from dpcore.kernel.budget import Bound, Budget, Currency
 from dpcore.kernel.conversion import budget_of, epsilon_of
 from dpcore.kernel.events import Event, Loss
@@ -37,12 +39,13 @@ def reserved_budget(certificate: Certificate) -> Budget:
 
 def cost_findings(certificate: Certificate) -> list[Finding]:
     """Recomputes the whole cost of a release."""
-    return [
-        *charge_findings(certificate),
-        *sum_findings(certificate),
-        *_epsilon_findings(certificate),
-        *_bound_findings(certificate),
-    ]
+    with np.errstate(all="ignore"):  # Forged numbers may overflow a double.
+        return [
+            *charge_findings(certificate),
+            *sum_findings(certificate),
+            *_epsilon_findings(certificate),
+            *_bound_findings(certificate),
+        ]
 
 
 def sum_findings(certificate: Certificate) -> list[Finding]:
@@ -51,15 +54,15 @@ def sum_findings(certificate: Certificate) -> list[Finding]:
     used, reserved = certificate.used_by_kernel_calls, certificate.guarantee.reserved_in_the_ledger
     problems = []
     if Fraction(used.amount) != total:
-        problems.append(f"the charges add up to {_number(total):.6g}, but used_by_kernel_calls is {used.amount}")
+        problems.append(f"the charges add up to {as_number(total):.6g}, but used_by_kernel_calls is {used.amount}")
     if total > Fraction(reserved.amount):
-        problems.append(f"the charges add up to {_number(total):.6g}, more than the reserved {reserved.amount}")
+        problems.append(f"the charges add up to {as_number(total):.6g}, more than the reserved {reserved.amount}")
     for name, amount in (("used_by_kernel_calls", used), ("reserved_in_the_ledger", reserved)):
         problems += _number_problems(name, amount)
     calls = certificate.hashes.kernel_answers.answers
     if calls != len(certificate.charges):
         problems.append(f"{len(certificate.charges)} charges are listed, but the journal has {calls} answers")
-    share = _number(total / Fraction(reserved.amount)) if Fraction(reserved.amount) else 0.0
+    share = as_number(total / Fraction(reserved.amount)) if Fraction(reserved.amount) else 0.0
     return judged("sum of charges", problems, f"{len(certificate.charges)} charges use {share:.4%} of the reservation")
 
 
@@ -112,11 +115,11 @@ def _charge_problem(currency: Currency, charge: CertifiedCharge) -> str | None:
 
 
 def _says(charge: CertifiedCharge, exact: Fraction) -> str:
-    amount = _number(Fraction(charge.amount))
-    return f"its sensitivity and scale cost {_number(exact):.9g}, but the amount is {amount:.9g}"
+    amount = as_number(Fraction(charge.amount))
+    return f"its sensitivity and scale cost {as_number(exact):.9g}, but the amount is {amount:.9g}"
 
 
-def _number(exact: Fraction) -> float:
+def as_number(exact: Fraction) -> float:
     """The nearest double; infinity for a forged number beyond all doubles."""
     try:
         return float(exact)
@@ -144,7 +147,7 @@ def _cost_of_range(currency: Currency, width: Fraction) -> Fraction:
 
 
 def _number_problems(name: str, amount: ExactAmount | CertifiedCharge) -> list[str]:
-    if _number(Fraction(amount.amount)) == amount.amount_as_number:
+    if as_number(Fraction(amount.amount)) == amount.amount_as_number:
         return []
     return [f"{name} is {amount.amount} exactly, but {amount.amount_as_number} as a number"]
 

@@ -8,7 +8,7 @@ from dpcore.errors import IntegrityError
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import ReleaseRecord, State
 from jobs.outputs.certificate_format import Certificate
-from jobs.verification.charges import reserved_budget
+from jobs.verification.charges import as_number, reserved_budget
 from jobs.verification.findings import Finding, failed, judged, not_checked
 from jobs.verification.manifest import MANIFEST, sha256_of
 
@@ -64,7 +64,7 @@ def _charge_findings(certificate: Certificate, record: ReleaseRecord, ledger: Sq
         return [failed(CHECKS[1], str(error))]
     if budget != record.budget:
         problems.append(
-            f"{budget.currency} = {float(budget.amount):.9g} is reserved, but the ledger has "
+            f"{budget.currency} = {as_number(budget.amount):.9g} is reserved, but the ledger has "
             f"{record.budget.currency} = {float(record.budget.amount):.9g}"
         )
     try:
@@ -76,7 +76,7 @@ def _charge_findings(certificate: Certificate, record: ReleaseRecord, ledger: Sq
     elif charges[0].amount < budget.amount and ledger.verified(record.dataset).currency is budget.currency:
         problems.append(f"the ledger has charged {float(charges[0].amount):.9g}, less than was reserved")
     when = charges[0].charged if charges else ""
-    return judged(CHECKS[1], problems, f"charged {budget.currency} = {float(budget.amount):.9g} on {when[:10]}")
+    return judged(CHECKS[1], problems, f"charged {budget.currency} = {as_number(budget.amount):.9g} on {when[:10]}")
 
 
 def _journal_findings(certificate: Certificate, record: ReleaseRecord) -> list[Finding]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -16,7 +18,7 @@ from jobs.planning.job import Job, load_job
 from jobs.release.run import release
 from jobs.verification.findings import Outcome
 from jobs.verification.release import Verification, check_published, verify_release
-from tests.support.forgeries import FORGERIES, edit, mend, put
+from tests.support.forgeries import FORGERIES, edit, mend, put, read_json
 from tests.support.releases import World, baskets_world, table_world
 
 # What a run checks before it says that a release is already published.
@@ -89,6 +91,38 @@ def test_a_forgery_is_seen(original: Original, tmp_path: Path, name: str) -> Non
     if both & QUICK or forgery.ledger_sees:
         with pytest.raises(IntegrityError, match=r"people|manifest"):
             check_published(folder, ledger)
+
+
+ANY: dict[str, object] = {
+    "null": None, "negative": -1, "list": [], "object": {}, "large": 1e308, "digits": "9" * 3999, "surrogate": "\ud800",
+    "verb": "retain", "true": True,
+}  # fmt: skip
+
+
+def _places(content: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every place in a JSON value; of lists only the first two entries."""
+    if place:
+        yield place
+    keys = list(content) if isinstance(content, dict) else range(len(content[:2])) if isinstance(content, list) else ()
+    for key in keys:
+        yield from _places(content[key], (*place, key))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ANY)
+def test_any_value_at_any_place_is_a_finding_and_no_crash(original: Original, tmp_path: Path, kind: str) -> None:
+    folder = copied(original, tmp_path)
+    for place in _places(read_json(original.folder / "certificate.json")):
+        shutil.copy(original.folder / "certificate.json", folder)
+        edited = read_json(folder / "certificate.json")
+        part = edited
+        for key in place[:-1]:
+            part = part[key]
+        part[place[-1]] = ANY[kind]
+        (folder / "certificate.json").write_text(json.dumps(edited))
+        mend(folder)
+        found = failing(verify_release(folder, SqlLedger(original.ledger)))
+        assert found & {"certificate", "manifest in the ledger"}, place
 
 
 def test_another_ledger_has_no_such_release(original: Original, tmp_path: Path) -> None:

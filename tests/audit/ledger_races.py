@@ -19,9 +19,10 @@ from pathlib import Path
 from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, LedgerUnavailableError
 from dpcore.kernel.budget import Budget
 from jobs.ledger import SqlLedger
+from jobs.ledger.pricing import Request, priced
 from jobs.ledger.records import State
-from jobs.ledger.releases import _charge, _priced
-from jobs.ledger.rows import existing_release, find_dataset, set_release
+from jobs.ledger.releases import _charge
+from jobs.ledger.rows import existing_release, find_dataset, protection_of, set_release
 from tests.audit.section import Cell, Row, Size
 from tests.support.ledgers import past_the_ledger, planned
 from tests.support.postgres import server
@@ -233,9 +234,9 @@ def careless_reserve(ledger: SqlLedger, release_id: str, budget: Budget) -> None
         assert dataset is not None
         if State(row.state) is not State.PLANNED:
             return
-        priced = _priced(connection, dataset, budget, row.consumer, now)
+        price = priced(connection, dataset, Request(budget, protection_of(row), row.consumer), now)
     with ledger._transaction() as connection:
-        _charge(connection, row, priced, now)
+        _charge(connection, row, price, now)
         set_release(connection, release_id, now, state=State.RESERVED.value)
 
 

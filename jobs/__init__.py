@@ -8,6 +8,7 @@ A release passes through these folders:
 4. ``ledger/`` keeps the privacy budget of each dataset and charges the release to it.
 5. ``release/`` runs the job. Open ``release/run`` first: it connects engine, kernel, mechanism, journal and outputs.
 6. ``outputs/`` writes the files of the published folder.
+7. ``verification/`` checks a published folder, for ``marquee verify`` and before a run says that it is published.
 
 ``cli`` and ``commands/`` are the command line. ``spark_release`` and ``beam_release`` are the main programs for
 spark-submit and Beam. ``exit_codes`` turns an exception into one sentence and an exit code. ``log`` writes events to

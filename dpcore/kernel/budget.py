@@ -54,19 +54,64 @@ class Budget:
         return cls(Currency.GDP, Fraction(mu_squared))
 
 
+class Bound(StrEnum):
+    """What a sensitivity bounds, between neighbours.
+
+    L1: L1 distance of the integer answers.
+    SQUARED_L2: Squared L2 distance of the integer answers.
+    SCORE: Move of any score, in steps of the score.
+    RANGE: Bounded range of one draw.
+    LOG_PROBABILITY: Move of the log-probability of one acceptance bit.
+    """
+
+    L1 = "L1"
+    SQUARED_L2 = "squared L2"
+    SCORE = "largest move of a score"
+    RANGE = "bounded range of one draw"
+    LOG_PROBABILITY = "largest move of a log-probability"
+
+
+@dataclass(frozen=True)
+class CostBasis:
+    """The public facts from which anyone can recompute the amount of a charge.
+
+    verb: The verb of the kernel.
+    law: Law of the noise, or name of the random mechanism.
+    bound: What the sensitivity bounds.
+    sensitivity: The sensitivity, exact.
+    unit: Unit of the sensitivity and the scale.
+    scale: Scale of the noise in that unit; 0 for draws, which add no noise.
+    denominator: Number of these units per answer unit, by which ``scale`` is divided for ``Measurement.scale``.
+    draws: Number of independent draws, each of this sensitivity; 1 for noise and selections.
+    """
+
+    verb: str
+    law: str
+    bound: Bound
+    sensitivity: Fraction
+    unit: str
+    scale: float = 0.0
+    denominator: int = 1
+    draws: int = 1
+
+
 @dataclass(frozen=True)
 class Charge:
     """The public record of what one kernel call cost.
 
     label: Description of the call.
     amount: The cost, in the currency of the budget.
-    scale: Scale of the noise, computed from public facts. It is in counts for a measurement (``Measurement.scale``),
-        and in steps of the score's grid for a selection. It is None for a call whose noise has no single scale.
+    basis: What the amount follows from; None for a charge that was made outside the verbs.
     """
 
     label: str
     amount: Fraction
-    scale: float | None = None
+    basis: CostBasis | None = None
+
+    @property
+    def scale(self) -> float | None:
+        """Scale of the noise: ``Measurement.scale``, or steps of the score for a selection; None without noise."""
+        return self.basis.scale / self.basis.denominator if self.basis is not None and self.basis.scale else None
 
 
 @dataclass
@@ -101,7 +146,7 @@ class Filter:
         """The part of the budget that has not been charged."""
         return self.budget.amount - self.spent
 
-    def charge(self, label: str, amount: Fraction, scale: float | None = None) -> None:
+    def charge(self, label: str, amount: Fraction, basis: CostBasis | None = None) -> None:
         """Adds a charge.
 
         Raises BudgetExceededError, and records nothing, when the amount exceeds what remains. Raises ValueError for a
@@ -112,7 +157,7 @@ class Filter:
         if amount > self.remaining:
             raise BudgetExceededError(label, amount, self.remaining, self.budget.currency.value)
         self.spent += amount
-        self.charges.append(Charge(label, amount, scale))
+        self.charges.append(Charge(label, amount, basis))
 
 
 def rounded_up(amount: Fraction) -> Fraction:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from dpcore.kernel.budget import Budget, Currency, rounded_down, rounded_up
+from dpcore.kernel.budget import Bound, Budget, CostBasis, Currency, rounded_down, rounded_up
 from dpcore.kernel.events import Event, Loss
 from dpcore.kernel.gaussian_dp import bounded_range_of_gdp, gdp_of_bounded_range
 from dpcore.kernel.scales import noise_of, noise_scale, selection_scale
@@ -22,7 +22,7 @@ from dpcore.kernel.sensitivity import (
 )
 from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Noise
-from dpcore.queries import Marginals, Measurable
+from dpcore.queries import ClippedSums, Marginals, Measurable, Products, SymmetricQueries
 
 _SLACK: Final = 1e-9  # Relative amount by which results of floating-point arithmetic are moved to the safe side.
 
@@ -60,8 +60,15 @@ class PrivacyTerms:
 
         Raises the errors of ``sensitivity.l1_sensitivity``, and ScaleError for a scale above 2^40.
         """
+        return self.measure_basis(queries, share).scale
+
+    def measure_basis(self, queries: Measurable, share: Fraction) -> CostBasis:
+        """What the charge of ``measure`` follows from. Raises the errors of ``measure_scale``."""
+        weighted = isinstance(queries, Products | ClippedSums | SymmetricQueries)
+        denominator = queries.denominator if isinstance(queries, Products | ClippedSums) else 1
         l1, squared_l2 = l1_sensitivity(queries, self.unit), squared_l2_sensitivity(queries, self.unit)
-        return noise_scale(self.budget.currency, self.amount(share), l1, squared_l2)
+        unit = "integer answers" if weighted else "counts"
+        return self._noise_basis("measure", share, (l1, squared_l2), unit, denominator)
 
     def errors_scale(self, candidates: Marginals, share: Fraction) -> float:
         """Noise scale of ``measure_errors`` for this share, in counts.
@@ -71,14 +78,36 @@ class PrivacyTerms:
         therefore move by at most m d in L1 and by at most m d^2 in squared L2. Noise is drawn in steps of 1 / GRID
         counts.
         """
+        return self.errors_basis(candidates, share).scale / GRID
+
+    def errors_basis(self, candidates: Marginals, share: Fraction) -> CostBasis:
+        """What the charge of ``measure_errors`` follows from; the proof is in ``errors_scale``."""
         per_distance = GRID * marginal_l1_sensitivity(self.unit)
         l1, squared_l2 = len(candidates.cliques) * per_distance, len(candidates.cliques) * per_distance**2
-        return noise_scale(self.budget.currency, self.amount(share), l1, squared_l2) / GRID
+        return self._noise_basis("measure_errors", share, (l1, squared_l2), f"steps of 1/{GRID} counts", GRID)
+
+    def _noise_basis(
+        self, verb: str, share: Fraction, sensitivities: tuple[int, int], unit: str, denominator: int
+    ) -> CostBasis:
+        """The basis of additive noise, from the L1 and the squared L2 sensitivity of the integer answers."""
+        currency = self.budget.currency
+        scale = noise_scale(currency, self.amount(share), *sensitivities)
+        if currency is Currency.PURE:
+            bound, sensitivity = Bound.L1, sensitivities[0]
+        else:
+            bound, sensitivity = Bound.SQUARED_L2, sensitivities[1]
+        return CostBasis(verb, self.noise.value, bound, Fraction(sensitivity), unit, scale, denominator)
 
     def select_scale(self, candidates: Candidates, score: Score, share: Fraction) -> float:
         """Noise scale of one ``select`` for this share, in steps of the score."""
+        return self.select_basis(candidates, score, share).scale
+
+    def select_basis(self, candidates: Candidates, score: Score, share: Fraction) -> CostBasis:
+        """What the charge of ``select`` follows from."""
         sensitivity = score.sensitivity(candidates, self.unit)
-        return selection_scale(self.budget.currency, self.amount(share), sensitivity)
+        scale = selection_scale(self.budget.currency, self.amount(share), sensitivity)
+        law = "permute_and_flip" if self.budget.currency is Currency.PURE else "exponential_mechanism"
+        return CostBasis("select", law, Bound.SCORE, Fraction(sensitivity), "steps of the score", scale)
 
     def measured(self, share: Fraction, calls: int = 1) -> Event:
         """The event of ``calls`` measurements, each for this share."""
@@ -131,6 +160,11 @@ class PrivacyTerms:
         """Cost of the ``size`` independent draws of one ``sample``, rounded up."""
         return rounded_up(size * bounded_range_cost(self.budget.currency, self.draw_range(slope, total)))
 
+    def sample_basis(self, slope: Fraction, total: int, size: int) -> CostBasis:
+        """What the charge of ``sample`` follows from."""
+        width = self.draw_range(slope, total)
+        return CostBasis("sample", "exponential_mechanism", Bound.RANGE, width, "nats", draws=size)
+
     def retain_amount(self, slope: Fraction, total: int, gaps: Mapping[Fraction, int]) -> Fraction:
         """Cost of the acceptance bits of one ``retain``, rounded up.
 
@@ -148,8 +182,19 @@ class PrivacyTerms:
         """
         if slope == 0:
             return Fraction(0)
-        width = abs(slope) / total + 4 * XI
+        width = self.bit_move(slope, total)
         return rounded_up(sum((bits * self._bit_cost(width, gap) for gap, bits in gaps.items()), Fraction(0)))
+
+    def bit_move(self, slope: Fraction, total: int) -> Fraction:
+        """w of the proof in ``retain_amount``: how far the log-probability of one bit moves between neighbours."""
+        if slope == 0:
+            return Fraction(0)
+        return abs(slope) / total + 4 * XI
+
+    def retain_basis(self, slope: Fraction, total: int, bits: int) -> CostBasis:
+        """What the charge of ``retain`` follows from, apart from the gaps of the bits."""
+        move = self.bit_move(slope, total)
+        return CostBasis("retain", "bernoulli", Bound.LOG_PROBABILITY, move, "nats", draws=bits)
 
     def _bit_cost(self, width: Fraction, gap: Fraction) -> Fraction:
         """Cost of one bit whose log-probability moves by at most ``width``.

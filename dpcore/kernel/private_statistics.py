@@ -26,8 +26,9 @@ from dpcore.frozen import frozen
 from dpcore.kernel import bernoulli, weighted_sampler
 from dpcore.kernel.arguments import check_queries, plain_fraction, plain_integer
 from dpcore.kernel.blocks import Progress, silent
-from dpcore.kernel.budget import Budget, Charge, Filter
+from dpcore.kernel.budget import Budget, Charge, CostBasis, Filter
 from dpcore.kernel.exact_answers import ExactAnswers
+from dpcore.kernel.l1_scores import digest_of
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.noise import add_noise
 from dpcore.kernel.noisy_maximum import noisy_argmax
@@ -37,7 +38,7 @@ from dpcore.kernel.scores import GRID, SCORES, Candidates, L1Error, Score
 from dpcore.kernel.sensitivity import PrivacyUnit, answer_sensitivity, marginal_l1_sensitivity
 from dpcore.kernel.weighted_sampler import SlotScores
 from dpcore.measurement import GRID_BITS, Measurement, Noise, NoisyErrors
-from dpcore.queries import ClippedSums, CountingQueries, Marginals, Measurable, Products, Queries
+from dpcore.queries import CountingQueries, Marginals, Measurable, Queries
 
 _LARGEST_STEPS: Final = 1 << 61  # Noise steps from which a noisy answer is refused.
 SMALLEST_GAP: Final = Fraction(1, 1 << 20)  # Acceptance probabilities of ``retain`` are at most exp(-SMALLEST_GAP).
@@ -101,7 +102,7 @@ class PrivateStatistics:
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """The cost and noise scale of each call so far, in the order of the calls."""
+        """What each call so far has cost, and why, in the order of the calls."""
         return tuple(self._filter.charges)
 
     def expect(self, queries: Queries) -> None:
@@ -137,10 +138,9 @@ class PrivateStatistics:
         check_queries(queries)
         share = plain_fraction("share", share)
         amount = self.terms.amount(share)
-        scale = self.terms.measure_scale(queries, share)
-        noise = self.terms.noise
-        denominator = queries.denominator if isinstance(queries, Products | ClippedSums) else 1
-        request = _Request(("measure", queries.digest(), noise.value, scale.hex()), scale / denominator)
+        basis = self.terms.measure_basis(queries, share)
+        noise, scale, denominator = self.terms.noise, basis.scale, basis.denominator
+        request = _Request(("measure", queries.digest(), noise.value, scale.hex()), basis)
 
         def draw() -> NDArray[np.int64]:
             return add_noise(self._exact.of(queries), noise, scale, progress)
@@ -177,15 +177,15 @@ class PrivateStatistics:
         error.check(candidates, self.terms.unit)
         share = plain_fraction("share", share)
         amount = self.terms.amount(share)
-        scale = self.terms.errors_scale(candidates, share)
-        noise = self.terms.noise
+        basis = self.terms.errors_basis(candidates, share)
+        noise, scale = self.terms.noise, basis.scale / basis.denominator
         parts = ("measure_errors", candidates.digest(), error.digest(), noise.value, scale.hex())
 
         def draw() -> NDArray[np.int64]:
             exact = error.distances(candidates, self._exact.tables(candidates))  # SENSITIVE
             return add_noise(exact, noise, GRID * scale, progress)
 
-        steps = self._answer(f"measure errors of {candidates.description}", _Request(parts, scale), amount, draw)
+        steps = self._answer(f"measure errors of {candidates.description}", _Request(parts, basis), amount, draw)
         noise_steps_per_step = 1 << GRID_BITS if noise is Noise.ROUNDED_GAUSSIAN else 1
         return NoisyErrors(candidates, steps / (noise_steps_per_step * GRID), noise, scale)
 
@@ -215,12 +215,12 @@ class PrivateStatistics:
         score.check(candidates, self.terms.unit)
         share = plain_fraction("share", share)
         amount = self.terms.amount(share)
-        scale = self.terms.select_scale(candidates, score, share)
-        request = _Request(("select", candidates.digest(), score.digest(), scale.hex()), scale)
+        basis = self.terms.select_basis(candidates, score, share)
+        request = _Request(("select", candidates.digest(), score.digest(), basis.scale.hex()), basis)
 
         def draw() -> NDArray[np.int64]:
             scores = score.scores(candidates, self.terms.unit, self._exact.tables(candidates))  # SENSITIVE
-            return np.array([noisy_argmax(scores, self.terms.budget.currency, scale)], dtype=np.int64)
+            return np.array([noisy_argmax(scores, self.terms.budget.currency, basis.scale)], dtype=np.int64)
 
         return int(self._answer(f"select from {candidates.description}", request, amount, draw)[0])
 
@@ -254,7 +254,8 @@ class PrivateStatistics:
             raise ValueError(f"{size} draws; want >= 1")
         amount = self.terms.draws_amount(slope, total, size)
         scores = SlotScores.up_to_a_factor(slope, log_weights, total)
-        request = _Request(("sample", queries.digest(), scores.slope.hex(), log_weights.digest(), total, size))
+        parts = ("sample", queries.digest(), scores.slope.hex(), log_weights.digest(), total, size)
+        request = _Request(parts, self.terms.sample_basis(slope, total, size))
 
         def draw() -> NDArray[np.int64]:
             return weighted_sampler.draw(scores, self._exact.counted(queries), size)  # SENSITIVE
@@ -295,13 +296,14 @@ class PrivateStatistics:
             raise ValueError(f"a drawn index is no query or complement; want 0 .. {2 * queries.size - 1}")
         scores = SlotScores.of(slope, log_weights, total)
         amount = self.terms.retain_amount(slope, total, _gaps(slope, log_weights, drawn))
-        parts = ("retain", queries.digest(), scores.slope.hex(), log_weights.digest(), total, _digest(drawn))
+        parts = ("retain", queries.digest(), scores.slope.hex(), log_weights.digest(), total, digest_of(drawn))
+        request = _Request(parts, self.terms.retain_basis(slope, total, drawn.size))
 
         def draw() -> NDArray[np.int64]:
             exact = self._exact.counted(queries)  # SENSITIVE
             return bernoulli.bits(*weighted_sampler.split_weights(scores, exact, drawn))
 
-        return self._answer(f"retain some of {drawn.size:,} draws", _Request(parts), amount, draw).astype(np.bool_)
+        return self._answer(f"retain some of {drawn.size:,} draws", request, amount, draw).astype(np.bool_)
 
     def _check_weighted(self, verb: str, queries: CountingQueries, log_weights: LogWeights, total: int) -> None:
         """Raises an error for arguments of ``sample`` or ``retain`` that have no proof or do not fit together."""
@@ -326,7 +328,7 @@ class PrivateStatistics:
         digest = hashlib.sha256(json.dumps(request.parts).encode()).hexdigest()
         with self._only_call(label):
             index = self._answers
-            self._filter.charge(label, amount, request.scale)
+            self._filter.charge(label, amount, request.basis)
             answer = self._journal.recall(index, digest)
             if answer is None:
                 answer = draw()
@@ -350,11 +352,11 @@ class _Request:
     """The public content of a call.
 
     parts: Everything that determines the law of the answer except the data; the journal stores their digest.
-    scale: The noise scale that the charge records, or None for a call without additive or selection noise.
+    basis: What the amount of the charge follows from.
     """
 
     parts: tuple[str | int, ...]
-    scale: float | None = None
+    basis: CostBasis
 
 
 def _gaps(slope: Fraction, log_weights: LogWeights, drawn: NDArray[np.int64]) -> Counter[Fraction]:
@@ -391,10 +393,3 @@ def _check_range(steps: NDArray[np.int64], noise: Noise) -> None:
             "a noisy answer reached 2^61 steps of its noise, where answers are cut off; want a strategy of smaller "
             f"integers, such as strategy: parts of mechanism hdmm{finer}"
         )
-
-
-def _digest(*arrays: NDArray[np.generic]) -> str:
-    content = hashlib.sha256()
-    for array in arrays:
-        content.update(np.ascontiguousarray(array).tobytes())
-    return content.hexdigest()

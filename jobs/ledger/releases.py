@@ -130,7 +130,7 @@ def advance(
     publication: Publication,
     now: datetime,
 ) -> None:
-    """Advances a release to a state, and records its publication. A recorded manifest never changes."""
+    """Advances a release to a state, and records its publication. Another manifest than the recorded one is refused."""
     row = existing_release(connection, release_id, lock=True)
     if journal_head not in (None, row.journal_head):
         raise _other_answers(row)
@@ -145,6 +145,12 @@ def advance(
         changes["state"] = state.value
     if changes:
         set_release(connection, release_id, now, **changes)
+
+
+def record_manifest(connection: Connection, release_id: str, manifest: str, now: datetime) -> None:
+    """Records the manifest of a folder that is about to appear, before it does."""
+    existing_release(connection, release_id, lock=True)
+    set_release(connection, release_id, now, manifest_sha256=manifest)
 
 
 def _charge(connection: Connection, row: Row[Any], price: Price, now: datetime) -> None:

@@ -325,6 +325,15 @@ class SqlLedger:
             publication = releases.Publication(output, manifest)
             releases.advance(connection, release_id, state, journal_head, publication, self._clock())
 
+    def record_manifest(self, release_id: str, manifest: str) -> None:
+        """Records the SHA-256 of the manifest of a release that is about to be published.
+
+        It replaces an earlier one: a folder that was lost is written again from the same answers, and the versions of
+        packages in its certificate may differ.
+        """
+        with self._transaction() as connection:
+            releases.record_manifest(connection, release_id, manifest, self._clock())
+
     def _ledger_exists(self) -> bool:
         """Whether there is a ledger at the URL. A ledger of an older layout is migrated."""
         if not self._database.exists():

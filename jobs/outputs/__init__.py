@@ -2,6 +2,7 @@
 
 * ``certificate`` (certificate.json): the guarantee, every charge, and the facts that the guarantee rests on. Open this
   module first.
+* ``certificate_format``: the format of that file, key by key; ``certificate.schema.json`` is its JSON Schema.
 * ``answers_table`` (answers.parquet): one row per query, with its answer and error bar.
 * ``model_file`` (model.npz): the graphical model, from which more synthetic rows can be drawn.
 * ``plan_report``: the output of ``marquee plan``.

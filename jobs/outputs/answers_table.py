@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
     ]
 )
 _ROWS_AT_ONCE = 1 << 18
-_KINDS = {Marginals: "marginal", Conjunctions: "conjunction", Parities: "parity", Products: "linear"}
+KINDS = {Marginals: "marginal", Conjunctions: "conjunction", Parities: "parity", Products: "linear"}
 
 
 def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout) -> None:
@@ -41,7 +41,7 @@ def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout
     answers: Answers and error bars of the queries, float64 [n] each, in counts.
     layout: The public layout of the data, which names the columns.
     """
-    kind = _KINDS[type(queries)]
+    kind = KINDS[type(queries)]
     written = 0
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
         for texts in query_texts(queries, layout):

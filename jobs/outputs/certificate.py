@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,12 @@ from dpcore.uncertainty import CONFIDENCE
 from dpcore.workload import Workload
 from jobs.figures import format_exact
 from jobs.mechanisms import settings_of
-from jobs.planning.identity import WORKLOAD_PATHS
+from jobs.planning.identity import WORKLOAD_PATHS, canonical_sha256, identifying_config, identifying_schema
 from jobs.planning.job import Job
 from jobs.version import versions
 from pipelines.attributes import Attribute
 from pipelines.layout import Layout, TableLayout
+from pipelines.schema import Schema
 
 _NEIGHBOURS = {
     "add_remove_unit": "two datasets are neighbours when one has one unit more than the other",
@@ -32,10 +32,29 @@ _NEIGHBOURS = {
     ),
 }
 _OTHER_DELTAS = (1e-6, 1e-9, 1e-12)
-_NOISE_SCALES = (
-    "noise_scale is the scale of the noise of a kernel call. For a measurement it is in counts: b of a discrete "
-    "Laplace distribution with mass proportional to exp(-|z| / b), or sigma of a Gaussian distribution. For a "
-    "selection it is in steps of the integer scores. It is null for draws, which add no noise."
+CURRENCIES = {Currency.PURE: "pure epsilon", Currency.ZCDP: "zCDP rho", Currency.GDP: "Gaussian DP mu^2"}
+_FORMULAS = {
+    Currency.PURE: (
+        "Each amount is an epsilon. Noise: sensitivity / noise_scale. Selection: 2 sensitivity / noise_scale. Draws: "
+        "draws times sensitivity."
+    ),
+    Currency.ZCDP: (
+        "Each amount is a rho. Noise: sensitivity / (2 noise_scale^2). Selection: sensitivity^2 / (2 noise_scale^2). "
+        "Draws: draws times sensitivity^2 / 8."
+    ),
+    Currency.GDP: (
+        "Each amount is a mu^2. Noise: sensitivity / noise_scale^2. Selection: g(2 sensitivity / noise_scale). Draws: "
+        "draws times g(sensitivity). Here g(w) = (2 Phi^-1(1 / (1 + exp(-w / 2))))^2, and Phi is the standard normal "
+        "distribution function."
+    ),
+}
+_SCALES = (
+    "sensitivity is exact. It bounds between neighbours what sensitivity_bounds says, in the named unit. noise_scale "
+    "is in the same unit: b of a discrete Laplace distribution with mass proportional to exp(-|z| / b), sigma of a "
+    "Gaussian distribution, or the scale of a selection; it is null for draws, which add no noise. Divided by "
+    "units_per_answer it is the noise of one measured value; answers.parquet has the standard deviation of the answers "
+    "that are computed from a strategy. Scales are rounded up, so that a formula may give slightly less than the "
+    "amount. Acceptance bits (retain) cost less the smaller their probability is; no formula is given."
 )
 _BOUND = (
     "epsilon_at_delta gives the epsilon of all kernel calls together at each delta. It is smaller than the epsilon of "
@@ -48,7 +67,7 @@ _PREDICTED_ERROR = (
     "The predicted error is the expected error, in counts, that the noise alone causes. It is null when the mechanism "
     "has no useful formula for it."
 )
-_LIMITS = (
+LIMITS = (
     "The guarantee covers the contents of this folder. It does not cover run times, memory use, file sizes and "
     "failures of a run.",
     "The guarantee protects one unit of the unit column. The privacy loss of a person who appears as several units is "
@@ -97,14 +116,12 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
     """
     config = job.config
     return {
+        "guarantee": _guarantee(job),
+        "limits": list(LIMITS),
         "release_id": job.release_id,
         "ledger_id": record.ledger_id,
         "dataset": {"name": config.dataset.name, "snapshot": config.dataset.snapshot},
-        "guarantee": _guarantee(job),
         "numerical_bound": _explained_bound(job, record.charges),
-        "charges": [_charge(charge) for charge in record.charges],
-        "noise_scales": _NOISE_SCALES,
-        "used_by_kernel_calls": _exact(sum((charge.amount for charge in record.charges), Fraction(0))),
         "public_facts": _public_facts(job),
         "mechanism": {"name": config.mechanism.name, "settings": settings_of(job.mechanism)},
         "workload": _workload(job, workload),
@@ -114,22 +131,36 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
             "note": _PREDICTED_ERROR,
         },
         "synthetic_rows": synthetic_rows,
+        "notes": list(job.plan.notes),
         "versions": versions(),
         "hashes": _hashes(job, workload, record),
-        "notes": list(job.plan.notes),
-        "limits": list(_LIMITS),
+        "config": identifying_config(config),
+        "schema": identifying_schema(_schema(job.layout)),
+        "used_by_kernel_calls": _exact(sum((charge.amount for charge in record.charges), Fraction(0))),
+        "formulas": formulas(job.budget.currency),
+        "charges": [_charge(charge) for charge in record.charges],
     }
 
 
 def promise(job: Job) -> str:
     """The guarantee in one sentence."""
     privacy = job.config.privacy
-    pure = job.budget.currency is Currency.PURE
-    law = f"{format_exact(privacy.epsilon)}-differential privacy"
-    if not pure:
-        law = f"({format_exact(privacy.epsilon)}, {format_exact(privacy.delta)})-differential privacy"
-    unit = job.config.dataset.unit
-    return f"{law} for the units of column {unit!r} ({privacy.neighbours}): {_NEIGHBOURS[privacy.neighbours]}."
+    return promise_text(privacy.epsilon, privacy.delta, job.config.dataset.unit, privacy.neighbours)
+
+
+def promise_text(epsilon: float, delta: float, unit: str, neighbours: str) -> str:
+    """The guarantee in one sentence. A delta of 0 stands for pure differential privacy.
+
+    unit: Column of the privacy unit.
+    neighbours: Name of the neighbouring relation.
+    """
+    law = f"({format_exact(epsilon)}, {format_exact(delta)})-" if delta else f"{format_exact(epsilon)}-"
+    return f"{law}differential privacy for the units of column {unit!r} ({neighbours}): {_NEIGHBOURS[neighbours]}."
+
+
+def formulas(currency: Currency) -> dict[str, str]:
+    """How a reader recomputes every amount of a currency."""
+    return {"amounts": _FORMULAS[currency], "scales": _SCALES}
 
 
 def _guarantee(job: Job) -> dict[str, object]:
@@ -139,15 +170,30 @@ def _guarantee(job: Job) -> dict[str, object]:
         "neighbours": privacy.neighbours,
         "epsilon": privacy.epsilon,
         "delta": privacy.delta,
-        "currency": _currency(job.budget),
+        "currency": CURRENCIES[job.budget.currency],
         "additive_noise": noise_of(job.budget.currency).value,
         "reserved_in_the_ledger": _exact(job.budget.amount),
-        "epsilon_at_other_deltas": _at_other_deltas(job.budget),
+        "epsilon_at_other_deltas": epsilon_at_other_deltas(job.budget),
     }
 
 
 def _charge(charge: Charge) -> dict[str, object]:
-    return {"label": charge.label, **_exact(charge.amount), "noise_scale": charge.scale}
+    """One charge with everything that its amount follows from. Raises ValueError for a charge without a basis."""
+    basis = charge.basis
+    if basis is None:
+        raise ValueError(f"charge {charge.label!r} has no basis; want a charge of one of the kernel's verbs")
+    return {
+        "label": charge.label,
+        "verb": basis.verb,
+        **_exact(charge.amount),
+        "law": basis.law,
+        "sensitivity_bounds": basis.bound.value,
+        "sensitivity": str(basis.sensitivity),
+        "noise_scale": basis.scale or None,
+        "unit": basis.unit,
+        "units_per_answer": basis.denominator,
+        "draws": basis.draws,
+    }
 
 
 def _explained_bound(job: Job, charges: Sequence[Charge]) -> dict[str, object]:
@@ -188,11 +234,8 @@ def _deltas(job: Job) -> list[float]:
     return sorted({*([delta] if delta else []), *_OTHER_DELTAS}, reverse=True)
 
 
-def _currency(budget: Budget) -> str:
-    return {Currency.PURE: "pure epsilon", Currency.ZCDP: "zCDP rho", Currency.GDP: "Gaussian DP mu^2"}[budget.currency]
-
-
-def _at_other_deltas(budget: Budget) -> dict[str, float]:
+def epsilon_at_other_deltas(budget: Budget) -> dict[str, float]:
+    """The epsilon that a budget implies at each of the usual deltas; empty for pure DP, where it is the same."""
     if budget.currency is Currency.PURE:
         return {}
     return {f"{delta:g}": epsilon_of(budget, delta) for delta in _OTHER_DELTAS}
@@ -214,18 +257,19 @@ def _public_facts(job: Job) -> dict[str, Any]:
         "clustered_by_unit": job.config.dataset.clustered_by_unit,
         "accounting": job.config.privacy.accounting,
         "consumer": job.config.privacy.consumer,
-        **_domain(layout),
+        **domain_facts(layout),
     }
 
 
-def _domain(layout: Layout) -> dict[str, object]:
+def domain_facts(layout: Layout) -> dict[str, object]:
+    """The attributes of a table with their sizes, or the number of items of baskets."""
     if isinstance(layout, TableLayout):
         return {"attributes": [_attribute(attribute) for attribute in layout.schema.attributes]}
     return {"items": layout.items}
 
 
 def _attribute(attribute: Attribute) -> dict[str, object]:
-    """An attribute's name, type and sizes; ``hashes.schema`` covers its values and edges."""
+    """An attribute's name, type and sizes; the section ``schema`` has its values and edges."""
     listed = "values" if attribute.values else "bins"
     kind = attribute.kind.value
     return {"name": attribute.name, "type": kind, listed: attribute.known, "codes": attribute.size}
@@ -234,6 +278,7 @@ def _attribute(attribute: Attribute) -> dict[str, object]:
 def _workload(job: Job, workload: Workload) -> dict[str, object]:
     return {
         "queries": job.config.workload.model_dump(mode="json", exclude_none=True, exclude=WORKLOAD_PATHS),
+        "listed_in": "answers.parquet",
         "answers": workload.queries.size,
     }
 
@@ -242,16 +287,17 @@ def _hashes(job: Job, workload: Workload, record: KernelRecord) -> dict[str, obj
     """Hashes of everything public that determines the release, which together identify it."""
     return {
         "config_schema_and_version": job.release_id,
-        "schema": _schema_digest(job),
+        "schema": schema_digest(identifying_schema(_schema(job.layout))),
         "workload": workload.queries.digest(),
         "public_files": job.files.digests,
         "kernel_answers": {"answers": record.answers, "chain": record.head},
     }
 
 
-def _schema_digest(job: Job) -> str | None:
+def _schema(layout: Layout) -> Schema | None:
+    return layout.schema if isinstance(layout, TableLayout) else None
+
+
+def schema_digest(schema: dict[str, Any] | None) -> str | None:
     """SHA-256 of the schema as canonical JSON; None for baskets, which have no schema."""
-    if not isinstance(job.layout, TableLayout):
-        return None
-    content = json.dumps(asdict(job.layout.schema), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(content.encode()).hexdigest()
+    return None if schema is None else canonical_sha256(schema)

@@ -9,6 +9,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from jobs.config import Config
 from jobs.version import VERSION
@@ -39,14 +40,34 @@ def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] |
     schema: The schema of a table; None for baskets.
     files: SHA-256 of the meaning of each public file that the workload names, by the config key that names it.
     """
-    facts = {
-        "config": config.model_dump(mode="json", exclude=_NOT_IDENTIFYING),  # type: ignore[arg-type]
-        "schema": None if schema is None else asdict(schema),
-        "files": dict(files or {}),
-        "version": VERSION,
-    }
-    content = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(content.encode()).hexdigest()
+    return id_of(identifying_config(config), identifying_schema(schema), files or {}, VERSION)
+
+
+def identifying_config(config: Config) -> dict[str, Any]:
+    """The part of a config that identifies a release, as a JSON object: all of it except the paths and the engine."""
+    return config.model_dump(mode="json", exclude=_NOT_IDENTIFYING)  # type: ignore[arg-type]
+
+
+def identifying_schema(schema: Schema | None) -> dict[str, Any] | None:
+    """The schema of a table as a JSON object, with every default filled in; None for baskets."""
+    return None if schema is None else asdict(schema)
+
+
+def id_of(config: Mapping[str, Any], schema: Mapping[str, Any] | None, files: Mapping[str, str], version: str) -> str:
+    """SHA-256 of the facts of ``release_id`` as JSON objects, which a certificate repeats in full.
+
+    config: ``identifying_config`` of the config.
+    schema: ``identifying_schema`` of the schema.
+    files: As for ``release_id``.
+    version: Version of the code.
+    """
+    return canonical_sha256({"config": config, "schema": schema, "files": dict(files), "version": version})
+
+
+def canonical_sha256(content: object) -> str:
+    """SHA-256 of a JSON value, written with sorted keys and without spaces."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def bound_path(path: str) -> str:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from dpcore.errors import ConfigError, IntegrityError
 from jobs.release.journal import sync_folder
+from jobs.verification.manifest import MANIFEST, SUCCESS, file_problems, sha256_of
 from jobs.version import VERSION
 
-MANIFEST = "manifest.json"
-SUCCESS = "_SUCCESS"
 STATE_FOLDER = ".marquee"
 LOCK = "lock"
-_CHUNK = 1 << 20
 _LONGEST_NAME = 255  # Bytes; the limit of most file systems. A missing folder above would hide it until the run.
 
 
@@ -99,7 +95,7 @@ def fresh_staging(folder: Path) -> Path:
     return staging
 
 
-def publish(staging: Path, output: Path, release_id: str) -> None:
+def publish(staging: Path, output: Path, release_id: str, record: Callable[[str], None] = lambda _: None) -> None:
     """Makes everything in ``staging`` durable, moves it to ``output`` in one step, and marks it as complete.
 
     A crash leaves either no output, or an output without _SUCCESS, which ``finish`` completes.
@@ -107,6 +103,8 @@ def publish(staging: Path, output: Path, release_id: str) -> None:
     staging: Folder of the finished files.
     output: Folder of the release, absent or empty.
     release_id: SHA-256 of the release's public facts.
+    record: Called with the SHA-256 of the manifest before the folder appears, so that a folder which has appeared is
+        always one whose manifest is on record.
     """
     files = _files(staging)
     for path in files:
@@ -115,7 +113,7 @@ def publish(staging: Path, output: Path, release_id: str) -> None:
         "release_id": release_id,
         "marquee": VERSION,
         "files": [
-            {"path": path.relative_to(staging).as_posix(), "bytes": path.stat().st_size, "sha256": _sha256(path)}
+            {"path": path.relative_to(staging).as_posix(), "bytes": path.stat().st_size, "sha256": sha256_of(path)}
             for path in files
         ],
     }
@@ -123,6 +121,7 @@ def publish(staging: Path, output: Path, release_id: str) -> None:
     for folder in sorted({path.parent for path in files} | {staging}):
         sync_folder(folder)
     output.parent.mkdir(parents=True, exist_ok=True)
+    record(manifest_sha256(staging))
     os.rename(staging, output)
     finish(output)
 
@@ -136,7 +135,7 @@ def finish(output: Path) -> None:
 
 def manifest_sha256(output: Path) -> str:
     """SHA-256 of the manifest of a published folder, as 64 hexadecimal digits."""
-    return _sha256(output / MANIFEST)
+    return sha256_of(output / MANIFEST)
 
 
 def verify(output: Path) -> None:
@@ -144,47 +143,8 @@ def verify(output: Path) -> None:
 
     Raises: IntegrityError that names the first file that is missing, changed or unknown.
     """
-    entries = _entries(output)
-    for entry in entries:
-        path = output / entry.path
-        if not path.is_file() or path.stat().st_size != entry.size or _sha256(path) != entry.sha256:
-            raise IntegrityError(f"{path} is missing or differs from the published file; restore it")
-    named_files = {output / name for name in (MANIFEST, SUCCESS, *(entry.path for entry in entries))}
-    for path in sorted(output.rglob("*")):
-        if path not in named_files and (path.is_symlink() or not path.is_dir()):
-            raise IntegrityError(f"{path} is not listed in the manifest of the release; move it elsewhere")
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """One file in the manifest.
-
-    path: Path relative to the folder, with slashes.
-    size: Size in bytes.
-    sha256: SHA-256 of the content, as hexadecimal digits.
-    """
-
-    path: str
-    size: int
-    sha256: str
-
-
-def _entries(output: Path) -> list[_Entry]:
-    """The files in the manifest. Raises IntegrityError when the manifest is missing or damaged."""
-    try:
-        content = json.loads((output / MANIFEST).read_text(encoding="utf-8"))
-        return [_entry(file) for file in content["files"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise IntegrityError(
-            f"{output / MANIFEST} is not a manifest of a release ({type(error).__name__}); restore the published file"
-        ) from error
-
-
-def _entry(file: dict[str, Any]) -> _Entry:
-    entry = _Entry(file["path"], file["bytes"], file["sha256"])
-    if (type(entry.path), type(entry.size), type(entry.sha256)) != (str, int, str):
-        raise TypeError("an entry of the manifest is invalid; want path, bytes and sha256")
-    return entry
+    for problem in file_problems(output):
+        raise IntegrityError(problem)
 
 
 def _holder(output: Path) -> str | None:
@@ -197,14 +157,6 @@ def _holder(output: Path) -> str | None:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
-
-
-def _sha256(path: Path) -> str:
-    content = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            content.update(chunk)
-    return content.hexdigest()
 
 
 def _write(path: Path, text: str) -> None:

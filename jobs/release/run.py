@@ -35,6 +35,7 @@ from jobs.release import publish
 from jobs.release.journal import FileJournal, JournalFrom
 from jobs.release.lock import only_run
 from jobs.release.publish import PublicationState
+from jobs.verification.release import check_published
 from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.statistics import Engine, EngineStatistics
@@ -157,7 +158,7 @@ def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: 
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
     staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
     _write(job, result, journal, staging, ledger.ledger_id(), progress)
-    publish.publish(staging, job.output, job.release_id)
+    publish.publish(staging, job.output, job.release_id, partial(ledger.record_manifest, job.release_id))
     _record_publication(ledger, job.release_id, job.output)
     log.info("published", release=job.release_id[:12], output=str(job.output))
     return Outcome(job.release_id, job.output, already=False)
@@ -262,7 +263,7 @@ def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Pub
     If a process died between the rename and writing _SUCCESS, the publication is completed first.
     """
     if published is not PublicationState.ABSENT:
-        publish.verify(job.output)
+        check_published(job.output, ledger)
         if published is PublicationState.RENAMED:
             publish.finish(job.output)
         _record_publication(ledger, job.release_id, job.output)
@@ -272,7 +273,7 @@ def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: Pub
         return None
     if publish.publication_state(recorded_output, job.release_id) is not PublicationState.DONE:
         return None
-    publish.verify(recorded_output)
+    check_published(recorded_output, ledger)
     _record_publication(ledger, job.release_id, recorded_output)
     return Outcome(job.release_id, recorded_output, already=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,6 +44,25 @@ def test_other_input_for_a_finished_release_is_an_integrity_error(table: World) 
     before = table.files()
     assert table.run()[0] == 7
     assert table.files() == before
+
+
+def test_a_lost_output_is_written_again_after_an_upgrade_of_a_package(
+    table: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its certificate then names other versions, and its manifest is another one, which the ledger records."""
+    folder = table.folder / "out" / "people"
+    before = json.loads((folder / "certificate.json").read_text())
+    shutil.rmtree(folder)
+    with monkeypatch.context() as upgrade:
+        upgrade.setattr("jobs.outputs.certificate.versions", lambda: before["versions"] | {"numpy": "99.0"})
+        assert table.run()[0] == 0
+    after = json.loads((folder / "certificate.json").read_text())
+    assert after["versions"]["numpy"] == "99.0"
+    assert {key for key in after if after[key] != before[key]} == {"versions"}
+    assert table.run()[0] == 0
+    ledger = f"sqlite:///{table.folder / 'marquee.db'}"
+    assert table.marquee("verify", str(folder), "--ledger", ledger)[0] == 0
+    assert table.charges() == 1
 
 
 def remove_data(table: World) -> None:

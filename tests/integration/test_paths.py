@@ -43,10 +43,10 @@ def test_a_run_from_elsewhere_is_the_same_release(table: World, monkeypatch: pyt
 
 def test_plan_and_budget_print_the_absolute_ledger(table: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = f"sqlite:///{table.folder / 'marquee.db'}"
-    assert f"ledger {ledger}\n" in table.marquee("budget", "show")[1]
+    assert f" at {ledger}\n" in table.marquee("budget", "show")[1]
     monkeypatch.chdir(table.folder.parent / "elsewhere")
     config = str(table.folder / "release.yaml")
-    assert f"ledger     {ledger}\n" in table.marquee("plan", config)[1]
+    assert f"ledger     {ledger}, id " in table.marquee("plan", config)[1]
     assert json.loads(table.marquee("plan", config, "--json")[1])["ledger"] == ledger
     (table.folder / "marquee.db").unlink()
     code, _, err = table.marquee("run", config)

@@ -45,7 +45,7 @@ MUTANTS: Final = (
     Mutant(
         "charges are not recorded",
         "dpcore/kernel/budget.py",
-        "self.charges.append(Charge(label, amount, scale))",
+        "self.charges.append(Charge(label, amount, basis))",
         "pass",
         "tests/unit/dpcore/kernel/test_budget.py::test_a_refused_charge_changes_nothing_and_carries_its_numbers",
     ),
@@ -252,8 +252,8 @@ MUTANTS: Final = (
     Mutant(
         "the width of an acceptance bit without 4 xi",
         "dpcore/kernel/privacy_terms.py",
-        "width = abs(slope) / total + 4 * XI\n",
-        "width = abs(slope) / total\n",
+        "return abs(slope) / total + 4 * XI\n",
+        "return abs(slope) / total\n",
         "tests/unit/dpcore/kernel/test_retain.py::test_a_bit_pays_for_weights_that_are_a_little_off",
     ),
     Mutant(

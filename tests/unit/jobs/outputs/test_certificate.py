@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 import yaml
 
-from dpcore.kernel.budget import Budget, Charge
+from dpcore.kernel.budget import Bound, Budget, Charge, CostBasis
 from dpcore.kernel.conversion import epsilon_of_gdp, epsilon_of_zcdp, gdp_of, zcdp_of
 from jobs.config import parse_config
 from jobs.outputs.certificate import KernelRecord, certificate, numerical_bound, promise, write_certificate
+from jobs.planning.identity import id_of
 from jobs.planning.job import Job, job_of
 from tests.support.releases import BASKETS, SCHEMA, TABLE
 
-CHARGES = (Charge("select 0", Fraction(1, 3)), Charge("measure 1", Fraction(2, 3), 12.5))
+DRAW = CostBasis("sample", "exponential_mechanism", Bound.RANGE, Fraction(1, 3), "nats", draws=4)
+NOISE = CostBasis("measure", "discrete_gaussian", Bound.SQUARED_L2, Fraction(9), "integer answers", 50.0, 4)
+CHARGES = (Charge("draw 0", Fraction(1, 3), DRAW), Charge("measure 1", Fraction(2, 3), NOISE))
 DRAWN = KernelRecord(CHARGES, 2, "c0ffee")
 
 
@@ -45,9 +48,46 @@ def test_the_guarantee_is_in_words_and_in_exact_figures(tmp_path: Path) -> None:
     assert guarantee["currency"] == "zCDP rho"
     assert guarantee["epsilon_at_other_deltas"]["1e-09"] == epsilon_of_zcdp(reserved["amount_as_number"], 1e-9)
     assert made["charges"] == [
-        {"label": "select 0", "amount": "1/3", "amount_as_number": 1 / 3, "noise_scale": None},
-        {"label": "measure 1", "amount": "2/3", "amount_as_number": 2 / 3, "noise_scale": 12.5},
-    ]
+        {
+            "label": "draw 0", "verb": "sample", "amount": "1/3", "amount_as_number": 1 / 3,
+            "law": "exponential_mechanism", "sensitivity_bounds": "bounded range of one draw", "sensitivity": "1/3",
+            "noise_scale": None, "unit": "nats", "units_per_answer": 1, "draws": 4,
+        },
+        {
+            "label": "measure 1", "verb": "measure", "amount": "2/3", "amount_as_number": 2 / 3,
+            "law": "discrete_gaussian", "sensitivity_bounds": "squared L2", "sensitivity": "9", "noise_scale": 50.0,
+            "unit": "integer answers", "units_per_answer": 4, "draws": 1,
+        },
+    ]  # fmt: skip
+
+
+def test_the_guarantee_comes_first_and_the_charges_last(tmp_path: Path) -> None:
+    keys = list(content(job(tmp_path)))
+    assert (keys[:2], keys[-1]) == (["guarantee", "limits"], "charges")
+
+
+@pytest.mark.parametrize("privacy", [{"delta": 0}, {"accounting": "zcdp"}, {"accounting": "gdp"}], ids=str)
+def test_a_reader_finds_the_formulas_of_the_currency(tmp_path: Path, privacy: dict[str, object]) -> None:
+    made = content(job(tmp_path, **privacy))
+    symbol = {"pure epsilon": "epsilon", "zCDP rho": "rho", "Gaussian DP mu^2": "mu^2"}[made["guarantee"]["currency"]]
+    assert f"Each amount is a{'n' * (symbol == 'epsilon')} {symbol}." in made["formulas"]["amounts"]
+
+
+def test_a_charge_without_a_basis_is_not_certified(tmp_path: Path) -> None:
+    made = job(tmp_path)
+    with pytest.raises(ValueError, match="charge 'late' has no basis"):
+        certificate(made, made.stand_in, KernelRecord((Charge("late", Fraction(1)),), 1, "f0"), None)
+
+
+def test_the_release_id_follows_from_the_certificate_alone(tmp_path: Path) -> None:
+    said = content(job(tmp_path))
+    assert said["release_id"] == id_of(
+        said["config"], said["schema"], said["hashes"]["public_files"], said["versions"]["marquee"]
+    )
+    assert said["config"]["workload"]["marginals"]["order"] == 2
+    assert [attribute["values"] for attribute in said["schema"]["attributes"]][:1] == [["female", "male"]]
+    assert not {"path", "table_schema"} & said["config"]["dataset"].keys()
+    assert "ledger" not in said["config"]["privacy"]
 
 
 PROMISES: list[tuple[dict[str, object], str]] = [
@@ -82,7 +122,9 @@ def test_a_run_whose_steps_are_all_fixed_has_a_numerical_bound(tmp_path: Path) -
     bound = numerical_bound(made)
     assert set(bound) == {"1e-06", "1e-09", "1e-12"}
     assert 0.1 < bound["1e-06"] < bound["1e-09"] < bound["1e-12"] < 1.0
-    charges = [Charge("a call", event.charged / event.calls) for event in made.plan.events for _ in range(event.calls)]
+    charges = [
+        Charge("a call", event.charged / event.calls, DRAW) for event in made.plan.events for _ in range(event.calls)
+    ]
     said: Any = certificate(made, made.stand_in, KernelRecord(tuple(charges), 1, "f0"), 300)["numerical_bound"]
     assert said["epsilon_at_delta"] == bound
     assert said["note"].startswith("epsilon_at_delta gives the epsilon of all kernel calls together at each delta")

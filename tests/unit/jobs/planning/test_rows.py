@@ -11,10 +11,12 @@ import yaml
 from structlog.testing import capture_logs
 
 from jobs.config import parse_config
-from jobs.outputs.plan_report import plan_lines
+from jobs.outputs.plan_report import LedgerFacts, plan_lines
 from jobs.planning.job import Job, job_of
 from jobs.planning.rows import LARGEST_UNCERTAIN, auto_rows, smallest_certain_number
 from tests.support.releases import BASKETS, SCHEMA, TABLE
+
+NO_LEDGER = LedgerFacts("sqlite:///marquee.db", None, "refused now: there is no ledger")
 
 
 def job(folder: Path, base: dict[str, Any] = TABLE, rows: int = 1, **privacy: Any) -> Job:
@@ -57,4 +59,7 @@ def test_rows_of_a_tiny_budget_are_capped(tmp_path: Path) -> None:
 
 def test_the_plan_says_so(tmp_path: Path) -> None:
     note = "auto then writes at most 10,000 synthetic rows"
-    assert [note in "\n".join(plan_lines(job(tmp_path, epsilon=epsilon))) for epsilon in (1e-6, 1.0)] == [True, False]
+    assert [note in "\n".join(plan_lines(job(tmp_path, epsilon=epsilon), NO_LEDGER)) for epsilon in (1e-6, 1.0)] == [
+        True,
+        False,
+    ]

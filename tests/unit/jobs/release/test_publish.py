@@ -155,7 +155,7 @@ ENTRY: dict[str, Any] = {"path": "answers.parquet", "bytes": 7, "sha256": hashli
 MANIFESTS: list[Any] = [
     {}, {"files": None}, {"files": 3}, {"files": "ab"}, {"files": ["answers.parquet"]}, {"files": [None]},
     {"files": [{"path": "answers.parquet"}]}, {"files": [ENTRY | {"path": 3}]}, {"files": [ENTRY | {"bytes": "7"}]},
-    {"files": [ENTRY | {"sha256": None}]},
+    {"files": [ENTRY | {"sha256": None}]}, {"files": [ENTRY], "marquee": None},
 ]  # fmt: skip
 
 
@@ -163,7 +163,7 @@ MANIFESTS: list[Any] = [
 def test_a_manifest_of_another_form_is_an_integrity_error(tmp_path: Path, content: Any) -> None:
     output = tmp_path / "out"
     publish.publish(staged(tmp_path), output, RELEASE)
-    (output / "manifest.json").write_text(json.dumps({"release_id": RELEASE, **content}))
+    (output / "manifest.json").write_text(json.dumps({"release_id": RELEASE, "marquee": "1", **content}))
     assert publish.publication_state(output, RELEASE) is PublicationState.DONE
     with pytest.raises(IntegrityError, match=r"manifest\.json is not a manifest of a release"):
         publish.verify(output)

@@ -1,0 +1,50 @@
+"""marquee verify"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def verify(
+    folder: Annotated[Path | None, typer.Argument(help="The folder of a published release.")] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="Database URL of the ledger that was charged. Without it, less can be checked.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a certificate and exit.")] = False,
+) -> None:
+    """Check a published release: its files, guarantee, charges and tables, and the ledger's records.
+
+    No data are read and no budget is spent. The exit code is 7 if a check fails. Without the ledger, a folder that was
+    rewritten as a whole, with all its hashes, cannot be told from the release.
+
+    Examples:
+
+        marquee verify out/adult
+
+        marquee verify out/adult --ledger sqlite:///marquee.db --json
+    """
+    from dpcore.errors import IntegrityError
+    from jobs.ledger import SqlLedger
+    from jobs.outputs.certificate_format import certificate_schema
+    from jobs.verification.release import verify_release
+
+    if schema:
+        typer.echo(certificate_schema())
+        return
+    if folder is None:
+        raise typer.BadParameter("the folder is missing; want the folder of a release, or --schema")
+    result = verify_release(folder, None if ledger is None else SqlLedger(ledger))
+    if as_json:
+        findings = [{"check": one.check, "outcome": one.outcome.lower(), "text": one.text} for one in result.findings]
+        typer.echo(json.dumps({"folder": str(folder), "passed": not result.failures, "findings": findings}, indent=2))
+    else:
+        for finding in result.findings:
+            typer.echo(f"{finding.outcome:<13}{finding.check}: {finding.text}")
+    if result.failures:
+        names = ", ".join(dict.fromkeys(finding.check for finding in result.failures))
+        raise IntegrityError(f"{folder} fails the checks: {names}; do not use this release")

@@ -1,0 +1,113 @@
+"""manifest.json: the files of a release with their sizes and hashes, and whether a folder holds exactly these."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpcore.errors import IntegrityError
+
+MANIFEST = "manifest.json"
+SUCCESS = "_SUCCESS"
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file in the manifest.
+
+    path: Path relative to the folder, with slashes.
+    size: Size in bytes.
+    sha256: SHA-256 of the content, as hexadecimal digits.
+    """
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of a manifest.
+
+    release_id: SHA-256 of the release's public facts.
+    version: Version of the code that published the release.
+    entries: The files.
+    """
+
+    release_id: str
+    version: str
+    entries: tuple[Entry, ...]
+
+
+def read_manifest(output: Path) -> Manifest:
+    """Reads the manifest of a folder. Raises IntegrityError when it is missing or damaged."""
+    try:
+        content = json.loads((output / MANIFEST).read_text(encoding="utf-8"))
+        entries = tuple(_entry(file) for file in content["files"])
+        manifest = Manifest(content["release_id"], content["marquee"], entries)
+        if (type(manifest.release_id), type(manifest.version)) != (str, str):
+            raise TypeError("the release id or the version of the manifest is no text")
+        return manifest
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise IntegrityError(
+            f"{output / MANIFEST} is not a manifest of a release ({type(error).__name__}); restore the published file"
+        ) from error
+
+
+def file_problems(output: Path) -> Iterator[str]:
+    """Yields one sentence for each file of a folder that is missing, changed, or unknown to the manifest.
+
+    Symbolic links are never followed: a published folder contains ordinary files only.
+
+    Raises: IntegrityError when the manifest is missing or damaged.
+    """
+    entries = read_manifest(output).entries
+    regular, others = _contents(output)
+    for entry in entries:
+        path = output / entry.path
+        known = entry.path in regular
+        if not known or path.stat().st_size != entry.size or sha256_of(path) != entry.sha256:
+            yield f"{path} is missing or differs from the published file; restore it"
+    named_files = {MANIFEST, SUCCESS, *(entry.path for entry in entries)}
+    for name in sorted((regular | others) - named_files):
+        yield f"{output / name} is not listed in the manifest of the release; move it elsewhere"
+    for name in sorted(others & {MANIFEST, SUCCESS}):
+        yield f"{output / name} is no ordinary file; restore the published file"
+    if SUCCESS in regular and (output / SUCCESS).stat().st_size:
+        yield f"{output / SUCCESS} is not empty; restore the published file"
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, as 64 hexadecimal digits."""
+    content = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            content.update(chunk)
+    return content.hexdigest()
+
+
+def _contents(output: Path) -> tuple[set[str], set[str]]:
+    """The ordinary files in a folder, and everything that is neither an ordinary file nor a folder, by their paths."""
+    regular: set[str] = set()
+    others: set[str] = set()
+    for folder, folders, files in os.walk(output, followlinks=False):
+        for name in folders + files:
+            path = Path(folder, name)
+            mode = path.lstat().st_mode
+            if not stat.S_ISDIR(mode):
+                (regular if stat.S_ISREG(mode) else others).add(path.relative_to(output).as_posix())
+    return regular, others
+
+
+def _entry(file: dict[str, Any]) -> Entry:
+    entry = Entry(file["path"], file["bytes"], file["sha256"])
+    if (type(entry.path), type(entry.size), type(entry.sha256)) != (str, int, str):
+        raise TypeError("an entry of the manifest is invalid; want path, bytes and sha256")
+    return entry

@@ -1,0 +1,151 @@
+"""Whether a certificate's words follow from its config and schema, which the release id covers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dpcore.errors import ConfigError
+from dpcore.kernel.scales import noise_of
+from dpcore.uncertainty import CONFIDENCE
+from jobs.config import MechanismChoice
+from jobs.mechanisms import mechanism_of, settings_of
+from jobs.outputs.certificate import LIMITS, domain_facts, formulas, promise_text, schema_digest
+from jobs.outputs.certificate_format import Certificate
+from jobs.planning.identity import id_of
+from jobs.verification.charges import currency_of
+from jobs.verification.findings import Finding, failed, judged, not_checked
+from jobs.verification.manifest import Manifest
+from jobs.version import VERSION
+from pipelines.attributes import Attribute, Kind
+from pipelines.layout import BasketLayout, Layout, TableLayout
+from pipelines.schema import Schema
+
+
+def layout_of(certificate: Certificate) -> Layout:
+    """The public layout of the data that a certificate describes.
+
+    Raises: ConfigError, ValueError, TypeError or KeyError when the certificate describes none.
+    """
+    dataset = certificate.config["dataset"]
+    if certificate.table_schema is None:
+        unit, item, items = dataset["unit"], dataset["item"], dataset["items"]
+        return BasketLayout(unit, item, items, dataset["max_items_per_unit"], dataset["clustered_by_unit"])
+    attributes = tuple(
+        Attribute(
+            attribute.name,
+            Kind(attribute.kind),
+            tuple(attribute.values),
+            tuple(attribute.edges),
+            attribute.other,
+            attribute.null,
+            attribute.column,
+        )
+        for attribute in certificate.table_schema.attributes
+    )
+    rows = dataset["max_rows_per_unit"] or 1
+    return TableLayout(dataset["unit"], Schema(attributes), rows, dataset["clustered_by_unit"])
+
+
+def identity_findings(certificate: Certificate, content: dict[str, Any], manifest: Manifest) -> list[Finding]:
+    """Checks that manifest and certificate name one release, and recomputes its id.
+
+    certificate: The certificate.
+    content: The certificate as a JSON object.
+    manifest: The manifest.
+    """
+    hashes, version = certificate.hashes, certificate.versions.get("marquee")
+    ids = {
+        "manifest.json": manifest.release_id,
+        "hashes.config_schema_and_version": hashes.config_schema_and_version,
+        "config, schema and version": id_of(content["config"], content["schema"], hashes.public_files, version or ""),
+    }
+    problems = [
+        f"the certificate is of release {certificate.release_id[:12]}, but {place} gives {other[:12]}"
+        for place, other in ids.items()
+        if other != certificate.release_id
+    ]
+    if hashes.table_schema != schema_digest(content["schema"]):
+        problems.append("hashes.schema is not the hash of the section schema")
+    findings = judged("release id", problems, f"{certificate.release_id[:12]} follows from config, schema and version")
+    if version is None or version != manifest.version:
+        named = "no version" if version is None else f"version {version}"
+        wrong = f"the certificate names {named}, but manifest.json names version {manifest.version}"
+        return [*findings, failed("version", wrong)]
+    here = "this version" if version == VERSION else f"not this version, {VERSION}"
+    return [*findings, *judged("version", [], f"made by Marquee {version}, {here}")]
+
+
+def promise_findings(certificate: Certificate) -> list[Finding]:
+    """Checks that guarantee, public facts, mechanism, workload and limits follow from config and schema."""
+    try:
+        problems = [
+            f"{place} is {said!r}, but config and schema give {wanted!r}"
+            for place, said, wanted in _statements(certificate)
+            if said != wanted
+        ]
+    except (ConfigError, ValueError, TypeError, KeyError, AttributeError) as error:
+        problems = [f"config and schema describe no release ({type(error).__name__})"]
+    return [*judged("promise", problems, certificate.guarantee.promise), *_limit_findings(certificate)]
+
+
+def _limit_findings(certificate: Certificate) -> list[Finding]:
+    version = certificate.versions.get("marquee")
+    if version != VERSION:
+        return [not_checked("limits", f"this is version {VERSION}, and the text of version {version} may differ")]
+    problems = [] if certificate.limits == list(LIMITS) else ["the limits differ from the text of this version"]
+    return judged("limits", problems, "they are stated in full")
+
+
+def _statements(certificate: Certificate) -> list[tuple[str, object, object]]:
+    """Every statement that config and schema determine: its place, what it says, and what it should say."""
+    guarantee, facts, config = certificate.guarantee, certificate.public_facts, certificate.config
+    dataset, privacy, layout = config["dataset"], config["privacy"], layout_of(certificate)
+    epsilon, delta, neighbours = privacy["epsilon"], privacy["delta"], privacy["neighbours"]
+    table = isinstance(layout, TableLayout)
+    currency = currency_of(certificate)
+    accounting = {"epsilon": "pure", "rho": "zcdp", "mu^2": "gdp"}[currency.value]
+    fixed = accounting if privacy["accounting"] != "auto" else "auto"
+    described = facts.model_dump(mode="json", exclude_none=True)
+    return [
+        ("guarantee.epsilon", guarantee.epsilon, epsilon),
+        ("guarantee.delta", guarantee.delta, delta),
+        ("guarantee.neighbours", guarantee.neighbours, neighbours),
+        ("guarantee.promise", guarantee.promise, promise_text(epsilon, delta, dataset["unit"], neighbours)),
+        ("guarantee.currency", fixed, privacy["accounting"]),
+        ("guarantee.additive_noise", guarantee.additive_noise, noise_of(currency).value),
+        ("dataset.name", certificate.dataset.name, dataset["name"]),
+        ("dataset.snapshot", certificate.dataset.snapshot, dataset["snapshot"]),
+        ("mechanism.name", certificate.mechanism.name, config["mechanism"]["name"]),
+        ("workload.queries", certificate.workload.queries, _without_none(config["workload"])),
+        ("public_facts.shape", facts.shape, "table" if table else "baskets"),
+        ("dataset.shape of the config", dataset["shape"], facts.shape),
+        ("public_facts.unit", facts.unit, dataset["unit"]),
+        ("public_facts.units", facts.units, privacy["units"]),
+        ("public_facts.accounting", facts.accounting, privacy["accounting"]),
+        ("public_facts.consumer", facts.consumer, privacy["consumer"]),
+        ("public_facts.clustered_by_unit", facts.clustered_by_unit, dataset["clustered_by_unit"]),
+        ("public_facts.columns", facts.columns, list(layout.columns)),
+        ("public_facts.max_rows_per_unit", facts.max_rows_per_unit, layout.contribution.bound if table else None),
+        ("public_facts.max_items_per_unit", facts.max_items_per_unit, None if table else layout.contribution.bound),
+        *((f"public_facts.{name}", described.get(name), value) for name, value in domain_facts(layout).items()),
+        *(_statements_of_this_version(certificate) if certificate.versions.get("marquee") == VERSION else ()),
+    ]
+
+
+def _statements_of_this_version(certificate: Certificate) -> list[tuple[str, object, object]]:
+    """What another version may say otherwise: every setting of the mechanism, the formulas and the confidence."""
+    mechanism = mechanism_of(MechanismChoice.model_validate(certificate.config["mechanism"]))
+    settings = json.loads(json.dumps(settings_of(mechanism)))
+    return [
+        ("mechanism.settings", certificate.mechanism.settings, settings),
+        ("formulas", certificate.formulas.model_dump(), formulas(currency_of(certificate))),
+        ("answers.confidence_of_intervals", certificate.answers.confidence_of_intervals, CONFIDENCE),
+    ]
+
+
+def _without_none(value: object) -> object:
+    """A JSON value without the keys whose value is null."""
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    return [_without_none(item) for item in value] if isinstance(value, list) else value

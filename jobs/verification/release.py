@@ -1,0 +1,127 @@
+"""Runs the checks of a published release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpcore.errors import ConfigError, IntegrityError
+from jobs.ledger import SqlLedger
+from jobs.outputs.certificate_format import Certificate, parse_certificate
+from jobs.outputs.model_file import MODEL
+from jobs.verification import records
+from jobs.verification.charges import cost_findings, sum_findings
+from jobs.verification.findings import Finding, Outcome, failed, judged, not_checked, passed
+from jobs.verification.manifest import SUCCESS, Manifest, file_problems, read_manifest
+from jobs.verification.promises import identity_findings, layout_of, promise_findings
+from jobs.verification.records import ledger_findings
+from jobs.verification.tables import ANSWERS, SYNTHETIC, table_findings
+
+CERTIFICATE = "certificate.json"
+_NEED_CERTIFICATE = (
+    "release id", "version", "promise", "limits", "charges", "sum of charges", "epsilon", "numerical bound", ANSWERS,
+    "synthetic rows", "model", *records.CHECKS,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of all checks of a release.
+
+    folder: The folder of the release.
+    findings: The result of each check, in order.
+    """
+
+    folder: Path
+    findings: tuple[Finding, ...]
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        """The findings of the checks that failed."""
+        return tuple(finding for finding in self.findings if finding.outcome is Outcome.FAILED)
+
+    def require(self) -> None:
+        """Raises IntegrityError that lists every failure, if there is one."""
+        if self.failures:
+            said = "; ".join(f"{finding.check}: {finding.text}" for finding in self.failures)
+            raise IntegrityError(f"{self.folder} is not the release that was published; do not use it. {said}")
+
+
+def verify_release(folder: Path, ledger: SqlLedger | None = None) -> Verification:
+    """Runs every check of a published release. No data are read and nothing is written.
+
+    folder: The folder of the release.
+    ledger: The ledger that was charged for it; without it a folder that was rewritten as a whole may pass.
+
+    Raises: ConfigError when there is no such folder; NoBudgetError when there is no ledger at its URL;
+        LedgerUnavailableError when it cannot be reached.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is not a folder; want the folder of a published release")
+    files, manifest = _file_findings(folder)
+    form, read = _certificate_findings(folder)
+    findings = [*files, *form]
+    if read is None or manifest is None:
+        reason = "the certificate or the manifest cannot be read"
+        return Verification(folder, (*findings, *(not_checked(check, reason) for check in _NEED_CERTIFICATE)))
+    certificate, content = read
+    findings += [*identity_findings(certificate, content, manifest), *promise_findings(certificate)]
+    findings += cost_findings(certificate)
+    try:
+        findings += table_findings(folder, certificate, layout_of(certificate))
+    except (ConfigError, ValueError, TypeError, KeyError, AttributeError) as error:
+        findings.append(failed("answers", f"config and schema describe no tables ({type(error).__name__})"))
+    return Verification(folder, (*findings, *ledger_findings(folder, certificate, ledger)))
+
+
+def check_published(folder: Path, ledger: SqlLedger) -> None:
+    """Checks the files, the sum of the charges and the records of the ledger, before a release counts as published.
+
+    folder: The folder of the release, with or without _SUCCESS.
+    ledger: The ledger that was charged for it.
+
+    Raises: IntegrityError that lists every failure.
+    """
+    problems = list(file_problems(folder))
+    if problems:
+        raise IntegrityError(problems[0])
+    form, read = _certificate_findings(folder)
+    findings = list(form)
+    if read is not None:
+        findings += [*sum_findings(read[0]), *ledger_findings(folder, read[0], ledger)]
+    Verification(folder, tuple(findings)).require()
+
+
+def _file_findings(folder: Path) -> tuple[list[Finding], Manifest | None]:
+    """Compares the files with the manifest, and checks that the manifest lists what every release has."""
+    try:
+        manifest = read_manifest(folder)
+        problems = list(file_problems(folder))
+    except IntegrityError as error:
+        return [failed("files", str(error))], None
+    paths = {entry.path for entry in manifest.entries}
+    unknown = {path for path in paths if path not in (ANSWERS, CERTIFICATE, MODEL) and not _is_part(path)}
+    incomplete = [f"manifest.json lists no {name}" for name in (ANSWERS, CERTIFICATE) if name not in paths]
+    incomplete += [f"manifest.json lists {path}, which is no file of a release" for path in sorted(unknown)]
+    if not (folder / SUCCESS).is_file():
+        incomplete.append(f"{folder / SUCCESS} is missing; run the release again to complete it")
+    files = judged("files", problems, f"{len(paths)} files have the sizes and hashes of manifest.json")
+    return [*files, *judged("complete", incomplete, "manifest.json lists what a release has")], manifest
+
+
+def _is_part(path: str) -> bool:
+    return path.startswith(f"{SYNTHETIC}/part-") and path.endswith(".parquet") and path.count("/") == 1
+
+
+def _certificate_findings(folder: Path) -> tuple[list[Finding], tuple[Certificate, dict[str, Any]] | None]:
+    """Reads the certificate in the published format."""
+    path = folder / CERTIFICATE
+    try:
+        if path.is_symlink():
+            raise IntegrityError("it is a symbolic link")
+        read = parse_certificate(path.read_text(encoding="utf-8"))
+    except (IntegrityError, OSError, UnicodeDecodeError) as error:
+        reason = str(error) if isinstance(error, IntegrityError) else type(error).__name__
+        return [failed("certificate", f"{path} cannot be used: {reason}")], None
+    return [passed("certificate", "it has the published format")], read

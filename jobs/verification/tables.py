@@ -1,0 +1,202 @@
+"""The tables of a release against its certificate: answers.parquet, the synthetic rows, and the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dpcore.errors import MarqueeError
+from jobs.outputs.answers_table import KINDS, SCHEMA
+from jobs.outputs.certificate_format import Certificate
+from jobs.outputs.model_file import MODEL, read_model
+from jobs.verification.findings import Finding, failed, not_checked, passed
+from pipelines.layout import BasketLayout, Layout, TableLayout
+
+ANSWERS = "answers.parquet"
+SYNTHETIC = "synthetic"
+_PART = "part-*.parquet"
+_UNREADABLE = (OSError, ValueError, pa.ArrowException)  # What pyarrow raises for a damaged file.
+
+
+def table_findings(folder: Path, certificate: Certificate, layout: Layout) -> list[Finding]:
+    """Checks every table of a release.
+
+    folder: The folder of the release.
+    certificate: Its certificate.
+    layout: The public layout of its data.
+    """
+    return [
+        *_answer_findings(folder / ANSWERS, certificate.workload.answers),
+        *_row_findings(folder / SYNTHETIC, certificate.synthetic_rows, layout),
+        *_model_findings(folder, layout),
+    ]
+
+
+def _answer_findings(path: Path, answers: int) -> list[Finding]:
+    """Checks columns, types, number and order of the answers, their error bars, and that they are finite."""
+    try:
+        # Without a dictionary, every row would hold its own copy of the kind.
+        with pq.ParquetFile(path, read_dictionary=["kind"]) as file:
+            if not pq.read_schema(path).equals(SCHEMA):
+                return [failed("answers", f"{path} has other columns or types than answers.parquet")]
+            if file.metadata.num_rows != answers:
+                text = f"{path} has {file.metadata.num_rows:,} rows, but the certificate says {answers:,} answers"
+                return [failed("answers", text)]
+            kinds: set[str] = set()
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group)
+                problem = _answer_problem(table)
+                if problem:
+                    return [failed("answers", f"{path} {problem}")]
+                kinds |= set(pc.unique(table["kind"]).to_pylist())
+    except _UNREADABLE as error:
+        return [failed("answers", f"{path} cannot be read ({type(error).__name__})")]
+    if len(kinds) > 1 or not kinds <= set(KINDS.values()):
+        return [
+            failed("answers", f"{path} has queries of kind {sorted(kinds)}; want one kind of {list(KINDS.values())}")
+        ]
+    return [passed("answers", f"{answers:,} finite answers, each within its interval")]
+
+
+def _answer_problem(table: pa.Table) -> str | None:
+    """What is wrong with some of the answers; None if nothing is."""
+    if any(table[name].null_count for name in ("query", "kind", "answer", "measured")):
+        return "has a null where none is allowed"
+    answer, stddev, lower, upper = (_numbers(table[name]) for name in ("answer", "stddev", "lower", "upper"))
+    nan = [int(pc.sum(pc.is_nan(table[name])).as_py() or 0) for name in ("stddev", "lower", "upper")]
+    if not np.isfinite(answer).all() or any(nan) or any(np.isinf(bar).any() for bar in (stddev, lower, upper)):
+        return "has an answer or an error bar that is no finite number"
+    if (stddev < 0).any():
+        return "has a negative standard deviation"
+    if (np.isnan(lower) != np.isnan(upper)).any():
+        return "has an interval with one end"
+    if (lower > answer).any() or (answer > upper).any():  # Comparisons with the NaN of a null are false.
+        return "has an answer outside its interval"
+    measured = np.asarray(table["measured"].to_numpy(), dtype=np.bool_)
+    return "has a measured answer without a standard deviation" if np.isnan(stddev[measured]).any() else None
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """The values of a column, with NaN for null."""
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def _row_findings(folder: Path, units: int | None, layout: Layout) -> list[Finding]:
+    """Checks columns, types and values of the synthetic rows, and the numbers of their units."""
+    check = "synthetic rows"
+    if units is None:
+        there = folder.exists()
+        return (
+            [failed(check, f"{folder} exists, but the certificate has no synthetic rows")]
+            if there
+            else [not_checked(check, "the release has none")]
+        )
+    paths = sorted(folder.glob(_PART))
+    if [path.name for path in paths] != [f"part-{number:05d}.parquet" for number in range(len(paths))] or not paths:
+        return [failed(check, f"{folder} lacks a part; want part-00000.parquet and so on")]
+    try:
+        problem = next(_row_problems(paths, units, layout), None)
+    except _UNREADABLE as error:
+        problem = f"a file of {folder} cannot be read ({type(error).__name__})"
+    if problem:
+        return [failed(check, problem)]
+    return [passed(check, f"{units:,} units in {len(paths)} files, with columns and values of the schema")]
+
+
+def _row_problems(paths: list[Path], units: int, layout: Layout) -> Iterator[str]:
+    """Yields what is wrong with the synthetic rows."""
+    table = isinstance(layout, TableLayout)
+    # A column that is both the unit's and an attribute's holds the attribute's values.
+    attributes = layout.schema.attributes if isinstance(layout, TableLayout) else ()
+    numbered = layout.unit not in {attribute.column for attribute in attributes}
+    columns: list[str] = []
+    next_unit = 0
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            allowed = _allowed_columns(layout, schema)
+            if allowed is None or schema.names != (columns or schema.names):
+                yield f"{path} has other columns or types than schema and config describe"
+                return
+            columns = schema.names
+            for group in range(file.num_row_groups):
+                rows = file.read_row_group(group)
+                for name, values in allowed.items():
+                    if not _within(rows[name], values):
+                        yield f"{path} has a value of column {name!r} outside the declared domain"
+                if not numbered:
+                    next_unit += rows.num_rows
+                    continue
+                last = _last_unit(rows[layout.unit], next_unit, table)
+                if last is None:
+                    yield f"{path} does not number its units one after another"
+                    return
+                next_unit = last + 1 if table else last
+    if table and next_unit != units:
+        yield f"there are {next_unit:,} synthetic rows, but the certificate says {units:,}"
+    if not table and next_unit >= units:
+        yield f"a synthetic unit has number {next_unit}, but the certificate says {units:,} units"
+
+
+def _last_unit(column: pa.ChunkedArray, first: int, table: bool) -> int | None:
+    """The last of some unit numbers: consecutive from ``first`` in a table, ascending from there in baskets.
+
+    Returns: The number, or for no rows the one before them; None for other numbers.
+    """
+    if column.null_count:
+        return None
+    units = np.asarray(column.to_numpy())
+    if table:
+        return first + len(units) - 1 if np.array_equal(units, np.arange(first, first + len(units))) else None
+    if not len(units):
+        return first
+    return int(units[-1]) if first <= units[0] and (np.diff(units) >= 0).all() else None
+
+
+def _allowed_columns(layout: Layout, schema: pa.Schema) -> dict[str, pa.Array | range] | None:
+    """The allowed values of every column but the unit's; None for a file with other columns or types."""
+    if isinstance(layout, BasketLayout):
+        wanted = [layout.unit, layout.item]
+        types = [pa.int64(), pa.int32()]
+        return {layout.item: range(layout.items)} if (schema.names, schema.types) == (wanted, types) else None
+    columns = {layout.unit: pa.int64()} | {
+        attribute.column: attribute.arrow_type for attribute in layout.schema.attributes
+    }
+    order = [name for name in columns if name in schema.names]
+    if schema.names != order or layout.unit not in order or len(order) < 2:
+        return None
+    if any(schema.field(name).type != columns[name] for name in order):
+        return None
+    return {
+        attribute.column: attribute.decode(np.arange(attribute.size))
+        for attribute in layout.schema.attributes
+        if attribute.column in order
+    }
+
+
+def _within(column: pa.ChunkedArray, values: pa.Array | range) -> bool:
+    """Whether all values of a column are allowed. Null is allowed if it is among the values."""
+    if isinstance(values, range):
+        if not len(column):
+            return True
+        ends = pc.min_max(column).as_py()
+        return column.null_count == 0 and bool(ends["min"] >= values.start and ends["max"] < values.stop)
+    return bool(pc.all(pc.is_in(column, value_set=values)).as_py() in (True, None))
+
+
+def _model_findings(folder: Path, layout: Layout) -> list[Finding]:
+    try:
+        model = read_model(folder, layout)
+    except (MarqueeError, OSError) as error:
+        return [
+            failed("model", f"{folder / MODEL}: {error}" if isinstance(error, MarqueeError) else f"{folder / MODEL}")
+        ]
+    if model is None:
+        return [not_checked("model", "the release has none")]
+    return [passed("model", "a graphical model over attributes of the schema")]

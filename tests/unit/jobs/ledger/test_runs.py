@@ -197,4 +197,4 @@ def test_a_certificate_with_another_epsilon_and_a_mended_manifest_is_not_already
     manifest.write_text(json.dumps(published))
     code, out, err = place.world.run()
     assert (code, out) == (7, "")
-    assert "manifest.json of release" in err
+    assert "manifest.json is not the manifest that was published" in err

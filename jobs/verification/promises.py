@@ -61,7 +61,7 @@ def identity_findings(certificate: Certificate, content: dict[str, Any], manifes
         "config, schema and version": id_of(content["config"], content["schema"], hashes.public_files, version or ""),
     }
     problems = [
-        f"the certificate is of release {certificate.release_id[:12]}, but {place} gives {other[:12]}"
+        f"the certificate is of release {certificate.release_id[:12]}, but by {place} it would be {other[:12]}"
         for place, other in ids.items()
         if other != certificate.release_id
     ]

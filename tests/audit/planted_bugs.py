@@ -242,7 +242,7 @@ def window_of_the_moment(self: Any, now: Any) -> Any:
 
 
 NOISE_SCALE, SELECTION_SCALE = terms.noise_scale, terms.selection_scale
-DRAW, CHARGE, SELECT_SCALE = weighted_sampler.draw, Filter.charge, PrivacyTerms.select_scale
+DRAW, CHARGE, SELECT_BASIS = weighted_sampler.draw, Filter.charge, PrivacyTerms.select_basis
 SMALLEST, SMALLEST_DISTINCT, KEY_OF = contribution._smallest, contribution._smallest_distinct, contribution.key_of
 RESERVE, CHARGE_RELEASE = ledger_releases.reserve, ledger_releases._charge
 WORDS, BITS, BOUNDED = entropy.words, bernoulli.bits, terms.bounded_range_cost
@@ -295,8 +295,8 @@ BUGS = [
     Bug("scores move once when replaced", L1Error, "sensitivity", lambda *_: GRID**2, "select, replace"),
     Bug("rows ignored in scores", L1Error, "sensitivity", lambda *_: GRID**2, "select, 3 rows"),
     Bug("grid forgotten in scores", L1Error, "sensitivity", lambda *_: GRID, "select, pure"),
-    Bug("selection draws for the whole budget", PrivacyTerms, "select_scale",
-        lambda self, candidates, score, _: SELECT_SCALE(self, candidates, score, Fraction(1)), "select, pure"),
+    Bug("selection draws for the whole budget", PrivacyTerms, "select_basis",
+        lambda self, candidates, score, _: SELECT_BASIS(self, candidates, score, Fraction(1)), "select, pure"),
     Bug("shapes of scores unchecked", L1Error, "check", lambda *_: None, "shapes"),
     Bug("complement of n0", weighted_sampler, "draw", draws_by(complement_of_n0), "sample"),
     Bug("counts unclamped", weighted_sampler, "draw", draws_by(unclamped), "sample, clamped"),

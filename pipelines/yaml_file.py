@@ -90,6 +90,8 @@ def read_yaml(path: Path, kind: str, *, dates: bool) -> object:
     try:
         _check_size(text)
         return yaml.load(text, Loader=loader)
+    except (AttributeError, LookupError) as error:  # A tag, such as !!int, on a value of another kind.
+        raise ConfigError(f"{path}: a tag (!!) does not fit its value; want no tags") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f", line {mark.line + 1}"

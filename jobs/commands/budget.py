@@ -73,12 +73,13 @@ def create(
         int | None,
         typer.Option(
             min=1,
+            max=1 << 53,
             help="Maximum number of rows of a unit, for the record. Releases may use another bound: the total protects "
             "a unit with all its rows.",
         ),
     ] = None,
     items_per_unit: Annotated[
-        int | None, typer.Option(min=1, help="As --rows-per-unit, for the items of baskets.")
+        int | None, typer.Option(min=1, max=1 << 53, help="As --rows-per-unit, for the items of baskets.")
     ] = None,
     neighbours: Annotated[
         Neighbours | None,

@@ -41,8 +41,9 @@ def plan(
 
 def _ledger_facts(job: Job) -> LedgerFacts:
     """What the ledger says about the release. A plan can be made where there is no ledger, or none can be reached."""
-    from dpcore.errors import BudgetExceededError, LedgerUnavailableError, NoBudgetError
+    from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, LedgerUnavailableError, NoBudgetError
     from jobs.ledger import SqlLedger
+    from jobs.ledger.connection import shown_ledger
     from jobs.ledger.pricing import Request
     from jobs.ledger.protection import described
     from jobs.ledger.records import State
@@ -50,22 +51,23 @@ def _ledger_facts(job: Job) -> LedgerFacts:
     from jobs.release.run import protection_of
 
     privacy, dataset = job.config.privacy, job.config.dataset.name
-    ledger, ledger_id = SqlLedger(privacy.ledger), None
+    url, ledger_id = shown_ledger(privacy.ledger), None
     request = Request(job.budget, protection_of(job), privacy.consumer, (privacy.epsilon, privacy.delta))
     try:
+        ledger = SqlLedger(privacy.ledger)
         ledger_id = ledger.ledger_id()
         record = ledger.release(job.release_id)
         if record is not None and record.state is not State.PLANNED:
-            return LedgerFacts(ledger.shown_url, ledger_id, "none: this release was charged already")
+            return LedgerFacts(url, ledger_id, "none: this release was charged already")
         price = ledger.price(dataset, request)
     except (BudgetExceededError, NoBudgetError) as error:
-        return LedgerFacts(ledger.shown_url, ledger_id, f"refused now: {error}")
-    except LedgerUnavailableError as error:
-        return LedgerFacts(ledger.shown_url, ledger_id, f"unknown: {error}")
+        return LedgerFacts(url, ledger_id, f"refused now: {error}")
+    except (ConfigError, IntegrityError, LedgerUnavailableError) as error:
+        return LedgerFacts(url, ledger_id, f"unknown: {error}")
     charge = f"{price.currency.value} = {float(price.amount):.6g} {described(price.protection)}"
     if price.replacing:
         charge = f"{charge}: the release is for add_remove_unit, so group privacy multiplies its charge"
-    return LedgerFacts(ledger.shown_url, ledger_id, charge)
+    return LedgerFacts(url, ledger_id, charge)
 
 
 def config_schema() -> str:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from jobs import log
 
 Text = Annotated[str, Field(min_length=1)]
-Positive = Annotated[int, Field(ge=1)]
+Positive = Annotated[int, Field(ge=1, le=1 << 53)]  # Integers up to here are exact in JSON and fit every database.
 Seed = Annotated[int, Field(ge=0)]
 
 

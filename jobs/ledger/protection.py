@@ -13,6 +13,7 @@ import shlex
 
 from dpcore.errors import NoBudgetError
 from dpcore.kernel.sensitivity import Neighbours
+from jobs.figures import format_exact
 from jobs.ledger.records import OPEN, DatasetBudget, Protection
 
 
@@ -23,9 +24,16 @@ def is_for_replacing(dataset: DatasetBudget, release: Protection, ledger: str) -
     release: Whom the release protects.
     ledger: Database URL without secrets, for the error message.
 
-    Raises: NoBudgetError when the release protects other units, or when the dataset is for add/remove and the release
-        for replace-one.
+    Raises: NoBudgetError when the release protects other units, when the dataset is for add/remove and the release for
+        replace-one, or when earlier versions have charged the dataset without recording whom they protected.
     """
+    if dataset.spent and not dataset.protection.is_bound:
+        raise NoBudgetError(
+            f"dataset {dataset.name!r} was charged by a version up to 0.10, which did not record whom it protects; "
+            f"say it once, as those releases had it: marquee budget create --ledger {shlex.quote(ledger)} --dataset "
+            f"{shlex.quote(dataset.name)} --epsilon {format_exact(dataset.epsilon)} --delta "
+            f"{format_exact(dataset.delta)} --unit COLUMN --neighbours add_remove_unit (or replace_one_unit)"
+        )
     bound = dataset.protection.bound_by(release)
     if bound.unit != release.unit:
         raise NoBudgetError(_other_unit(dataset, release, ledger))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     DDL,
+    BigInteger,
     Boolean,
     Column,
     Float,
@@ -43,7 +44,7 @@ DATASETS = Table(
     Column("shares_with", String(200)),
     Column("unit", Text),
     Column("contribution", String(10)),
-    Column("max_per_unit", Integer),
+    Column("max_per_unit", BigInteger),
     Column("neighbours", String(20)),
     Column("currency", String(20)),
     Column("total", Text),
@@ -83,7 +84,7 @@ RELEASES = Table(
     Column("amount", Text, nullable=False),
     Column("unit", Text),  # Null for a release of layouts 1 and 2, as are the next three columns.
     Column("contribution", String(10)),
-    Column("max_per_unit", Integer),
+    Column("max_per_unit", BigInteger),
     Column("neighbours", String(20)),
     Column("state", String(20), nullable=False),
     Column("fingerprint", String(64), nullable=False),  # SENSITIVE
@@ -129,7 +130,7 @@ GRANTS = Table(
     Column("amount", Text),
     Column("unit", Text),  # Null for a consumer, as are the next three columns.
     Column("contribution", String(10)),
-    Column("max_per_unit", Integer),
+    Column("max_per_unit", BigInteger),
     Column("neighbours", String(20)),
     Column("reason", Text, nullable=False),
     Column("granted", String(40), nullable=False),

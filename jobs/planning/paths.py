@@ -37,7 +37,7 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
             }
         ),
         "privacy": config.privacy.model_copy(update={"ledger": _ledger(config.privacy.ledger, base)}),
-        "output": config.output.model_copy(update={"path": _absolute(config.output.path, base)}),
+        "output": config.output.model_copy(update={"path": _output(config.output.path, base)}),
     }
     if conjunctions is not None:
         files = {
@@ -75,6 +75,17 @@ def _data(path: str, base: str) -> str:
         return path
     resolved = _absolute(path, base)
     _check_not_in_working_folder("dataset.path", path, path, resolved)
+    return resolved
+
+
+def _output(path: str, base: str) -> str:
+    """The output folder. Up to version 0.10 it was relative to the working folder, where a release may still lie."""
+    resolved, elsewhere = _absolute(path, base), os.path.abspath(os.path.expanduser(path))
+    if elsewhere != resolved and not _exists(resolved) and _exists(os.path.join(elsewhere, "manifest.json")):
+        raise ConfigError(
+            f"output.path is {path}; there is no {resolved}, but there is a release in {elsewhere}, in the working "
+            f"folder; relative paths start at the folder of the config file: want {elsewhere}, or another output"
+        )
     return resolved
 
 

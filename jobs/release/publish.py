@@ -150,8 +150,9 @@ def verify(output: Path) -> None:
 def _holder(output: Path) -> str | None:
     """The release id in a folder's manifest; None without a manifest."""
     try:
-        return str(json.loads((output / MANIFEST).read_text(encoding="utf-8"))["release_id"])
-    except (OSError, ValueError, KeyError, TypeError):
+        manifest = output / MANIFEST
+        return str(json.loads(manifest.read_text(encoding="utf-8"))["release_id"]) if manifest.is_file() else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # Anything may lie in a neighbouring folder.
         return None
 
 

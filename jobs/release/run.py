@@ -304,7 +304,7 @@ def protection_of(job: Job) -> Protection:
     """Whom a release protects."""
     config = job.config.dataset
     table = isinstance(job.layout, TableLayout)
-    bound = job.unit.contribution.bound if table else config.max_items_per_unit
+    bound = job.unit.contribution.bound if table or config.max_items_per_unit is not None else None
     contribution = None if bound is None else "rows" if table else "items"
     return Protection(config.unit, contribution, bound, job.unit.neighbours)
 

@@ -69,6 +69,17 @@ def test_the_ledger_of_an_older_layout_of_folders_is_named(table: World, monkeyp
     assert (code, f"there is no ledger at sqlite:///{configs}/marquee.db" in err) == (4, True)
 
 
+def test_a_release_in_the_output_of_an_older_version_is_named(table: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its output lay in the working folder: without a word, an upgrade would draw and charge the release again."""
+    assert table.run()[0] == 0
+    elsewhere = table.folder.parent / "working"
+    elsewhere.mkdir()
+    (table.folder / "out").rename(elsewhere / "out")
+    monkeypatch.chdir(elsewhere)
+    code, _, err = table.marquee("run", str(table.folder / "release.yaml"))
+    assert (code, f"there is a release in {elsewhere}/out/people, in the working folder" in err) == (2, True), err
+
+
 @pytest.mark.parametrize("trace", ["output", "folder beside the output", "state folder"])
 def test_a_release_of_another_ledger_is_refused(table: World, trace: str) -> None:
     """Attack "second ledger": the state folder and a renamed output drew a second time under a new ledger."""

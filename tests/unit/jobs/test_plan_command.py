@@ -107,3 +107,13 @@ def test_it_predicts_that_another_unit_is_refused(world: World) -> None:
 def test_it_is_made_where_the_ledger_cannot_be_reached(world: World) -> None:
     world.set("privacy.ledger", "postgresql://127.0.0.1:1/x")
     assert charge(world).startswith("unknown: ledger postgresql://127.0.0.1:1/x cannot be reached")
+
+
+def test_a_plan_can_be_made_whatever_is_wrong_with_the_ledger(world: World) -> None:
+    (world.folder / "marquee.db").write_bytes(b"no database" * 100)
+    code, out, err = world.marquee("plan", "release.yaml")
+    assert (code, "charge     unknown: " in out) == (0, True), err
+    world.config["privacy"]["ledger"] = "postgresql+nodriver://host/db"
+    world.save()
+    code, out, err = world.marquee("plan", "release.yaml")
+    assert (code, "charge     unknown: " in out) == (0, True), err

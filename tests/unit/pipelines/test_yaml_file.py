@@ -84,3 +84,11 @@ def test_values_are_counted_with_their_repetitions(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds more than"):
         read(tmp_path, bomb(6))
     assert read(tmp_path, "[" + ", ".join(["1"] * (LARGEST_COUNT - 1)) + "]") == [1] * (LARGEST_COUNT - 1)
+
+
+@pytest.mark.parametrize("value", ["!!str {b: c}", "!!int [1]", "!!timestamp x", '!!float ""', '!!int "-"', "!!bool x"])
+def test_a_tag_that_does_not_fit_its_value_is_refused(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"a: {value}\n")
+    with pytest.raises(ConfigError, match="config.yaml"):
+        read_yaml(path, "config", dates=False)

@@ -8,11 +8,13 @@ from fractions import Fraction
 import pytest
 from sqlalchemy import exc
 
+from dpcore.errors import NoBudgetError
 from dpcore.kernel.budget import Currency
+from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger import SqlLedger
-from jobs.ledger.records import Protection, State
+from jobs.ledger.records import OPEN, Protection, State
 from jobs.ledger.windows import Window
-from tests.support.ledgers import PURE, past_the_ledger, planned, reserve
+from tests.support.ledgers import PERSONS, PURE, past_the_ledger, planned, reserve
 
 DAY = "2026-11-01T00:00:00+00:00"
 # As layout 2 wrote them.
@@ -105,10 +107,31 @@ def test_whom_a_migrated_dataset_protects_is_open(ledger: SqlLedger) -> None:
     assert {dataset.protection for dataset in ledger.datasets()} == {Protection()}
 
 
+def say_whom_it_protects(ledger: SqlLedger) -> None:
+    """What the operator does once, because the charges of older versions do not say it."""
+    with pytest.raises(NoBudgetError, match=r"charged by a version up to 0\.10.*--unit COLUMN --neighbours"):
+        ledger.plan(planned("d" * 64, consumer="team"))
+    held = ledger.dataset("adult", 1, 0)
+    for _ in range(2):
+        ledger.create_dataset("adult", held.epsilon, held.delta, consumers_only=held.consumers_only, protection=PERSONS)
+
+
+def test_charges_of_older_versions_do_not_take_the_unit_of_the_next_release(ledger: SqlLedger) -> None:
+    """Charged for persons, and then read as households that are replaced: one charge alone would be twice as much."""
+    households = Protection("household", "rows", 1, Neighbours.REPLACE_ONE_UNIT)
+    with pytest.raises(NoBudgetError, match="did not record whom it protects"):
+        ledger.plan(planned("d" * 64, consumer="team", protection=households))
+    assert ledger.dataset("adult", 1, 0).protection == OPEN
+    say_whom_it_protects(ledger)
+    with pytest.raises(NoBudgetError, match="column 'household'"):
+        ledger.plan(planned("d" * 64, consumer="team", protection=households))
+
+
 def test_a_migrated_ledger_has_an_id_and_works_on(ledger: SqlLedger, ledger_url: str) -> None:
     assert re.fullmatch("[0-9a-f]{16}", ledger.ledger_id() or "")
     assert SqlLedger(ledger_url).ledger_id() == ledger.ledger_id()
     ledger.record_answer("a" * 64, 2, "second", "third")
+    say_whom_it_protects(ledger)
     reserve(ledger, "d" * 64, consumer="team")
     assert [charge.release_id[0] for charge in ledger.history("adult")] == ["b", "a", "d"]
     assert ledger.dataset("adult", 1, 0).spent == Fraction(10, 21) + PURE.amount

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import exc
 
-from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError
+from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
 from jobs.ledger import SqlLedger
 from jobs.ledger import schema as ledger_schema
 from jobs.ledger.records import State
-from tests.support.ledgers import past_the_ledger, planned, reserve
+from tests.support.ledgers import PERSONS, past_the_ledger, planned, reserve
 from tests.support.postgres import Server
 
 # As layout 1 wrote them.
@@ -89,8 +89,12 @@ def test_a_moved_ledger_works_on(ledger_url: str) -> None:
     ledger = SqlLedger(ledger_url)
     with pytest.raises(IntegrityError, match="planned by an older version"):
         ledger.reserve("c" * 64, Budget.pure(Fraction(1, 9)))
+    with pytest.raises(NoBudgetError, match="did not record whom it protects"):
+        reserve(ledger, "c" * 64, Budget.pure(Fraction(1, 9)))
+    held = ledger.dataset("adult", 1, 0)
+    ledger.create_dataset("adult", held.epsilon, held.delta, protection=PERSONS)
+    assert ledger.grants("adult")[-1].reason == "bound; earlier charges may be for other units"
     reserve(ledger, "c" * 64, Budget.pure(Fraction(1, 9)))
-    assert ledger.grants("adult")[-1].reason == "bound by the first release; earlier charges may be for other units"
     reserve(ledger, "d" * 64)
     with pytest.raises(BudgetExceededError):
         reserve(ledger, "e" * 64)

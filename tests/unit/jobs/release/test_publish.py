@@ -205,3 +205,12 @@ def test_a_manifest_below_the_top_is_a_file_like_any_other(tmp_path: Path) -> No
     (output / "synthetic" / "manifest.json").write_text("[]")
     with pytest.raises(IntegrityError, match=r"synthetic/manifest\.json"):
         publish.verify(output)
+
+
+def test_files_of_others_beside_the_output_stop_no_release(tmp_path: Path) -> None:
+    nested, piped = tmp_path / "nested", tmp_path / "piped"
+    nested.mkdir()
+    piped.mkdir()
+    (nested / "manifest.json").write_text("[" * 100_000)
+    os.mkfifo(piped / "manifest.json")
+    assert publish.trace_of_another_ledger(tmp_path / "out", RELEASE) is None

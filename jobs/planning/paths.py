@@ -23,8 +23,8 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
     config: The config as it was written.
     folder: The folder of the config file.
 
-    Raises: ConfigError when the data or the ledger are missing there, but exist at the same path in the working folder,
-        where earlier versions looked for them.
+    Raises: ConfigError when the data, the ledger or the output are missing there, but the data, the ledger or a release
+        exist at the same path in the working folder, where earlier versions looked for them.
     """
     _check_no_zero_byte(config)
     base = os.path.realpath(folder)

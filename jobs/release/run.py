@@ -159,7 +159,7 @@ def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: 
     staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
     _write(job, result, journal, staging, ledger.ledger_id(), progress)
     publish.publish(staging, job.output, job.release_id, partial(ledger.record_manifest, job.release_id))
-    _record_publication(ledger, job.release_id, job.output)
+    ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
     log.info("published", release=job.release_id[:12], output=str(job.output))
     return Outcome(job.release_id, job.output, already=False)
 

@@ -32,7 +32,8 @@ def is_for_replacing(dataset: DatasetBudget, release: Protection, ledger: str) -
             f"dataset {dataset.name!r} was charged by a version up to 0.10, which did not record whom it protects; "
             f"say it once, as those releases had it: marquee budget create --ledger {shlex.quote(ledger)} --dataset "
             f"{shlex.quote(dataset.name)} --epsilon {format_exact(dataset.epsilon)} --delta "
-            f"{format_exact(dataset.delta)} --unit COLUMN --neighbours add_remove_unit (or replace_one_unit)"
+            f"{format_exact(dataset.delta)}{' --consumers-only' if dataset.consumers_only else ''} --unit COLUMN "
+            "--neighbours RELATION, where RELATION is add_remove_unit or replace_one_unit"
         )
     bound = dataset.protection.bound_by(release)
     if bound.unit != release.unit:

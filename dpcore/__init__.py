@@ -1,6 +1,6 @@
 """Differentially private query release: arrays in, arrays out. No file, engine or database is known here.
 
-The rooms, in the order of the data flow:
+The packages and modules, in the order of the data flow:
 
 * ``domain``, ``queries``, ``workload``: what is asked. Attributes, linear queries with integer answers, and their
   weights.

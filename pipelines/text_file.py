@@ -1,4 +1,4 @@
-"""Reads a text file of a person: UTF-8 of bounded size, whatever the file is."""
+"""Reads a text file that a person wrote: UTF-8 of bounded size, whatever the file is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the YAML files of people: configs and schemas. What YAML would read in a surprising way is refused.
+"""Reads the YAML files that people write: configs and schemas. What YAML would read in a surprising way is refused.
 
 A file is read in bounded time and memory, whatever it holds: at most ``LARGEST_FILE`` bytes are read, and depth and
 number of values are checked before any value is built.

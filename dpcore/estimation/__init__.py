@@ -3,7 +3,7 @@
 Open first: ``model.py``, what every model answers; then ``least_squares.py``, the answers and intervals of mechanisms
 that have no model.
 
-Rooms:
+Subpackages:
     graphical: models that factorise over a junction tree, fitted to noisy marginals. Recommended for synthetic rows and
         for workloads of marginals over many attributes.
     multiplicative_weights: MWEM's update, on a dense table, on independent factors, or on the weights of queries.

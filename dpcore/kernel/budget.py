@@ -73,7 +73,9 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True)
 class CostBasis:
-    """The public facts from which anyone can recompute the amount of a charge.
+    """The public facts from which the amount of a charge follows.
+
+    For ``retain`` the amount also depends on the gap of each bit, which is not listed.
 
     verb: The verb of the kernel.
     law: Law of the noise, or name of the random mechanism.
@@ -110,7 +112,7 @@ class Charge:
 
     @property
     def scale(self) -> float | None:
-        """Scale of the noise: ``Measurement.scale``, or steps of the score for a selection; None without noise."""
+        """Scale of the noise: that of ``Measurement`` or ``NoisyErrors``, or steps of the score; None without noise."""
         return self.basis.scale / self.basis.denominator if self.basis is not None and self.basis.scale else None
 
 

@@ -109,7 +109,7 @@ def budget_of(epsilon: float, delta: float, currency: Currency | None = None) ->
 
     currency: The currency of the budget. By default, pure DP for delta 0 and zCDP otherwise.
 
-    Raises ValueError when exactly one of "the currency is pure DP" and "delta is 0" holds, and for values out of range.
+    Raises ValueError for pure DP with a delta above 0, for another currency with delta 0, and for values out of range.
     """
     chosen = currency or (Currency.PURE if delta == 0 else Currency.ZCDP)
     if (chosen is Currency.PURE) != (delta == 0):

@@ -27,7 +27,7 @@ class LogWeights:
     Query q:        prior[q] - step * hits[q] + constant;
     its complement: prior[q] - step * (done - hits[q]) + constant.
 
-    step: Log-weight that each hit takes away, at least 0.
+    step: The amount that each hit subtracts from the log-weight, at least 0.
     hits: Integers [m] in 0..done: the number of records so far that satisfy each query. They are stored in the smallest
         unsigned type that holds ``done``. Arithmetic in that type wraps around, so convert them first.
     done: The number of records so far, at most 2^31 - 1.

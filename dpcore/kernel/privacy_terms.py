@@ -180,8 +180,6 @@ class PrivacyTerms:
 
         Source: Vietri et al. (2020), Algorithm 4 and, for the pure cost, Lemma 9 with exp(g) - 1 in place of g.
         """
-        if slope == 0:
-            return Fraction(0)
         width = self.bit_move(slope, total)
         return rounded_up(sum((bits * self._bit_cost(width, gap) for gap, bits in gaps.items()), Fraction(0)))
 

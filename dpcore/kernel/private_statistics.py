@@ -183,7 +183,7 @@ class PrivateStatistics:
 
         def draw() -> NDArray[np.int64]:
             exact = error.distances(candidates, self._exact.tables(candidates))  # SENSITIVE
-            return add_noise(exact, noise, GRID * scale, progress)
+            return add_noise(exact, noise, basis.scale, progress)
 
         steps = self._answer(f"measure errors of {candidates.description}", _Request(parts, basis), amount, draw)
         noise_steps_per_step = 1 << GRID_BITS if noise is Noise.ROUNDED_GAUSSIAN else 1
@@ -338,7 +338,7 @@ class PrivateStatistics:
 
     @contextmanager
     def _only_call(self, label: str) -> Iterator[None]:
-        """Raises RuntimeError while another thread or a progress callback is in a call: timing would order charges."""
+        """Raises RuntimeError during another call, of any thread: the order of charges would depend on timing."""
         if not self._in_progress.acquire(blocking=False):
             raise RuntimeError(f"{label}: another call of the kernel is in progress; want one at a time")
         try:
@@ -388,8 +388,8 @@ def _check_range(steps: NDArray[np.int64], noise: Noise) -> None:
     with large entries over very many rows may.
     """
     if steps.size and max(int(steps.max()), -int(steps.min())) >= _LARGEST_STEPS:
-        finer = "; zCDP would leave them 10 bits more" if noise is Noise.ROUNDED_GAUSSIAN else ""
+        finer = "; zCDP leaves 10 more bits" if noise is Noise.ROUNDED_GAUSSIAN else ""
         raise CutOffError(
-            "a noisy answer reached 2^61 steps of its noise, where answers are cut off; want a strategy of smaller "
+            "a noisy answer reached 2^61 steps of its noise and may have been clipped; want a strategy of smaller "
             f"integers, such as strategy: parts of mechanism hdmm{finer}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -16,12 +17,12 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
 from dpcore.mechanisms.api import ANY_QUERIES, Plan, Progress, Release, Step, Traits, silent
-from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
+from dpcore.queries import Conjunctions, Marginals, Measurable, Parities, Products, Queries
 from dpcore.strategies.allocation import weighted_shares
 from dpcore.uncertainty import of_measurements
 from dpcore.workload import Workload, part_sizes
 
-LARGEST_ANSWERS: Final = 20_000_000  # So many answers with their error bars take half a gigabyte.
+LARGEST_ANSWERS: Final = 20_000_000  # The answers and error bars of this many queries take half a gigabyte.
 
 
 @final
@@ -102,20 +103,34 @@ class Gaussian:
 def _run(private: PrivateStatistics, workload: Workload, progress: Progress) -> Release:
     parts = _parts(private.terms, workload)
     private.expect(workload.queries)
-    measured: list[Measurement] = []
-    answered, total = 0, workload.queries.size
-    for queries, share in parts:
-        report = partial(_report_answers, progress, answered, total)
-        measured.append(private.measure(queries, share, report))  # MEASURE
-        answered += queries.size
-        progress(answered, total)
+    measured = measure_parts(private, parts, progress)
     return Release(workload, of_measurements(measured), None, tuple(measured))
 
 
-def _report_answers(progress: Progress, answered: int, total: int, done: int, part_size: int) -> None:
-    """Reports progress inside a part as answers of the whole workload, except its end, which ``_run`` reports."""
+def measure_parts(
+    private: PrivateStatistics, parts: Sequence[tuple[Measurable, Fraction]], progress: Progress
+) -> list[Measurement]:
+    """Measures queries one after another, and reports progress in measured values of all of them.
+
+    parts: The queries of each call, and their share of the whole budget.
+    """
+    measured: list[Measurement] = []
+    done, total = 0, sum(queries.size for queries, _ in parts)
+    for queries, share in parts:
+        report = partial(_report_within_part, progress, done, total)
+        measured.append(private.measure(queries, share, report))  # MEASURE
+        done += queries.size
+        progress(done, total)
+    return measured
+
+
+def _report_within_part(progress: Progress, before: int, total: int, done: int, part_size: int) -> None:
+    """Reports progress within a part as measured values of all parts.
+
+    The end of a part is left out: the caller reports it, also for a part that is replayed from the journal.
+    """
     if done < part_size:
-        progress(answered + done, total)
+        progress(before + done, total)
 
 
 def _parts(terms: PrivacyTerms, workload: Workload) -> list[tuple[Queries, Fraction]]:

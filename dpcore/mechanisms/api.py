@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, Protocol
 
 from numpy.random import Generator
 
+from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.confidence.bounds import Round
 from dpcore.estimation.model import Model
 from dpcore.kernel.budget import Currency
@@ -73,8 +74,8 @@ class Release:
     measurements: All measurements, in the order in which they were drawn.
     rounds: The rounds that were kept because they bound the errors of the model; empty for mechanisms without such
         bounds.
-    horizon: The largest number of rounds that the run could have made, a number fixed before it; None if ``rounds`` are
-        all rounds.
+    horizon: The largest number of rounds that the run could have made, which was fixed before the run; None if
+        ``rounds`` are all rounds.
     batch: First index and end of the measurements that were chosen together; None if there are none.
 
     A release of a graphical model with ``rounds`` or a ``batch`` bounds the error of every marginal, whether the
@@ -134,6 +135,12 @@ class Traits:
             return self.rows
         setting, value = self.no_rows_where
         return self.rows and getattr(mechanism, setting) != value
+
+
+def check_profile(profile: str, profiles: Container[str]) -> None:
+    """Raises ConfigError unless ``profile`` names one of the profiles of a mechanism."""
+    if profile not in profiles:
+        raise ConfigError(f"mechanism.profile is {profile!r}; want default or published")
 
 
 class Mechanism(Protocol):

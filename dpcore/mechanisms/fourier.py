@@ -10,15 +10,14 @@ from typing import ClassVar, Final, Literal, final
 import numpy as np
 from numpy.random import Generator
 
-from dpcore.domain import Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.multiplicative_weights.dense import DenseModel, check_size
 from dpcore.estimation.multiplicative_weights.parity_weights import follow_parities, parity_indices
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import noise_stddev
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
-from dpcore.mechanisms.shared.pgm_common import modelled, table_marginals
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, check_profile, silent
+from dpcore.mechanisms.shared.pgm_common import modelled_domain, table_marginals
 from dpcore.mechanisms.shared.totals import public_total
 from dpcore.queries import Products
 from dpcore.strategies.fourier_basis import parities_below
@@ -46,7 +45,7 @@ PROFILES: Final[dict[str, FourierProfile]] = {
     "default": FourierProfile(tolerance=1.0, iterations=300),
     "published": FourierProfile(tolerance=0.0, iterations=300),
 }
-"""By the name that a config gives."""
+"""The profiles by the name that a config gives."""
 
 
 @final
@@ -86,7 +85,7 @@ class Fourier:
     )
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
-        queries, domain = self._parities(terms, workload), _named_attributes(workload)
+        queries, domain = self._parities(terms, workload), modelled_domain(table_marginals(workload, "fourier"))
         stddev = noise_stddev(terms.noise, terms.measure_scale(queries, _WHOLE_BUDGET))
         steps = (Step(f"measure {len(queries.terms):,} parities", 1.0, 1, stddev),)
         note = f"the noise of each measured parity has a standard deviation of {stddev:,.3g} rows"
@@ -96,7 +95,7 @@ class Fourier:
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
-        queries, domain = self._parities(private.terms, workload), _named_attributes(workload)
+        queries, domain = self._parities(private.terms, workload), modelled_domain(table_marginals(workload, "fourier"))
         profile = PROFILES[self.profile]
         measured = private.measure(queries, _WHOLE_BUDGET)  # MEASURE
         progress(1, 2)
@@ -117,17 +116,11 @@ class Fourier:
 
     def _parities(self, terms: PrivacyTerms, workload: Workload) -> Products:
         """The coefficients to measure; the first is the number of rows where that number is private."""
-        if self.profile not in PROFILES:
-            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
+        check_profile(self.profile, PROFILES)
         marginals = table_marginals(workload, "fourier")
         try:
             queries = parities_below(marginals.domain, marginals.cliques, total=public_total(terms) is None)
         except ValueError as error:
             raise ConfigError(f"mechanism fourier: {error}, or mechanism gaussian_pgm") from error
-        check_size(_named_attributes(workload), "the dense table of mechanism fourier", LARGEST_CELLS)
+        check_size(modelled_domain(marginals), "the dense table of mechanism fourier", LARGEST_CELLS)
         return queries
-
-
-def _named_attributes(workload: Workload) -> Domain:
-    marginals = table_marginals(workload, "fourier")
-    return marginals.domain.project(modelled(marginals))

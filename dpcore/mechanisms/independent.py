@@ -17,7 +17,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import ANY_QUERIES, Plan, Progress, Release, Step, Traits, silent
-from dpcore.mechanisms.shared.pgm_common import check_names_attribute
+from dpcore.mechanisms.shared.pgm_common import check_names_attribute, modelled
 from dpcore.queries import Conjunctions, Marginals, Parities, UnitCount
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
@@ -90,8 +90,7 @@ def _one_way(workload: Workload) -> Marginals | Conjunctions:
         return Conjunctions.single_columns(queries.view)
     marginals = queries if isinstance(queries, Marginals) else queries.marginals
     check_names_attribute(marginals.cliques, "independent")
-    used = {name for clique in marginals.cliques for name in clique}
-    return marginals.only([(name,) for name in queries.domain.names if name in used])
+    return marginals.only([(name,) for name in modelled(marginals)])
 
 
 def _fit(terms: PrivacyTerms, measured: list[Measurement]) -> IndependentModel:

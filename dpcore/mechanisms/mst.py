@@ -58,7 +58,8 @@ class Mst:
     Then every selected pair is measured, and one graphical model is fitted to all measurements. Of the workload the
     mechanism uses the attributes alone, not the cliques or their weights.
 
-    If the pairs form one tree only, nothing is selected, and the selected pairs get that share as well.
+    If the candidate pairs already form a forest, nothing is selected: all of them are measured, and they get
+    this share as well.
 
     max_model_mb: Maximum size of the model's junction tree, in MiB. A pair is a candidate only if it has at most
         1 / (d - 1) of that many cells, where d is the number of attributes; the tree may therefore become a forest. The

@@ -116,7 +116,7 @@ def _noise_is_small(terms: PrivacyTerms, workload: Workload, queries: Marginals)
 def _for_columns(queries: Conjunctions | Parities) -> Iterator[Recommendation]:
     """For conjunctions and parities of one-hot columns, or of items of baskets."""
     if isinstance(queries, Conjunctions) and not queries.negated.any():
-        why = "its noise suits a typical unit, and does not grow with the number of positive queries"
+        why = "its noise suits a typical unit instead of the one that satisfies the most queries"
         yield Recommendation("clipped_gaussian", why)
     if queries.size <= _FEW_QUERIES:
         yield from _additive_noise(f"there are at most {_FEW_QUERIES:,} queries")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.frozen import frozen
+from dpcore.frozen import frozen, plain_text
 from dpcore.queries.marginals import Marginals
 from dpcore.queries.products import LARGEST_ANSWER
 from dpcore.queries.residual_matrices import residual_matrix
@@ -132,7 +132,8 @@ class SymmetricQueries:
     blocks: tuple[BlockQueries, ...]
 
     def __post_init__(self) -> None:
-        for name in ("clique", "classes", "blocks"):
+        object.__setattr__(self, "clique", tuple(map(plain_text, self.clique)))
+        for name in ("classes", "blocks"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.clique or self.domain.canonical(self.clique) != self.clique:
             raise ValueError(f"clique {self.clique}; want attributes, in the order {list(self.domain.names)}")

@@ -49,7 +49,7 @@ class Verification:
 
 
 def verify_release(folder: Path, ledger: SqlLedger | None = None) -> Verification:
-    """Runs every check of a published release. No data are read and nothing is written.
+    """Runs every check of a published release. No data are read, and no file of the release is changed.
 
     folder: The folder of the release.
     ledger: The ledger that was charged for it; without it a folder that was rewritten as a whole may pass.

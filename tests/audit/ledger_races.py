@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, LedgerUnavailableError
@@ -53,12 +54,17 @@ Reserve = Callable[[SqlLedger, str, Budget], None]
 
 @dataclass(frozen=True)
 class Race:
-    """One run of the race. salt: New for each run, and what amounts and consumers are derived from."""
+    """One run of the race.
+
+    Attributes:
+        salt: New for each run, and what amounts and consumers are derived from.
+        meeting: Of all processes, for the planted error: each waits here once, after it read and before it writes.
+    """
 
     url: str
     attempts: int
     salt: str
-    careless: bool = False
+    meeting: Barrier | None = None
 
     def ids(self, process: int) -> Iterator[str]:
         """What a process asks for, in order: every fourth release its neighbour asks for as well."""
@@ -91,7 +97,7 @@ def run(size: Size) -> list[Row]:
         for database, url in urls.items():
             rows.append(race_row(database, Race(url("race"), 10_000 if full else 50, secrets.token_hex(8))))
             rows.append(killed_row(database, url("killed"), 20 if full else 4))
-            planted = Race(url("planted"), 50, secrets.token_hex(8), careless=True)
+            planted = Race(url("planted"), 50, secrets.token_hex(8), meeting=_METHODS.Barrier(PROCESSES))
             rows.append(planted_row(database, planted))
     return rows
 
@@ -188,7 +194,7 @@ def _started(race: Race, process: int, log: Path) -> BaseProcess:
 def spend(race: Race, process: int, log: Path) -> None:
     """A worker of the race: asks for its releases, one after another, and writes down what it was told."""
     ledger = SqlLedger(race.url, lock_seconds=_PATIENCE)
-    reserve = careless_reserve if race.careless else SqlLedger.reserve
+    reserve = SqlLedger.reserve if race.meeting is None else CarelessReserve(race.meeting)
     with open(log, "a", buffering=1, encoding="ascii") as file:
         for release_id in race.ids(process):
             file.write(f"{release_id} {attempt(ledger, release_id, reserve)}\n")
@@ -219,25 +225,37 @@ def attempt(ledger: SqlLedger, release_id: str, reserve: Reserve) -> str:
         except LedgerUnavailableError:
             continue
         except (ConfigError, IntegrityError):
-            if reserve is careless_reserve:  # Two charges of one release, or sums that no longer add up.
+            if isinstance(reserve, CarelessReserve):  # Two charges of one release, or sums that no longer add up.
                 return "refused"
             raise
         return "reserved"
 
 
-def careless_reserve(ledger: SqlLedger, release_id: str, budget: Budget) -> None:
-    """The planted error: what remains is read in one transaction, and written in the next."""
-    now = ledger._clock()
-    with ledger._transaction() as connection:
-        row = existing_release(connection, release_id)
-        dataset = find_dataset(connection, row.dataset)
-        assert dataset is not None
-        if State(row.state) is not State.PLANNED:
-            return
-        price = priced(connection, dataset, Request(budget, protection_of(row), row.consumer), now)
-    with ledger._transaction() as connection:
-        _charge(connection, row, price, now)
-        set_release(connection, release_id, now, state=State.RESERVED.value)
+@dataclass
+class CarelessReserve:
+    """The planted error: what remains is read in one transaction, and written in the next.
+
+    Attributes:
+        meeting: Where all processes wait between the two, once, so that at least one sum is wrong in every race.
+    """
+
+    meeting: Barrier | None
+
+    def __call__(self, ledger: SqlLedger, release_id: str, budget: Budget) -> None:
+        now = ledger._clock()
+        with ledger._transaction() as connection:
+            row = existing_release(connection, release_id)
+            dataset = find_dataset(connection, row.dataset)
+            assert dataset is not None
+            if State(row.state) is not State.PLANNED:
+                return
+            price = priced(connection, dataset, Request(budget, protection_of(row), row.consumer), now)
+        if self.meeting is not None:
+            self.meeting.wait(_PATIENCE)
+            self.meeting = None
+        with ledger._transaction() as connection:
+            _charge(connection, row, price, now)
+            set_release(connection, release_id, now, state=State.RESERVED.value)
 
 
 def _read(log: Path) -> list[tuple[str, str]]:

@@ -6,13 +6,16 @@ import hashlib
 import json
 from dataclasses import asdict
 
+from dpcore.mechanisms import gaussian_pgm, independent
+from dpcore.mechanisms.query_game import dual_loop
 from dpcore.mechanisms.registry import MECHANISMS
 from jobs.config import Privacy
 from jobs.planning.job import currency_of
 from jobs.version import VERSION
 from tests.support.constants import PROFILES
 
-# Of the defaults below (0.1.0: of mechanisms alone; up to 0.9.0: without profiles); a new version is a new row.
+# Of the defaults below (0.1.0: of mechanisms alone; up to 0.9.0: without constants that are no settings); a new version
+# is a new row.
 DEFAULTS_OF = {
     "0.1.0": "da013f0e88e21d4a",
     "0.2.0": "4226559fc62eb3bd",
@@ -24,7 +27,7 @@ DEFAULTS_OF = {
     "0.8.0": "f7ba1bd2d152bd18",
     "0.9.0": "f7ba1bd2d152bd18",
     "0.10.0": "c9713b9f9bb0fead",
-    "0.11.0": "c9713b9f9bb0fead",
+    "0.11.0": "4ad80be10610f368",
 }
 
 
@@ -37,6 +40,7 @@ def test_a_changed_default_needs_a_new_version() -> None:
     }  # A profile of tests is named after what it changes.
     privacy = Privacy(epsilon=1.0, delta=1e-6)
     accounting = {name: currency_of(privacy, mechanism()) for name, mechanism in MECHANISMS.items()}  # type: ignore[call-overload]
-    content = json.dumps([defaults, profiles, accounting], sort_keys=True)
+    others = [independent.UNITS_SHARE, asdict(gaussian_pgm._FIT_SETTINGS), dual_loop._NODES]
+    content = json.dumps([defaults, profiles, others, accounting], sort_keys=True)
     found = hashlib.sha256(content.encode()).hexdigest()[:16]
     assert DEFAULTS_OF.get(VERSION) == found, f"raise the version, and record {found} for it; defaults are {content}"

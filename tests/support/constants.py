@@ -41,13 +41,10 @@ _Mechanism = TypeVar("_Mechanism")
 def with_constants(mechanism: _Mechanism, **constants: Any) -> _Mechanism:
     """A copy of the mechanism that has these values in place of its constants.
 
-    A mechanism with a setting ``profile`` gets a changed profile, registered under a name that says what changed. A
-    uniform start of MWEM measures nothing, so that its share is 0.
+    A mechanism with a setting ``profile`` gets a changed profile, registered under a name that says what changed.
     """
     changed: Any = copy.copy(mechanism)
     if type(mechanism) in PROFILES:
-        if isinstance(mechanism, Mwem | MwemQueries | MwemPgm) and constants.get("start") == "uniform":
-            constants["start_share"] = 0.0
         profiles, name = PROFILES[type(mechanism)], f"{changed.profile} with {constants}"
         profiles[name] = replace(profiles[changed.profile], **constants)
         field, value = "profile", name

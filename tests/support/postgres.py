@@ -37,8 +37,8 @@ class Server:
     def emptied(self) -> str:
         """The URL of the server's own database, emptied: cheaper than a new one, for one user at a time.
 
-        A ledger keeps its connection until it is garbage. Those of earlier users are closed here, so that their number
-        does not depend on when garbage is collected.
+        A ledger keeps its connection until it is garbage-collected. Connections of earlier users are closed here, so
+        that their number does not depend on the garbage collector.
         """
         self.run(
             "postgres",

@@ -30,7 +30,7 @@ from dpcore.mechanisms.aim.budget import Annealing
 from dpcore.mechanisms.aim.candidates import RoundCandidates, candidates_of, candidates_within
 from dpcore.mechanisms.aim.profile import PROFILES, AimProfile, Penalty
 from dpcore.mechanisms.aim.rounds import KEPT_CELLS, Rounds
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, check_profile, silent
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, LARGEST_PENALTY, LAST_WORK, ROUND_WORK, rows_of
 from dpcore.queries import Marginals, Products
@@ -286,8 +286,7 @@ class Aim:
         return PROFILES[self.profile]
 
     def _check(self) -> None:
-        if self.profile not in PROFILES:
-            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
+        check_profile(self.profile, PROFILES)
         if not (0 < self.max_model_mb < float("inf") and self.rounds_per_attribute >= 1):
             given = f"mechanism.max_model_mb {self.max_model_mb}"
             raise ConfigError(

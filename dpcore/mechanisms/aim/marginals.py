@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, final
@@ -16,7 +16,7 @@ from dpcore.estimation.graphical.fitting.fit import GraphicalFit
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import noise_stddev
-from dpcore.mechanisms.shared.pgm_common import check_names_attribute
+from dpcore.mechanisms.shared.pgm_common import check_names_attribute, named_attributes
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, downward_closure, relative
 
@@ -57,7 +57,7 @@ class MarginalCandidates:
         sizes, fits = sizes_that_fit([queries.domain.size(clique) for clique in closure], closure)
         workload_cliques = set(queries.cliques)
         requested = np.array([clique in workload_cliques for clique in closure])
-        named_domain = used_domain(queries.domain, closure)
+        named_domain = queries.domain.project(named_attributes(queries.domain, closure))
         return cls(named_domain, queries.domain, tuple(closure), sizes, weights, requested).only(fits)
 
     def only(self, kept: NDArray[np.bool_]) -> MarginalCandidates:
@@ -123,9 +123,3 @@ def sizes_that_fit(sizes: Sequence[int], cliques: Sequence[Clique]) -> tuple[NDA
         advice = "wider bins, or fewer attributes"
         raise DomainTooLargeError("single attributes of mechanism aim", int(cut[one_way].sum()), LARGEST_CELLS, advice)
     return cut, fits
-
-
-def used_domain(domain: Domain, cliques: Iterable[Clique]) -> Domain:
-    """The domain of the attributes that some clique names."""
-    named = {name for clique in cliques for name in clique}
-    return domain.project(name for name in domain.names if name in named)

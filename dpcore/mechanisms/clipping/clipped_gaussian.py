@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, Final, final
+from typing import ClassVar, final
 
 from numpy.random import Generator
 
@@ -15,6 +15,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import answer_sensitivity
 from dpcore.measurement import mean_absolute_noise
+from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.clipping.completion import completed_answers
 from dpcore.mechanisms.clipping.constants import ClippedGaussianConstants
@@ -28,8 +29,6 @@ from dpcore.mechanisms.clipping.marginals import (
 from dpcore.mechanisms.clipping.query_sets import choose_set, histogram_of, nested_sets
 from dpcore.queries import ClippedSums, Conjunctions
 from dpcore.workload import Workload
-
-LARGEST_ANSWERS: Final = 20_000_000
 
 
 @final

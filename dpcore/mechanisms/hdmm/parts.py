@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import final
 
 import numpy as np
@@ -14,7 +13,7 @@ from dpcore.estimation.least_squares import local_least_squares, mean_absolute_e
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, noise_stddev
-from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
+from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS, measure_parts
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.allocation import weighted_shares
@@ -93,14 +92,7 @@ class MeasuredParts:
     def measure(self, private: PrivateStatistics, progress: Progress) -> list[Measurement]:
         """Measures the parts one after another."""
         private.expect(self.workload.queries)
-        measured: list[Measurement] = []
-        done, total = 0, sum(part.queries.size for part in self.parts)
-        for part in self.parts:
-            report = partial(_report_within_part, progress, done, total)
-            measured.append(private.measure(part.queries, part.share, report))  # MEASURE
-            done += part.queries.size
-            progress(done, total)
-        return measured
+        return measure_parts(private, [(part.queries, part.share) for part in self.parts], progress)
 
 
 @final
@@ -151,12 +143,3 @@ def _check_size(what: str, size: int) -> None:
     if size > LARGEST_ANSWERS:
         advice = "choose a smaller workload, or a mechanism that answers from a model: independent, mwem, dual_query"
         raise DomainTooLargeError(what, size, LARGEST_ANSWERS, advice)
-
-
-def _report_within_part(progress: Progress, before: int, total: int, done: int, part_size: int) -> None:
-    """Reports progress within a part as measured values of all parts.
-
-    The end of a part is left out: the caller reports it, also for a part that is replayed from the journal.
-    """
-    if done < part_size:
-        progress(before + done, total)

@@ -18,11 +18,11 @@ from dpcore.estimation.multiplicative_weights.factored import FactoredModel, Fac
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, mean_absolute_noise
-from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Traits, check_profile, silent
 from dpcore.mechanisms.mwem.candidates import RemainingCandidates, count_candidates, max_total_cells
 from dpcore.mechanisms.mwem.profile import MWEM, MwemProfile
 from dpcore.mechanisms.mwem.shares import Shares, starting_distribution
-from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, check_names_attribute
+from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, check_names_attribute, modelled_domain
 from dpcore.mechanisms.shared.totals import row_total
 from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
@@ -80,7 +80,7 @@ class Mwem:
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         self._check()
         queries = _marginals(workload)
-        domain = _named_attributes(queries)
+        domain = modelled_domain(queries)
         max_cells = self._max_cells(domain)
         if self._needs_dense_table():
             check_size(domain, f"the dense table of mechanism mwem over {' x '.join(domain.names)}", max_cells)
@@ -100,7 +100,7 @@ class Mwem:
     ) -> Release:
         self.plan(private.terms, workload)
         profile, queries = self._profile, _marginals(workload)
-        domain = _named_attributes(queries)
+        domain = modelled_domain(queries)
         shares = Shares.of(private.terms, self._rounds(domain), profile)
         start_queries = self._start_queries(queries)
         private.expect(queries.only([*queries.cliques, *(part.cliques[0] for part in start_queries), ()]))
@@ -146,7 +146,7 @@ class Mwem:
 
     def _start_queries(self, queries: Marginals) -> list[Marginals]:
         """What the start measures, one marginal each."""
-        names = _named_attributes(queries).names
+        names = modelled_domain(queries).names
         cliques: dict[str, list[Clique]] = {"uniform": [], "one_way": [(name,) for name in names], "cells": [names]}
         return [queries.only([clique]) for clique in cliques[self._profile.start]]
 
@@ -171,8 +171,7 @@ class Mwem:
         return MWEM[self.profile]
 
     def _check(self) -> None:
-        if self.profile not in MWEM:
-            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
+        check_profile(self.profile, MWEM)
         if self.rounds is not None and self.rounds < 1:
             raise ConfigError(f"mechanism.rounds is {self.rounds}; want rounds >= 1")
         if self.max_table_mb is not None and not 0 < self.max_table_mb <= LARGEST_CELLS / CELLS_IN_MB:
@@ -198,9 +197,3 @@ def _marginals(workload: Workload) -> Marginals:
         )
     check_names_attribute(workload.queries.cliques, "mwem")
     return workload.queries
-
-
-def _named_attributes(queries: Marginals) -> Domain:
-    """The attributes that some clique names. Tables leave the others out."""
-    used = {name for clique in queries.cliques for name in clique}
-    return queries.domain.project(name for name in queries.domain.names if name in used)

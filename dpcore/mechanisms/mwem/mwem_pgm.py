@@ -19,7 +19,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
-from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Traits, check_profile, silent
 from dpcore.mechanisms.mwem.profile import MWEM_PGM, MwemPgmProfile
 from dpcore.mechanisms.mwem.shares import Shares
 from dpcore.mechanisms.shared.pgm_common import (
@@ -160,8 +160,7 @@ class MwemPgm:
         return MWEM_PGM[self.profile]
 
     def _check(self) -> None:
-        if self.profile not in MWEM_PGM:
-            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
+        check_profile(self.profile, MWEM_PGM)
         if self.rounds is not None and self.rounds < 1:
             raise ConfigError(f"mechanism.rounds is {self.rounds}; want rounds >= 1")
         check_model_size(self.max_model_mb)

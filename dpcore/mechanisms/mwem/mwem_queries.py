@@ -12,7 +12,6 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpcore.domain import Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.multiplicative_weights.dense import DenseModel, check_size
 from dpcore.estimation.multiplicative_weights.parity_weights import parity_indices, walsh_hadamard
@@ -20,10 +19,10 @@ from dpcore.estimation.multiplicative_weights.query_weights import MeasuredQuery
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import LinearL1Error
-from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Traits, check_profile, silent
 from dpcore.mechanisms.mwem.profile import MWEM_QUERIES, MwemQueriesProfile
 from dpcore.mechanisms.mwem.shares import Shares, starting_distribution
-from dpcore.mechanisms.shared.pgm_common import modelled, table_marginals
+from dpcore.mechanisms.shared.pgm_common import modelled, modelled_domain, table_marginals
 from dpcore.mechanisms.shared.totals import row_total
 from dpcore.queries import Marginals, Product, Products
 from dpcore.strategies.fourier_basis import parities_below
@@ -83,7 +82,8 @@ class MwemQueries:
         candidate = Products(candidates.domain, candidates.terms[:1])
         steps = shares.steps(terms, candidates.domain, self._profile.start, start_queries, candidate)
         matrices = sum(matrix.size for term in candidates.terms for matrix in term.matrices)
-        memory = (6 * 8 + self.rounds) * _named_attributes(workload).size() + 32 * matrices
+        cells = modelled_domain(table_marginals(workload, "mwem_queries")).size()
+        memory = (6 * 8 + self.rounds) * cells + 32 * matrices
         return Plan(steps, self.rounds, memory, None, events=shares.events(terms, len(start_queries)))
 
     def run(
@@ -94,7 +94,7 @@ class MwemQueries:
         shares = Shares.of(private.terms, self.rounds, profile)
         private.expect(candidates.marginals)
         total, measured = row_total(private, candidates.domain, shares.total or Fraction(1))
-        domain = _named_attributes(workload)
+        domain = modelled_domain(table_marginals(workload, "mwem_queries"))
         start = np.ones(domain.size())
         for cells in self._start_queries(workload):
             measured = [*measured, private.measure(cells, shares.start)]
@@ -122,7 +122,7 @@ class MwemQueries:
     def _candidates(self, workload: Workload) -> Products:
         """The queries to select from, one per term. Answers of the workload keep their order."""
         self._check()
-        domain = _named_attributes(workload)
+        domain = modelled_domain(table_marginals(workload, "mwem_queries"))
         check_size(domain, f"the dense table of mechanism mwem_queries over {' x '.join(domain.names)}", LARGEST_CELLS)
         if self.queries == "answers":
             candidates = _single_answers(workload)
@@ -156,8 +156,7 @@ class MwemQueries:
         return MWEM_QUERIES[self.profile]
 
     def _check(self) -> None:
-        if self.profile not in MWEM_QUERIES:
-            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
+        check_profile(self.profile, MWEM_QUERIES)
         if self.rounds < 1:
             raise ConfigError(f"mechanism.rounds is {self.rounds}; want rounds >= 1")
 
@@ -188,8 +187,3 @@ def _check_number(candidates: int) -> None:
             f"mechanism mwem_queries would select from {candidates:,} queries; want at most {LARGEST_CANDIDATES:,}: "
             "fewer ranges, or mechanism hdmm or aim, which measure many queries at once"
         )
-
-
-def _named_attributes(workload: Workload) -> Domain:
-    marginals = table_marginals(workload, "mwem_queries")
-    return marginals.domain.project(modelled(marginals))

@@ -19,7 +19,7 @@ class MwemProfile:
     step: Step size of a multiplicative update, in (0, 4]. The expected count of a cell has slope at most 1/4 in its
         log-weight, so that a step of up to 4 cannot overshoot a marginal.
     start: The first distribution: "uniform", the product of noisy "one_way" marginals, or noisy counts of all "cells".
-    start_share: Share of the measurements that the start needs; 0 for a uniform start.
+    start_share: Share of the measurements that the start needs; a uniform start does not spend it.
     total_share: Share, in (0, 1), of the number of rows, where that number is private.
     select_share: Part, in (0, 1), of a round's share that selects; the rest measures.
     size_penalty: What the score of a marginal subtracts: its expected "noise", which is the number of its cells times
@@ -52,7 +52,7 @@ class MwemQueriesProfile:
     step: Step size of a multiplicative update, above 0. A step of up to 1 cannot overshoot a parity, and one of up to 4
         cannot overshoot an answer of a query with values 0 and 1.
     start: The first table: "uniform", or noisy counts of all "cells".
-    start_share: Share of those noisy counts; 0 for a uniform start.
+    start_share: Share of those noisy counts; a uniform start does not spend it.
     total_share: Share, in (0, 1), of the number of rows, where that number is private.
     select_share: Part, in (0, 1), of a round's share that selects; the rest measures.
     """
@@ -74,7 +74,7 @@ class MwemPgmProfile:
     """How ``MwemPgm`` starts, scores marginals and fits its model. Shares are parts of the whole budget.
 
     start: The model before the first round: the "uniform" one, or one fitted to noisy "one_way" marginals.
-    start_share: Share of those marginals; 0 for a uniform start.
+    start_share: Share of those marginals; a uniform start does not spend it.
     total_share: Share, in (0, 1), of the number of rows, where that number is private.
     select_share: Part, in (0, 1), of a round's share that selects; the rest measures. At 1/2 it is as printed, where
         epsilon^2 / 8 = 1 / (2 sigma^2).
@@ -123,7 +123,7 @@ MWEM: Final[dict[str, MwemProfile]] = {
         size_penalty="cells",
     ),
 }
-"""Of ``Mwem``, by the name that a config gives."""
+"""The profiles of ``Mwem`` by the name that a config gives."""
 
 MWEM_QUERIES: Final[dict[str, MwemQueriesProfile]] = {
     # The final table and repeated passes over all measurements are variations of section 2.3.2.
@@ -153,7 +153,7 @@ MWEM_QUERIES: Final[dict[str, MwemQueriesProfile]] = {
         select_share=0.5,
     ),
 }
-"""Of ``MwemQueries``, by the name that a config gives."""
+"""The profiles of ``MwemQueries`` by the name that a config gives."""
 
 MWEM_PGM: Final[dict[str, MwemPgmProfile]] = {
     # Start and penalty were chosen on range-marginals and all 3-way marginals of five datasets.
@@ -175,4 +175,4 @@ MWEM_PGM: Final[dict[str, MwemPgmProfile]] = {
         prior_scale=1e3,
     ),
 }
-"""Of ``MwemPgm``, by the name that a config gives."""
+"""The profiles of ``MwemPgm`` by the name that a config gives."""

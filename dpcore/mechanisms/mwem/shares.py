@@ -21,7 +21,7 @@ from dpcore.mechanisms.shared.totals import total_share
 from dpcore.queries import Marginals, Queries
 
 _UNIFORM_PART: Final = 0.001  # Part of a starting distribution that is uniform.
-_START_LABELS: Final = {"one_way": "measure one-way marginals", "cells": "measure all cells", "uniform": ""}
+_START_LABELS: Final = {"one_way": "measure one-way marginals", "cells": "measure all cells"}
 
 
 @final
@@ -45,7 +45,8 @@ class Shares:
     @classmethod
     def of(cls, terms: PrivacyTerms, rounds: int, profile: MwemProfile | MwemQueriesProfile | MwemPgmProfile) -> Shares:
         """Rounds share equally what the number of rows and the start leave."""
-        total, start = total_share(terms, Fraction(profile.total_share)), Fraction(profile.start_share)
+        total = total_share(terms, Fraction(profile.total_share))
+        start = Fraction(0) if profile.start == "uniform" else Fraction(profile.start_share)
         per_round = (1 - total - start) / rounds
         select = per_round * Fraction(profile.select_share)
         return cls(rounds, total, start, select, per_round - select)

@@ -11,11 +11,10 @@ from typing import ClassVar, Final, Literal, final
 import numpy as np
 from numpy.random import Generator
 
-from dpcore.errors import ConfigError
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, check_profile, silent
 from dpcore.mechanisms.query_game.dual_loop import (
     SHOWN_IN_PLAN,
     TYPICAL_UNITS,
@@ -48,7 +47,7 @@ from dpcore.oracles.protocol import Oracle
 from dpcore.queries import CountingQueries
 from dpcore.workload import Workload
 
-_ROUNDING: Final = 1 - Fraction(1, 1 << 30)  # Floating-point rounding makes no gap smaller than this times itself.
+_ROUNDING: Final = 1 - Fraction(1, 1 << 30)  # Rounding of doubles lowers a gap by less than this factor.
 
 
 @final
@@ -187,8 +186,7 @@ class Dqrs:
 
     def _checked(self, terms: PrivacyTerms, workload: Workload) -> CountingQueries:
         """The queries. Raises ConfigError for a workload, privacy unit or setting that no proof covers."""
-        if self.profile not in DUAL_QUERY_PROFILES:
-            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
+        check_profile(self.profile, DUAL_QUERY_PROFILES)
         queries = checked_queries("dqrs", terms, workload)
         check_positive(eta=self.eta, samples=self.samples, rounds=self.rounds)
         check_data_player(self.oracle, self.free, view_of(queries))

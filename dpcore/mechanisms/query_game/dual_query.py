@@ -18,7 +18,7 @@ from dpcore.kernel.events import Event
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, check_profile, silent
 from dpcore.mechanisms.query_game.dual_loop import (
     SHOWN_IN_PLAN,
     TOLERANCE,
@@ -225,8 +225,7 @@ class DualQuery:
 
     def _checked(self, terms: PrivacyTerms, workload: Workload) -> CountingQueries:
         """The queries. Raises ConfigError for a workload, privacy unit or setting that no proof covers."""
-        if self.profile not in DUAL_QUERY_PROFILES:
-            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
+        check_profile(self.profile, DUAL_QUERY_PROFILES)
         queries = checked_queries("dual_query", terms, workload)
         check_positive(eta=self.eta, samples=self.samples, rounds=self.rounds, alpha=self.alpha, beta=self.beta)
         check_data_player(self.oracle, self.free, view_of(queries))
@@ -238,7 +237,10 @@ class DualQuery:
             if (self.eta, self.samples, self.rounds) != (None, None, None):
                 raise ConfigError("mechanism.alpha sets eta, samples and rounds; want none of them beside it")
             if self.oracle == "anneal":
-                raise ConfigError("mechanism.alpha needs proved gaps, which annealing has not; want oracle: reductions")
+                raise ConfigError(
+                    "mechanism.alpha needs proved gaps, and annealing proves none; "
+                    "want oracle: branch_and_bound or reductions"
+                )
             if terms.unit.units is None:
                 raise ConfigError("mechanism.alpha has its guarantee for a public number of units; want privacy.units")
             if prior_log_weights(workload) is not None:

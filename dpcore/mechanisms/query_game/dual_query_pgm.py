@@ -26,7 +26,7 @@ from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
-from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
+from dpcore.mechanisms.api import Plan, Progress, Release, Traits, check_profile, silent
 from dpcore.mechanisms.query_game.dual_loop import InitialEstimates, OracleName, prior_log_weights
 from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.mechanisms.query_game.profiles import (
@@ -126,7 +126,7 @@ class DualQueryPgm:
             rounds=self.rounds,
             oracle=self.oracle,
             free=self.free,
-            profile=cast(Any, "dual_query_pgm"),  # No name for a config.
+            profile=cast(Any, "dual_query_pgm"),  # A profile that no config can name, so that it is not in the type.
         )
 
     @property
@@ -160,8 +160,7 @@ class DualQueryPgm:
         Raises ConfigError for other queries than marginals, for marginals of no attribute and for invalid settings,
         and DomainTooLargeError if the junction tree is larger than ``max_model_mb``.
         """
-        if self.profile not in DUAL_QUERY_PGM_PROFILES:
-            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
+        check_profile(self.profile, DUAL_QUERY_PGM_PROFILES)
         check_model_size(self.max_model_mb)
         if self.free not in ("marginals", "uniform"):
             raise ConfigError(f"mechanism.free is {self.free}; want marginals or uniform")

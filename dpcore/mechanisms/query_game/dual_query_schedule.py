@@ -40,7 +40,7 @@ class DefaultsByWorkload:
     """Default parameters of a mechanism.
 
     A record satisfies about as many queries as were drawn. Sparse baskets satisfy few queries, and few samples with
-    large steps had smaller errors on them. On dense data and negated literals more samples had.
+    large steps had smaller errors on them. On dense data and with negated literals, more samples gave smaller errors.
 
     general: For tables, and for conjunctions with negated literals.
     sparse: For positive conjunctions of items.

@@ -18,7 +18,7 @@ from dpcore.kernel.events import Event
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.mechanisms.api import Plan, Progress, Release, Step
+from dpcore.mechanisms.api import Plan, Progress, Release, Step, check_profile
 from dpcore.mechanisms.query_game.dual_loop import (
     SHOWN_IN_PLAN,
     TYPICAL_UNITS,
@@ -165,8 +165,7 @@ class PrimalLoop:
 
     def _checked(self, terms: PrivacyTerms, workload: Workload) -> CountingQueries:
         """The queries. Raises ConfigError for a workload, privacy unit or setting that no proof covers."""
-        if self.profile not in FEM_PROFILES:
-            raise ConfigError(f"mechanism.profile is {self.profile!r}; want default or published")
+        check_profile(self.profile, FEM_PROFILES)
         queries = checked_queries(self.name, terms, workload)
         check_positive(rounds=self.rounds, records=self.records)
         if self.rounds == 1:

@@ -35,15 +35,17 @@ DUAL_QUERY_PROFILES: Final[dict[str, DualQueryProfile]] = {
     # so they get more of the budget, and no record is released.
     "dual_query_pgm": DualQueryProfile(burn_in=0.0, marginals_share=0.2, units_share=0.05),
 }
-"""By the name that a config gives, for ``DualQuery`` and ``Dqrs``."""
+"""The profiles of ``DualQuery`` and ``Dqrs`` by the name that a config gives; a config cannot give the last."""
 
 _CONSTANT: Final = "it is a constant of a profile; leave it out"
-_NODES: Final = "leave it out, or write mechanism.oracle: branch_and_bound for up to 1,000 nodes per response"
+_USE_BRANCH_AND_BOUND: Final = (
+    "leave it out, or write mechanism.oracle: branch_and_bound for up to 1,000 nodes per response"
+)
 RETIRED_FROM_DUAL_QUERY: Final[Mapping[str, str]] = {
     "burn_in": f"{_CONSTANT}, or write mechanism.profile: published to release every record",
     "free_share": _CONSTANT,
     "total_share": _CONSTANT,
-    "node_limit": _NODES,
+    "node_limit": _USE_BRANCH_AND_BOUND,
 }
 """What to write instead of the former settings of ``DualQuery`` and ``Dqrs``."""
 
@@ -67,12 +69,12 @@ DUAL_QUERY_PGM_PROFILES: Final[dict[str, DualQueryPgmProfile]] = {
     # The likelihood alone, as in section 4.5 of the thesis.
     "published": DualQueryPgmProfile(prior_strength=0.0, iterations=1000),
 }
-"""By the name that a config gives, for ``DualQueryPgm``."""
+"""The profiles of ``DualQueryPgm`` by the name that a config gives."""
 
 RETIRED_FROM_DUAL_QUERY_PGM: Final[Mapping[str, str]] = {
     "free_share": _CONSTANT,
     "total_share": _CONSTANT,
-    "node_limit": _NODES,
+    "node_limit": _USE_BRANCH_AND_BOUND,
     "strength": f"{_CONSTANT}, or write mechanism.profile: published for a fit without a prior",
     "iterations": _CONSTANT,
 }
@@ -131,7 +133,7 @@ FEM_PROFILES: Final[dict[str, FemProfile]] = {
         sweeps=10,
     ),
 }
-"""By the name that a config gives, for ``Fem`` and ``SepFem``."""
+"""The profiles of ``Fem`` and ``SepFem`` by the name that a config gives."""
 
 _UNIFORM: Final = f"{_CONSTANT}, or write mechanism.profile: published for a uniform start"
 RETIRED_FROM_FEM: Final[Mapping[str, str]] = {

@@ -97,7 +97,7 @@ def schema_from(document: object) -> Schema:
 
     Raises: ConfigError that names the key.
     """
-    fields = _fields(document, ("version", "attributes"), "the schema")
+    fields = _fields(document, ("version", "attributes"))
     if type(fields.get("version")) is not int or fields["version"] != _VERSION:
         raise ConfigError(f"version is {fields.get('version')!r}; want {_VERSION}")
     attributes = fields.get("attributes")
@@ -130,15 +130,19 @@ def _checked_target(name: str, setting: str, target: object) -> str | int:
     return target
 
 
-def _fields(entry: object, known: Collection[str], where: str) -> dict[str, object]:
-    """Checks the keys of a mapping. YAML reads the unquoted key ``null`` as None, which is converted back here."""
+def _fields(entry: object, known: Collection[str], where: str | None = None) -> dict[str, object]:
+    """Checks the keys of a mapping. YAML reads the unquoted key ``null`` as None, which is converted back here.
+
+    where: What the mapping describes, for error messages; None for the schema itself.
+    """
     if not isinstance(entry, Mapping):
-        raise ConfigError(f"{where} is not a mapping; want keys {', '.join(known)}")
+        raise ConfigError(f"{where or 'the schema'} is not a mapping; want keys {', '.join(known)}")
     fields = {"null" if key is None else str(key): value for key, value in entry.items()}
     for key in fields:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
-            raise ConfigError(f"{where}: unknown key {key!r}; did you mean {near[0]!r}?")
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+            advice = f"did you mean {near[0]!r}?" if near else f"want {', '.join(known)}"
+            raise ConfigError(f"{f'{where}: ' if where else ''}unknown key {key!r}; {advice}")
     return fields
 
 

@@ -35,7 +35,7 @@ def read_text(path: Path, wanted: str, largest: int) -> str:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}); want {wanted}") from error
     if len(content) > largest:
-        raise ConfigError(f"{path} is larger than {largest >> 20} MiB; want {wanted} of at most that size")
+        raise ConfigError(f"{path} is larger than {largest >> 20} MiB; want at most that, as {wanted}")
     if content.startswith(b"PAR1"):
         raise ConfigError(f"{path} is a Parquet file; want {wanted}")
     encoding = next((name for mark, name in _ENCODINGS if content.startswith(mark)), None)
@@ -48,5 +48,5 @@ def read_text(path: Path, wanted: str, largest: int) -> str:
     except UnicodeDecodeError as error:
         line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
         raise ConfigError(
-            f"{path}, line {line}: is not UTF-8 text (byte 0x{byte:02X}); save the file as UTF-8"
+            f"{path}, line {line} is not UTF-8 text (byte 0x{byte:02X}); save the file as UTF-8"
         ) from error

@@ -99,7 +99,7 @@ def read_yaml(path: Path, kind: str, *, dates: bool) -> object:
             raise ConfigError(f"{path}{line}: {error.problem}") from error
         problem = ", ".join(filter(None, (error.context, error.problem)))
         raise ConfigError(
-            f"{path}{line}: is not valid YAML ({problem}); want closed brackets and quotes, "
+            f"{path}{line} is not valid YAML ({problem}); want closed brackets and quotes, "
             "spaces as indentation, and no tags"
         ) from error
     except yaml.YAMLError as error:

@@ -312,7 +312,7 @@ def _check_line(option: str, text: str) -> None:
 
 def _line(dataset: DatasetBudget) -> str:
     figures = f"epsilon {format_exact(dataset.epsilon)}, delta {format_exact(dataset.delta)}"
-    figures = f"{figures} {described(dataset.protection)}"
+    figures = f"{figures} {described(dataset.protection, spent=bool(dataset.spent))}"
     only = "; consumers only" if dataset.consumers_only else ""
     if dataset.currency is None:
         return (
@@ -354,10 +354,8 @@ def _charge_line(charge: ChargeRecord, dataset: DatasetBudget) -> str:
     amount = f"{float(charge.amount):.6g}"
     payer = "" if charge.consumer is None else f"  by {charge.consumer}"
     line = f"{charge.release_id[:12]}  {charge.state.value:<11}{amount:>12}  {charge.amount}{payer}"
-    if not charge.protection.is_bound:
-        return f"{line}  for a unit and neighbours that an older version did not record"
-    line = f"{line}  {described(charge.protection)}"
-    if charge.protection.neighbours is not dataset.protection.neighbours:
+    line = f"{line}  {described(charge.protection, spent=True)}"
+    if charge.protection.is_bound and charge.protection.neighbours is not dataset.protection.neighbours:
         line = f"{line}, charged for {dataset.protection.neighbours}"
     return line
 

@@ -21,13 +21,13 @@ LARGEST_QUIET_DELTA = 1e-5
 def _private_or_count(value: object) -> object:
     if value == "private" or (type(value) is int and value >= 1):
         return value
-    raise ValueError("want private, or the public number of units (an integer >= 1)")
+    raise ValueError(f"is {value!r}; want private, or the public number of units (an integer >= 1)")
 
 
 def _auto_or_count(value: object) -> object:
     if value == "auto" or (type(value) is int and value >= 0):
         return value
-    raise ValueError("want auto, or a number of rows (an integer >= 0)")
+    raise ValueError(f"is {value!r}; want auto, or a number of rows (an integer >= 0)")
 
 
 def _local_path(value: object) -> object:
@@ -103,10 +103,10 @@ class Dataset(Section):
 class Privacy(Section):
     """The guarantee of the release, and the ledger that accounts for it."""
 
-    epsilon: Annotated[float, Field(gt=0, le=LARGEST_EPSILON)] = Field(
+    epsilon: Annotated[float, Field(gt=0, le=LARGEST_EPSILON, allow_inf_nan=False)] = Field(
         description="Epsilon of the guarantee, in (0, 100]."
     )
-    delta: Annotated[float, Field(ge=0, lt=1)] = Field(
+    delta: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = Field(
         description="Delta of the guarantee, in [0, 1). With 0, the guarantee is pure differential privacy."
     )
     accounting: Literal["auto", "pure", "zcdp", "gdp"] = Field(
@@ -311,5 +311,7 @@ def _problem(details: Mapping[str, Any]) -> str:
     if details["type"] == "missing":
         return f"{key} is missing; want this key"
     if details["type"] == "value_error":
-        return f"{key}: {details['ctx']['error']}" if key else str(details["ctx"]["error"])
+        problem = str(details["ctx"]["error"])
+        # A problem of the value itself reads as a sentence about its key.
+        return f"{key} {problem}" if problem.startswith("is ") else f"{key}: {problem}" if key else problem
     return f"{key} {_text_of(details)}"

@@ -165,7 +165,7 @@ class ConjunctionQueries(Section):
         description="A public .csv or .parquet file of column weights, relative to the config file. Required for "
         "weights: file.",
     )
-    popularity_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+    popularity_share: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = Field(
         default=None,
         description="Share of the release's budget that measures the noisy popularity, in (0, 1). The default is 0.05, "
         "because the choice of queries tolerates more noise than their answers.",

@@ -73,9 +73,10 @@ def _check_free(connection: Connection, dataset: DatasetBudget, paths: Sequence[
         if path is not None and (place.shares_with or place.name) != dataset.data_owner:
             raise ConfigError(
                 f"path {path} belongs to dataset {place.name!r} in this ledger, whose data are or were at "
-                f"{place.path}; want dataset.name: {place.name}. If {dataset.name!r} must use data there too, create "
-                f"it with marquee budget create --shares-with {shlex.quote(place.name)}; nothing then bounds what a "
-                "unit loses through both"
+                f"{place.path}; want dataset.name: {place.name}. If a second total must cover data there too, create a "
+                "dataset with a new name: marquee budget create --dataset NAME --epsilon EPSILON --delta DELTA "
+                f"--shares-with {shlex.quote(place.name)} --reason REASON; nothing then bounds what a unit loses "
+                "through both"
             )
 
 

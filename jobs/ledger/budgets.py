@@ -236,7 +236,7 @@ def _bind(
     if protection == dataset.protection:
         return dataset
     if dataset.spent:  # By releases of layouts 1 and 2, which did not record whom they protect.
-        reason = f"{reason}; earlier charges may be for other units"
+        reason = f"{reason}; stated also for earlier charges, which did not record it"
     return keep_total(connection, replace(dataset, protection=protection), reason, now)
 
 

@@ -10,11 +10,14 @@ informative only.
 from __future__ import annotations
 
 import shlex
+from typing import Final
 
 from dpcore.errors import NoBudgetError
 from dpcore.kernel.sensitivity import Neighbours
 from jobs.figures import format_exact
 from jobs.ledger.records import OPEN, DatasetBudget, Protection
+
+UNRECORDED: Final = "for a unit and neighbours that an older version did not record"
 
 
 def is_for_replacing(dataset: DatasetBudget, release: Protection, ledger: str) -> bool:
@@ -29,11 +32,12 @@ def is_for_replacing(dataset: DatasetBudget, release: Protection, ledger: str) -
     """
     if dataset.spent and not dataset.protection.is_bound:
         raise NoBudgetError(
-            f"dataset {dataset.name!r} was charged by a version up to 0.10, which did not record whom it protects; "
-            f"say it once, as those releases had it: marquee budget create --ledger {shlex.quote(ledger)} --dataset "
-            f"{shlex.quote(dataset.name)} --epsilon {format_exact(dataset.epsilon)} --delta "
-            f"{format_exact(dataset.delta)}{' --consumers-only' if dataset.consumers_only else ''} --unit COLUMN "
-            "--neighbours RELATION, where RELATION is add_remove_unit or replace_one_unit"
+            f"dataset {dataset.name!r} was charged by a version up to 0.10, which did not record whom its charges "
+            "protect; record it once, with the unit and the neighbours of those releases: marquee budget create "
+            f"--ledger {shlex.quote(ledger)} --dataset {shlex.quote(dataset.name)} --epsilon "
+            f"{format_exact(dataset.epsilon)} --delta {format_exact(dataset.delta)}"
+            f"{' --consumers-only' if dataset.consumers_only else ''} --unit COLUMN --neighbours RELATION, where "
+            "RELATION is add_remove_unit or replace_one_unit"
         )
     bound = dataset.protection.bound_by(release)
     if bound.unit != release.unit:
@@ -49,8 +53,13 @@ def is_for_replacing(dataset: DatasetBudget, release: Protection, ledger: str) -
     return True
 
 
-def described(protection: Protection) -> str:
-    """Whom figures protect, to be read after them."""
+def described(protection: Protection, *, spent: bool = False) -> str:
+    """Whom figures protect, to be read after them.
+
+    spent: Whether charges exist to which ``protection`` belongs.
+    """
+    if protection == OPEN and spent:
+        return UNRECORDED
     if protection == OPEN:
         return "for the unit and the neighbours of the first release"
     units = "the unit of the first release" if protection.unit is None else f"units of column {protection.unit!r}"
@@ -75,11 +84,10 @@ def _other_unit(dataset: DatasetBudget, release: Protection, ledger: str) -> str
 
 
 def _second_dataset(dataset: DatasetBudget, release: Protection, ledger: str) -> str:
-    name = f"{dataset.name}-{release.unit}"
     return (
         f"A second dataset for the same data has a total of its own: marquee budget create --ledger "
-        f"{shlex.quote(ledger)} --dataset {shlex.quote(name)} --epsilon EPSILON --delta DELTA --unit "
+        f"{shlex.quote(ledger)} --dataset NAME --epsilon EPSILON --delta DELTA --unit "
         f"{shlex.quote(str(release.unit))} --neighbours {release.neighbours} --shares-with "
-        f"{shlex.quote(dataset.name)} --reason REASON. Nothing then bounds the sum: a person can lose the first total "
-        f"and, for each of their units of column {release.unit!r}, the second one too"
+        f"{shlex.quote(dataset.name)} --reason REASON, and dataset.name: NAME. Nothing then bounds what a person loses "
+        f"through both totals: the first one and, for each of their units of column {release.unit!r}, the second one"
     )

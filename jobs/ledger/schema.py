@@ -151,7 +151,7 @@ def _of_layout_2(rows: _Rows) -> _Rows:
 
 def _of_layout_3(rows: _Rows) -> _Rows:
     """Adds the places of datasets to the rows of layout 2. The new columns stay null: whom a dataset protects is not
-    recorded there, and its next reservation binds it.
+    recorded there. ``marquee budget create`` must say it before the next reservation, unless nothing was charged.
     """
     datasets = [{**dataset, "path": _canonical(dataset["path"])} for dataset in rows["datasets"]]
     places = [

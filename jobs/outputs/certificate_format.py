@@ -189,7 +189,9 @@ class Certificate(_Part):
     notes: list[str] = Field(description="Remarks of the mechanism.")
     versions: dict[str, str] = Field(description="Versions of Marquee, Python and the packages.")
     hashes: Hashes = Field(description="Hashes of everything public that determines the release.")
-    config: dict[str, Any] = Field(description="The config, without paths and engine, as the release id covers it.")
+    config: dict[str, Any] = Field(
+        description="The config without paths, engine and output, as the release id covers it."
+    )
     table_schema: FullSchema | None = Field(alias="schema", description="The schema in full; null for baskets.")
     used_by_kernel_calls: ExactAmount = Field(description="The sum of all charges.")
     formulas: Formulas = Field(description="How a reader recomputes every amount.")

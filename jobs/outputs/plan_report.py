@@ -53,6 +53,7 @@ def plan_facts(job: Job, ledger: LedgerFacts) -> dict[str, object]:
         "recommended": dataclasses.asdict(_recommended(job)),
         "numerical_bound": numerical_bound(job),
         **{name: value for name, value in dataclasses.asdict(job.plan).items() if name != "events"},
+        "notes": _notes(job),
     }
 
 
@@ -61,7 +62,7 @@ def plan_lines(job: Job, ledger: LedgerFacts) -> list[str]:
     plan, currency, advice = job.plan, job.budget.currency.value, _recommended(job)
     lines = [
         f"release    {job.release_id}",
-        f"ledger     {ledger.url}, {f'id {ledger.ledger_id}' if ledger.ledger_id else 'without an id yet'}",
+        f"ledger     {ledger.url}, {f'id {ledger.ledger_id}' if ledger.ledger_id else 'whose id is not known yet'}",
         f"charge     {ledger.charge}",
         f"promise    {promise(job)}",
         f"cost       {currency} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}",
@@ -82,14 +83,20 @@ def plan_lines(job: Job, ledger: LedgerFacts) -> list[str]:
         lines.append(f"step       {step.label}: {step.share:.2%} of the budget in {calls}{noise}")
     for delta, epsilon in numerical_bound(job).items():
         lines.append(f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, because all steps are fixed")
-    lines += [f"note       {note}" for note in plan.notes]
-    certain, gives_rows = smallest_certain_number(job), job.mechanism.traits.gives_rows(job.mechanism)
-    if gives_rows and job.config.output.synthetic_rows == "auto" and certain > LARGEST_UNCERTAIN:
-        lines.append(
-            f"note       below {certain:,.0f} rows, noise may be all of the number of rows; auto then writes at most "
-            f"{LARGEST_UNCERTAIN:,} synthetic rows"
-        )
+    lines += [f"note       {note}" for note in _notes(job)]
     return [*lines, "No budget was spent, and no data were read."]
+
+
+def _notes(job: Job) -> tuple[str, ...]:
+    """Remarks of the mechanism, and on the number of synthetic rows."""
+    certain, gives_rows = smallest_certain_number(job), job.mechanism.traits.gives_rows(job.mechanism)
+    if not gives_rows or job.config.output.synthetic_rows != "auto" or certain <= LARGEST_UNCERTAIN:
+        return tuple(job.plan.notes)
+    note = (
+        f"below {certain:,.0f} rows, the noise of the number of rows may be as large as the number itself; auto then "
+        f"writes at most {LARGEST_UNCERTAIN:,} synthetic rows"
+    )
+    return (*job.plan.notes, note)
 
 
 def _recommended(job: Job) -> Recommendation:

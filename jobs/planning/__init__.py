@@ -3,6 +3,8 @@
 * ``job``: start here. It reads what the config names and builds a ``Job`` with layout, mechanism, budget, workload and
   plan.
 * ``identity``: the release id, and the canonical form of a dataset's path.
+* ``paths``: the files that a config names, found from the folder of the config.
+* ``rows``: how many synthetic rows ``auto`` writes.
 * ``engines``: the engine that the config names. Its options are checked first; it is opened only when data are read.
 """
 

@@ -15,13 +15,13 @@ from jobs.config import Config
 from jobs.version import VERSION
 from pipelines.schema import Schema
 
-# Paths and the engine change neither the guarantee nor any byte of the release, so they are not part of its id. Nor is
-# the number of synthetic rows, which are drawn from noisy answers: another number must not be charged again.
-WORKLOAD_PATHS = {"conjunctions": {"file", "weights_file"}}
 _LOCAL_SCHEMES = {"file", "local"}
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
 _DEFAULT_PORTS = {"hdfs": ":8020", "http": ":80", "https": ":443"}
 _STORES = {"s3", "gs", "hdfs", "http", "https"}  # What stands before @ in their URLs is a user, not a container.
+WORKLOAD_PATHS = {"conjunctions": {"file", "weights_file"}}
+# Paths and the engine change neither the guarantee nor any byte of the release, so they are not part of its id. Nor is
+# the number of synthetic rows, which are drawn from noisy answers: another number must not be charged again.
 _NOT_IDENTIFYING = {
     "dataset": {"path", "table_schema"},
     "privacy": {"ledger"},
@@ -44,7 +44,7 @@ def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] |
 
 
 def identifying_config(config: Config) -> dict[str, Any]:
-    """The part of a config that identifies a release, as a JSON object: all of it except the paths and the engine."""
+    """The part of a config that identifies a release, as a JSON object: all of it except paths, engine and output."""
     return config.model_dump(mode="json", exclude=_NOT_IDENTIFYING)  # type: ignore[arg-type]
 
 

@@ -38,7 +38,7 @@ def auto_rows(job: Job, total: float) -> int:
     if rows <= LARGEST_UNCERTAIN or rows >= smallest_certain_number(job):
         return rows
     log.warning(
-        f"the noise of the number of rows is as large as the number itself, so auto writes {LARGEST_UNCERTAIN:,} "
+        f"the noise of the number of rows may be as large as the number itself, so auto writes {LARGEST_UNCERTAIN:,} "
         "synthetic rows; want output.synthetic_rows: N, or marquee generate rows, for another number at no cost"
     )
     return LARGEST_UNCERTAIN

@@ -104,9 +104,10 @@ def _check_known(job: Job, ledger: SqlLedger, published: PublicationState, recor
     if record is not None and published is not PublicationState.ABSENT and record.state.step < State.ESTIMATED.step:
         trace = job.output
     if trace is not None:
+        known = "has no record of it" if record is None else f"has recorded it only as {record.state.value}"
         raise IntegrityError(
-            f"{trace} holds release {job.release_id[:12]}, but ledger {ledger.shown_url} has no record of it; want the "
-            "ledger that has one, or another dataset.snapshot, which makes a new release with a new charge"
+            f"{trace} holds release {job.release_id[:12]}, but ledger {ledger.shown_url} {known}; want the ledger that "
+            "was charged for it, or another dataset.snapshot, which makes a new release with a new charge"
         )
 
 

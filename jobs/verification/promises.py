@@ -14,7 +14,7 @@ from jobs.outputs.certificate import LIMITS, domain_facts, formulas, promise_tex
 from jobs.outputs.certificate_format import Certificate
 from jobs.planning.identity import id_of
 from jobs.verification.charges import currency_of
-from jobs.verification.findings import Finding, failed, judged, not_checked
+from jobs.verification.findings import Finding, failed, judged, not_checked, passed
 from jobs.verification.manifest import Manifest
 from jobs.version import VERSION
 from pipelines.attributes import Attribute, Kind
@@ -73,7 +73,7 @@ def identity_findings(certificate: Certificate, content: dict[str, Any], manifes
         wrong = f"the certificate names {named}, but manifest.json names version {manifest.version}"
         return [*findings, failed("version", wrong)]
     here = "this version" if version == VERSION else f"not this version, {VERSION}"
-    return [*findings, *judged("version", [], f"made by Marquee {version}, {here}")]
+    return [*findings, passed("version", f"made by Marquee {version}, {here}")]
 
 
 def promise_findings(certificate: Certificate) -> list[Finding]:

@@ -193,10 +193,10 @@ def _within(column: pa.ChunkedArray, values: pa.Array | range) -> bool:
 def _model_findings(folder: Path, layout: Layout) -> list[Finding]:
     try:
         model = read_model(folder, layout)
-    except (MarqueeError, OSError) as error:
-        return [
-            failed("model", f"{folder / MODEL}: {error}" if isinstance(error, MarqueeError) else f"{folder / MODEL}")
-        ]
+    except MarqueeError as error:
+        return [failed("model", f"{folder / MODEL}: {error}")]
+    except OSError as error:
+        return [failed("model", f"{folder / MODEL} cannot be read: {error.strerror}")]
     if model is None:
         return [not_checked("model", "the release has none")]
     return [passed("model", "a graphical model over attributes of the schema")]

@@ -104,7 +104,7 @@ def _cliques(section: MarginalQueries, domain: Domain, codes: Domain) -> Workloa
         return _cliques_by_size(section, domain, codes.project(domain.canonical(names)))
     order = section.order or 1
     if order > len(names):
-        raise ValueError(f"order {order} over {len(names)} attributes; want 1 .. {len(names)}")
+        raise ValueError(f"order is {order} for {len(names)} attributes; want 1 .. {len(names)}")
     if section.skewed is not None:
         if section.skewed.count > LARGEST_CLIQUES:
             raise ValueError(f"skewed.count is {section.skewed.count:,}; want at most {LARGEST_CLIQUES:,}")

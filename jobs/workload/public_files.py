@@ -83,7 +83,9 @@ def read_queries(path: Path, layout: Layout) -> Workload:
     weights = np.ones(queries.size) if rows.weights is None else rows.weights
     invalid = ~(np.isfinite(weights) & (weights > 0))
     if invalid.any():
-        raise rows.error(int(invalid.argmax()), "is not a positive finite number; want > 0", "weight")
+        raise rows.error(
+            int(invalid.argmax()), f"{weights[invalid][0]:g} is not a positive finite number; want > 0", "weight"
+        )
     return Workload(queries, weights)
 
 
@@ -105,7 +107,9 @@ def read_weights(path: Path, layout: Layout) -> NDArray[np.float64]:
     listed = np.ones(len(columns)) if rows.weights is None else rows.weights
     invalid = ~(np.isfinite(listed) & (listed >= 0))
     if invalid.any():
-        raise rows.error(int(invalid.argmax()), "is not a finite number >= 0; want one", "weight")
+        raise rows.error(
+            int(invalid.argmax()), f"{listed[invalid][0]:g} is not a finite number >= 0; want one", "weight"
+        )
     if not listed.any():
         raise ConfigError(f"{path}: every weight is 0; want at least one positive weight")
     weights = np.zeros(layout.view.columns)

@@ -68,7 +68,7 @@ def test_it_prints_the_absolute_ledger_and_its_id(world: World) -> None:
     address = f"sqlite:///{world.folder / 'marquee.db'}"
     facts = json.loads(world.marquee("plan", "release.yaml", "--json")[1])
     assert (facts["ledger"], facts["ledger_id"]) == (address, None)
-    assert f"ledger     {address}, without an id yet" in world.marquee("plan", "release.yaml")[1]
+    assert f"ledger     {address}, whose id is not known yet" in world.marquee("plan", "release.yaml")[1]
     world.budget()
     facts = json.loads(world.marquee("plan", "release.yaml", "--json")[1])
     assert len(facts["ledger_id"]) == 16

@@ -16,12 +16,12 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("content", "says"), [
-    (b"x" * 11, "is larger than 0 MiB; want text of at most that size"),
+    (b"x" * 11, "is larger than 0 MiB; want at most that, as text"),
     (b"PAR1", "is a Parquet file; want text"),
     ("x".encode("utf-16"), "it is UTF-16; save the file as UTF-8"),
     ("x".encode("utf-32"), "it is UTF-32; save the file as UTF-8"),
     ("x".encode("utf-16-le"), "it is binary, UTF-16 or UTF-32; save the file as UTF-8"),
-    (b"a\nb\n\xe9", r"a, line 3: is not UTF-8 text \(byte 0xE9\); save the file as UTF-8"),
+    (b"a\nb\n\xe9", r"a, line 3 is not UTF-8 text \(byte 0xE9\); save the file as UTF-8"),
 ])  # fmt: skip
 def test_what_is_no_text_is_named(content: bytes, says: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(content)

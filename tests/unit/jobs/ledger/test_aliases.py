@@ -80,7 +80,7 @@ def test_an_alias_of_bound_data_gets_no_second_budget(world: World, alias: Calla
     code, out, err = run_as_again(world, alias(world.folder))
     assert (code, out) == (2, ""), err
     assert "belongs to dataset 'people'" in err
-    assert "If 'again' must use data there too" in err
+    assert "create a dataset with a new name" in err
     assert SqlLedger(world.config["privacy"]["ledger"]).history("again") == []
 
 

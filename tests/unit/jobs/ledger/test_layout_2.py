@@ -119,7 +119,7 @@ def say_whom_it_protects(ledger: SqlLedger) -> None:
 def test_charges_of_older_versions_do_not_take_the_unit_of_the_next_release(ledger: SqlLedger) -> None:
     """Charged for persons, and then read as households that are replaced: one charge alone would be twice as much."""
     households = Protection("household", "rows", 1, Neighbours.REPLACE_ONE_UNIT)
-    with pytest.raises(NoBudgetError, match="did not record whom it protects"):
+    with pytest.raises(NoBudgetError, match="did not record whom its charges protect"):
         ledger.plan(planned("d" * 64, consumer="team", protection=households))
     assert ledger.dataset("adult", 1, 0).protection == OPEN
     say_whom_it_protects(ledger)

@@ -89,11 +89,11 @@ def test_a_moved_ledger_works_on(ledger_url: str) -> None:
     ledger = SqlLedger(ledger_url)
     with pytest.raises(IntegrityError, match="planned by an older version"):
         ledger.reserve("c" * 64, Budget.pure(Fraction(1, 9)))
-    with pytest.raises(NoBudgetError, match="did not record whom it protects"):
+    with pytest.raises(NoBudgetError, match="did not record whom its charges protect"):
         reserve(ledger, "c" * 64, Budget.pure(Fraction(1, 9)))
     held = ledger.dataset("adult", 1, 0)
     ledger.create_dataset("adult", held.epsilon, held.delta, protection=PERSONS)
-    assert ledger.grants("adult")[-1].reason == "bound; earlier charges may be for other units"
+    assert ledger.grants("adult")[-1].reason == "bound; stated also for earlier charges, which did not record it"
     reserve(ledger, "c" * 64, Budget.pure(Fraction(1, 9)))
     reserve(ledger, "d" * 64)
     with pytest.raises(BudgetExceededError):

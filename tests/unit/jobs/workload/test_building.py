@@ -175,7 +175,7 @@ def test_a_workload_too_large_says_how_large_and_what_would_do() -> None:
 
 BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"marginals": {"order": 2, "attributes": ["a", "sexx"]}}, "table", "sexx"),
-    ({"marginals": {"order": 5}}, "table", "order 5"),
+    ({"marginals": {"order": 5}}, "table", "order is 5"),
     ({"marginals": {"order": 2, "prefix": ["aa"]}}, "table", "unknown attribute 'aa'; want one of"),
     ({"marginals": {"order": 2, "ranges": ["a", "zz"]}}, "table", "zz"),
     ({"marginals": {"order": 2, "target": "zz"}}, "table", "zz"),
@@ -299,9 +299,9 @@ def test_more_conjunctions_than_there_are_is_refused_and_no_fewer(order: int, ne
     ({"conjunctions": {"count": 6 * 10**7, "order": 40}}, "baskets", "have 2,400,000,000 literals; want at most"),
     ({"conjunctions": {"count": 1, "order": 10**9}}, "baskets", "order is 1,000,000,000; want at most 50"),
     ({"parities": {"count": 10**8, "order": 2}}, "table", "count is 100,000,000; want at most 67,108,864"),
-    ({"marginals": {"order": 10**9}}, "table", "order 1000000000 over 4 attributes; want 1 .. 4"),
-    ({"marginals": {"order": 10**9, "target": "a"}}, "table", "order 1000000000 over 4 attributes; want 1 .. 4"),
-    ({"marginals": {"order": 3, "attributes": ["a", "b"]}}, "table", "order 3 over 2 attributes; want 1 .. 2"),
+    ({"marginals": {"order": 10**9}}, "table", "order is 1000000000 for 4 attributes; want 1 .. 4"),
+    ({"marginals": {"order": 10**9, "target": "a"}}, "table", "order is 1000000000 for 4 attributes; want 1 .. 4"),
+    ({"marginals": {"order": 3, "attributes": ["a", "b"]}}, "table", "order is 3 for 2 attributes; want 1 .. 2"),
     ({"marginals": {"order": 2, "skewed": {"count": 10**7}}}, "table", "skewed.count is 10,000,000; want at most"),
 ])  # fmt: skip
 def test_what_is_huge_is_refused_before_anything_is_allocated(queries: dict[str, Any], shape: str, says: str) -> None:

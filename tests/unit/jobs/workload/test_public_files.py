@@ -134,8 +134,18 @@ BAD: list[tuple[Reader, str, str | dict[str, Any], str]] = [
     (read_queries, "q.txt", "1 & 2\n\n3 & x\n", r"q\.txt, line 3: 'x' is not a literal"),
     (read_queries, "q.parquet", {"query": ["1", "1 & 2"]}, r"row 2, column 'query': has 2 literals"),
     (read_queries, "q.csv", "query,weight\n1,1\n2,zero\n", r"line 3, column 'weight': 'zero' is not a number"),
-    (read_queries, "q.csv", "query,weight\n1,1\n2,-1\n", r"line 3, column 'weight': is not a positive finite number"),
-    (read_queries, "q.csv", "query,weight\n1,1\n2,inf\n", r"line 3, column 'weight': is not a positive finite number"),
+    (
+        read_queries,
+        "q.csv",
+        "query,weight\n1,1\n2,-1\n",
+        r"line 3, column 'weight': .* is not a positive finite number",
+    ),
+    (
+        read_queries,
+        "q.csv",
+        "query,weight\n1,1\n2,inf\n",
+        r"line 3, column 'weight': .* is not a positive finite number",
+    ),
     (read_queries, "q.csv", "query,weight\n1\n", r"line 2: has 1 fields; want 2, with quotes"),
     (read_queries, "q.csv", 'query\n"1" & 2\n', r"line 2: is not valid CSV"),
     (read_queries, "q.csv", "queries\n1\n", r"has the columns \['queries'\]; want a column 'query'"),
@@ -148,7 +158,7 @@ BAD: list[tuple[Reader, str, str | dict[str, Any], str]] = [
     (read_queries, "q.txt", "\n \n", "has no rows"),
     (read_weights, "w.csv", "item,weight\n1,1\n1,2\n", r"line 3, column 'item': names '1' a second time"),
     (read_weights, "w.csv", "item,weight\n1,1\n!2,2\n", r"line 3, column 'item': '!2' is a negation"),
-    (read_weights, "w.csv", "item,weight\n1,-1\n", r"line 2, column 'weight': is not a finite number >= 0"),
+    (read_weights, "w.csv", "item,weight\n1,-1\n", r"line 2, column 'weight': .* is not a finite number >= 0"),
     (read_weights, "w.csv", "item,weight\n1,0\n", "every weight is 0"),
     (read_weights, "w.csv", "item\n1\n", "has no column 'weight'"),
     (read_weights, "w.parquet", {"value": ["1"], "weight": [1.0]}, "want a column 'item'"),
@@ -170,5 +180,5 @@ def test_a_file_that_is_not_there(read: Reader, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="does not exist"):
             read(tmp_path / name, BASKETS)
     (tmp_path / "latin.csv").write_bytes(b"query\n\xe9\n")
-    with pytest.raises(ConfigError, match=r"latin\.csv, line 2: is not UTF-8 text"):
+    with pytest.raises(ConfigError, match=r"latin\.csv, line 2 is not UTF-8 text"):
         read(tmp_path / "latin.csv", BASKETS)

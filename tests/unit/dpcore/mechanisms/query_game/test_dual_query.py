@@ -218,7 +218,7 @@ WIDE = conjunctive(queries(BinaryView(21)))
         (DualQuery(alpha=1.5, beta=0.1), BASKET_WORKLOAD, 1, "want both < 1"),
         (DualQuery(alpha=0.1, beta=0.1, eta=1.0), BASKET_WORKLOAD, 1, "want none of them beside it"),
         (DualQuery(alpha=0.1, beta=0.1), BASKET_WORKLOAD, 1, "want privacy.units"),
-        (DualQuery(alpha=0.1, beta=0.1, oracle="anneal"), BASKET_WORKLOAD, 1, "want oracle: branch_and_bound or reductions"),
+        (DualQuery(alpha=0.1, beta=0.1, oracle="anneal"), BASKET_WORKLOAD, 1, "want oracle: branch_and_bound or red"),
         (DualQuery(free="zeros"), conjunctive(queries(ONE_HOT)), 1, "want marginals"),
         (DualQuery(oracle="enumerate"), WIDE, 1, "want oracle"),
     ],

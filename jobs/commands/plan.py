@@ -33,10 +33,12 @@ def plan(
         raise typer.BadParameter("the config file is missing; want a config file, or --schema")
     from jobs.outputs.plan_report import plan_facts, plan_lines
     from jobs.planning.job import load_job
+    from jobs.release.signing import signer
 
     job = load_job(config)
-    ledger = _ledger_facts(job)
-    typer.echo(json.dumps(plan_facts(job, ledger), indent=2) if as_json else "\n".join(plan_lines(job, ledger)))
+    key = signer(job.config.output.signing_key)
+    facts = (job, _ledger_facts(job), None if key is None else key.fingerprint)
+    typer.echo(json.dumps(plan_facts(*facts), indent=2) if as_json else "\n".join(plan_lines(*facts)))
 
 
 def _ledger_facts(job: Job) -> LedgerFacts:

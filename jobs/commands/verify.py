@@ -14,31 +14,41 @@ def verify(
     ledger: Annotated[
         str | None, typer.Option(help="Database URL of the ledger that was charged. Without it, less can be checked.")
     ] = None,
+    public_key: Annotated[
+        Path | None, typer.Option(help="File with the Ed25519 public key (PEM) that the release should be signed with.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a certificate and exit.")] = False,
 ) -> None:
     """Check a published release: its files, guarantee, charges and tables, and the ledger's records.
 
-    No data are read and no budget is spent. The exit code is 7 if a check fails. Without the ledger, a folder that was
-    rewritten as a whole, with all its hashes, cannot be told from the release.
+    No data are read and no budget is spent. The exit code is 7 if a check fails. Without the ledger and
+    without the public key of a signed release, a folder that was rewritten as a whole cannot be told from the release.
 
     Examples:
 
         marquee verify out/adult
 
         marquee verify out/adult --ledger sqlite:///marquee.db --json
+
+        marquee verify out/adult --public-key office.pem
     """
     from dpcore.errors import IntegrityError
     from jobs.ledger import SqlLedger
     from jobs.outputs.certificate_format import certificate_schema
     from jobs.verification.release import verify_release
+    from jobs.verification.signature import read_public_key
 
     if schema:
         typer.echo(certificate_schema())
         return
     if folder is None:
         raise typer.BadParameter("the folder is missing; want the folder of a release, or --schema")
-    result = verify_release(folder, None if ledger is None else SqlLedger(ledger))
+    result = verify_release(
+        folder,
+        None if ledger is None else SqlLedger(ledger),
+        None if public_key is None else read_public_key(public_key),
+    )
     if as_json:
         findings = [{"check": one.check, "outcome": one.outcome.lower(), "text": one.text} for one in result.findings]
         typer.echo(json.dumps({"folder": str(folder), "passed": not result.failures, "findings": findings}, indent=2))

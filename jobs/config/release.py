@@ -190,6 +190,11 @@ class Output(Section):
         "says that the data have, if the mechanism fits a model, and at most 10,000 if that number may be noise alone. "
         "Rows cost no budget and are no part of the release id.",
     )
+    signing_key: Text | None = Field(
+        default=None,
+        description="File with an Ed25519 private key in PEM, which signs the manifest of the release. By default the "
+        "key is the content of the environment variable MARQUEE_SIGNING_KEY; without it the release is not signed.",
+    )
     report: bool = Field(default=False, description="Reserved for a future report. Only false is accepted.")
 
     @model_validator(mode="after")

@@ -243,6 +243,12 @@ class SqlLedger:
                 for row in connection.execute(query)
             ]
 
+    def charged_at(self, release_id: str) -> str | None:
+        """The time at which a release was charged, in UTC and ISO format; None if it was not charged."""
+        with self._transaction() as connection:
+            query = select(CHARGES.c.charged).where(CHARGES.c.release_id == release_id)
+            return connection.execute(query).scalar_one_or_none()
+
     def release(self, release_id: str) -> ReleaseRecord | None:
         """The record of a release; None if the ledger has none."""
         if not self._ledger_exists():

@@ -85,12 +85,14 @@ class KernelRecord:
     answers: Number of answers in the journal.
     head: Hash of the whole journal; None for an empty journal.
     ledger_id: Id of the ledger that was charged, 16 hexadecimal digits; None if it is not known.
+    reserved_at: Time of the charge, as the ledger has recorded it; None if it is not known.
     """
 
     charges: tuple[Charge, ...]
     answers: int
     head: str | None
     ledger_id: str | None = None
+    reserved_at: str | None = None
 
 
 def write_certificate(
@@ -120,6 +122,7 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
         "limits": list(LIMITS),
         "release_id": job.release_id,
         "ledger_id": record.ledger_id,
+        "reserved_at": record.reserved_at,
         "dataset": {"name": config.dataset.name, "snapshot": config.dataset.snapshot},
         "numerical_bound": _explained_bound(job, record.charges),
         "public_facts": _public_facts(job),

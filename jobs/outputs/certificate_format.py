@@ -13,6 +13,7 @@ Exact = Annotated[str, Field(pattern=r"^[0-9]+(/[1-9][0-9]*)?$", max_length=4000
 """An exact fraction as text, such as 3/8."""
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 LedgerId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+Time = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00$")]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
@@ -179,6 +180,7 @@ class Certificate(_Part):
     limits: list[str] = Field(min_length=1, description="What the guarantee does not cover.")
     release_id: Digest = Field(description="SHA-256 of the config, the schema, the public files and the version.")
     ledger_id: LedgerId | None = Field(description="Id of the ledger that was charged.")
+    reserved_at: Time | None = Field(description="Time of the charge in that ledger, in UTC.")
     dataset: NamedDataset = Field(description="The dataset.")
     numerical_bound: NumericalBound = Field(description="A smaller epsilon, if one is known.")
     public_facts: PublicFacts = Field(description="Facts that are public by declaration.")

@@ -33,11 +33,12 @@ class LedgerFacts:
     charge: str
 
 
-def plan_facts(job: Job, ledger: LedgerFacts) -> dict[str, object]:
+def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> dict[str, object]:
     """The plan as a JSON object.
 
     job: The release.
     ledger: What its ledger says about it.
+    signed_by: Fingerprint of the key that will sign the release; None if it will not be signed.
     """
     return {
         "release_id": job.release_id,
@@ -51,13 +52,14 @@ def plan_facts(job: Job, ledger: LedgerFacts) -> dict[str, object]:
         "answers": job.stand_in.queries.size,
         "mechanism": job.config.mechanism.name,
         "recommended": dataclasses.asdict(_recommended(job)),
+        "signed_by": signed_by,
         "numerical_bound": numerical_bound(job),
         **{name: value for name, value in dataclasses.asdict(job.plan).items() if name != "events"},
         "notes": _notes(job),
     }
 
 
-def plan_lines(job: Job, ledger: LedgerFacts) -> list[str]:
+def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> list[str]:
     """The plan as lines of text. The arguments are those of ``plan_facts``."""
     plan, currency, advice = job.plan, job.budget.currency.value, _recommended(job)
     lines = [
@@ -74,6 +76,8 @@ def plan_lines(job: Job, ledger: LedgerFacts) -> list[str]:
         f"memory     about {plan.memory_bytes / 2**20:,.0f} MiB on the driver",
         f"error      {_error(job)}",
     ]
+    if signed_by is not None:
+        lines.append(f"signed by  {signed_by}")
     if job.popularity is not None:
         lines.append(f"first      noisy popularity is measured for {currency} = {float(job.popularity.amount):.6g};")
         lines.append("           the steps below share the remaining budget")

@@ -16,7 +16,7 @@ _IN_MEMORY: Final = (":memory:", "file:")
 
 
 def with_absolute_paths(config: Config, folder: Path) -> Config:
-    """The config with absolute paths for schema, data, public files, SQLite ledger and output.
+    """The config with absolute paths for schema, data, public files, SQLite ledger, output and signing key.
 
     Absolute paths and URLs stay as they are, and ``~`` becomes the home folder. Paths are no part of the release id.
 
@@ -37,7 +37,12 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
             }
         ),
         "privacy": config.privacy.model_copy(update={"ledger": _ledger(config.privacy.ledger, base)}),
-        "output": config.output.model_copy(update={"path": _output(config.output.path, base)}),
+        "output": config.output.model_copy(
+            update={
+                "path": _output(config.output.path, base),
+                "signing_key": config.output.signing_key and _absolute(config.output.signing_key, base),
+            }
+        ),
     }
     if conjunctions is not None:
         files = {
@@ -56,6 +61,7 @@ def _check_no_zero_byte(config: Config) -> None:
         "dataset.schema": config.dataset.table_schema,
         "privacy.ledger": config.privacy.ledger,
         "output.path": config.output.path,
+        "output.signing_key": config.output.signing_key,
         "workload.conjunctions.file": conjunctions and conjunctions.file,
         "workload.conjunctions.weights_file": conjunctions and conjunctions.weights_file,
     }

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from dpcore.errors import ConfigError, IntegrityError
 from jobs.release.journal import sync_folder
-from jobs.verification.manifest import MANIFEST, SUCCESS, file_problems, sha256_of
+from jobs.release.signing import Signer
+from jobs.verification.manifest import MANIFEST, SIGNATURE, SUCCESS, file_problems, sha256_of
 from jobs.version import VERSION
 
 STATE_FOLDER = ".marquee"
@@ -95,7 +96,14 @@ def fresh_staging(folder: Path) -> Path:
     return staging
 
 
-def publish(staging: Path, output: Path, release_id: str, record: Callable[[str], None] = lambda _: None) -> None:
+def publish(
+    staging: Path,
+    output: Path,
+    release_id: str,
+    *,
+    signer: Signer | None = None,
+    record: Callable[[str], None] = lambda _: None,
+) -> None:
     """Makes everything in ``staging`` durable, moves it to ``output`` in one step, and marks it as complete.
 
     A crash leaves either no output, or an output without _SUCCESS, which ``finish`` completes.
@@ -103,6 +111,7 @@ def publish(staging: Path, output: Path, release_id: str, record: Callable[[str]
     staging: Folder of the finished files.
     output: Folder of the release, absent or empty.
     release_id: SHA-256 of the release's public facts.
+    signer: Signs the manifest; None leaves it unsigned.
     record: Called with the SHA-256 of the manifest before the folder appears, so that a folder which has appeared is
         always one whose manifest is on record.
     """
@@ -117,7 +126,9 @@ def publish(staging: Path, output: Path, release_id: str, record: Callable[[str]
             for path in files
         ],
     }
-    _write(staging / MANIFEST, json.dumps(content, indent=2) + "\n")
+    _write(staging / MANIFEST, (json.dumps(content, indent=2) + "\n").encode())
+    if signer is not None:
+        _write(staging / SIGNATURE, signer.signature(staging / MANIFEST))
     for folder in sorted({path.parent for path in files} | {staging}):
         sync_folder(folder)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -129,7 +140,7 @@ def publish(staging: Path, output: Path, release_id: str, record: Callable[[str]
 def finish(output: Path) -> None:
     """Makes the rename durable, which a process that died may not have done, and marks the folder as complete."""
     sync_folder(output.parent)
-    _write(output / SUCCESS, "")
+    _write(output / SUCCESS, b"")
     sync_folder(output)
 
 
@@ -160,9 +171,9 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
 
 
-def _write(path: Path, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+def _write(path: Path, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
 

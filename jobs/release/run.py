@@ -35,6 +35,7 @@ from jobs.release import publish
 from jobs.release.journal import FileJournal, JournalFrom
 from jobs.release.lock import only_run
 from jobs.release.publish import PublicationState
+from jobs.release.signing import signer
 from jobs.verification.release import check_published
 from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
@@ -73,6 +74,7 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
     Raises: The exceptions that ``jobs.exit_codes`` maps to exit codes.
     """
     _warn_of_a_large_delta(job)
+    signer(job.config.output.signing_key)  # A key that cannot be used is refused before anything is charged.
     check_outside(job, job.output, "answers.parquet", "synthetic/part-0.parquet")
     ledger = SqlLedger(job.config.privacy.ledger)
     dataset = _dataset(job, ledger)
@@ -158,8 +160,17 @@ def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: 
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
     staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
-    _write(job, result, journal, staging, ledger.ledger_id(), progress)
-    publish.publish(staging, job.output, job.release_id, partial(ledger.record_manifest, job.release_id))
+    drawn = KernelRecord(
+        result.charges, len(journal), journal.head, ledger.ledger_id(), ledger.charged_at(job.release_id)
+    )
+    _write(job, result.release, drawn, staging, progress)
+    publish.publish(
+        staging,
+        job.output,
+        job.release_id,
+        signer=signer(job.config.output.signing_key),
+        record=partial(ledger.record_manifest, job.release_id),
+    )
     ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
     log.info("published", release=job.release_id[:12], output=str(job.output))
     return Outcome(job.release_id, job.output, already=False)
@@ -232,11 +243,9 @@ def _adopt_journal(journal: FileJournal, ledger: SqlLedger, record: ReleaseRecor
         ledger.adopt_journal(record.release_id, len(journal), journal.head)
 
 
-def _write(
-    job: Job, result: ChargedRelease, journal: FileJournal, staging: Path, ledger_id: str | None, progress: Bar
-) -> None:
-    workload, model = result.release.workload, result.release.model
-    write_answers(staging / "answers.parquet", workload.queries, result.release.answers, job.layout)
+def _write(job: Job, made: Release, record: KernelRecord, staging: Path, progress: Bar) -> None:
+    workload, model = made.workload, made.model
+    write_answers(staging / "answers.parquet", workload.queries, made.answers, job.layout)
     write_model(staging, model)
     rows = 0
     if model is not None:
@@ -248,7 +257,6 @@ def _write(
                 write_rows(model, rows, job.layout, staging / "synthetic", seed=seed, progress=report)
     else:
         log.info("no synthetic rows, because this mechanism fits no model", mechanism=job.config.mechanism.name)
-    record = KernelRecord(result.charges, len(journal), journal.head, ledger_id)
     write_certificate(staging / "certificate.json", job, workload, record, rows or None)
 
 

@@ -8,8 +8,9 @@
 * ``charges``: every charge recomputed from its sensitivity and scale, their sum, and epsilon.
 * ``tables``: answers.parquet, the synthetic rows and the model, against workload and schema.
 * ``records``: manifest, charge and journal, against the ledger.
+* ``signature``: the signature of the manifest, against a public key.
 
-Only the last, or a copy of the manifest's hash from a trusted source, can tell a release from a consistent forgery.
+Only the last two, or a copy of the manifest's hash from a trusted source, can tell a release from a consistent forgery.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any
 from dpcore.errors import IntegrityError
 
 MANIFEST = "manifest.json"
+SIGNATURE = "manifest.sig"
 SUCCESS = "_SUCCESS"
 _CHUNK = 1 << 20
 
@@ -75,10 +76,10 @@ def file_problems(output: Path) -> Iterator[str]:
         known = entry.path in regular
         if not known or path.stat().st_size != entry.size or sha256_of(path) != entry.sha256:
             yield f"{path} is missing or differs from the published file; restore it"
-    named_files = {MANIFEST, SUCCESS, *(entry.path for entry in entries)}
+    named_files = {MANIFEST, SIGNATURE, SUCCESS, *(entry.path for entry in entries)}
     for name in sorted((regular | others) - named_files):
         yield f"{output / name} is not listed in the manifest of the release; move it elsewhere"
-    for name in sorted(others & {MANIFEST, SUCCESS}):
+    for name in sorted(others & {MANIFEST, SIGNATURE, SUCCESS}):
         yield f"{output / name} is no ordinary file; restore the published file"
     if SUCCESS in regular and (output / SUCCESS).stat().st_size:
         yield f"{output / SUCCESS} is not empty; restore the published file"

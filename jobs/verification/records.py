@@ -76,6 +76,8 @@ def _charge_findings(certificate: Certificate, record: ReleaseRecord, ledger: Sq
     elif charges[0].amount < budget.amount and ledger.verified(record.dataset).currency is budget.currency:
         problems.append(f"the ledger has charged {float(charges[0].amount):.9g}, less than was reserved")
     when = charges[0].charged if charges else ""
+    if charges and certificate.reserved_at != when:
+        problems.append(f"reserved_at is {certificate.reserved_at!r}, but the ledger has {when!r}")
     return judged(CHECKS[1], problems, f"charged {budget.currency} = {as_number(budget.amount):.9g} on {when[:10]}")
 
 

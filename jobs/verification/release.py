@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpcore.errors import ConfigError, IntegrityError
 from jobs.ledger import SqlLedger
@@ -16,7 +16,11 @@ from jobs.verification.findings import Finding, Outcome, failed, judged, not_che
 from jobs.verification.manifest import SUCCESS, Manifest, file_problems, read_manifest
 from jobs.verification.promises import identity_findings, layout_of, promise_findings
 from jobs.verification.records import ledger_findings
+from jobs.verification.signature import signature_finding
 from jobs.verification.tables import ANSWERS, SYNTHETIC, table_findings
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 CERTIFICATE = "certificate.json"
 _NEED_CERTIFICATE = (
@@ -48,11 +52,15 @@ class Verification:
             raise IntegrityError(f"{self.folder} is not the release that was published; do not use it. {said}")
 
 
-def verify_release(folder: Path, ledger: SqlLedger | None = None) -> Verification:
+def verify_release(
+    folder: Path, ledger: SqlLedger | None = None, public_key: Ed25519PublicKey | None = None
+) -> Verification:
     """Runs every check of a published release. No data are read, and no file of the release is changed.
 
     folder: The folder of the release.
-    ledger: The ledger that was charged for it; without it a folder that was rewritten as a whole may pass.
+    ledger: The ledger that was charged for it.
+    public_key: The public key that the release should be signed with. Without it and without the ledger, a folder that
+        was rewritten as a whole may pass.
 
     Raises: ConfigError when there is no such folder; NoBudgetError when there is no ledger at its URL;
         LedgerUnavailableError when it cannot be reached.
@@ -61,7 +69,7 @@ def verify_release(folder: Path, ledger: SqlLedger | None = None) -> Verificatio
         raise ConfigError(f"{folder} is not a folder; want the folder of a published release")
     files, manifest = _file_findings(folder)
     form, read = _certificate_findings(folder)
-    findings = [*files, *form]
+    findings = [*files, signature_finding(folder, public_key), *form]
     if read is None or manifest is None:
         reason = "the certificate or the manifest cannot be read"
         return Verification(folder, (*findings, *(not_checked(check, reason) for check in _NEED_CERTIFICATE)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from sqlalchemy import create_engine, text
 from structlog.testing import capture_logs
 
@@ -20,6 +21,7 @@ from jobs.release.run import release
 from jobs.verification.findings import Outcome
 from jobs.verification.release import Verification, check_published, verify_release
 from tests.support.forgeries import FORGERIES, edit, mend, put, read_json
+from tests.support.keys import private_pem
 from tests.support.releases import World, baskets_world, table_world
 
 # What a run checks before it says that a release is already published.
@@ -32,10 +34,12 @@ class Original:
 
     folder: Its folder.
     ledger: URL of the ledger.
+    key: The public key that it is signed with.
     """
 
     folder: Path
     ledger: str
+    key: Ed25519PublicKey
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +54,10 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
         world.config["privacy"] |= {"ledger": ledger, "accounting": "zcdp"}
         world.save()
         SqlLedger(ledger).create_dataset("people", 1.0, 1e-6)
+        key = Ed25519PrivateKey.generate()
+        patch.setenv("MARQUEE_SIGNING_KEY", private_pem(key))
         made = release(load_job("release.yaml"))
-    return Original(made.output, ledger)
+    return Original(made.output, ledger, key.public_key())
 
 
 def copied(original: Original, folder: Path) -> Path:
@@ -68,8 +74,8 @@ def test_a_release_passes(original: Original) -> None:
     alone = verify_release(original.folder)
     assert failing(alone) == set()
     unknown = {one.check for one in alone.findings if one.outcome is Outcome.NOT_CHECKED}
-    assert unknown == {"manifest in the ledger", "charge in the ledger", "journal in the ledger"}
-    everything = verify_release(original.folder, SqlLedger(original.ledger))
+    assert unknown == {"signature", "manifest in the ledger", "charge in the ledger", "journal in the ledger"}
+    everything = verify_release(original.folder, SqlLedger(original.ledger), original.key)
     assert {finding.outcome for finding in everything.findings} == {Outcome.PASSED}
     check_published(original.folder, SqlLedger(original.ledger))
 
@@ -85,6 +91,9 @@ def test_a_forgery_is_seen(original: Original, tmp_path: Path, name: str) -> Non
     if forgery.mended:
         mend(folder)
     assert failing(verify_release(folder)) == forgery.seen_by
+    same_manifest = (folder / "manifest.json").read_bytes() == (original.folder / "manifest.json").read_bytes()
+    signature = set() if same_manifest else {"signature"}
+    assert failing(verify_release(folder, None, original.key)) == forgery.seen_by | signature
     ledger = SqlLedger(original.ledger)
     both = failing(verify_release(folder, ledger))
     assert both == forgery.seen_by | forgery.ledger_sees

@@ -74,14 +74,14 @@ MUTANTS: Final = (
         "the mark comes before the rename",
         "jobs/release/publish.py",
         "    os.rename(staging, output)\n    finish(output)",
-        '    _write(staging / SUCCESS, "")\n    os.rename(staging, output)',
+        '    _write(staging / SUCCESS, b"")\n    os.rename(staging, output)',
         "tests/unit/jobs/release/test_publish.py::test_every_file_is_synced_before_the_rename",
     ),
     Mutant(
         "the mark is not durable",
         "jobs/release/publish.py",
-        '    _write(output / SUCCESS, "")\n    sync_folder(output)',
-        '    _write(output / SUCCESS, "")',
+        '    _write(output / SUCCESS, b"")\n    sync_folder(output)',
+        '    _write(output / SUCCESS, b"")',
         "tests/unit/jobs/release/test_publish.py::test_every_file_is_synced_before_the_rename",
     ),
     Mutant(
@@ -137,7 +137,7 @@ MUTANTS: Final = (
     Mutant(
         "written files are not synced",
         "jobs/release/publish.py",
-        "        file.write(text)\n        file.flush()\n        os.fsync(file.fileno())",
+        "        file.write(content)\n        file.flush()\n        os.fsync(file.fileno())",
         "        file.write(text)",
         "tests/unit/jobs/release/test_publish.py::test_every_file_is_synced_before_the_rename",
     ),

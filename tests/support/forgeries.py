@@ -47,7 +47,7 @@ def read_json(path: Path) -> Any:
 def mend(folder: Path) -> None:
     """Writes the manifest anew for the files that are there."""
     manifest = read_json(folder / "manifest.json")
-    others = {folder / "manifest.json", folder / "_SUCCESS"}
+    others = {folder / "manifest.json", folder / "manifest.sig", folder / "_SUCCESS"}
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path not in others)
     manifest["files"] = [
         {

@@ -95,4 +95,32 @@ MUTANTS: Final = (
         "findings += [*sum_findings(read[0])]",
         _FORGERY,
     ),
+    Mutant(
+        "any signature passes",
+        "jobs/verification/signature.py",
+        "        key.verify(signature, (folder / MANIFEST).read_bytes())\n",
+        "        (folder / MANIFEST).read_bytes()\n",
+        "tests/integration/test_signature.py::test_the_owner_of_the_key_has_signed_it",
+    ),
+    Mutant(
+        "a release without a signature passes",
+        "jobs/verification/signature.py",
+        '        return failed(CHECK, f"{path} does not exist;',
+        '        return passed(CHECK, f"{path} does not exist;',
+        "tests/integration/test_signature.py::test_a_release_without_a_signature",
+    ),
+    Mutant(
+        "a key is first read after the charge",
+        "jobs/release/run.py",
+        "    signer(job.config.output.signing_key)  # A key",
+        "    # A key",
+        "tests/integration/test_signature.py::test_a_key_that_cannot_sign_is_refused_before_the_charge",
+    ),
+    Mutant(
+        "the time of the charge is not compared",
+        "jobs/verification/records.py",
+        "    if charges and certificate.reserved_at != when:",
+        "    if False:",
+        _FORGERY,
+    ),
 )

@@ -335,5 +335,6 @@ FORGERIES: dict[str, Forgery] = {
     "another hash of the journal": Forgery(
         put("0" * 64, "hashes", "kernel_answers", "chain"), set(), True, JOURNAL_ALSO
     ),
+    "another time of the charge": Forgery(put("2001-01-01T00:00:00+00:00", "reserved_at"), set(), True, LEDGER_ALSO),
     "another ledger id": Forgery(put("0" * 16, "ledger_id"), set(), True, LEDGER_ALSO),
 }  # fmt: skip

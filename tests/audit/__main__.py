@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from jobs.version import VERSION
 from tests.audit.section import SECTIONS, Cell, Section, Size, load_section
+from tests.audit.summary import CLAIM, summary
 from tests.benchmarks.provenance import commit, machine
 
 HERE = Path(__file__).parent
@@ -39,6 +41,7 @@ def _one(section: Section) -> int:
     """Runs one section in this process, fresh, and stores its result; a section that dies is stored as failed."""
     path = RESULTS / f"{section.name}.json"
     head = {"name": section.name, "title": section.title, "claim": section.claim, "commit": commit(ROOT)}
+    head |= {"version": VERSION}
     head |= {"day": datetime.now(UTC).date().isoformat(), "machine": machine()}
     _store(path, head | {"rows": [], "passed": False, "cpu_seconds": 0.0, "wall_seconds": 0.0})
     began = time.monotonic()
@@ -57,6 +60,13 @@ def report(results: list[dict[str, Any]]) -> str:
         "",
         "Written by `make audit`; do not edit. Each section runs what ships; `make test` runs a fast version of each.",
         "",
+        *_origin(results),
+        "## Audited loss of every mechanism, beside its claim",
+        "",
+        CLAIM,
+        "",
+        *_table(summary(results)),
+        "",
     ]
     for result in results:
         lines += [f"## {result['title']}", "", result["claim"], ""]
@@ -67,6 +77,22 @@ def report(results: list[dict[str, Any]]) -> str:
         lines += ["", f"**{verdict}**: {result['cpu_seconds']:.0f} CPU s, {result['wall_seconds']:.0f} s, "
                   f"{result['day']}, {where}, {cores}.", ""]  # fmt: skip
     return "\n".join(lines)
+
+
+def _origin(results: list[dict[str, Any]]) -> list[str]:
+    """Which versions, commits and days the sections are of, and which of them failed or were not run."""
+    versions = sorted({result.get("version", "before 0.11.0") for result in results})
+    commits = sorted({result["commit"][:12] for result in results})
+    days = sorted({result["day"] for result in results})
+    failed = [result["title"] for result in results if not result["passed"]]
+    missing = sorted(set(SECTIONS) - {result["name"] for result in results})
+    lines = [
+        f"* version {', '.join(versions)}; commit {', '.join(commits)}; {' to '.join(sorted({days[0], days[-1]}))}"
+    ]
+    lines.append(f"* failed: {', '.join(failed) if failed else 'none'} of {len(results)} sections")
+    if missing:
+        lines.append(f"* not run: {', '.join(missing)}")
+    return [*lines, ""]
 
 
 def _table(rows: list[dict[str, Cell]]) -> list[str]:

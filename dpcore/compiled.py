@@ -9,8 +9,8 @@ argument types, and stored in the first of these folders that is writable:
    on some clusters.
 
 Stored kernels are looked up in the same order. ``marquee warm`` fills the cache ahead of time. The file name depends on
-the sources, the versions and the processor, so an unsuitable file is never loaded. A damaged file is ignored. If no
-folder is writable, every process compiles for itself and logs this once.
+the sources, the versions and the processor, so an unsuitable file is never loaded. A file that is damaged, or that other
+users may have written, is ignored. If no folder is writable, every process compiles for itself and logs this once.
 
 numba's own cache keeps one index per function, which concurrent processes may overwrite, and it does not notice when a
 kernel that is called by another one has changed in a different file. Here every compiled kernel is one file that is
@@ -25,6 +25,7 @@ import logging
 import os
 import pickle
 import platform
+import stat
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -86,8 +87,10 @@ class KernelCache(_Cache):
         name = self._name(sig, target_context.codegen())
         for folder in cache_folders(inspect.getfile(self._function)):
             try:
-                stored = (folder / name).read_bytes()
+                stored = self._read(folder / name)
             except OSError:
+                continue
+            if stored is None:
                 continue
             try:
                 result = cast(Any, CompileResult)._rebuild(target_context, *pickle.loads(stored))
@@ -119,6 +122,17 @@ class KernelCache(_Cache):
             f"compiled kernels cannot be stored in {' or '.join(refusals) or 'any folder'}: every process compiles "
             "them again; run `marquee warm` as a user who can write there, or set NUMBA_CACHE_DIR"
         )
+
+    def _read(self, path: Path) -> bytes | None:
+        """A stored kernel; None if someone else may have written it, because loading runs whatever it contains."""
+        with open(path, "rb") as file:
+            if not _is_trusted(os.fstat(file.fileno()), inspect.getfile(self._function)):
+                _log_once(
+                    f"a stored kernel is not used, because other users may have written it: {path}; remove it, or set "
+                    "NUMBA_CACHE_DIR to a folder of your own"
+                )
+                return None
+            return file.read()
 
     def enable(self) -> None:
         """Uses the cache, which is the initial state."""
@@ -170,6 +184,16 @@ def cache_folders(source: str) -> Iterator[Path]:
     except RuntimeError:  # A process on a cluster may have no home folder.
         return
     yield home / "marquee" / f"{folder.name}_{own}"
+
+
+def _is_trusted(file: os.stat_result, source: str) -> bool:
+    """Whether only this user, root or the owner of the source file can have written a file."""
+    if not hasattr(os, "geteuid"):  # Windows, where access follows from the folder.
+        return True
+    owners = {0, os.geteuid()}
+    if os.path.exists(source):  # Sources in a zip file have no owner of their own.
+        owners.add(os.stat(source).st_uid)
+    return file.st_uid in owners and not file.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _write_atomically(folder: Path, name: str, content: bytes) -> None:

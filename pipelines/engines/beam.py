@@ -8,6 +8,7 @@ that name the engine.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import pickle
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from tempfile import gettempdir, mkdtemp
-from typing import final
+from typing import NamedTuple, final
 from uuid import uuid4
 
 import apache_beam as beam
@@ -38,6 +39,17 @@ from pipelines.source import Source
 _MIN_BUCKETS = 8
 # Runners whose workers see this machine's temporary folder.
 _LOCAL_RUNNERS = ("", "DirectRunner", "BundleBasedDirectRunner", "SwitchingDirectRunner", "FnApiRunner")
+
+
+class StoredTask(NamedTuple):
+    """The arguments of the tasks in a file, because they may be too large for the pipeline.
+
+    path: The file, in a folder that all workers can reach.
+    sha256: SHA-256 of its content.
+    """
+
+    path: str
+    sha256: bytes
 
 
 @final
@@ -75,8 +87,8 @@ class BeamEngine:
             buckets = worker_tasks.buckets_for(sum(part.rows for part in parts), _MIN_BUCKETS)
         try:
             with _temporary_folder(self._folder) as folder:
-                task, counts = FileSystems.join(folder, "task"), FileSystems.join(folder, "counts")
-                _write(task, pickle.dumps(Work(source, aggregator, buckets)))  # SENSITIVE
+                counts = FileSystems.join(folder, "counts")
+                task = _stored(FileSystems.join(folder, "task"), Work(source, aggregator, buckets))
                 pipeline = beam.Pipeline(options=self._options)
                 slices = _clustered(pipeline, source.files, task) if clustered else _unclustered(pipeline, parts, task)
                 _sum_into(counts, slices, task)
@@ -86,7 +98,7 @@ class BeamEngine:
             raise failure("Beam", "".join(traceback.format_exception_only(error))) from None
 
 
-def _clustered(pipeline: beam.Pipeline, files: Sequence[str], task: str) -> PCollection[Slice]:
+def _clustered(pipeline: beam.Pipeline, files: Sequence[str], task: StoredTask) -> PCollection[Slice]:
     # Reshuffle keeps Beam from processing all files in the one task that lists them.
     paths = pipeline | "Files" >> beam.Create(files) | "Spread files" >> beam.Reshuffle()
     units = paths | "Split units" >> beam.FlatMap(_split_units, task) | "Meet units" >> beam.GroupByKey()
@@ -95,14 +107,14 @@ def _clustered(pipeline: beam.Pipeline, files: Sequence[str], task: str) -> PCol
     return slices
 
 
-def _unclustered(pipeline: beam.Pipeline, parts: Sequence[Part], task: str) -> PCollection[Slice]:
+def _unclustered(pipeline: beam.Pipeline, parts: Sequence[Part], task: StoredTask) -> PCollection[Slice]:
     spread = pipeline | "Parts" >> beam.Create(parts) | "Spread parts" >> beam.Reshuffle()
     rows = spread | "Split rows" >> beam.FlatMap(_split_rows, task) | "Meet rows" >> beam.GroupByKey()
     slices: PCollection[Slice] = rows | "Count units" >> beam.FlatMap(_count_bucket, task)
     return slices
 
 
-def _sum_into(path: str, slices: PCollection[Slice], task: str) -> None:
+def _sum_into(path: str, slices: PCollection[Slice], task: StoredTask) -> None:
     """Sums the slices with the same number, and writes the sums through Beam, which renames whole files into place."""
     write = beam.io.WriteToText(
         path,
@@ -122,7 +134,7 @@ def _run(pipeline: beam.Pipeline) -> None:
 class _Sum(beam.CombineFn):
     """The aggregator's ``merge`` as a Beam combiner of slices."""
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: StoredTask) -> None:
         self._task = task
 
     def create_accumulator(self) -> Counts:
@@ -147,7 +159,7 @@ class _Sum(beam.CombineFn):
         return accumulator
 
 
-def _split_units(path: str, task: str) -> Iterator[tuple[int, bytes]]:
+def _split_units(path: str, task: StoredTask) -> Iterator[tuple[int, bytes]]:
     return worker_tasks.split_units(_work(task), path)
 
 
@@ -155,25 +167,37 @@ def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     return worker_tasks.broken_units(bucket[1])
 
 
-def _count_file(path: str, task: str, broken: Sequence[bytes]) -> Iterator[Slice]:
+def _count_file(path: str, task: StoredTask, broken: Sequence[bytes]) -> Iterator[Slice]:
     return worker_tasks.count_file(_work(task), worker_tasks.joined_units(broken), path)
 
 
-def _split_rows(part: Part, task: str) -> Iterator[tuple[int, bytes]]:
+def _split_rows(part: Part, task: StoredTask) -> Iterator[tuple[int, bytes]]:
     return worker_tasks.split_rows(_work(task), part)
 
 
-def _count_bucket(bucket: tuple[int, Iterable[bytes]], task: str) -> Iterator[Slice]:
+def _count_bucket(bucket: tuple[int, Iterable[bytes]], task: StoredTask) -> Iterator[Slice]:
     return worker_tasks.count_bucket(_work(task), bucket[1])
 
 
+def _stored(path: str, work: Work) -> StoredTask:
+    """Writes the arguments of the tasks. SENSITIVE."""
+    content = pickle.dumps(work)
+    _write(path, content)
+    return StoredTask(path, hashlib.sha256(content).digest())
+
+
 @lru_cache(maxsize=1)
-def _work(task: str) -> Work:
-    """The arguments of the tasks, read once per process, because they may be too large for the pipeline. SENSITIVE."""
-    with FileSystems.open(task) as file:
-        work = pickle.loads(file.read())
-    if not isinstance(work, Work):
-        raise EngineError(f"{task} is not a task of this run; want a --temp_location that nobody else writes to")
+def _work(task: StoredTask) -> Work:
+    """The arguments of the tasks, read once per process. SENSITIVE.
+
+    Unpickling runs whatever the bytes ask for. The hash therefore comes first, and comes with the pipeline, not with
+    the file.
+    """
+    with FileSystems.open(task.path) as file:
+        content = file.read()
+    if hashlib.sha256(content).digest() != task.sha256:
+        raise EngineError(f"{task.path} is not the task of this run; want a --temp_location that nobody else writes to")
+    work: Work = pickle.loads(content)
     return work
 
 

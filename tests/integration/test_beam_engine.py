@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from dpcore.errors import ConfigError, EngineError, InputError
 from dpcore.queries import UnitCount
 from pipelines.aggregators import aggregator_for
 from pipelines.aggregators.protocol import Aggregator
-from pipelines.engines import worker_tasks
+from pipelines.engines import beam, worker_tasks
 from pipelines.engines.beam import BeamEngine
 from pipelines.engines.local import LocalEngine
 from pipelines.source import Source, open_source
@@ -63,6 +65,30 @@ def test_a_failed_task_quotes_no_value_and_leaves_nothing_behind(
     assert "a task failed with ValueError" in caplog.text
     assert SECRET not in caplog.text
     assert list(folder.iterdir()) == []
+
+
+class Bomb:
+    """Unpickling it creates a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+
+    def __reduce__(self) -> tuple[object, tuple[str, int]]:
+        return os.mkdir, (self._path, 0o700)
+
+
+def test_a_task_that_somebody_has_replaced_is_not_unpickled(
+    task: tuple[Source, Aggregator], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = beam._write
+
+    def replaced(path: str, content: bytes) -> None:
+        write(path, pickle.dumps(Bomb(tmp_path / "exploded")))
+
+    monkeypatch.setattr(beam, "_write", replaced)
+    with pytest.raises(EngineError):
+        BeamEngine([f"--temp_location={folder}"]).reduce(*task)
+    assert not (tmp_path / "exploded").exists()
 
 
 def test_a_damaged_file_is_named(task: tuple[Source, Aggregator]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -97,6 +98,43 @@ def test_a_damaged_file_is_logged_and_replaced(tmp_path: Path) -> None:
     assert log.count("\n") == 1
     assert "cannot be loaded and is compiled again" in log
     assert _run(tmp_path / "code") == ([50, 1, 0, 0], "")
+
+
+class Bomb:
+    """Unpickling it creates a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+
+    def __reduce__(self) -> tuple[object, tuple[str, int]]:
+        return os.mkdir, (self._path, 0o700)
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_a_file_that_others_may_write_is_not_loaded(tmp_path: Path, mode: int) -> None:
+    package = _package(tmp_path / "code")
+    _run(tmp_path / "code")
+    for path in (package / "__pycache__").glob("*.nbc"):
+        path.write_bytes(pickle.dumps(Bomb(tmp_path / "exploded")))
+        path.chmod(mode)
+    counts, log = _run(tmp_path / "code")
+    assert counts == [50, 0, 2, 2], "what others may have written is replaced"
+    assert "a stored kernel is not used, because other users may have written it" in log
+    assert not (tmp_path / "exploded").exists()
+    assert _run(tmp_path / "code") == ([50, 1, 0, 0], "")
+
+
+def test_a_file_of_another_user_is_not_loaded(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    package = _package(tmp_path / "code")
+    _run(tmp_path / "code")
+    for path in (package / "__pycache__").glob("*.nbc"):
+        os.chown(path, 12345, 12345)
+    assert _run(tmp_path / "code")[0] == [50, 0, 2, 2]
+    for path in package.rglob("*"):  # An installation of its own user is that user's to fill.
+        os.chown(path, 12345, 12345)
+    assert _run(tmp_path / "code")[0] == [50, 1, 0, 0]
 
 
 def test_sources_in_a_zip_use_the_folder_of_the_user(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ argument types, and stored in the first of these folders that is writable:
    on some clusters.
 
 Stored kernels are looked up in the same order. ``marquee warm`` fills the cache ahead of time. The file name depends on
-the sources, the versions and the processor, so an unsuitable file is never loaded. A file that is damaged, or that other
-users may have written, is ignored. If no folder is writable, every process compiles for itself and logs this once.
+the sources, the versions and the processor, so an unsuitable file is never loaded. A file that is damaged, or that
+others may have written, is ignored. If no folder is writable, every process compiles for itself and logs this once.
 
 numba's own cache keeps one index per function, which concurrent processes may overwrite, and it does not notice when a
 kernel that is called by another one has changed in a different file. Here every compiled kernel is one file that is

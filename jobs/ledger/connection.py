@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
 
 from dpcore.errors import ConfigError, IntegrityError, LedgerUnavailableError
+from jobs.permissions import protect_ledger
 from pipelines.foreign_errors import cause_of
 
 _SMALLEST_PAGE = 512  # Bytes; no SQLite file is shorter, unless it is empty.
@@ -52,7 +53,7 @@ class Database:
 
         Raises: LedgerUnavailableError when the server cannot be reached, the lock is held for too long, the disk is
             full, or the server asks for a retry (a deadlock); ConfigError when the database is not a ledger, or its
-            file is read-only; IntegrityError when a SQLite file is damaged.
+            file is read-only or can be changed by everybody; IntegrityError when a SQLite file is damaged.
         """
         self._check_file(create)
         try:
@@ -95,6 +96,7 @@ class Database:
             return
         if self._file.exists():
             self._check_kind(self._file)
+            protect_ledger(self._file)
             return
         if not create:
             raise LedgerUnavailableError(f"ledger {self.shown_url} does not exist; want the existing ledger file")

@@ -103,10 +103,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     give_back_large_arrays()
     options, remaining = _split_global_options(sys.argv[1:] if arguments is None else arguments)
-    as_json = f"--log-format={LogFormat.JSON}" in options
-    log.configure(LogFormat.JSON if as_json else LogFormat.TEXT)
-    say = log.failure if as_json else exit_codes.to_stderr
-    sys.exit(exit_codes.guarded(lambda: _run_command(options + remaining), debug="--debug" in options, say=say))
+    log_format = LogFormat.JSON if f"--log-format={LogFormat.JSON}" in options else LogFormat.TEXT
+    log.configure(log_format)
+    say, debug = exit_codes.reporter(log_format), "--debug" in options
+    sys.exit(exit_codes.guarded(lambda: _run_command(options + remaining), debug=debug, say=say))
 
 
 def _run_command(arguments: list[str]) -> None:

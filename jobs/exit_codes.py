@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from dpcore.errors import (
     BudgetExceededError,
@@ -21,6 +24,9 @@ from dpcore.errors import (
     ScaleError,
     UnprovedError,
 )
+from jobs import log
+from jobs.log import LogFormat
+from pipelines.foreign_errors import described, messages_shown, place_of
 
 DONE = 0
 CONFIG = 2
@@ -31,6 +37,8 @@ ENGINE = 6  # The same command may be run again.
 INTEGRITY = 7
 UNEXPECTED = 70
 INTERRUPTED = 130
+
+TRACEBACK_MARK = "SENSITIVE: this traceback may quote data; it is for the operator only"
 
 _CODES: tuple[tuple[type[MarqueeError], int], ...] = (
     (ConfigError, CONFIG),
@@ -58,8 +66,8 @@ def exit_code(error: BaseException) -> int:
 def sentence(error: BaseException) -> str:
     """Describes an exception in one sentence.
 
-    An exception of this project is described by its message. Any other exception is described by its type alone,
-    because a library's message may quote data.
+    An exception of this project is described by its message. Any other exception is described by its type and the place
+    in this project's code where it occurred, because a library's message may quote data.
     """
     if isinstance(error, MarqueeError):
         return " ".join(str(error).split())
@@ -69,10 +77,15 @@ def sentence(error: BaseException) -> str:
         return "the process ran out of memory; no more than the reserved budget was spent"
     if _disk_is_full(error):
         return "a disk is full; free some space and run the same command again to continue the release"
-    kind = type(error).__name__
-    if isinstance(error, OSError) and error.errno:  # The operating system's messages quote no data.
-        kind += f" ({os.strerror(error.errno)})"
-    return f"unexpected {kind}; run again with --debug for a traceback, which may quote data"
+    return f"unexpected {_kind_and_place(error)}; run again with --debug for a traceback, which may quote data"
+
+
+def _kind_and_place(error: BaseException) -> str:
+    if not isinstance(error, OSError) or not error.errno:
+        return described(error)
+    # The operating system's messages quote no data.
+    place = place_of(error)
+    return f"{type(error).__name__} ({os.strerror(error.errno)})" + (f" at {place}" if place else "")
 
 
 def _disk_is_full(error: BaseException) -> bool:
@@ -85,18 +98,45 @@ def to_stderr(message: str, code: int) -> None:
     sys.stderr.write(f"marquee: {message}\n")
 
 
+def reporter(log_format: LogFormat) -> Callable[[str, int], None]:
+    """How failures are written in a format of events: as one line of text, or as an event."""
+    return log.failure if log_format is LogFormat.JSON else to_stderr
+
+
 def guarded(action: Callable[[], None], *, debug: bool = False, say: Callable[[str, int], None] = to_stderr) -> int:
     """Runs a command and returns its exit code; every failure is reported as one sentence.
+
+    Python prints some exceptions by itself, those of threads and finalizers. They too are reported without a message.
 
     action: The command.
     debug: Whether to print the traceback as well. SENSITIVE: a traceback may quote data.
     say: Called on a failure with the sentence and the exit code.
     """
     try:
-        action()
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the outermost frame of the process
+        with messages_shown() if debug else _without_messages():
+            action()
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the outermost frame of the process, which panics of Rust reach too
         if debug:
+            sys.stderr.write(f"{TRACEBACK_MARK}\n")
             traceback.print_exception(error)
         say(sentence(error), exit_code(error))
         return exit_code(error)
     return DONE
+
+
+@contextmanager
+def _without_messages() -> Iterator[None]:
+    """Within this context, exceptions that nothing can catch are written as their type and place alone."""
+    threads, finalizers = threading.excepthook, sys.unraisablehook
+
+    def note(caught: Any) -> None:
+        if caught.exc_value is not None:
+            log.warning(f"ignored an unexpected {_kind_and_place(caught.exc_value)}, in a thread or a finalizer")
+
+    threading.excepthook = sys.unraisablehook = note
+    try:
+        yield
+    finally:
+        threading.excepthook, sys.unraisablehook = threads, finalizers

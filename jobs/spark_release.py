@@ -25,9 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="spark_release.py", description="Run one release on Spark.")
     parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the release's YAML config")
     parser.add_argument("--log-format", choices=[*log.LogFormat], default=log.LogFormat.TEXT, help="events on stderr")
+    parser.add_argument("--debug", action="store_true", help="print the traceback of an error, which may quote data")
     chosen = parser.parse_args(arguments)
-    log.configure(log.LogFormat(chosen.log_format))
-    return exit_codes.guarded(lambda: _release(chosen.config))
+    log_format = log.LogFormat(chosen.log_format)
+    log.configure(log_format)
+    say = exit_codes.reporter(log_format)
+    return exit_codes.guarded(lambda: _release(chosen.config), debug=chosen.debug, say=say)
 
 
 def _release(path: Path) -> None:

@@ -11,6 +11,6 @@ A row passes through these modules:
 5. ``contribution`` truncates each unit to the contribution bound, with the keyed hash of ``hashing``.
 6. ``aggregators/`` computes the exact sums, with one aggregator per kind of request.
 
-``inspect`` counts, for the operator only, what a release would map, drop or truncate. ``generate/`` writes generated
-data and synthetic rows.
+``foreign_errors`` hides what libraries say in their exceptions. ``inspect`` counts, for the operator only, what a
+release would map, drop or truncate. ``generate/`` writes generated data and synthetic rows.
 """

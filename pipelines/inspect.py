@@ -23,7 +23,8 @@ from pipelines.encode import (
     numbers,
     unit_column,
 )
-from pipelines.engines.local import LocalEngine, failures_as_engine_errors
+from pipelines.engines.failures import without_values
+from pipelines.engines.local import LocalEngine
 from pipelines.layout import BasketLayout, Layout
 from pipelines.source import Source
 
@@ -87,7 +88,7 @@ def inspect_source(source: Source, engine: LocalEngine | None = None) -> Finding
     Raises: InputError when a file cannot be read; EngineError when the pass fails otherwise.
     """
     engine = LocalEngine() if engine is None else engine
-    with failures_as_engine_errors():
+    with without_values("the local engine"):
         counts = sum(
             engine.over_whole_units(source, lambda batches: _counts(batches, source.layout)), _zeros(source.layout)
         )

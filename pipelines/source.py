@@ -18,6 +18,7 @@ from pyarrow import fs
 
 from dpcore.errors import ConfigError, EngineError, InputError
 from pipelines.attributes import Attribute, Kind
+from pipelines.foreign_errors import cause_of
 from pipelines.layout import BasketLayout, Layout
 
 SALT_BYTES = 16
@@ -111,21 +112,22 @@ def reading(path: str, action: Callable[[], T]) -> T:
 
 def raise_unreadable(path: str, error: Exception) -> NoReturn:
     """Raises the InputError or EngineError that describes a failed read of ``path``."""
+    cause = cause_of(error)
     if isinstance(error, FileNotFoundError):
-        raise InputError(f"{path} does not exist; want a Parquet file") from error
+        raise InputError(f"{path} does not exist; want a Parquet file") from cause
     if isinstance(error, PermissionError):
-        raise InputError(f"{path} may not be read; want read permission") from error
+        raise InputError(f"{path} may not be read; want read permission") from cause
     if "://" in path and any(sign in str(error) for sign in _NO_BUCKET):
-        raise InputError(f"{path} is in a bucket that does not exist; want the name of an existing bucket") from error
+        raise InputError(f"{path} is in a bucket that does not exist; want the name of an existing bucket") from cause
     if "://" in path and isinstance(error, OSError):
-        raise EngineError(f"{path} could not be read from its store ({type(error).__name__}); try again") from error
+        raise EngineError(f"{path} could not be read from its store ({type(error).__name__}); try again") from cause
     if isinstance(error, MemoryError):
-        raise EngineError(f"memory ran out while {path} was read; want more memory, or smaller files") from error
+        raise EngineError(f"memory ran out while {path} was read; want more memory, or smaller files") from cause
     if isinstance(error, NotImplementedError):
         raise InputError(
             f"{path} uses a feature of Parquet that this build of pyarrow cannot read; want another encoding"
-        ) from error
-    raise InputError(f"{path} cannot be read as Parquet; it is damaged or truncated: want a whole file") from error
+        ) from cause
+    raise InputError(f"{path} cannot be read as Parquet; it is damaged or truncated: want a whole file") from cause
 
 
 @functools.lru_cache(maxsize=256)

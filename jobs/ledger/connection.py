@@ -14,6 +14,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
 
 from dpcore.errors import ConfigError, IntegrityError, LedgerUnavailableError
+from jobs.permissions import protect_ledger
+from pipelines.foreign_errors import cause_of
 
 _SMALLEST_PAGE = 512  # Bytes; no SQLite file is shorter, unless it is empty.
 # Only these URL parameters are shown, because the value of any other may be a secret (password, sslpassword, passfile).
@@ -51,7 +53,7 @@ class Database:
 
         Raises: LedgerUnavailableError when the server cannot be reached, the lock is held for too long, the disk is
             full, or the server asks for a retry (a deadlock); ConfigError when the database is not a ledger, or its
-            file is read-only; IntegrityError when a SQLite file is damaged.
+            file is read-only or can be changed by everybody; IntegrityError when a SQLite file is damaged.
         """
         self._check_file(create)
         try:
@@ -61,21 +63,21 @@ class Database:
             if _sqlite_name(error) == "SQLITE_READONLY":
                 raise ConfigError(
                     f"ledger {self.shown_url} is read-only; want a file and a folder that this user may write"
-                ) from error
+                ) from cause_of(error)
             raise LedgerUnavailableError(
                 f"ledger {self.shown_url} cannot be reached, is locked, or its disk is full; try again"
-            ) from error
+            ) from cause_of(error)
         except exc.DatabaseError as error:
             if _sqlite_name(error) == "SQLITE_NOTADB":
-                raise self._not_a_database() from error
+                raise self._not_a_database() from cause_of(error)
             if _sqlite_name(error) == "SQLITE_CORRUPT":
                 raise IntegrityError(
                     f"ledger {self.shown_url} is damaged; restore its backup, and never start with an empty one"
-                ) from error
+                ) from cause_of(error)
             raise ConfigError(
                 f"ledger {self.shown_url} refused the transaction ({type(error.orig).__name__}); want a database that "
                 "Marquee created, and a role with access to it"
-            ) from error
+            ) from cause_of(error)
 
     def exists(self) -> bool:
         """Whether the database exists: a file that is not empty. A server is assumed to exist until it is used."""
@@ -94,6 +96,7 @@ class Database:
             return
         if self._file.exists():
             self._check_kind(self._file)
+            protect_ledger(self._file)
             return
         if not create:
             raise LedgerUnavailableError(f"ledger {self.shown_url} does not exist; want the existing ledger file")
@@ -185,7 +188,12 @@ def _engine(url: URL, lock_seconds: float) -> Engine:
 
 
 def _sqlite(url: URL, lock_seconds: float) -> Engine:
-    engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": lock_seconds})
+    engine = create_engine(
+        url,
+        poolclass=NullPool,
+        hide_parameters=True,  # A message of SQLAlchemy would otherwise quote the salt and the fingerprint.
+        connect_args={"timeout": lock_seconds},
+    )
     event.listen(engine, "connect", _durable_and_plain)
     event.listen(engine, "begin", _begin_immediately)
     return engine
@@ -219,6 +227,7 @@ def _postgresql(url: URL, lock_seconds: float) -> Engine:
     engine = create_engine(
         url,
         isolation_level="READ COMMITTED",
+        hide_parameters=True,
         pool_size=1,  # One connection is kept between answers, and checked before each use.
         pool_pre_ping=True,
         connect_args={"connect_timeout": max(2, round(lock_seconds))},

@@ -15,7 +15,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.errors import IntegrityError, LedgerUnavailableError
+from dpcore.errors import ConfigError, IntegrityError, LedgerUnavailableError
+from jobs.permissions import private_opener
 
 Report = Callable[[int, str | None, str], None]
 """Called with each answer that is on disk: its number from 0, the hash of the answer before it (None for the first
@@ -51,7 +52,7 @@ class FileJournal:
         * An incomplete last line, which a crash may leave, was never used. It is ignored when the journal is read, and
           overwritten by the next answer.
 
-    Raises: IntegrityError when the file is not a journal of this release.
+    Raises: IntegrityError when the file is not a journal of this release; ConfigError when it may not be read.
     """
 
     def __init__(self, path: Path, release_id: str, report: Report = lambda *_: None) -> None:
@@ -160,7 +161,7 @@ class FileJournal:
         self._heads.append(head)
 
     def _append(self, line: bytes) -> None:
-        with open(self._path, "r+b" if self._path.exists() else "xb") as file:
+        with open(self._path, "r+b" if self._path.exists() else "xb", opener=private_opener) as file:
             file.truncate(self._valid_bytes)
             file.seek(self._valid_bytes)
             file.write(line)
@@ -172,12 +173,18 @@ class FileJournal:
 
     def _load(self) -> int:
         """Reads the complete lines of the file, and returns their length in bytes."""
-        if not self._path.exists():
-            return 0
         valid_bytes = 0
-        with open(self._path, "rb") as file:
-            os.fsync(file.fileno())  # A process that was killed may have written lines without syncing them.
-            lines = file.readlines()
+        try:
+            with open(self._path, "rb") as file:
+                os.fsync(file.fileno())  # A process that was killed may have written lines without syncing them.
+                lines = file.readlines()
+        except FileNotFoundError:
+            return 0
+        except PermissionError as error:
+            raise ConfigError(
+                f"{self._path} may not be read; want the user who began this release, or a state folder that a group "
+                "shares (deploy/RUNBOOK.md)"
+            ) from error
         for number, line in enumerate(lines):
             # A crash may leave a prefix of the line, or blocks of zeros where data never arrived.
             if number == len(lines) - 1 and (not line.endswith(b"\n") or b"\0" in line):

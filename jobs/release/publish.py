@@ -79,10 +79,17 @@ def trace_of_another_ledger(output: Path, release_id: str) -> Path | None:
 
     Returns: The release's state folder, or a folder that is, or lies beside, the output and whose manifest names the
         release.
+    Raises: ConfigError when the state folder may not be read.
     """
     state = state_folder(output, release_id)
-    if state.is_dir() and any(path.name != LOCK for path in state.iterdir()):
-        return state
+    try:
+        if state.is_dir() and any(path.name != LOCK for path in state.iterdir()):
+            return state
+    except PermissionError as error:
+        raise ConfigError(
+            f"{state} may not be read; want the user who began this release, or a state folder that a group shares "
+            "(deploy/RUNBOOK.md)"
+        ) from error
     manifests = (output / MANIFEST, *sorted(output.parent.glob(f"*/{MANIFEST}")))
     return next((path.parent for path in manifests if _holder(path.parent) == release_id), None)
 

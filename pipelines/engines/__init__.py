@@ -6,5 +6,6 @@
 * ``worker_tasks``: the tasks of Spark and Beam, which read files, send rows to buckets of whole units, and count a
   bucket. ``spark`` and ``beam`` only connect these tasks.
 * ``accumulation``: the step that every engine runs on batches of whole units, which gives an accumulator.
-* ``parts``: splits files along row groups. ``failures``: errors without data values. ``java``: finds a Java for Spark.
+* ``parts``: splits files along row groups. ``failures``: tasks whose errors have no data values. ``java``: finds a Java
+  for Spark.
 """

@@ -31,7 +31,7 @@ from apache_beam.runners.runner import PipelineState
 from dpcore.errors import ConfigError, EngineError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines import worker_tasks
-from pipelines.engines.failures import failure
+from pipelines.engines.failures import failure, without_values
 from pipelines.engines.parts import Part, parts_of
 from pipelines.engines.worker_tasks import Counts, Slice, Work
 from pipelines.source import Source
@@ -145,7 +145,7 @@ class _Sum(beam.CombineFn):
         """Adds one slice."""
         if not mutable_accumulator.size:
             return element.copy()  # Beam does not allow an element to be changed.
-        return _work(self._task).aggregator.merge(mutable_accumulator, element)
+        return worker_tasks.merged(_work(self._task), mutable_accumulator, element)
 
     def merge_accumulators(self, accumulators: Iterable[Counts]) -> Counts:
         """Adds the sums of several workers."""
@@ -187,6 +187,7 @@ def _stored(path: str, work: Work) -> StoredTask:
 
 
 @lru_cache(maxsize=1)
+@without_values("a task")
 def _work(task: StoredTask) -> Work:
     """The arguments of the tasks, read once per process. SENSITIVE.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import traceback
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TypeVar
 
 from dpcore import errors
 from dpcore.errors import EngineError, InputError, IntegrityError, MarqueeError
+from pipelines.foreign_errors import cause_of, described
 
 T = TypeVar("T")
 
@@ -27,15 +27,24 @@ def guarded(results: Iterator[T]) -> Iterator[T]:
 
     Raises: MarqueeError unchanged; EngineError instead of any other exception.
     """
-    try:
+    with without_values("a task"):
         yield from results
+
+
+@contextmanager
+def without_values(what: str) -> Iterator[None]:
+    """Runs a step whose failure may be logged, like a task of ``guarded`` that returns one value. Also a decorator.
+
+    what: The step, with which the message of an EngineError begins.
+
+    Raises: MarqueeError unchanged; EngineError instead of any other exception.
+    """
+    try:
+        yield
     except MarqueeError as error:
-        raise error from None  # The message of its cause, an exception of a library, may quote data.
-    except Exception as error:  # noqa: BLE001 - any exception of a task must be caught here
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        kind = type(error).__name__
-        message = f"a task failed with {kind} in {frame.name} ({Path(frame.filename).name}:{frame.lineno})"
-        raise EngineError(message) from None
+        raise error from cause_of(error.__cause__)
+    except Exception as error:  # noqa: BLE001 - any exception of a step must be caught here
+        raise EngineError(f"{what} failed with {described(error)}") from cause_of(error)
 
 
 def failure(engine: str, report: str) -> MarqueeError:

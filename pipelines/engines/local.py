@@ -8,7 +8,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcore.errors import ConfigError, EngineError, MarqueeError
+from dpcore.errors import ConfigError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.accumulation import accumulate, read_batches, split_by_unit, units_in_many_files, units_of_file
+from pipelines.engines.failures import without_values
 from pipelines.engines.parts import Part, parts_of
 from pipelines.source import Source
 
@@ -59,7 +59,7 @@ class LocalEngine:
 
         Raises: InputError for unreadable files; EngineError for any other failure.
         """
-        with failures_as_engine_errors():
+        with without_values("the local engine"):
             broken = self.broken_units(source)  # SENSITIVE
             task = functools.partial(accumulate, source=source, aggregator=aggregator, dropped=broken)
             reduced = functools.reduce(aggregator.merge, self.over_whole_units(source, task), aggregator.create())
@@ -102,17 +102,6 @@ class LocalEngine:
     def _workers(self) -> int:
         allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         return self.threads or allowed or 1
-
-
-@contextmanager
-def failures_as_engine_errors() -> Iterator[None]:
-    """Turns other exceptions than those of this project into EngineError, whose message contains no data values."""
-    try:
-        yield
-    except MarqueeError:
-        raise
-    except Exception as error:
-        raise EngineError(f"the local engine failed with {type(error).__name__}") from error
 
 
 def _split(source: Source, shards: int, wanted: range, part: Part) -> list[list[pa.RecordBatch]]:

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from dpcore.errors import ConfigError, EngineError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines import worker_tasks
-from pipelines.engines.failures import failure
+from pipelines.engines.failures import failure, without_values
 from pipelines.engines.java import find_java
 from pipelines.engines.parts import Part, parts_of
 from pipelines.engines.worker_tasks import Counts, Slice, Work
@@ -88,12 +88,13 @@ class SparkEngine:
 
         Raises: The exceptions of ``Engine``.
         """
-        try:
-            with ExitStack() as broadcasts:
-                count = self._clustered if source.layout.clustered_by_unit else self._unclustered
-                return count(source, aggregator, broadcasts)
-        except (Py4JError, PySparkException) as error:
-            raise failure("Spark", str(error)) from None
+        with without_values("Spark's driver"):
+            try:
+                with ExitStack() as broadcasts:
+                    count = self._clustered if source.layout.clustered_by_unit else self._unclustered
+                    return count(source, aggregator, broadcasts)
+            except (Py4JError, PySparkException) as error:
+                raise failure("Spark", str(error)) from None
 
     def _clustered(self, source: Source, aggregator: Aggregator, broadcasts: ExitStack) -> Counts:
         buckets = worker_tasks.buckets_for_files(len(source.files), self._context.defaultParallelism)
@@ -147,7 +148,7 @@ def _count_bucket(work: Broadcast[Work], pieces: Iterable[tuple[int, bytes]]) ->
 
 
 def _merged(work: Broadcast[Work], left: Counts, right: Counts) -> Counts:
-    return work.value.aggregator.merge(left, right)
+    return worker_tasks.merged(work.value, left, right)
 
 
 def _identity(bucket: int) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.accumulation import accumulate, read_batches, split_by_unit, units_in_many_files, units_of_file
-from pipelines.engines.failures import guarded
+from pipelines.engines.failures import guarded, without_values
 from pipelines.engines.parts import Part
 from pipelines.source import Source
 
@@ -115,10 +115,17 @@ def broken_units(pieces: Iterable[bytes]) -> Iterator[bytes]:
     return guarded(broken())
 
 
+@without_values("a task")
 def joined_units(pieces: Iterable[bytes]) -> pa.Array | None:
     """All units in the pieces of ``broken_units``; None if there are none. SENSITIVE."""
     arrays = [_unpacked(piece).column(0) for piece in pieces]
     return pa.concat_arrays(arrays) if arrays else None
+
+
+@without_values("a task")
+def merged(work: Work, left: Counts, right: Counts) -> Counts:
+    """Adds the counts of two tasks; changes and returns ``left``. SENSITIVE."""
+    return work.aggregator.merge(left, right)
 
 
 def joined_counts(aggregator: Aggregator, slices: Iterable[Slice]) -> Counts:

@@ -21,6 +21,7 @@ from tests.support import engine_cases
 from tests.support.engine_cases import SALT
 from tests.support.quoting import SECRET, Quoting
 
+PLACE = r"^a task failed with ValueError at pipelines/engines/accumulation\.py:\d+$"
 pytestmark = pytest.mark.beam
 
 
@@ -60,7 +61,7 @@ def test_worker_processes_give_the_same_counts(task: tuple[Source, Aggregator], 
 def test_a_failed_task_quotes_no_value_and_leaves_nothing_behind(
     task: tuple[Source, Aggregator], folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(EngineError, match=r"^a task failed with ValueError in add \(quoting\.py:\d+\)$"):
+    with pytest.raises(EngineError, match=PLACE):
         BeamEngine([f"--temp_location={folder}"]).reduce(task[0], Quoting())
     assert "a task failed with ValueError" in caplog.text
     assert SECRET not in caplog.text

@@ -19,6 +19,7 @@ from tests.support import engine_cases, engines
 from tests.support.engine_cases import SALT
 from tests.support.quoting import SECRET, Quoting
 
+PLACE = r"^a task failed with ValueError at pipelines/engines/accumulation\.py:\d+$"
 pytestmark = pytest.mark.spark
 
 
@@ -44,7 +45,7 @@ def test_partitions_do_not_change_a_bit(
 
 
 def test_a_failed_task_quotes_no_value(session: SparkSession, task: tuple[Source, Aggregator]) -> None:
-    with pytest.raises(EngineError, match=r"^a task failed with ValueError in add \(quoting\.py:\d+\)$") as caught:
+    with pytest.raises(EngineError, match=PLACE) as caught:
         SparkEngine(session).reduce(task[0], Quoting())
     assert SECRET not in str(caught.value)
     assert caught.value.__suppress_context__

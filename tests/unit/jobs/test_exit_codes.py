@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import re
+import sys
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -12,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore import errors
+from jobs import log
 from jobs.exit_codes import guarded
 
 
@@ -64,7 +69,7 @@ def test_an_unexpected_error_is_named_by_its_type_alone(capsys: pytest.CaptureFi
 def test_a_failure_of_the_system_is_said_in_its_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert guarded(raising(OSError(errno.EIO, "secret 42", "secret 42"))) == 70
     said = capsys.readouterr().err
-    assert "unexpected OSError (Input/output error)" in said
+    assert re.search(r"unexpected OSError \(Input/output error\) at jobs/exit_codes\.py:\d+; run again", said)
     assert "secret" not in said
 
 
@@ -95,6 +100,48 @@ def test_an_interrupt_is_no_failure_of_ours(capsys: pytest.CaptureFixture[str]) 
 def test_a_trace_is_shown_on_request_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert guarded(raising(ValueError("x")), debug=True) == 70
     assert "Traceback" in capsys.readouterr().err
+
+
+class Panic(BaseException):
+    """Like a panic of a library in Rust, which is no Exception."""
+
+
+def test_a_panic_is_an_unexpected_error_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(raising(Panic("secret 42"))) == 70
+    said = capsys.readouterr().err
+    assert said.startswith("marquee: unexpected Panic at jobs/exit_codes.py:")
+    assert "secret" not in said
+
+
+class Closing:
+    """An object that cannot be closed."""
+
+    def __del__(self) -> None:
+        raise ValueError("secret 42")
+
+
+def in_a_finalizer() -> None:
+    Closing()
+    gc.collect()
+
+
+def in_a_thread() -> None:
+    thread = threading.Thread(target=raising(ValueError("secret 42")))
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("fail", [in_a_finalizer, in_a_thread])
+def test_what_python_prints_by_itself_is_a_type_alone(
+    capsys: pytest.CaptureFixture[str], fail: Callable[[], None]
+) -> None:
+    log.configure(log.LogFormat.TEXT)
+    before = threading.excepthook, sys.unraisablehook
+    assert guarded(fail) == 0
+    said = capsys.readouterr().err
+    assert "ignored an unexpected ValueError" in said
+    assert "secret" not in said
+    assert (threading.excepthook, sys.unraisablehook) == before
 
 
 def test_success_is_silent(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,12 +33,12 @@ def test_results_pass_unchanged() -> None:
 @pytest.mark.parametrize(
     ("results", "kind", "said"),
     [
-        (_parse, EngineError, "a task failed with ArrowInvalid in "),
+        (_parse, EngineError, "a task failed with ArrowInvalid at pipelines/engines/failures.py:"),
         (_unreadable, InputError, "a.parquet is damaged"),
         (
             lambda: (1 // x for x in [0]),
             EngineError,
-            "a task failed with ZeroDivisionError in <genexpr> (test_failures.py:",
+            "a task failed with ZeroDivisionError at pipelines/engines/failures.py:",
         ),
     ],
 )

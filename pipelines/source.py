@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
@@ -18,12 +17,14 @@ from pyarrow import fs
 
 from dpcore.errors import ConfigError, EngineError, InputError
 from pipelines.attributes import Attribute, Kind
+from pipelines.content import FileContent, content_of
 from pipelines.foreign_errors import cause_of
 from pipelines.layout import BasketLayout, Layout
 
 SALT_BYTES = 16
 _MAGIC = b"PAR1"
-_FOOTER_TAIL = 8
+_FOOTER_TAIL = 8  # Bytes: the length of the footer, and the magic bytes.
+_FIRST_READ = 1 << 16  # Bytes at the end of a file that are read at once; most footers are shorter.
 _FOOTER_READERS = 8
 # What the stores S3, Google Cloud Storage and Azure say about a bucket or container that does not exist.
 _NO_BUCKET = ("NO_SUCH_BUCKET", "NoSuchBucket", "bucket does not exist", "ContainerNotFound")
@@ -62,31 +63,23 @@ def open_source(path: str, layout: Layout, salt: bytes) -> Source:
 
     Raises: InputError that names the file and the column.
     """
-    files = find_files(path)
-    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
-        schemas = list(pool.map(_read_schema, files))
-    for file, schema in zip(files, schemas, strict=True):
-        _check_columns(file, schema, layout)
-        for column in layout.columns:
-            own_type, first_type = _plain(schema.field(column).type), _plain(schemas[0].field(column).type)
-            if own_type != first_type:
-                raise InputError(
-                    f"column {column!r} of {file} has type {own_type}; in {files[0]} it is {first_type}; want one type"
-                )
-    return Source(files, layout, salt)
+    return open_with_contents(path, layout, salt)[0]
 
 
-def fingerprint(source: Source, key: bytes) -> str:
-    """Keyed BLAKE2b hash of the sizes and footers of all files. SENSITIVE: for the ledger only.
+def open_with_contents(path: str, layout: Layout, salt: bytes) -> tuple[Source, tuple[FileContent, ...]]:
+    """As ``open_source``, with what identifies the content of each file, from the same reading. SENSITIVE."""
+    footers = _read_footers(path)
+    _check_schemas([(content.file, schema) for schema, content in footers], layout)
+    contents = tuple(content for _, content in footers)
+    return Source(tuple(content.file for content in contents), layout, salt), contents
 
-    The names of the files do not matter. Footers contain row counts, offsets and column statistics, so changed data
-    change the hash unless they leave all of these unchanged.
 
-    source: The checked files.
-    key: 1 to 64 secret bytes.
+def read_contents(path: str) -> tuple[FileContent, ...]:
+    """What identifies the content of each file of ``path``, which may be whatever ``open_source`` accepts. SENSITIVE.
+
+    Raises: InputError when there are no Parquet files, or one cannot be read.
     """
-    digests = sorted(_footer_digest(file, key) for file in source.files)  # SENSITIVE
-    return hashlib.blake2b(b"".join(digests), key=key, digest_size=32).hexdigest()
+    return tuple(content for _, content in _read_footers(path))
 
 
 def open_parquet(path: str, dictionary_columns: tuple[str, ...] = ()) -> pq.ParquetFile:
@@ -215,33 +208,49 @@ def _character_set(piece: str) -> str:
     return f"[^{inside[1:]}]" if inside[0] == "!" else f"[{inside}]"
 
 
-def _read_schema(path: str) -> pa.Schema:
-    def read() -> pa.Schema:
+def _read_footers(path: str) -> list[tuple[pa.Schema, FileContent]]:
+    files = find_files(path)
+    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
+        return list(pool.map(_read_footer, files))
+
+
+def _read_footer(path: str) -> tuple[pa.Schema, FileContent]:
+    def read() -> tuple[pa.Schema, FileContent]:
         filesystem, inner = filesystem_of(path)
         with filesystem.open_input_file(inner) as file:
-            size = file.size()
-            head = file.read_at(4, 0) if size >= 4 else b""
-            tail = file.read_at(4, size - 4) if size >= 12 else b""
-        if head != _MAGIC:
-            raise InputError(f"{path} is not a Parquet file; want a Parquet file, or a glob that excludes this one")
-        if tail != _MAGIC:
-            raise InputError(f"{path} is truncated: its Parquet footer is missing; want the whole file")
-        with open_parquet(path) as parquet:
-            return parquet.schema_arrow
+            size = int(file.size())
+            footer = _footer_bytes(path, file, size)
+        # The parser wants a file; this one consists of nothing but the footer.
+        with pq.ParquetFile(pa.BufferReader(_MAGIC + footer)) as parquet:
+            return parquet.schema_arrow, content_of(path, size, footer, parquet.metadata)
 
     return reading(path, read)
 
 
-def _footer_digest(path: str, key: bytes) -> bytes:
-    def read() -> bytes:
-        filesystem, inner = filesystem_of(path)
-        with filesystem.open_input_file(inner) as file:
-            size = int(file.size())
-            length = int.from_bytes(file.read_at(4, size - _FOOTER_TAIL), "little")
-            footer = bytes(file.read_at(length + _FOOTER_TAIL, size - _FOOTER_TAIL - length))
-            return size.to_bytes(8, "little") + footer
+def _footer_bytes(path: str, file: pa.NativeFile, size: int) -> bytes:
+    """The footer of a file with the eight bytes after it."""
+    head = file.read_at(len(_MAGIC), 0) if size >= len(_MAGIC) else b""
+    if head != _MAGIC:
+        raise InputError(f"{path} is not a Parquet file; want a Parquet file, or a glob that excludes this one")
+    end = bytes(file.read_at(min(size, _FIRST_READ), max(0, size - _FIRST_READ)))
+    if size < len(_MAGIC) + _FOOTER_TAIL or not end.endswith(_MAGIC):
+        raise InputError(f"{path} is truncated: its Parquet footer is missing; want the whole file")
+    length = int.from_bytes(end[-_FOOTER_TAIL : -len(_MAGIC)], "little") + _FOOTER_TAIL
+    if length > size - len(_MAGIC):
+        raise pa.ArrowInvalid("the footer is longer than the file")
+    return end[-length:] if length <= len(end) else bytes(file.read_at(length, size - length))
 
-    return hashlib.blake2b(reading(path, read), key=key, digest_size=32).digest()  # SENSITIVE
+
+def _check_schemas(schemas: Sequence[tuple[str, pa.Schema]], layout: Layout) -> None:
+    first_file, first_schema = schemas[0]
+    for file, schema in schemas:
+        _check_columns(file, schema, layout)
+        for column in layout.columns:
+            own, first = _plain(schema.field(column).type), _plain(first_schema.field(column).type)
+            if own != first:
+                raise InputError(
+                    f"column {column!r} of {file} has type {own}; in {first_file} it is {first}; want one type"
+                )
 
 
 def _check_columns(path: str, schema: pa.Schema, layout: Layout) -> None:

@@ -203,21 +203,39 @@ def move(
     dataset: Name,
     path: Annotated[str, typer.Option(help="New path of the data, as in dataset.path of configs.")],
     reason: Annotated[str, typer.Option(help="Reason for the move, which is recorded.")],
+    new_content: Annotated[
+        bool,
+        typer.Option(
+            "--new-content",
+            help="Move although no file at the new path is known, because the data were rewritten or replaced on the "
+            "way. The files are not read, and the decision is recorded with the reason.",
+        ),
+    ] = False,
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
     """Bind a dataset to the new path of its data. Its budget does not change, and the move is recorded.
 
+    The footers of the files at the new path are compared with those that runs have read. No rows are read.
+
     Examples:
 
         marquee budget move --dataset adult --path /archive/adult.parquet --reason "new disk"
+
+        marquee budget move --dataset adult --path /archive/adult --reason "split by year" --new-content
     """
+    from pipelines.source import read_contents
+
     _check_name("--dataset", dataset)
     for option, text in (("--path", path), ("--reason", reason)):
         _check_line(option, text)
         if not text.strip():
             raise ConfigError(f"{option} is empty; want the new path of the data, and the reason for the move")
     sql_ledger = SqlLedger(ledger)
-    typer.echo(_line(sql_ledger.move(dataset, bound_path(path), reason)))
+    compared = not new_content and sql_ledger.is_content_known(dataset)
+    contents = read_contents(path) if compared else None
+    typer.echo(_line(sql_ledger.move(dataset, bound_path(path), reason, contents, new_content=new_content)))
+    if not compared and not new_content:
+        typer.echo("the files at the new path were not compared, because no run has recorded the content of the data")
     _echo_ledger(sql_ledger)
 
 

@@ -1,27 +1,30 @@
-"""The path of a dataset's data: the first run binds it, and every later change of it is recorded."""
+"""The data of a dataset: the first run binds their path, every run their content, and every move is recorded."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sqlalchemy import Connection, insert, select
 
 from dpcore.errors import ConfigError
 from jobs.ledger import budgets
+from jobs.ledger.contents import bind_contents, check_moved, how_to_share, is_content_known
 from jobs.ledger.records import DatasetBudget, PlannedRelease
 from jobs.ledger.rows import locked_dataset, set_dataset, stamp
 from jobs.ledger.schema import lock_layout
 from jobs.ledger.tables import DATASETS, PLACES
+from pipelines.content import FileContent
 
 
 def bind(connection: Connection, dataset: DatasetBudget, planned: PlannedRelease, now: datetime) -> None:
     """Binds a dataset to its path on its first run, and checks on every later run that the path is the same.
 
-    Files outside the path, to which links in it lead, are bound as well.
+    Files outside the path, to which links in it lead, are bound as well, and so is the content of all files.
 
-    Raises: ConfigError when the dataset has another path, or the path or a linked file belongs to another dataset.
+    Raises: ConfigError when the dataset has another path, or the path, a linked file or the content of files belongs to
+        another dataset.
     """
     if dataset.path is None:
         _check_free(connection, dataset, [planned.path])
@@ -37,21 +40,55 @@ def bind(connection: Connection, dataset: DatasetBudget, planned: PlannedRelease
         _check_free(connection, dataset, new_files)
         for file in new_files:
             _add_place(connection, dataset.name, file, now)
+    if planned.contents:
+        bind_contents(connection, dataset, planned.contents, now)
 
 
-def move(connection: Connection, name: str, path: str, reason: str, now: datetime) -> DatasetBudget:
+@dataclass(frozen=True)
+class Move:
+    """A new path of a dataset's data.
+
+    path: Canonical path.
+    reason: The operator's reason.
+    contents: What identifies the content of each file there, without a key; None if the files were not read. SENSITIVE.
+    new_content: Whether the operator has decided that the content need not be that of the dataset.
+    """
+
+    path: str
+    reason: str
+    contents: tuple[FileContent, ...] | None = field(default=None, repr=False)
+    new_content: bool = False
+
+
+def move(connection: Connection, name: str, moved: Move, now: datetime) -> DatasetBudget:
     """Binds a dataset to another path and records the move. Nothing happens if the dataset has this path already.
 
-    Raises: ConfigError when no run has bound the dataset yet, or the path overlaps that of another dataset.
+    Raises: ConfigError when no run has bound the dataset yet, the path or its files belong to another dataset, or the
+        files hold no content of the dataset and the operator has not decided that they need not.
     """
+    path, reason = moved.path, moved.reason
     dataset = locked_dataset(connection, name)
     if dataset.path is None:
         raise ConfigError(f"dataset {name!r} has no path yet; its first run will bind it to the path in the config")
     if dataset.path == path:
         return dataset
     _check_free(connection, dataset, [path])
+    _check_content(connection, dataset, moved)
     _set_path(connection, name, path, now)
-    return budgets.keep_total(connection, dataset, f"moved to {path}: {reason}", now)
+    unchecked = ", with new content" if moved.new_content else ""
+    return budgets.keep_total(connection, dataset, f"moved to {path}{unchecked}: {reason}", now)
+
+
+def _check_content(connection: Connection, dataset: DatasetBudget, moved: Move) -> None:
+    """Checks the files at the new path, unless the operator has decided otherwise or there is nothing to compare."""
+    if moved.new_content or not is_content_known(connection, dataset.name):
+        return
+    if moved.contents is None:
+        raise ConfigError(
+            f"runs of dataset {dataset.name!r} have recorded its content, and the files at {moved.path} were not read; "
+            "want their contents, or new_content"
+        )
+    check_moved(connection, dataset, moved.path, moved.contents)
 
 
 def _set_path(connection: Connection, name: str, path: str, now: datetime) -> None:
@@ -73,10 +110,7 @@ def _check_free(connection: Connection, dataset: DatasetBudget, paths: Sequence[
         if path is not None and (place.shares_with or place.name) != dataset.data_owner:
             raise ConfigError(
                 f"path {path} belongs to dataset {place.name!r} in this ledger, whose data are or were at "
-                f"{place.path}; want dataset.name: {place.name}. If a second total must cover data there too, create a "
-                "dataset with a new name: marquee budget create --dataset NAME --epsilon EPSILON --delta DELTA "
-                f"--shares-with {shlex.quote(place.name)} --reason REASON; nothing then bounds what a unit loses "
-                "through both"
+                f"{place.path}; {how_to_share(place.name)}"
             )
 
 

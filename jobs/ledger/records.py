@@ -11,6 +11,7 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger.amounts import total_of
 from jobs.ledger.windows import Window, current_start
+from pipelines.content import FileContent
 
 
 class State(StrEnum):
@@ -238,6 +239,7 @@ class PlannedRelease:
     state_folder: Folder of the release's journal.
     protection: Whom the release protects; nothing in it is open.
     linked_files: Canonical paths of files outside ``path`` to which links in it lead.
+    contents: What identifies the content of each file, without a key. SENSITIVE.
     consumer: Consumer that is charged in addition to the dataset, if there is one.
     promise: (epsilon, delta) of the release, for the advice in a refusal.
     """
@@ -250,5 +252,6 @@ class PlannedRelease:
     state_folder: str
     protection: Protection
     linked_files: tuple[str, ...] = ()
+    contents: tuple[FileContent, ...] = field(default=(), repr=False)
     consumer: str | None = None
     promise: tuple[float, float] | None = None

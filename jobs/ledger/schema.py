@@ -21,6 +21,7 @@ _OLDER_TABLES = {
     2: ("charges", "grants", "releases", "consumers", "datasets", "ledger_info"),
 }
 _ID_BYTES = 8
+_KEY_BYTES = 32  # Length of the key of all digests of contents.
 _Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -64,6 +65,11 @@ def read_id(connection: Connection) -> str:
     return str(connection.execute(select(INFO.c.ledger_id)).scalar_one())
 
 
+def read_content_key(connection: Connection) -> bytes:
+    """The key of all digests of contents. SENSITIVE."""
+    return bytes(connection.execute(select(INFO.c.content_key)).scalar_one())
+
+
 def check(version: int) -> None:
     """Raises ConfigError for a layout that this program does not support."""
     if version > VERSION:
@@ -84,7 +90,8 @@ def create(connection: Connection) -> None:
 
 def _create_tables(connection: Connection) -> None:
     METADATA.create_all(connection)
-    connection.execute(insert(INFO).values(version=VERSION, ledger_id=secrets.token_hex(_ID_BYTES)))
+    once = {"ledger_id": secrets.token_hex(_ID_BYTES), "content_key": secrets.token_bytes(_KEY_BYTES)}  # SENSITIVE
+    connection.execute(insert(INFO).values(version=VERSION, **once))
 
 
 def prepare(connection: Connection) -> bool:
@@ -152,6 +159,7 @@ def _of_layout_2(rows: _Rows) -> _Rows:
 def _of_layout_3(rows: _Rows) -> _Rows:
     """Adds the places of datasets to the rows of layout 2. The new columns stay null: whom a dataset protects is not
     recorded there. ``marquee budget create`` must say it before the next reservation, unless nothing was charged.
+    Nor is there a record of the content of the files: the next run of each dataset adds it.
     """
     datasets = [{**dataset, "path": _canonical(dataset["path"])} for dataset in rows["datasets"]]
     places = [

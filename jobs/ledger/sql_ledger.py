@@ -16,8 +16,10 @@ from dpcore.kernel.budget import Budget
 from jobs.figures import format_exact
 from jobs.ledger import binding, budgets, releases, schema
 from jobs.ledger.audit import verify
+from jobs.ledger.binding import Move
 from jobs.ledger.budgets import Creation
 from jobs.ledger.connection import Database
+from jobs.ledger.contents import is_content_known
 from jobs.ledger.pricing import Price, Request, priced
 from jobs.ledger.records import (
     OPEN,
@@ -41,6 +43,7 @@ from jobs.ledger.rows import (
 )
 from jobs.ledger.tables import CHARGES, DATASETS, RELEASES
 from jobs.ledger.windows import Window
+from pipelines.content import FileContent
 
 DEFAULT_LEDGER = "sqlite:///marquee.db"
 LOCK_SECONDS = 30.0
@@ -147,17 +150,34 @@ class SqlLedger:
         with self._transaction() as connection:
             return budgets.grant_consumer(connection, limit, reason, self._clock())
 
-    def move(self, name: str, path: str, reason: str) -> DatasetBudget:
+    def move(
+        self,
+        name: str,
+        path: str,
+        reason: str,
+        contents: tuple[FileContent, ...] | None = None,
+        *,
+        new_content: bool = False,
+    ) -> DatasetBudget:
         """Binds a dataset to the new path of its data. The budget does not change, and the move is recorded.
 
         name: Name of the dataset.
         path: Canonical path, as ``jobs.planning.identity.bound_path`` returns it.
         reason: The operator's reason.
+        contents: The files there, as ``pipelines.source.read_contents`` returns them; None if they were not read, which
+            only ``new_content`` or an unknown content of the dataset (``is_content_known``) permits.
+        new_content: Whether the files there need not hold content of the dataset. It is recorded.
 
-        Raises: ConfigError when no run has bound the dataset yet, or the path overlaps that of another dataset.
+        Raises: ConfigError when no run has bound the dataset yet, the path or its files belong to another dataset, or
+            no file holds content of the dataset.
         """
         with self._transaction() as connection:
-            return binding.move(connection, name, path, reason, self._clock())
+            return binding.move(connection, name, Move(path, reason, contents, new_content), self._clock())
+
+    def is_content_known(self, name: str) -> bool:
+        """Whether the ledger can recognise the data of a dataset. Only runs of version 0.11 or later record that."""
+        with self._transaction() as connection:
+            return is_content_known(connection, name)
 
     def check_there(self) -> None:
         """Raises NoBudgetError when there is no ledger at the URL."""

@@ -22,13 +22,14 @@ from sqlalchemy import (
 VERSION = 3
 METADATA = MetaData()
 
-# One row, which holds the layout version of all tables and the id of the ledger, which is public and is drawn once.
-# Layout 1 had no such table.
+# One row, which holds the layout version of all tables, and the id of the ledger, which is public and is drawn once, as
+# is content_key, the key of all digests in contents. SENSITIVE: the key is never shown. Layout 1 had no such table.
 INFO = Table(
     "ledger_info",
     METADATA,
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("ledger_id", String(16), nullable=False),
+    Column("content_key", LargeBinary, nullable=False),
 )
 
 # currency and total are null until the first reservation chooses the currency. spent is the sum of the charges, which
@@ -147,6 +148,16 @@ PLACES = Table(
     Column("bound", String(40), nullable=False),
 )
 
+# What identifies the content of each file that a run of a dataset has read: keyed digests of its footer and of the
+# sizes and statistics of its row groups, as 32 hexadecimal digits. Layouts 1 and 2 recorded none.
+CONTENTS = Table(
+    "contents",
+    METADATA,
+    Column("digest", String(32), primary_key=True),
+    Column("dataset", String(200), ForeignKey("datasets.name"), primary_key=True, index=True),
+    Column("bound", String(40), nullable=False),
+)
+
 
 def _append_only(table: Table, same_row: str) -> None:
     """Adds triggers that refuse every change of an existing row.
@@ -187,3 +198,4 @@ def _after_create(table: Table, dialect: str, statement: str) -> None:
 _append_only(CHARGES, "number = NEW.number OR release_id = NEW.release_id")
 _append_only(GRANTS, "number = NEW.number")
 _append_only(PLACES, "number = NEW.number")
+_append_only(CONTENTS, "digest = NEW.digest AND dataset = NEW.dataset")

@@ -39,10 +39,11 @@ from jobs.release.signing import signer
 from jobs.verification.release import check_published
 from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
+from pipelines.content import FileContent, fingerprint
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.generate.rows import write_rows
 from pipelines.layout import TableLayout
-from pipelines.source import Source, fingerprint, open_source
+from pipelines.source import Source, open_source, open_with_contents
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
 
@@ -82,8 +83,8 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
     known_record = ledger.release(job.release_id)
     _check_known(job, ledger, published, known_record)
     try:
-        source = _source(job, dataset)
-        planned = _planned(job, source, dataset)
+        source, contents = open_with_contents(job.config.dataset.path, job.layout, dataset.salt)
+        planned = _planned(job, source, contents, dataset)
     except InputError:
         if known_record is None or not _is_done(job, dataset, known_record):
             raise
@@ -293,7 +294,7 @@ def _record_publication(ledger: SqlLedger, release_id: str, output: Path) -> Non
     ledger.advance(release_id, State.PUBLISHED, output=str(output), manifest=manifest)
 
 
-def _planned(job: Job, source: Source, dataset: DatasetBudget) -> PlannedRelease:
+def _planned(job: Job, source: Source, contents: tuple[FileContent, ...], dataset: DatasetBudget) -> PlannedRelease:
     path = bound_path(job.config.dataset.path)
     return PlannedRelease(
         release_id=job.release_id,
@@ -301,7 +302,8 @@ def _planned(job: Job, source: Source, dataset: DatasetBudget) -> PlannedRelease
         budget=job.budget,
         path=path,
         linked_files=linked_files(source.files, path),
-        fingerprint=fingerprint(source, dataset.fingerprint_key),
+        contents=contents,
+        fingerprint=fingerprint(contents, dataset.fingerprint_key),
         state_folder=str(publish.state_folder(job.output, job.release_id)),
         protection=protection_of(job),
         consumer=job.config.privacy.consumer,

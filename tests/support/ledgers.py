@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
@@ -13,6 +13,7 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import PlannedRelease, Protection
+from pipelines.content import FileContent, RowGroupContent
 
 PURE = Budget.pure(Fraction(1, 3))
 FIRST = "a" * 64
@@ -34,6 +35,17 @@ def planned(release_id: str = FIRST, **changes: object) -> PlannedRelease:
 def reserve(ledger: SqlLedger, release_id: str = FIRST, budget: Budget = PURE, **changes: object) -> None:
     ledger.plan(planned(release_id, budget=budget, **changes))
     ledger.reserve(release_id, budget)
+
+
+def file_content(name: str, *row_groups: str, rows: int = 1000) -> FileContent:
+    """A file with invented digests, one of its footer and one of each row group, among which its rows are divided."""
+    groups = row_groups or (f"{name} 0",)
+    known = tuple(RowGroupContent(rows // len(groups), group.encode()) for group in groups)
+    return FileContent(f"/anywhere/{name}", rows, f"footer {name}".encode(), known)
+
+
+def copied_elsewhere(content: FileContent) -> FileContent:
+    return replace(content, file="/elsewhere/copy")
 
 
 @dataclass

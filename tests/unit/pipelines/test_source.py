@@ -10,7 +10,7 @@ import pytest
 from dpcore.errors import ConfigError, EngineError, InputError
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Attribute, Kind, Schema
-from pipelines.source import Source, fingerprint, open_source, raise_unreadable
+from pipelines.source import Source, open_source, raise_unreadable
 from tests.support.engine_cases import SALT
 
 BASKETS = BasketLayout("user", "film", 10)
@@ -196,19 +196,6 @@ def test_a_store_that_fails_can_be_tried_again_and_a_local_file_cannot() -> None
 
 def opened(folder: Path, layout: Layout = BASKETS, salt: bytes = SALT) -> Source:
     return open_source(str(folder), layout, salt)
-
-
-def test_the_fingerprint_follows_content_and_key_but_not_names(tmp_path: Path) -> None:
-    put(tmp_path / "one", "a.parquet", "b.parquet")
-    put(tmp_path / "one", "b.parquet", rows=PAIRS.slice(1))
-    put(tmp_path / "same", "y.parquet")
-    put(tmp_path / "same", "x.parquet", rows=PAIRS.slice(1))
-    put(tmp_path / "other", "a.parquet", "b.parquet")
-    first = fingerprint(opened(tmp_path / "one"), b"key")
-    assert len(first) == 64
-    assert fingerprint(opened(tmp_path / "same", salt=bytes(16)), b"key") == first
-    assert fingerprint(opened(tmp_path / "one"), b"another") != first
-    assert fingerprint(opened(tmp_path / "other"), b"key") != first
 
 
 def test_a_source_is_picklable_and_hides_its_salt(tmp_path: Path) -> None:

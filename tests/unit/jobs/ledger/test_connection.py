@@ -21,7 +21,7 @@ from jobs.ledger.connection import Database
 from jobs.ledger.records import Accounting, State
 from jobs.ledger.windows import Window
 from tests.support.datasets import ROOT
-from tests.support.ledgers import FIRST, PERSONS, past_the_ledger, planned, reserve
+from tests.support.ledgers import FIRST, PERSONS, file_content, past_the_ledger, planned, reserve
 from tests.support.postgres import Server
 
 
@@ -283,14 +283,14 @@ def test_commits_of_postgresql_wait_for_the_disk_whatever_the_default(postgres: 
         assert connection.exec_driver_sql("SHOW transaction_isolation").scalar_one() == "read committed"
 
 
-@pytest.mark.parametrize("table", ["charges", "grants"])
-@pytest.mark.parametrize("statement", ["UPDATE {} SET amount = '0'", "DELETE FROM {}", "TRUNCATE {}"])
-def test_charges_and_grants_are_append_only(ledger_url: str, table: str, statement: str) -> None:
+@pytest.mark.parametrize("table", ["charges", "grants", "places", "contents"])
+@pytest.mark.parametrize("statement", ["UPDATE {} SET dataset = 'again'", "DELETE FROM {}", "TRUNCATE {}"])
+def test_records_are_append_only(ledger_url: str, table: str, statement: str) -> None:
     if statement.startswith("TRUNCATE") and ledger_url.startswith("sqlite"):
         statement = "REPLACE INTO {0} SELECT * FROM {0}"  # SQLite has no TRUNCATE, but another way round a DELETE.
     ledger = SqlLedger(ledger_url)
     ledger.create_dataset("adult", 1.0, 0.0)
-    reserve(ledger)
+    reserve(ledger, contents=(file_content("a"),))
     with pytest.raises(exc.DBAPIError, match=f"{table} are append-only"):
         past_the_ledger(ledger_url, statement.format(table))
     assert len(ledger.history("adult")) == 1
@@ -309,7 +309,7 @@ def test_the_rights_of_the_runbook_suffice_for_a_run_and_for_no_change_of_what_w
     for statement in ("CREATE ROLE marquee_run LOGIN;\n" + rights).splitlines():
         postgres.run(name, statement)
     runner = SqlLedger(postgres.url(name, "marquee_run"))
-    reserve(runner, budget=Budget.zcdp(Fraction(1, 1000)), consumer="team")
+    reserve(runner, budget=Budget.zcdp(Fraction(1, 1000)), consumer="team", contents=(file_content("a"),))
     runner.record_answer(FIRST, 0, None, "h")
     runner.advance(FIRST, State.PUBLISHED, output="/out")
     assert len(runner.history("adult")) == 1
@@ -324,6 +324,9 @@ def test_the_rights_of_the_runbook_suffice_for_a_run_and_for_no_change_of_what_w
         "UPDATE datasets SET total = '9'",
         "UPDATE datasets SET unit = 'row_id'",
         "DELETE FROM places",
+        "DELETE FROM contents",
+        "UPDATE contents SET dataset = 'another'",
+        "UPDATE ledger_info SET content_key = ''",
         "DELETE FROM charges",
         "DELETE FROM releases",
         "TRUNCATE charges CASCADE",

@@ -1,0 +1,102 @@
+"""What identifies the content of Parquet files, whatever their names and places: digests of footers and row groups.
+
+A footer contains the schema, and the sizes, offsets and statistics of all row groups, so that a copy of a file has the
+same footer, and hardly another file has it. A row group that was copied into another file has other offsets there, so
+its own digest leaves them out. All of this is read with the footer; no rows are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.parquet as pq
+
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class RowGroupContent:
+    """What identifies the content of a row group. SENSITIVE.
+
+    rows: Number of its rows.
+    digest: Hash of its columns' names, types, sizes and statistics, 32 bytes.
+    """
+
+    rows: int = field(repr=False)
+    digest: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """What identifies the content of a Parquet file. SENSITIVE: without a key, its digests can be guessed.
+
+    file: Path or URL of the file.
+    rows: Number of its rows.
+    footer: Hash of the size and the footer of the file, 32 bytes.
+    row_groups: The row groups with rows and statistics. Without statistics, all row groups with equally many rows may
+        have the same sizes, so that nothing identifies their content.
+    """
+
+    file: str
+    rows: int = field(repr=False)
+    footer: bytes = field(repr=False)
+    row_groups: tuple[RowGroupContent, ...] = field(repr=False)
+
+    @property
+    def digests(self) -> tuple[bytes, ...]:
+        """Every digest that identifies content of the file; none if the file has no rows or no statistics."""
+        groups = tuple(group.digest for group in self.row_groups)
+        return (self.footer, *groups) if groups else ()
+
+
+def content_of(file: str, size: int, footer: bytes, metadata: pq.FileMetaData) -> FileContent:
+    """What identifies the content of a file.
+
+    file: Path or URL of the file.
+    size: Size of the file in bytes.
+    footer: The footer as it is in the file.
+    metadata: The same footer, parsed.
+    """
+    digest = _digest(b"file", size.to_bytes(8, "little") + footer)  # SENSITIVE
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    known = tuple(content for group in groups if (content := _row_group_content(group)) is not None)
+    return FileContent(file, metadata.num_rows, digest, known)
+
+
+def fingerprint(contents: Sequence[FileContent], key: bytes) -> str:
+    """Keyed BLAKE2b hash of the sizes and footers of all files. SENSITIVE: for the ledger only.
+
+    The names of the files do not matter. Footers contain row counts, offsets and column statistics, so changed data
+    change the hash unless they leave all of these unchanged.
+
+    contents: The contents of all files.
+    key: 1 to 64 secret bytes.
+    """
+    digests = sorted(content.footer for content in contents)  # SENSITIVE
+    return hashlib.blake2b(b"".join(digests), key=key, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _row_group_content(group: pq.RowGroupMetaData) -> RowGroupContent | None:
+    """The content of a row group; None for a row group without rows, or in which no column has statistics."""
+    columns = [_column_facts(group.column(number)) for number in range(group.num_columns)]  # SENSITIVE
+    if group.num_rows == 0 or all(statistics is None for *_, statistics in columns):
+        return None
+    # The order of the columns is left out, because it says nothing about the data. Two columns may have one name.
+    facts = "\n".join([repr(group.num_rows), *sorted(map(repr, columns))])
+    return RowGroupContent(group.num_rows, _digest(b"row group", facts.encode()))
+
+
+def _column_facts(column: pq.ColumnChunkMetaData) -> tuple[Any, ...]:
+    """What a footer says about a column of a row group. The statistics come last; they are None if they are missing."""
+    sizes = (column.num_values, column.total_compressed_size, column.total_uncompressed_size)
+    found = column.statistics
+    has_range = found is not None and found.has_min_max
+    statistics = (found.min_raw, found.max_raw, found.null_count) if has_range else None
+    return (column.path_in_schema, column.physical_type, *sizes, statistics)
+
+
+def _digest(purpose: bytes, content: bytes) -> bytes:
+    return hashlib.blake2b(content, person=purpose, digest_size=_DIGEST_BYTES).digest()

@@ -7,13 +7,15 @@ SHELL := bash
 PYTHON ?= python3
 VENV ?= $(CURDIR)/.venv
 PEERS := $(CURDIR)/.venv-peers
+SBOM ?= $(CURDIR)/.venv-sbom
+DIST ?= $(CURDIR)/dist
 BIN := $(VENV)/bin
 LOCKS := deploy/requirements
 CASE ?= answers_10m
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-rest test-full check lint types imports bench peers mutants audit lock clean
+.PHONY: help demo test test-rest test-full check lint types imports bench peers mutants audit sbom lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -61,11 +63,16 @@ audit: $(VENV)/.test ## Run the privacy audit at full size, and write tests/audi
 mutants: $(VENV)/.test ## Plant every fault of tests/mutation, and print those that no test notices (under half an hour)
 	$(BIN)/python -m tests.mutation $(WORDS)
 
+sbom: $(SBOM)/.sbom ## Write software bills of materials (CycloneDX) of the locked dependencies into dist
+	mkdir -p $(DIST)
+	for name in core spark; do $(SBOM)/bin/cyclonedx-py requirements $(LOCKS)/$$name.txt --pyproject pyproject.toml \
+	    --output-reproducible --output-file $(DIST)/marquee-$$name.cdx.json; done
+
 lock: ## Refresh deploy/requirements from pyproject.toml (needs uv)
 	deploy/requirements/lock
 
 clean: ## Remove the environment, caches and generated data
-	rm -rf $(VENV) $(PEERS) dist out tests/benchmarks/data .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) $(SBOM) dist out tests/benchmarks/data .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find dpcore pipelines jobs tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -89,6 +96,11 @@ $(VENV)/.test: $(LOCKS)/test.txt $(VENV)/.core
 # A stamp stands for kernels that are compiled, so that no test and no first release waits for them.
 $(VENV)/.warm: $(VENV)/.core
 	$(BIN)/marquee warm
+	touch $@
+
+$(SBOM)/.sbom: $(LOCKS)/sbom.txt
+	$(PYTHON) -m venv $(SBOM)
+	$(SBOM)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $(LOCKS)/sbom.txt
 	touch $@
 
 $(PEERS)/.peers: $(LOCKS)/peers.txt

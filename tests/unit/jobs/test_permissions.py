@@ -18,7 +18,7 @@ from jobs.ledger import SqlLedger
 from jobs.permissions import protect_ledger
 from jobs.release.journal import FileJournal
 from jobs.release.lock import only_run
-from jobs.release.publish import trace_of_another_ledger
+from jobs.release.publish import fresh_staging, trace_of_another_ledger
 from tests.support.releases import World, table_world
 
 SIDES = ("-journal", "-wal", "-shm")
@@ -134,6 +134,15 @@ def test_a_state_folder_of_another_user_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(Path, "iterdir", refuse)
     with pytest.raises(ConfigError, match=f"{RELEASE} may not be read; want the user who began this release"):
         trace_of_another_ledger(tmp_path / "people", RELEASE)
+
+
+def test_what_another_member_of_the_group_has_staged_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = fresh_staging(tmp_path)
+    (first / "answers.parquet").touch()
+    other = first.stat().st_uid + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    assert fresh_staging(tmp_path) == tmp_path / f"staging-{other}"
+    assert (first / "answers.parquet").exists()
 
 
 def ledger_at(folder: Path) -> Path:

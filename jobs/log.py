@@ -101,7 +101,7 @@ def _set_up() -> None:
             structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True),
             renderer,
         ],
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),  # A program may replace stderr, and close it.
         cache_logger_on_first_use=False,
     )
     _pending = None

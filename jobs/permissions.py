@@ -77,7 +77,7 @@ def _protect(file: Path, allowed: int) -> None:
             f"ledger {file} could be opened by other users (mode {mode:04o}) although it holds secrets; it now has "
             f"mode {mode & allowed:04o}; deploy/RUNBOOK.md says how a group can share it"
         )
-    elif mode & stat.S_IWOTH and refusal != errno.EROFS:
+    elif mode & stat.S_IWOTH:
         raise ConfigError(
             f"ledger {file} can be changed by every user of this machine (mode {mode:04o}), and its permissions by its "
             f"owner only; want mode 0600: chmod 600 {file}"

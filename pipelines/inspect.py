@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ from pipelines.engines.local import LocalEngine
 from pipelines.layout import BasketLayout, Layout
 from pipelines.source import Source
 
+MARK = "SENSITIVE: exact counts, for the operator only"
+
 
 @dataclass(frozen=True)
 class ColumnFindings:
@@ -51,6 +53,7 @@ class ColumnFindings:
 class Findings:
     """Counts over a whole dataset. SENSITIVE.
 
+    sensitive: The mark that the counts are exact.
     rows: Rows in the files.
     units: Units with at least one valid row. With ``clustered_by_unit``, a unit counts once per file that contains it.
     null_units: Rows without a unit, which are dropped.
@@ -61,6 +64,7 @@ class Findings:
     columns: One entry per attribute of a table, in the order of the schema.
     """
 
+    sensitive: str = field(default=MARK, init=False)
     rows: int
     units: int
     null_units: int

@@ -94,7 +94,7 @@ def _make_release(folder: Path, example: Example) -> Job:
 
 def _show(job: Job) -> None:
     """Prints the errors of the release, a summary of its certificate, and its files."""
-    from jobs.release.evaluation import comparison_lines, evaluate
+    from jobs.release.evaluation import evaluate, table_lines
 
     comparison = evaluate(job)
     certificate = json.loads((job.output / "certificate.json").read_text(encoding="utf-8"))
@@ -103,7 +103,7 @@ def _show(job: Job) -> None:
         f"exact errors of {comparison.queries:,} answers, as fractions of the number of units (the data are generated, "
         "not real):"
     )
-    for line in comparison_lines(comparison):
+    for line in table_lines(comparison.truncated):
         typer.echo(f"  {line}")
     typer.echo(_advantage(comparison))
     typer.echo("certificate:")
@@ -122,7 +122,7 @@ def _show(job: Job) -> None:
 
 def _advantage(comparison: Comparison) -> str:
     """One sentence that compares the errors of the release with those of the best trivial baseline."""
-    release, *trivial = (comparison.rows[name] for name in ("release", "zeros", "uniform", "product"))
+    release, *trivial = (comparison.truncated.rows[name] for name in ("release", "zeros", "uniform", "product"))
     largest = min(answers.max for answers in trivial) / release.max
     mean = min(answers.mean for answers in trivial) / release.mean
     return (

@@ -19,17 +19,20 @@ def evaluate(
     weight times L1 distance. "normalised", for linear queries only, is the mean of the L1 distance divided by twice the
     L1 norm of the exact answers.
 
+    A release measures data that are truncated to the contribution bound. If the bound has dropped anything, the errors
+    are given against the truncated data, which shows the noise, and against the whole data, which adds what was
+    dropped. Rows that are invalid or contradict clustered_by_unit are in neither; marquee validate counts them.
+
     Examples:
 
         marquee evaluate adult.yaml
     """
     from jobs.planning.job import load_job
-    from jobs.release.evaluation import comparison_json, comparison_lines
+    from jobs.release.evaluation import comparison_json, comparison_lines, content_of
     from jobs.release.evaluation import evaluate as compare
+    from jobs.sensitive import announce
 
-    comparison = compare(load_job(config))
-    if as_json:
-        typer.echo(comparison_json(comparison))
-        return
-    typer.echo(f"SENSITIVE: compared with the exact answers, for the operator only ({comparison.queries:,} queries)")
-    typer.echo("\n".join(comparison_lines(comparison)))
+    job = load_job(config)
+    comparison = compare(job)
+    announce(content_of(job))
+    typer.echo(comparison_json(comparison) if as_json else "\n".join(comparison_lines(comparison)))

@@ -30,6 +30,7 @@ def validate(config: Annotated[Path, typer.Argument(help="The release's YAML con
 
         marquee validate adult.yaml
     """
+    from jobs import sensitive
     from jobs.planning.job import load_job
     from pipelines.inspect import inspect_source
     from pipelines.source import SALT_BYTES, open_source
@@ -38,7 +39,9 @@ def validate(config: Annotated[Path, typer.Argument(help="The release's YAML con
     # No unit is truncated here, so any salt will do.
     source = open_source(job.config.dataset.path, job.layout, bytes(SALT_BYTES))
     findings = inspect_source(source)  # SENSITIVE
-    typer.echo("\n".join(_report(job, findings)))
+    content = f"exact counts of dataset {job.config.dataset.name!r}"
+    sensitive.announce(content)
+    typer.echo("\n".join([sensitive.mark(content), *_report(job, findings)]))
     if findings.units_in_many_files:
         raise InputError(
             f"dataset {job.config.dataset.name!r} claims clustered_by_unit, but some units of column "
@@ -51,7 +54,6 @@ def _report(job: Job, findings: Findings) -> list[str]:
     """The lines of the report. SENSITIVE: they contain exact counts."""
     dataset = job.config.dataset
     lines = [
-        f"SENSITIVE: exact counts of dataset {dataset.name!r}, for the operator only",
         f"rows                                {findings.rows:>14,}",
         f"units with a valid row              {findings.units:>14,}",
         f"rows without a unit (dropped)       {findings.null_units:>14,}",

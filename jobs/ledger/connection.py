@@ -58,6 +58,8 @@ class Database:
         self._check_file(create)
         try:
             with self._engine.begin() as connection:
+                if self._file is not None:  # SQLite has read it by now, so it is a database.
+                    protect_ledger(self._file)
                 yield connection
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
             if _sqlite_name(error) == "SQLITE_READONLY":
@@ -96,7 +98,6 @@ class Database:
             return
         if self._file.exists():
             self._check_kind(self._file)
-            protect_ledger(self._file)
             return
         if not create:
             raise LedgerUnavailableError(f"ledger {self.shown_url} does not exist; want the existing ledger file")

@@ -14,28 +14,31 @@ from numpy.typing import NDArray
 from dpcore.errors import ConfigError
 from dpcore.evaluation import Errors, baselines, errors, exact_answers, normalised_error, workload_error
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries, UnitCount
+from dpcore.workload import Workload
 from jobs.ledger import SqlLedger
 from jobs.planning.engines import open_engine
 from jobs.planning.job import Job
 from jobs.release import publish
 from jobs.release.publish import PublicationState
 from jobs.release.run import build_workload, open_statistics, replayed_popularity
+from jobs.sensitive import mark
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema
 from pipelines.source import SALT_BYTES, open_source
 
+_NO_BOUND = 2**31 - 1  # Rows per unit, more than any dataset holds for one unit.
 _ERROR_NAMES = {"release": "mean", "synthetic": "rows"}
-"""Keys of ``Comparison.rows`` whose entry in ``Comparison.error`` has another key, and that key."""
+"""Keys of ``Distances.rows`` whose entry in ``Distances.error`` has another key, and that key."""
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Errors as fractions of the number of rows (table) or units (baskets). SENSITIVE.
+class Distances:
+    """Errors against one version of the exact answers, as fractions of its number of rows (table) or units (baskets).
 
-    release_id: SHA-256 of the release's public facts.
-    queries: Number of queries.
+    SENSITIVE.
+
     rows: Errors of single answers by source: ``release``, ``synthetic`` (if the release has synthetic rows), and the
         baselines.
     error: Weighted workload error (McKenna's thesis, 2022, Definition 26) by source: ``mean`` for the released answers,
@@ -44,15 +47,54 @@ class Comparison:
         ``error``; None for other workloads.
     """
 
-    release_id: str
-    queries: int
     rows: dict[str, Errors]
     error: dict[str, float]
     normalised: dict[str, float] | None
 
 
+@dataclass(frozen=True)
+class Truncation:
+    """What the contribution bound has dropped. SENSITIVE.
+
+    setting: The key of the config that sets the bound: ``max_rows_per_unit`` or ``max_items_per_unit``.
+    bound: The bound.
+    kept: Number of rows of a table, or of distinct (unit, item) pairs, within the bound.
+    all: The same number without a bound.
+    """
+
+    setting: str
+    bound: int
+    kept: int
+    all: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A published release, and trivial baselines, against the exact answers. SENSITIVE.
+
+    The exact answers of the truncated data are what a release measures. Those of the whole data, before truncation, are
+    what its readers may take the answers for: they differ by what the bound has dropped as well.
+
+    sensitive: The mark that the figures are exact.
+    release_id: SHA-256 of the release's public facts.
+    queries: Number of queries.
+    truth: Which exact answers there are, in one sentence.
+    truncated: Errors against the data within the contribution bound, which the release measures.
+    truncation: What the bound has dropped; None if it has dropped nothing.
+    whole: Errors against the whole data; None if the bound has dropped nothing, because they are then the same.
+    """
+
+    sensitive: str
+    release_id: str
+    queries: int
+    truth: str
+    truncated: Distances
+    truncation: Truncation | None
+    whole: Distances | None
+
+
 def evaluate(job: Job, engine: Engine | None = None) -> Comparison:
-    """Compares a published release with the exact answers. SENSITIVE.
+    """Compares a published release with the exact answers, of the truncated and of the whole data. SENSITIVE.
 
     job: The release.
     engine: Engine to use instead of the config's.
@@ -60,27 +102,62 @@ def evaluate(job: Job, engine: Engine | None = None) -> Comparison:
     Raises: ConfigError when the release is not published.
     """
     output = published_folder(job)
-    statistics = open_statistics(job, engine or open_engine(job.config.engine))
+    engine = engine or open_engine(job.config.engine)
+    statistics = open_statistics(job, engine)
     workload = build_workload(job, replayed_popularity(job, statistics))
-    queries = workload.queries
-    exact = exact_answers(statistics, queries)  # SENSITIVE
-    total = _total(statistics, job.layout)  # SENSITIVE
-    answers = {"release": _released_answers(output)}
-    synthetic = _synthetic_answers(output, job.layout, queries, total)
-    if synthetic is not None:
-        answers["synthetic"] = synthetic
-    answers |= baselines(queries, statistics, total)
-    renamed = {_ERROR_NAMES.get(name, name): values for name, values in answers.items()}
-    normalised = None
-    if isinstance(queries, Products):
-        normalised = {name: normalised_error(queries, values, exact) for name, values in renamed.items()}
-    return Comparison(
-        job.release_id,
-        queries.size,
-        {name: errors(queries, values, exact, total) for name, values in answers.items()},
-        {name: workload_error(workload, values, exact, total) for name, values in renamed.items()},
-        normalised,
+    released = _Released(
+        workload, _released_answers(output), _synthetic_fractions(output, job.layout, workload.queries)
     )
+    # No unit is truncated here, so any salt will do.
+    source = open_source(job.config.dataset.path, _without_bound(job.layout), bytes(SALT_BYTES))
+    everything = EngineStatistics(engine, source)
+    truncation = _truncation(job.layout, statistics, everything)
+    return Comparison(
+        mark(content_of(job)),
+        job.release_id,
+        workload.queries.size,
+        _truth(truncation),
+        released.distances(statistics, _total(statistics, job.layout)),
+        truncation,
+        None if truncation is None else released.distances(everything, _total(everything, job.layout)),
+    )
+
+
+def content_of(job: Job) -> str:
+    """What a comparison contains, for the mark of exact figures."""
+    return f"exact errors of a release of dataset {job.config.dataset.name!r}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Released:
+    """What is compared with exact answers. Public.
+
+    workload: The queries with their weights.
+    answers: The released answers, float64 [queries].
+    fractions: Answers of the synthetic rows, as fractions of their number, float64 [queries]; None without rows.
+    """
+
+    workload: Workload
+    answers: NDArray[np.float64]
+    fractions: NDArray[np.float64] | None
+
+    def distances(self, statistics: EngineStatistics, total: float) -> Distances:
+        """Errors of everything, and of the baselines, against one version of the exact answers. SENSITIVE."""
+        queries = self.workload.queries
+        exact = exact_answers(statistics, queries)  # SENSITIVE
+        answers = {"release": self.answers}
+        if self.fractions is not None:
+            answers["synthetic"] = self.fractions * total
+        answers |= baselines(queries, statistics, total)
+        renamed = {_ERROR_NAMES.get(name, name): values for name, values in answers.items()}
+        normalised = None
+        if isinstance(queries, Products):
+            normalised = {name: normalised_error(queries, values, exact) for name, values in renamed.items()}
+        return Distances(
+            {name: errors(queries, values, exact, total) for name, values in answers.items()},
+            {name: workload_error(self.workload, values, exact, total) for name, values in renamed.items()},
+            normalised,
+        )
 
 
 def published_folder(job: Job) -> Path:
@@ -101,27 +178,75 @@ def published_folder(job: Job) -> Path:
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:
-    """The comparison as a table for the terminal, line by line."""
+    """The comparison as text for the terminal, line by line, with its mark. SENSITIVE."""
+    lines = [f"{comparison.sensitive} ({comparison.queries:,} queries)", comparison.truth]
+    if comparison.whole is None:
+        return [*lines, *table_lines(comparison.truncated)]
+    return [
+        *lines, "against the truncated data, which the release measures:", *table_lines(comparison.truncated),
+        "against the whole data:", *table_lines(comparison.whole),
+    ]  # fmt: skip
+
+
+def table_lines(distances: Distances) -> list[str]:
+    """Errors as a table for the terminal, line by line. SENSITIVE."""
     lines = [
         f"{'answers of':<12}{'max':>10}{'mean':>12}{'rms':>12}{'total variation':>18}{'workload':>12}"
-        + ("" if comparison.normalised is None else f"{'normalised':>12}")
+        + ("" if distances.normalised is None else f"{'normalised':>12}")
     ]
-    for name, row in comparison.rows.items():
+    for name, row in distances.rows.items():
         variation = "-" if row.total_variation is None else f"{row.total_variation:.5f}"
-        weighted = f"{comparison.error[_ERROR_NAMES.get(name, name)]:>12.5f}"
-        if comparison.normalised is not None:
-            weighted += f"{comparison.normalised[_ERROR_NAMES.get(name, name)]:>12.5f}"
+        weighted = f"{distances.error[_ERROR_NAMES.get(name, name)]:>12.5f}"
+        if distances.normalised is not None:
+            weighted += f"{distances.normalised[_ERROR_NAMES.get(name, name)]:>12.5f}"
         lines.append(f"{name:<12}{row.max:>10.5f}{row.mean:>12.7f}{row.rms:>12.7f}{variation:>18}{weighted}")
     return lines
 
 
 def comparison_json(comparison: Comparison) -> str:
-    """The comparison as a JSON object."""
-    return json.dumps(dataclasses.asdict(comparison), indent=2)
+    """The comparison as a JSON object that begins with its mark. SENSITIVE.
+
+    ``rows``, ``error`` and ``normalised`` are those of the truncated data; ``whole`` holds those of the whole data.
+    """
+    content = dataclasses.asdict(comparison)
+    errors_of_truncated = content.pop("truncated")
+    names = ("sensitive", "release_id", "queries", "truth")
+    return json.dumps({**{name: content.pop(name) for name in names}, **errors_of_truncated, **content}, indent=2)
+
+
+def _without_bound(layout: Layout) -> Layout:
+    if isinstance(layout, BasketLayout):
+        return dataclasses.replace(layout, max_items_per_unit=None)
+    return dataclasses.replace(layout, max_rows_per_unit=_NO_BOUND)
+
+
+def _truncation(layout: Layout, bounded: EngineStatistics, everything: EngineStatistics) -> Truncation | None:
+    """What the bound has dropped; None if it has dropped nothing. SENSITIVE."""
+    bound = layout.contribution.bound
+    if bound == everything.contribution.bound:
+        return None
+    if isinstance(layout, TableLayout):
+        counted: Queries = Marginals(layout.schema.domain, ((),))
+        setting = "max_rows_per_unit"
+    else:  # The units that have an item, summed over all items, are the pairs.
+        counted, setting = Conjunctions.single_columns(layout.view), "max_items_per_unit"
+    kept, whole = (int(exact_answers(statistics, counted).sum()) for statistics in (bounded, everything))  # SENSITIVE
+    return None if kept == whole else Truncation(setting, bound, kept, whole)
+
+
+def _truth(truncation: Truncation | None) -> str:
+    """Which exact answers there are, in one sentence. SENSITIVE."""
+    if truncation is None:
+        return "the contribution bound drops nothing, so the release measures the whole data"
+    what = "rows" if truncation.setting == "max_rows_per_unit" else "(unit, item) pairs"
+    return (
+        f"the release measures truncated data: {truncation.setting} {truncation.bound:,} keeps {truncation.kept:,} of "
+        f"{truncation.all:,} {what}"
+    )
 
 
 def _total(statistics: EngineStatistics, layout: Layout) -> float:
-    """Number of rows of a table within their contribution bound, or of units of baskets; at least 1. SENSITIVE."""
+    """Number of rows of a table, or of units of baskets; at least 1. SENSITIVE."""
     everything = Marginals(layout.schema.domain, ((),)) if isinstance(layout, TableLayout) else UnitCount()
     return max(1.0, float(exact_answers(statistics, everything)[0]))
 
@@ -131,8 +256,8 @@ def _released_answers(output: Path) -> NDArray[np.float64]:
     return np.asarray(column.to_numpy(), dtype=np.float64)
 
 
-def _synthetic_answers(output: Path, layout: Layout, queries: Queries, total: float) -> NDArray[np.float64] | None:
-    """Answers of the synthetic rows scaled to ``total``, computed by the same pipeline as exact answers."""
+def _synthetic_fractions(output: Path, layout: Layout, queries: Queries) -> NDArray[np.float64] | None:
+    """Answers of the synthetic rows as fractions of their number, computed by the same pipeline as exact answers."""
     folder = output / "synthetic"
     if not folder.is_dir():
         return None
@@ -140,7 +265,7 @@ def _synthetic_answers(output: Path, layout: Layout, queries: Queries, total: fl
     layout, queries = _restricted(folder, layout, queries)
     source = open_source(str(folder), layout, bytes(SALT_BYTES))
     counts = exact_answers(EngineStatistics(LocalEngine(), source), queries)
-    return np.asarray(counts * (total / rows), dtype=np.float64)
+    return np.asarray(counts / rows, dtype=np.float64)
 
 
 def _restricted(folder: Path, layout: Layout, queries: Queries) -> tuple[Layout, Queries]:

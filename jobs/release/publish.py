@@ -95,8 +95,13 @@ def trace_of_another_ledger(output: Path, release_id: str) -> Path | None:
 
 
 def fresh_staging(folder: Path) -> Path:
-    """Creates an empty staging folder in a release's state folder."""
+    """Creates an empty staging folder in a release's state folder.
+
+    In a state folder that a group shares, what another user's run has staged is left where it is.
+    """
     staging = folder / "staging"
+    if staging.exists() and staging.stat().st_uid != os.geteuid():
+        staging = folder / f"staging-{os.geteuid()}"
     if staging.exists():
         shutil.rmtree(staging)
     staging.mkdir(parents=True)

@@ -234,7 +234,7 @@ def test_an_evaluation_reads_synthetic_rows_back(table: World) -> None:
     code, out, _ = table.marquee("evaluate", "release.yaml")
     assert code == 0
     assert out.startswith("SENSITIVE")
-    names = [line.split()[0] for line in out.splitlines()[2:]]
+    names = [line.split()[0] for line in out.splitlines()[3:]]
     assert names == ["release", "synthetic", "zeros", "uniform", "product"]
     synthetic = pq.read_table(table.folder / "out/people/synthetic")
     assert synthetic.column_names == ["person", "sex", "work", "home"]

@@ -85,6 +85,7 @@ def written_secrets(world: World) -> list[str]:
     return [name for name, content in world.files().items() if SECRET.encode() in content]
 
 
+@pytest.mark.smoke(8)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_planted_exception_is_a_type_and_a_place(world: World, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     monkeypatch.setattr(PLACES[place], quoting)
@@ -96,6 +97,7 @@ def test_a_planted_exception_is_a_type_and_a_place(world: World, monkeypatch: py
     assert code == 6 or "run again with --debug for a traceback, which may quote data" in err
 
 
+@pytest.mark.smoke(4)
 @pytest.mark.parametrize("options", [(), ("--log-format=json",)], ids=["text", "json"])
 @pytest.mark.parametrize("place", ["aggregator", "mechanism"])
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -112,6 +114,7 @@ def test_every_program_reports_it_alike(
     assert written_secrets(world) == []
 
 
+@pytest.mark.smoke(3)
 @pytest.mark.parametrize("place", ["reader", "mechanism"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_traceback_is_marked_and_for_those_who_ask(

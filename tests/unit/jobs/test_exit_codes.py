@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
@@ -10,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -142,6 +144,14 @@ def test_what_python_prints_by_itself_is_a_type_alone(
     assert "ignored an unexpected ValueError" in said
     assert "secret" not in said
     assert (threading.excepthook, sys.unraisablehook) == before
+
+
+def test_events_follow_a_stderr_that_was_replaced(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with open(tmp_path / "closed", "w", encoding="utf-8") as replaced, contextlib.redirect_stderr(replaced):
+        log.configure(log.LogFormat.TEXT)
+        log.info("first")
+    log.info("second")
+    assert "second" in capsys.readouterr().err
 
 
 def test_success_is_silent(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from jobs.ledger import SqlLedger
 from jobs.permissions import protect_ledger
 from jobs.release.journal import FileJournal
 from jobs.release.lock import only_run
-from jobs.release.publish import trace_of_another_ledger
+from jobs.release.publish import fresh_staging, trace_of_another_ledger
 from tests.support.releases import World, table_world
 
 SIDES = ("-journal", "-wal", "-shm")
@@ -136,6 +136,15 @@ def test_a_state_folder_of_another_user_is_named(tmp_path: Path, monkeypatch: py
         trace_of_another_ledger(tmp_path / "people", RELEASE)
 
 
+def test_what_another_member_of_the_group_has_staged_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = fresh_staging(tmp_path)
+    (first / "answers.parquet").touch()
+    other = first.stat().st_uid + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    assert fresh_staging(tmp_path) == tmp_path / f"staging-{other}"
+    assert (first / "answers.parquet").exists()
+
+
 def ledger_at(folder: Path) -> Path:
     SqlLedger(f"sqlite:///{folder / 'ledger.db'}").create_dataset("adult", 1.0, 0.0)
     return folder / "ledger.db"
@@ -148,8 +157,8 @@ def test_a_new_ledger_is_its_owners(tmp_path: Path, events: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [
-    (0o644, 0o600), (0o640, 0o600), (0o666, 0o600), (0o660, 0o600), (0o606, 0o600), (0o444, 0o400),
-], ids=str)  # fmt: skip
+    (0o644, 0o600), (0o640, 0o600), (0o666, 0o600), (0o660, 0o600), (0o606, 0o600),
+], ids=oct)  # fmt: skip
 def test_our_own_ledger_is_tightened_with_one_warning(
     tmp_path: Path, events: list[str], before: int, after: int
 ) -> None:
@@ -205,20 +214,20 @@ def test_a_ledger_that_everybody_may_change_is_refused(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("before", [0o644, 0o640], ids=oct)
-def test_a_ledger_on_a_disk_that_cannot_be_written_is_a_warning(
+def test_a_mode_that_cannot_be_changed_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str], before: int
 ) -> None:
     file = ledger_at(tmp_path)
     file.chmod(before)
 
     def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(Path, "chmod", refuse)
     protect_ledger(file)
     protect_ledger(file)
     (event,) = events
-    assert "(Read-only file system); want mode 0600" in event
+    assert "(Operation not permitted); want mode 0600" in event
 
 
 @pytest.mark.parametrize(("before", "refused"), [(0o666, True), (0o644, False)], ids=str)
@@ -234,6 +243,13 @@ def test_a_file_system_that_ignores_modes_is_noticed(
     else:
         protect_ledger(file)
         assert len(events) == 1
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, events: list[str]) -> None:
+    (tmp_path / "ledger.db").write_text("not a database " * 100)
+    with pytest.raises(ConfigError, match="is not a SQLite database"):
+        SqlLedger(f"sqlite:///{tmp_path / 'ledger.db'}").datasets()
+    assert (mode(tmp_path / "ledger.db"), events) == (0o666, [])
 
 
 def test_a_restored_backup_is_tightened_by_the_next_command(

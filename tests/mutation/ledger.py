@@ -45,14 +45,14 @@ MUTANTS: Final = (
     Mutant(
         "a dataset moves onto another one's path",
         "jobs/ledger/binding.py",
-        "    _check_free(connection, dataset, [path])\n    _set_path(connection, name, path, now)\n    return",
-        "    _set_path(connection, name, path, now)\n    return",
+        "    _check_free(connection, dataset, [path])\n    _check_content(connection, dataset, moved)\n",
+        "    _check_content(connection, dataset, moved)\n",
         "tests/unit/jobs/ledger/test_moves.py::test_the_path_of_another_dataset_is_refused",
     ),
     Mutant(
         "a move is not recorded",
         "jobs/ledger/binding.py",
-        'return budgets.keep_total(connection, dataset, f"moved to {path}: {reason}", now)',
+        'return budgets.keep_total(connection, dataset, f"moved to {path}{unchecked}: {reason}", now)',
         "return locked_dataset(connection, name)",
         "tests/unit/jobs/ledger/test_moves.py::test_a_move_is_on_record_with_the_budget_as_it_is",
     ),

@@ -80,8 +80,8 @@ def bound_path(path: str) -> str:
     doubled slashes, ``.`` and ``..`` are resolved. Some stores keep keys such as ``a//b`` and ``a/b`` apart; here they
     overlap, which can only refuse too much.
 
-    The canonical form prevents accidents, namely two names and two budgets for one dataset. It cannot stop an operator
-    from copying files.
+    The canonical form prevents accidents, namely two names and two budgets for one dataset. Copies have other paths;
+    the ledger knows them by their content (``jobs.ledger.contents``).
     """
     scheme, is_url, rest = path.partition("://")
     scheme = scheme.lower()

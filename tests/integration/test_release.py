@@ -20,6 +20,7 @@ from jobs.ledger.records import State
 from jobs.planning.job import load_job
 from jobs.release.run import build_workload, open_statistics
 from pipelines.engines.local import LocalEngine
+from tests.support.ledgers import past_the_ledger
 from tests.support.releases import LEDGER, World, baskets_world, people, table_world
 
 
@@ -283,6 +284,10 @@ def test_nothing_published_holds_a_path_a_fingerprint_or_a_salt(table: World) ->
     assert table.run()[0] == 0
     dataset = SqlLedger(LEDGER).dataset("people", 1, 0)
     secrets = [str(table.folder).encode(), b"data/", dataset.salt, dataset.fingerprint_key, dataset.salt.hex().encode()]
+    ((key,),) = past_the_ledger(LEDGER, "SELECT content_key FROM ledger_info")
+    digests = past_the_ledger(LEDGER, "SELECT digest FROM contents")
+    secrets += [key, key.hex().encode(), *(digest.encode() for (digest,) in digests)]
+    assert len(digests) == 6
     for name, content in table.files("out/people").items():
         assert not any(secret in content for secret in secrets), name
 

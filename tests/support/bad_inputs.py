@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,6 +153,23 @@ def second_name(world: World) -> None:
     world.set("dataset.name", "people2")
     world.set("output.path", "out/second")
     world.budget(name="people2")
+
+
+def second_name_of_copies(world: World) -> None:
+    second_name(world)
+    shutil.copytree(world.folder / "data", world.folder / "copies")
+    world.set("dataset.path", "copies")
+
+
+def second_name_of_row_groups(world: World) -> None:
+    second_name_of_copies(world)
+    files = sorted((world.folder / "copies").iterdir())
+    tables = [pq.read_table(file) for file in files]
+    for file in files:
+        file.unlink()
+    with pq.ParquetWriter(files[0], tables[0].schema) as writer:
+        for table in tables:
+            writer.write_table(table)
 
 
 def foreign_output(world: World) -> None:
@@ -356,6 +374,8 @@ CASES: dict[str, list[Case]] = {
         Case("a damaged ledger", 7, damaged_ledger),
         Case("a name with two paths", 2, bound_elsewhere),
         Case("a path with two names", 2, second_name),
+        Case("a copy with another name", 2, second_name_of_copies),
+        Case("row groups copied under another name", 2, second_name_of_row_groups),
         Case("a release of another ledger", 7, second_ledger),
         Case("other data under one snapshot", 7, changed_data),
     ],

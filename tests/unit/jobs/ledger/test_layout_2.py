@@ -8,13 +8,13 @@ from fractions import Fraction
 import pytest
 from sqlalchemy import exc
 
-from dpcore.errors import NoBudgetError
+from dpcore.errors import ConfigError, NoBudgetError
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import OPEN, Protection, State
 from jobs.ledger.windows import Window
-from tests.support.ledgers import PERSONS, PURE, past_the_ledger, planned, reserve
+from tests.support.ledgers import PERSONS, PURE, file_content, past_the_ledger, planned, reserve
 
 DAY = "2026-11-01T00:00:00+00:00"
 # As layout 2 wrote them.
@@ -132,10 +132,15 @@ def test_a_migrated_ledger_has_an_id_and_works_on(ledger: SqlLedger, ledger_url:
     assert SqlLedger(ledger_url).ledger_id() == ledger.ledger_id()
     ledger.record_answer("a" * 64, 2, "second", "third")
     say_whom_it_protects(ledger)
-    reserve(ledger, "d" * 64, consumer="team")
+    assert not ledger.is_content_known("adult")
+    assert ledger.move("adult", "/new/adult", "new disk").path == "/new/adult", "there is nothing to compare"
+    reserve(ledger, "d" * 64, consumer="team", path="/new/adult", contents=(file_content("a"),))
+    assert ledger.is_content_known("adult")
+    with pytest.raises(ConfigError, match="the files at /newer were not read"):
+        ledger.move("adult", "/newer", "new disk")
     assert [charge.release_id[0] for charge in ledger.history("adult")] == ["b", "a", "d"]
     assert ledger.dataset("adult", 1, 0).spent == Fraction(10, 21) + PURE.amount
-    for table in ("charges", "grants", "places"):
+    for table in ("charges", "grants", "places", "contents"):
         with pytest.raises(exc.DBAPIError, match="append-only"):
             past_the_ledger(ledger_url, f"DELETE FROM {table}")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from dpcore.errors import (
     BudgetExceededError,
+    ChargedBeforeError,
     ConfigError,
     CutOffError,
     EngineError,
@@ -40,6 +41,7 @@ _CODES: tuple[tuple[type[MarqueeError], int], ...] = (
     (InputError, INPUT),
     (BudgetExceededError, BUDGET),
     (NoBudgetError, BUDGET),
+    (ChargedBeforeError, BUDGET),
     (LedgerUnavailableError, LEDGER),
     (EngineError, ENGINE),
     (IntegrityError, INTEGRITY),

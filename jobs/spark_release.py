@@ -24,13 +24,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(prog="spark_release.py", description="Run one release on Spark.")
     parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the release's YAML config")
+    parser.add_argument("--again", action="store_true", help="charge again what another version was charged for")
     parser.add_argument("--log-format", choices=[*log.LogFormat], default=log.LogFormat.TEXT, help="events on stderr")
     chosen = parser.parse_args(arguments)
     log.configure(log.LogFormat(chosen.log_format))
-    return exit_codes.guarded(lambda: _release(chosen.config))
+    return exit_codes.guarded(lambda: _release(chosen.config, chosen.again))
 
 
-def _release(path: Path) -> None:
+def _release(path: Path, again: bool) -> None:
     from jobs.config import EngineChoice, load_config
     from jobs.planning.job import job_of
     from jobs.release.run import release
@@ -38,8 +39,8 @@ def _release(path: Path) -> None:
     config = load_config(path)
     own = config.engine.options if config.engine.name == "spark" else {}
     spark = EngineChoice(name="spark", options={key: own[key] for key in own if key == "partitions"})
-    outcome = release(job_of(config.model_copy(update={"engine": spark}), path.parent, str(path)))
-    sys.stdout.write(f"{'already published' if outcome.already else 'published'}: {outcome.output}\n")
+    outcome = release(job_of(config.model_copy(update={"engine": spark}), path.parent, str(path)), again=again)
+    sys.stdout.write(f"{outcome.line}\n")
 
 
 def _find_packages() -> None:

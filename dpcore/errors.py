@@ -57,6 +57,10 @@ class NoBudgetError(MarqueeError):
     """The ledger has no budget for this dataset."""
 
 
+class ChargedBeforeError(MarqueeError):
+    """Another version of the program was charged for the same release; nothing was charged now."""
+
+
 class LedgerUnavailableError(MarqueeError):
     """The ledger cannot be reached; the run may be repeated."""
 

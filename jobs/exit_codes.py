@@ -13,6 +13,7 @@ from typing import Any
 
 from dpcore.errors import (
     BudgetExceededError,
+    ChargedBeforeError,
     ConfigError,
     CutOffError,
     EngineError,
@@ -48,6 +49,7 @@ _CODES: tuple[tuple[type[MarqueeError], int], ...] = (
     (InputError, INPUT),
     (BudgetExceededError, BUDGET),
     (NoBudgetError, BUDGET),
+    (ChargedBeforeError, BUDGET),
     (LedgerUnavailableError, LEDGER),
     (EngineError, ENGINE),
     (IntegrityError, INTEGRITY),

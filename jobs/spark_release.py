@@ -24,16 +24,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(prog="spark_release.py", description="Run one release on Spark.")
     parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the release's YAML config")
+    parser.add_argument("--again", action="store_true", help="charge again what another version was charged for")
     parser.add_argument("--log-format", choices=[*log.LogFormat], default=log.LogFormat.TEXT, help="events on stderr")
     parser.add_argument("--debug", action="store_true", help="print the traceback of an error, which may quote data")
     chosen = parser.parse_args(arguments)
     log_format = log.LogFormat(chosen.log_format)
     log.configure(log_format)
     say = exit_codes.reporter(log_format)
-    return exit_codes.guarded(lambda: _release(chosen.config), debug=chosen.debug, say=say)
+    return exit_codes.guarded(lambda: _release(chosen.config, chosen.again), debug=chosen.debug, say=say)
 
 
-def _release(path: Path) -> None:
+def _release(path: Path, again: bool) -> None:
     from jobs.config import EngineChoice, load_config
     from jobs.planning.job import job_of
     from jobs.release.run import release
@@ -41,8 +42,8 @@ def _release(path: Path) -> None:
     config = load_config(path)
     own = config.engine.options if config.engine.name == "spark" else {}
     spark = EngineChoice(name="spark", options={key: own[key] for key in own if key == "partitions"})
-    outcome = release(job_of(config.model_copy(update={"engine": spark}), path.parent, str(path)))
-    sys.stdout.write(f"{'already published' if outcome.already else 'published'}: {outcome.output}\n")
+    outcome = release(job_of(config.model_copy(update={"engine": spark}), path.parent, str(path)), again=again)
+    sys.stdout.write(f"{outcome.line}\n")
 
 
 def _find_packages() -> None:

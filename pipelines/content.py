@@ -38,12 +38,14 @@ class FileContent:
     footer: Hash of the size and the footer of the file, 32 bytes.
     row_groups: The row groups with rows and statistics. Without statistics, all row groups with equally many rows may
         have the same sizes, so that nothing identifies their content.
+    keyed_footer: The hash of size and footer under a dataset's key, 32 bytes.
     """
 
     file: str
     rows: int = field(repr=False)
     footer: bytes = field(repr=False)
     row_groups: tuple[RowGroupContent, ...] = field(repr=False)
+    keyed_footer: bytes = field(default=b"", repr=False)
 
     @property
     def digests(self) -> tuple[bytes, ...]:
@@ -52,18 +54,20 @@ class FileContent:
         return (self.footer, *groups) if groups else ()
 
 
-def content_of(file: str, size: int, footer: bytes, metadata: pq.FileMetaData) -> FileContent:
+def content_of(file: str, size: int, footer: bytes, metadata: pq.FileMetaData, key: bytes = b"") -> FileContent:
     """What identifies the content of a file.
 
     file: Path or URL of the file.
     size: Size of the file in bytes.
     footer: The footer as it is in the file.
     metadata: The same footer, parsed.
+    key: Key of ``keyed_footer``, at most 64 bytes.
     """
-    digest = _digest(b"file", size.to_bytes(8, "little") + footer)  # SENSITIVE
+    sized = size.to_bytes(8, "little") + footer
+    keyed = hashlib.blake2b(sized, key=key, digest_size=_DIGEST_BYTES).digest()  # SENSITIVE
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     known = tuple(content for group in groups if (content := _row_group_content(group)) is not None)
-    return FileContent(file, metadata.num_rows, digest, known)
+    return FileContent(file, metadata.num_rows, _digest(b"file", sized), known, keyed)
 
 
 def fingerprint(contents: Sequence[FileContent], key: bytes) -> str:
@@ -72,10 +76,10 @@ def fingerprint(contents: Sequence[FileContent], key: bytes) -> str:
     The names of the files do not matter. Footers contain row counts, offsets and column statistics, so changed data
     change the hash unless they leave all of these unchanged.
 
-    contents: The contents of all files.
+    contents: The contents of all files, read with the same key.
     key: 1 to 64 secret bytes.
     """
-    digests = sorted(content.footer for content in contents)  # SENSITIVE
+    digests = sorted(content.keyed_footer for content in contents)  # SENSITIVE
     return hashlib.blake2b(b"".join(digests), key=key, digest_size=_DIGEST_BYTES).hexdigest()
 
 

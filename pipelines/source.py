@@ -66,9 +66,14 @@ def open_source(path: str, layout: Layout, salt: bytes) -> Source:
     return open_with_contents(path, layout, salt)[0]
 
 
-def open_with_contents(path: str, layout: Layout, salt: bytes) -> tuple[Source, tuple[FileContent, ...]]:
-    """As ``open_source``, with what identifies the content of each file, from the same reading. SENSITIVE."""
-    footers = _read_footers(path)
+def open_with_contents(
+    path: str, layout: Layout, salt: bytes, key: bytes = b""
+) -> tuple[Source, tuple[FileContent, ...]]:
+    """As ``open_source``, with what identifies the content of each file, from the same reading. SENSITIVE.
+
+    key: Key of ``FileContent.keyed_footer``, at most 64 bytes.
+    """
+    footers = _read_footers(path, key)
     _check_schemas([(content.file, schema) for schema, content in footers], layout)
     contents = tuple(content for _, content in footers)
     return Source(tuple(content.file for content in contents), layout, salt), contents
@@ -208,13 +213,13 @@ def _character_set(piece: str) -> str:
     return f"[^{inside[1:]}]" if inside[0] == "!" else f"[{inside}]"
 
 
-def _read_footers(path: str) -> list[tuple[pa.Schema, FileContent]]:
+def _read_footers(path: str, key: bytes = b"") -> list[tuple[pa.Schema, FileContent]]:
     files = find_files(path)
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
-        return list(pool.map(_read_footer, files))
+        return list(pool.map(functools.partial(_read_footer, key=key), files))
 
 
-def _read_footer(path: str) -> tuple[pa.Schema, FileContent]:
+def _read_footer(path: str, key: bytes) -> tuple[pa.Schema, FileContent]:
     def read() -> tuple[pa.Schema, FileContent]:
         filesystem, inner = filesystem_of(path)
         with filesystem.open_input_file(inner) as file:
@@ -222,7 +227,7 @@ def _read_footer(path: str) -> tuple[pa.Schema, FileContent]:
             footer = _footer_bytes(path, file, size)
         # The parser wants a file; this one consists of nothing but the footer.
         with pq.ParquetFile(pa.BufferReader(_MAGIC + footer)) as parquet:
-            return parquet.schema_arrow, content_of(path, size, footer, parquet.metadata)
+            return parquet.schema_arrow, content_of(path, size, footer, parquet.metadata, key)
 
     return reading(path, read)
 

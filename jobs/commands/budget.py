@@ -375,6 +375,8 @@ def _charge_line(charge: ChargeRecord, dataset: DatasetBudget) -> str:
     line = f"{line}  {described(charge.protection, spent=True)}"
     if charge.protection.is_bound and charge.protection.neighbours is not dataset.protection.neighbours:
         line = f"{line}, charged for {dataset.protection.neighbours}"
+    if charge.repeats is not None:
+        line = f"{line}, again after {charge.repeats[:12]} of another version"
     return line
 
 

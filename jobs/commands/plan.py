@@ -50,6 +50,7 @@ def _ledger_facts(job: Job) -> LedgerFacts:
     from jobs.ledger.protection import described
     from jobs.ledger.records import State
     from jobs.outputs.plan_report import LedgerFacts
+    from jobs.release.other_version import folder_of, refusal
     from jobs.release.run import protection_of
 
     privacy, dataset = job.config.privacy, job.config.dataset.name
@@ -61,6 +62,13 @@ def _ledger_facts(job: Job) -> LedgerFacts:
         record = ledger.release(job.release_id)
         if record is not None and record.state is not State.PLANNED:
             return LedgerFacts(url, ledger_id, "none: this release was charged already")
+        others = ledger.charged_by_others(job.identity)
+        published = [(other, folder_of(other, job.output)) for other in others]
+        for other, folder in published:
+            if folder is not None:
+                return LedgerFacts(url, ledger_id, f"none: already published by version {other.version}: {folder}")
+        if others:
+            return LedgerFacts(url, ledger_id, f"refused now: {refusal(others)}")
         price = ledger.price(dataset, request)
     except (BudgetExceededError, NoBudgetError) as error:
         return LedgerFacts(url, ledger_id, f"refused now: {error}")

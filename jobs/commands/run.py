@@ -8,11 +8,20 @@ from typing import Annotated
 import typer
 
 
-def run(config: Annotated[Path, typer.Argument(help="The release's YAML config.")]) -> None:
+def run(
+    config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again",
+            help="Make a new release with a new charge, although another version was charged for the same config.",
+        ),
+    ] = False,
+) -> None:
     """Make a release: check the config and the data, reserve the budget, answer the queries, publish.
 
     After a failure, the same command continues where the run stopped, and never charges twice. After a success, it
-    changes nothing.
+    changes nothing. A release that another version of the program was charged for is not charged again without --again.
 
     Examples:
 
@@ -26,10 +35,10 @@ def run(config: Annotated[Path, typer.Argument(help="The release's YAML config."
     from jobs.release.run import release
 
     job = load_job(config)
-    outcome = release(job)
-    typer.echo(f"{'already published' if outcome.already else 'published'}: {outcome.output}")
+    outcome = release(job, again=again)
+    typer.echo(outcome.line)
     typer.echo(f"release {outcome.release_id}")
     typer.echo(promise(job))
-    advice = advice_on_rows(job, outcome.output) if outcome.already else None
+    advice = advice_on_rows(job, outcome.output) if outcome.already and outcome.version is None else None
     if advice is not None:
         typer.echo(advice)

@@ -2,10 +2,11 @@
 
 Open ``sql_ledger`` first: ``SqlLedger`` is the whole interface, with one transaction per method. What happens in these
 transactions is in ``budgets`` (grants of the operator), ``releases`` (what a run plans, reserves and records),
-``pricing`` (what a release costs), ``protection`` (whom a total protects), ``binding`` (where the data of a dataset
-are), ``contents`` (which content they have) and ``audit`` (checks of the sums against the charges). They build on
-``amounts`` (costs in each currency), ``windows`` (calendar limits), ``records`` (values), ``rows`` and ``tables`` (the
-database), ``schema`` (versions of the tables and their migration) and ``connection`` (transactions and locks).
+``other_versions`` (charges of other versions for the same release), ``pricing`` (what a release costs), ``protection``
+(whom a total protects), ``binding`` (where the data of a dataset are), ``contents`` (which content they have) and
+``audit`` (checks of the sums against the charges). They build on ``amounts`` (costs in each currency), ``windows``
+(calendar limits), ``records`` (values), ``rows`` and ``tables`` (the database), ``schema`` (versions of the tables and
+their migration) and ``connection`` (transactions and locks).
 """
 
 from __future__ import annotations

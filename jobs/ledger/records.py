@@ -11,6 +11,7 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger.amounts import total_of
 from jobs.ledger.windows import Window, current_start
+from jobs.planning.identity import Identity
 from pipelines.content import FileContent
 
 
@@ -168,6 +169,7 @@ class ReleaseRecord:
     protection: Whom it protects; open for a release of layouts 1 and 2.
     manifest_sha256: SHA-256 of its published manifest.json; None before it is published, and for a release that
         layouts 1 and 2 have published.
+    version: Version of the program that planned it; None for a release of layouts 1 and 2.
     """
 
     release_id: str
@@ -181,6 +183,31 @@ class ReleaseRecord:
     output: str | None
     protection: Protection
     manifest_sha256: str | None
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class OtherVersion:
+    """A charged release that another version of the program made for the same config, snapshot and files.
+
+    record: The ledger's record of it.
+    version: Version of the program.
+    charged: Time of its charge, in UTC.
+    fingerprint: Keyed hash of its input. SENSITIVE.
+    """
+
+    record: ReleaseRecord
+    version: str
+    charged: str
+    fingerprint: str = field(repr=False)
+
+    @property
+    def described(self) -> str:
+        """Release, version and date, for a message."""
+        return (
+            f"release {self.record.release_id[:12]} of version {self.version}, charged on {self.charged[:10]}, is the "
+            f"same release: it has the same config, schema and snapshot"
+        )
 
 
 @dataclass(frozen=True)
@@ -193,6 +220,7 @@ class ChargeRecord:
     state: Current state of the release.
     charged: Time of the charge, in UTC.
     protection: Whom the release itself protects; open for a release of layouts 1 and 2.
+    repeats: The release of another version that it makes again, at the operator's request; None for all others.
     """
 
     release_id: str
@@ -201,6 +229,7 @@ class ChargeRecord:
     state: State
     charged: str
     protection: Protection
+    repeats: str | None = None
 
 
 @dataclass(frozen=True)
@@ -231,7 +260,7 @@ class GrantRecord:
 class PlannedRelease:
     """What a run tells the ledger about its release before it reserves the budget.
 
-    release_id: SHA-256 of the release's public facts.
+    identity: What makes another release the same as this one.
     dataset: Name of the dataset.
     budget: Budget of the release.
     path: Canonical path of the data, as ``jobs.planning.identity.bound_path`` returns it.
@@ -242,9 +271,10 @@ class PlannedRelease:
     contents: What identifies the content of each file, without a key. SENSITIVE.
     consumer: Consumer that is charged in addition to the dataset, if there is one.
     promise: (epsilon, delta) of the release, for the advice in a refusal.
+    again: Whether it is charged although another version was charged for the same release.
     """
 
-    release_id: str
+    identity: Identity
     dataset: str
     budget: Budget
     path: str
@@ -255,3 +285,9 @@ class PlannedRelease:
     contents: tuple[FileContent, ...] = field(default=(), repr=False)
     consumer: str | None = None
     promise: tuple[float, float] | None = None
+    again: bool = False
+
+    @property
+    def release_id(self) -> str:
+        """SHA-256 of the release's public facts."""
+        return self.identity.release_id

@@ -9,10 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, insert, update
 from sqlalchemy.engine import Row
 
-from dpcore.errors import IntegrityError
+from dpcore.errors import ChargedBeforeError, IntegrityError
 from dpcore.kernel.budget import Budget
 from jobs.ledger import budgets
 from jobs.ledger.binding import bind
+from jobs.ledger.other_versions import charged_by_others, check_not_charged_meanwhile
 from jobs.ledger.pricing import Price, Request, priced
 from jobs.ledger.records import PlannedRelease, ReleaseRecord, State
 from jobs.ledger.rows import (
@@ -40,10 +41,13 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
     dataset = locked_dataset(connection, planned.dataset)
     bind(connection, dataset, planned, now)
     row = find_release(connection, planned.release_id)
+    repeated = _repeated(connection, planned) if row is None or State(row.state) is State.PLANNED else None
     if row is None:
         priced(connection, dataset, Request.of(planned), now)
-        connection.execute(insert(RELEASES).values(_new_release(planned, now)))
+        connection.execute(insert(RELEASES).values(_new_release(planned, repeated, now)))
         row = existing_release(connection, planned.release_id)
+    elif repeated != row.repeats and State(row.state) is State.PLANNED:
+        set_release(connection, planned.release_id, now, repeats=repeated)
     elif not protection_of(row).is_bound:  # Planned in layout 1 or 2, which did not record whom a release protects.
         set_release(connection, planned.release_id, now, **protection_columns(planned.protection))
     if row.fingerprint != planned.fingerprint:
@@ -62,6 +66,7 @@ def reserve(connection: Connection, release_id: str, budget: Budget, now: dateti
         raise IntegrityError(f"release {release_id[:12]} was planned with another budget; want the same config")
     if State(row.state) is not State.PLANNED:
         return
+    check_not_charged_meanwhile(connection, row)
     protection = protection_of(row)
     if not protection.is_bound:
         raise IntegrityError(
@@ -173,7 +178,17 @@ def _charge(connection: Connection, row: Row[Any], price: Price, now: datetime) 
         set_consumer(connection, dataset.name, consumer.name, **spent)
 
 
-def _new_release(planned: PlannedRelease, now: datetime) -> dict[str, object]:
+def _repeated(connection: Connection, planned: PlannedRelease) -> str | None:
+    """The release of another version that the operator wants again; None if no other version was charged for it."""
+    others = charged_by_others(connection, planned.identity)
+    if not others:
+        return None
+    if not planned.again:
+        raise ChargedBeforeError(f"{others[0].described}; nothing was charged now; run the same command again")
+    return others[0].record.release_id
+
+
+def _new_release(planned: PlannedRelease, repeated: str | None, now: datetime) -> dict[str, object]:
     return {
         "release_id": planned.release_id,
         "dataset": planned.dataset,
@@ -185,6 +200,9 @@ def _new_release(planned: PlannedRelease, now: datetime) -> dict[str, object]:
         "fingerprint": planned.fingerprint,
         "state_folder": planned.state_folder,
         "answers": 0,
+        "version": planned.identity.version,
+        "identity": planned.identity.digest,
+        "repeats": repeated,
         "created": stamp(now),
         "updated": stamp(now),
     }

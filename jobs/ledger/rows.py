@@ -121,6 +121,7 @@ def release_of(row: Row[Any]) -> ReleaseRecord:
         output=row.output,
         protection=protection_of(row),
         manifest_sha256=row.manifest_sha256,
+        version=row.version,
     )
 
 

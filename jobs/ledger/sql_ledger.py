@@ -20,6 +20,7 @@ from jobs.ledger.binding import Move
 from jobs.ledger.budgets import Creation
 from jobs.ledger.connection import Database
 from jobs.ledger.contents import is_content_known
+from jobs.ledger.other_versions import charged_by_others
 from jobs.ledger.pricing import Price, Request, priced
 from jobs.ledger.records import (
     OPEN,
@@ -28,6 +29,7 @@ from jobs.ledger.records import (
     ConsumerBudget,
     DatasetBudget,
     GrantRecord,
+    OtherVersion,
     PlannedRelease,
     Protection,
     ReleaseRecord,
@@ -43,6 +45,7 @@ from jobs.ledger.rows import (
 )
 from jobs.ledger.tables import CHARGES, DATASETS, RELEASES
 from jobs.ledger.windows import Window
+from jobs.planning.identity import Identity
 from pipelines.content import FileContent
 
 DEFAULT_LEDGER = "sqlite:///marquee.db"
@@ -246,7 +249,7 @@ class SqlLedger:
         with self._transaction() as connection:
             self._verified(connection, name)
             query = (
-                select(CHARGES, *(RELEASES.c[name] for name in ("state", *protection_columns(OPEN))))
+                select(CHARGES, *(RELEASES.c[name] for name in ("state", "repeats", *protection_columns(OPEN))))
                 .join(RELEASES, RELEASES.c.release_id == CHARGES.c.release_id)
                 .where(CHARGES.c.dataset == name)
                 .order_by(CHARGES.c.number)
@@ -259,6 +262,7 @@ class SqlLedger:
                     State(row.state),
                     row.charged,
                     protection_of(row),
+                    row.repeats,
                 )
                 for row in connection.execute(query)
             ]
@@ -276,6 +280,13 @@ class SqlLedger:
         with self._transaction() as connection:
             row = find_release(connection, release_id)
             return None if row is None else release_of(row)
+
+    def charged_by_others(self, identity: Identity) -> list[OtherVersion]:
+        """The charged releases of other versions that are the same as this one, the latest first."""
+        if not self._ledger_exists():
+            return []
+        with self._transaction() as connection:
+            return charged_by_others(connection, identity)
 
     def price(self, dataset: str, request: Request) -> Price:
         """What a release would be charged now. Nothing is written, and another release may be charged before it.
@@ -295,7 +306,8 @@ class SqlLedger:
         Returns: The record of the release, whether it is new or already known.
         Raises: ConfigError when name and path do not belong together; BudgetExceededError when the release exceeds the
             remaining budget; NoBudgetError when its dataset or consumer has no budget to which it can be charged;
-            IntegrityError when the release was planned with other input. In all these cases nothing is written.
+            ChargedBeforeError when another version was charged for the same release; IntegrityError when the release
+            was planned with other input. In all these cases nothing is written.
         """
         with self._transaction() as connection:
             return releases.plan(connection, planned, self._clock())

@@ -74,7 +74,9 @@ CONSUMERS = Table(
 )
 
 # answers is the number of answers in the journal, and journal_head is the hash in the journal's last line.
-# manifest_sha256 is null until the release is published.
+# manifest_sha256 is null until the release is published. version is the version of Marquee that planned the release,
+# and identity the digest that other versions find for the same config. repeats is the release of another version that
+# this release makes again with a new charge, because the operator has asked for it.
 RELEASES = Table(
     "releases",
     METADATA,
@@ -94,6 +96,9 @@ RELEASES = Table(
     Column("journal_head", String(64)),
     Column("output", Text),
     Column("manifest_sha256", String(64)),
+    Column("version", String(40)),  # Null for a release of layouts 1 and 2, as is the next column.
+    Column("identity", String(64)),
+    Column("repeats", String(64)),
     Column("created", String(40), nullable=False),
     Column("updated", String(40), nullable=False),
 )

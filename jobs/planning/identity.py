@@ -8,7 +8,7 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from jobs.config import Config
@@ -29,6 +29,68 @@ _NOT_IDENTIFYING = {
     "engine": True,
     "output": True,
 }
+
+
+# Every version up to 0.10 wrote releases whose records hold neither a version nor a digest of the identity. Their ids
+# follow from the config as these versions saw it: 0.6 to 0.10 had the number of synthetic rows in the id, and up to 0.9
+# the share of the popularity had another name. Not recognised are releases of versions before 0.6, which had other
+# keys; of another number of synthetic rows than the config has now; and of public files whose meaning these versions
+# hashed in another way.
+_VERSIONS_WITHOUT_RECORD = ("0.6.0", "0.7.0", "0.8.0", "0.9.0", "0.10.0")
+_LAST_WITHOUT_RECORD = _VERSIONS_WITHOUT_RECORD[-1]
+_NOT_IDENTIFYING_BEFORE = {**_NOT_IDENTIFYING, "output": {"path", "report"}}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes two releases the same, within one version of the code and across versions.
+
+    release_id: SHA-256 of the release's public facts, of which the version is one.
+    digest: SHA-256 of the same facts without the version and without everything that has its default, so that a later
+        version with more keys finds the same digest for the same config.
+    older: The ids that versions which recorded no digest gave to the same release, each with its version.
+    version: Version of the code.
+    """
+
+    release_id: str
+    digest: str
+    older: Mapping[str, str]
+    version: str
+
+
+def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str]) -> Identity:
+    """The identity of a release. The arguments are those of ``release_id``."""
+    written = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING, exclude_defaults=True)  # type: ignore[arg-type]
+    digest = canonical_sha256({"config": written, "schema": _without_defaults(schema), "files": dict(files)})
+    older = {
+        id_of(_as_before(config, version), identifying_schema(schema), files, version): version
+        for version in _VERSIONS_WITHOUT_RECORD
+    }
+    return Identity(release_id(config, schema, files), digest, older, VERSION)
+
+
+def _as_before(config: Config, version: str) -> dict[str, Any]:
+    """The part of a config that a version up to 0.10 took for identifying."""
+    facts = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING_BEFORE)  # type: ignore[arg-type]
+    conjunctions = facts["workload"]["conjunctions"]
+    if version != _LAST_WITHOUT_RECORD and conjunctions is not None:
+        conjunctions["share"] = conjunctions.pop("popularity_share")
+    return facts
+
+
+def _without_defaults(schema: Schema | None) -> list[dict[str, Any]] | None:
+    """The attributes of a schema, each with the fields that differ from their defaults."""
+    if schema is None:
+        return None
+    return [
+        {
+            field.name: value
+            for field in fields(attribute)
+            # True is 1 in Python, but not as the code of nulls: the type belongs to the value.
+            if (type(value := getattr(attribute, field.name)), value) != (type(field.default), field.default)
+        }
+        for attribute in schema.attributes
+    ]
 
 
 def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] | None = None) -> str:

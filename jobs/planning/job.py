@@ -18,7 +18,7 @@ from dpcore.workload import Workload
 from jobs.config import Config, Dataset, Privacy, load_config
 from jobs.mechanisms import mechanism_of
 from jobs.planning.engines import check_engine
-from jobs.planning.identity import release_id
+from jobs.planning.identity import Identity, identity_of
 from jobs.planning.paths import with_absolute_paths
 from jobs.workload.building import workload_of
 from jobs.workload.public_files import PublicFiles, read_public_files
@@ -40,7 +40,7 @@ class Job:
     files: Content of the public files that the workload names.
     stand_in: The workload. If noisy popularity will choose the queries, a workload of the same size stands in for it.
     plan: The mechanism's plan for ``stand_in``.
-    release_id: SHA-256 of the release's public facts.
+    identity: What makes another release the same as this one.
     """
 
     config: Config
@@ -53,7 +53,12 @@ class Job:
     files: PublicFiles
     stand_in: Workload
     plan: Plan
-    release_id: str
+    identity: Identity
+
+    @property
+    def release_id(self) -> str:
+        """SHA-256 of the release's public facts."""
+        return self.identity.release_id
 
     @property
     def output(self) -> Path:
@@ -96,7 +101,7 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
     with _naming(name):
         stand_in = workload_of(config, layout, files)
         plan = _plan(mechanism, PrivacyTerms(unit, rest), stand_in)
-    identity = release_id(config, schema, files.digests)
+    identity = identity_of(config, schema, files.digests)
     return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, identity)
 
 

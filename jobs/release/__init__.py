@@ -5,6 +5,8 @@
 * ``lock``: allows one run of a release at a time.
 * ``publish``: makes the release's folder appear whole or not at all.
 * ``signing``: signs its manifest, if there is a key.
+* ``finished``: finds out whether a release is already published.
+* ``other_version``: does so for a release that another version of the program has made.
 * ``evaluation``: compares a published release with the exact answers. SENSITIVE.
 * ``more_rows``: draws more synthetic rows of a published release, which costs no budget.
 """

@@ -60,11 +60,11 @@ def publication_state(output: Path, release_id: str) -> PublicationState:
                 f"output {output} is a link or a mount point; want an ordinary folder, which a rename can replace"
             )
         return PublicationState.ABSENT
-    holder = _holder(output)
-    if holder is None:
+    found = holder(output)
+    if found is None:
         raise ConfigError(f"output {output} holds files that are not of a release; want a new or an empty folder")
-    if holder != release_id:
-        raise ConfigError(f"output {output} holds release {holder[:12]}; want another folder for {release_id[:12]}")
+    if found != release_id:
+        raise ConfigError(f"output {output} holds release {found[:12]}; want another folder for {release_id[:12]}")
     return PublicationState.DONE if (output / SUCCESS).exists() else PublicationState.RENAMED
 
 
@@ -91,7 +91,7 @@ def trace_of_another_ledger(output: Path, release_id: str) -> Path | None:
             "(deploy/RUNBOOK.md)"
         ) from error
     manifests = (output / MANIFEST, *sorted(output.parent.glob(f"*/{MANIFEST}")))
-    return next((path.parent for path in manifests if _holder(path.parent) == release_id), None)
+    return next((path.parent for path in manifests if holder(path.parent) == release_id), None)
 
 
 def fresh_staging(folder: Path) -> Path:
@@ -170,7 +170,7 @@ def verify(output: Path) -> None:
         raise IntegrityError(problem)
 
 
-def _holder(output: Path) -> str | None:
+def holder(output: Path) -> str | None:
     """The release id in a folder's manifest; None without a manifest."""
     try:
         manifest = output / MANIFEST

@@ -32,11 +32,12 @@ from jobs.planning.job import Job
 from jobs.planning.rows import auto_rows
 from jobs.progress import bar
 from jobs.release import publish
+from jobs.release.finished import Outcome, finished
 from jobs.release.journal import FileJournal, JournalFrom
 from jobs.release.lock import only_run
+from jobs.release.other_version import made_by_another_version
 from jobs.release.publish import PublicationState
 from jobs.release.signing import signer
-from jobs.verification.release import check_published
 from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.content import FileContent, fingerprint
@@ -48,21 +49,7 @@ from pipelines.source import Source, open_source, open_with_contents
 Bar = Callable[[str], AbstractContextManager[Progress]]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Result of a run.
-
-    release_id: SHA-256 of the release's public facts.
-    output: The published folder.
-    already: Whether the release had been published before this run.
-    """
-
-    release_id: str
-    output: Path
-    already: bool
-
-
-def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> Outcome:
+def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, again: bool = False) -> Outcome:
     """Makes and publishes a release, or continues where an earlier run of it stopped.
 
     Everything is checked before any budget is reserved. For a release that is already published only the ledger and the
@@ -71,6 +58,7 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
     job: The release.
     engine: Engine to use instead of the config's. It affects the speed, never the result.
     progress: Creates a progress bar from a label.
+    again: Whether to make a new release with a new charge although another version was charged for the same release.
 
     Raises: The exceptions that ``jobs.exit_codes`` maps to exit codes.
     """
@@ -79,22 +67,28 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar) -> O
     check_outside(job, job.output, "answers.parquet", "synthetic/part-0.parquet")
     ledger = SqlLedger(job.config.privacy.ledger)
     dataset = _dataset(job, ledger)
-    published = publish.publication_state(job.output, job.release_id)
     known_record = ledger.release(job.release_id)
+    if not again and (known_record is None or known_record.state is State.PLANNED):
+        outcome = made_by_another_version(job, ledger, dataset)
+        if outcome is not None:
+            return outcome
+    published = publish.publication_state(job.output, job.release_id)
     _check_known(job, ledger, published, known_record)
     try:
-        source, contents = open_with_contents(job.config.dataset.path, job.layout, dataset.salt)
-        planned = _planned(job, source, contents, dataset)
+        source, contents = open_with_contents(
+            job.config.dataset.path, job.layout, dataset.salt, dataset.fingerprint_key
+        )
+        planned = _planned(job, source, contents, dataset, again)
     except InputError:
         if known_record is None or not _is_done(job, dataset, known_record):
             raise
-        outcome = _finished(job, ledger, known_record, published)
+        outcome = finished(job, ledger, known_record)
         if outcome is None:
             raise
         return outcome
     record = ledger.plan(planned)
     log.info("planned", release=job.release_id[:12], dataset=dataset.name, state=record.state.value)
-    outcome = _finished(job, ledger, record, published)
+    outcome = finished(job, ledger, record)
     if outcome is not None:
         return outcome
     with only_run(Path(record.state_folder)):
@@ -152,7 +146,7 @@ def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: 
         raise IntegrityError(
             f"release {job.release_id[:12]} is no longer in the ledger; want the ledger in which it was planned"
         )
-    outcome = _finished(job, ledger, record, publish.publication_state(job.output, job.release_id))
+    outcome = finished(job, ledger, record)
     if outcome is not None:  # Another process published the release before this one had the lock.
         return outcome
     journal = _open_journal(job, ledger, record)
@@ -267,37 +261,12 @@ def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
     return same and record.state is State.PUBLISHED and dataset.path == bound_path(job.config.dataset.path)
 
 
-def _finished(job: Job, ledger: SqlLedger, record: ReleaseRecord, published: PublicationState) -> Outcome | None:
-    """The outcome of a release that is already published; None otherwise.
-
-    If a process died between the rename and writing _SUCCESS, the publication is completed first.
-    """
-    if published is not PublicationState.ABSENT:
-        check_published(job.output, ledger)
-        if published is PublicationState.RENAMED:
-            publish.finish(job.output)
-        _record_publication(ledger, job.release_id, job.output)
-        return Outcome(job.release_id, job.output, already=True)
-    recorded_output = Path(record.output) if record.output else None
-    if recorded_output is None or not recorded_output.is_dir():
-        return None
-    if publish.publication_state(recorded_output, job.release_id) is not PublicationState.DONE:
-        return None
-    check_published(recorded_output, ledger)
-    _record_publication(ledger, job.release_id, recorded_output)
-    return Outcome(job.release_id, recorded_output, already=True)
-
-
-def _record_publication(ledger: SqlLedger, release_id: str, output: Path) -> None:
-    """Records the folder and the manifest of a release. Raises IntegrityError when another manifest was published."""
-    manifest = publish.manifest_sha256(output)
-    ledger.advance(release_id, State.PUBLISHED, output=str(output), manifest=manifest)
-
-
-def _planned(job: Job, source: Source, contents: tuple[FileContent, ...], dataset: DatasetBudget) -> PlannedRelease:
+def _planned(
+    job: Job, source: Source, contents: tuple[FileContent, ...], dataset: DatasetBudget, again: bool
+) -> PlannedRelease:
     path = bound_path(job.config.dataset.path)
     return PlannedRelease(
-        release_id=job.release_id,
+        identity=job.identity,
         dataset=dataset.name,
         budget=job.budget,
         path=path,
@@ -308,6 +277,7 @@ def _planned(job: Job, source: Source, contents: tuple[FileContent, ...], datase
         protection=protection_of(job),
         consumer=job.config.privacy.consumer,
         promise=(job.config.privacy.epsilon, job.config.privacy.delta),
+        again=again,
     )
 
 

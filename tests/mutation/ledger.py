@@ -268,6 +268,21 @@ MUTANTS: Final = (
         "tests/unit/jobs/ledger/test_copies.py::test_a_move_to_something_else_is_a_decision_on_record",
     ),
     Mutant(
+        "two versions charge the same release",
+        "jobs/ledger/releases.py",
+        "    check_not_charged_meanwhile(connection, row)\n",
+        "",
+        "tests/unit/jobs/ledger/test_other_versions.py::test_the_second_charge_for_the_same_release_is_refused",
+    ),
+    Mutant(
+        "an upgrade plans a charged release again",
+        "jobs/ledger/releases.py",
+        "    if not planned.again:",
+        "    if False:",
+        "tests/unit/jobs/ledger/test_other_versions.py::"
+        "test_it_is_refused_when_it_is_planned_unless_the_operator_wants_it_again",
+    ),
+    Mutant(
         "another manifest is accepted",
         "jobs/ledger/releases.py",
         "and publication.manifest != row.manifest_sha256:",

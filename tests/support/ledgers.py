@@ -13,6 +13,8 @@ from dpcore.kernel.budget import Budget
 from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import PlannedRelease, Protection
+from jobs.planning.identity import Identity
+from jobs.version import VERSION
 from pipelines.content import FileContent, RowGroupContent
 
 PURE = Budget.pure(Fraction(1, 3))
@@ -29,7 +31,8 @@ def planned(release_id: str = FIRST, **changes: object) -> PlannedRelease:
         "state_folder": "/out/.marquee/a",
         "protection": PERSONS,
     }
-    return PlannedRelease(release_id=release_id, **{**values, **changes})  # type: ignore[arg-type]
+    identity = Identity(release_id, release_id, {}, VERSION)
+    return PlannedRelease(**{"identity": identity, **values, **changes})  # type: ignore[arg-type]
 
 
 def reserve(ledger: SqlLedger, release_id: str = FIRST, budget: Budget = PURE, **changes: object) -> None:

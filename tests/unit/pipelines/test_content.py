@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.content import FileContent, RowGroupContent, fingerprint
-from pipelines.source import read_contents
+from pipelines.layout import BasketLayout
+from pipelines.source import open_with_contents, read_contents
 
+LAYOUT = BasketLayout("city", "user", 400)
 ROWS = pa.table({"user": pa.array(range(400)), "city": pa.array(["a", "b", None, "d"] * 100)})
 
 
@@ -90,13 +93,30 @@ def test_a_footer_that_would_not_fit_is_damaged(tmp_path: Path) -> None:
 
 
 def test_the_fingerprint_follows_content_and_key_but_not_names(tmp_path: Path) -> None:
-    one = [content(tmp_path / "a.parquet"), content(tmp_path / "b.parquet", ROWS.slice(1))]
-    same = [content(tmp_path / "y.parquet", ROWS.slice(1)), content(tmp_path / "x.parquet")]
+    for folder, names in (("one", "ab"), ("same", "yx")):
+        (tmp_path / folder).mkdir()
+        content(tmp_path / folder / f"{names[0]}.parquet")
+        content(tmp_path / folder / f"{names[1]}.parquet", ROWS.slice(1))
+    one, same, other = (
+        open_with_contents(str(tmp_path / folder), LAYOUT, bytes(16), key)[1]
+        for folder, key in (("one", b"key"), ("same", b"key"), ("one", b"another"))
+    )
     first = fingerprint(one, b"key")
-    assert len(first) == 64
     assert fingerprint(same, b"key") == first
-    assert fingerprint(one, b"another") != first
+    assert fingerprint(other, b"another") != first
     assert fingerprint([one[0], one[0]], b"key") != first
+    assert first == fingerprint_of_0_10(tmp_path / "one", b"key")
+
+
+def fingerprint_of_0_10(folder: Path, key: bytes) -> str:
+    """As versions up to 0.10 have computed and recorded it."""
+    digests = []
+    for path in folder.iterdir():
+        data = path.read_bytes()
+        footer = data[-8 - int.from_bytes(data[-8:-4], "little") :]
+        sized = len(data).to_bytes(8, "little") + footer
+        digests.append(hashlib.blake2b(sized, key=key, digest_size=32).digest())
+    return hashlib.blake2b(b"".join(sorted(digests)), key=key, digest_size=32).hexdigest()
 
 
 def test_no_digest_is_shown() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import jobs.planning.identity
-from jobs.config import parse_config
-from jobs.planning.identity import bound_path, linked_files, release_id
+from jobs.config import Config, parse_config
+from jobs.planning.identity import bound_path, identity_of, linked_files, release_id
 from jobs.version import VERSION
 from pipelines.attributes import Attribute, Kind
 from pipelines.schema import Schema
@@ -92,6 +92,95 @@ def test_so_does_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
     before = identity()
     monkeypatch.setattr(jobs.planning.identity, "VERSION", "99")
     assert identity() != before
+
+
+# Ids that these versions printed for the configs below.
+IDS_OF_OLDER_VERSIONS = {
+    ("0.6.0", "table"): "7684ea31a7e475604e0e1980ee404f9373751b6a2e7b369a13b1e64815586c6d",
+    ("0.6.0", "baskets"): "ea9dda0c4693cff585f0cada13a3da1093b0ef40f9317e9da65ba2356f27e4e9",
+    ("0.7.0", "table"): "665135edf7c0d0a4685fa93b3015e9513149728a6e07aa988f1e3892b1165466",
+    ("0.7.0", "baskets"): "78d631af6a2dde69a3fdf865f4586425489375efeca3442c60c2231b4ecd0116",
+    ("0.9.0", "table"): "64e5a3ad224f9ecfea66a049226fef61737bfd097c0899b1b3e796eb0b246927",
+    ("0.9.0", "baskets"): "21e3965f9c4e48e0e51e9a94714adb3b485e8658fcb1c6553e6e79ef7210d3cd",
+    ("0.10.0", "table"): "b3fb2afd9e11c8443f48f5c43ed4263e550df3b9477e5ab307d184d1a03b9979",
+    ("0.10.0", "baskets"): "af0c1c851c55f93200eb52aef8e529294fd962352d09ef8a4ae15c8abd64a2aa",
+}
+AGED = Schema(
+    (
+        Attribute("sex", Kind.CATEGORICAL, values=("f", "m"), other=True),
+        Attribute("age", Kind.INTEGER, edges=(0, 10, 20)),
+    )
+)
+CONFIGS: dict[str, dict[str, Any]] = {
+    "table": {
+        "dataset": {"name": "x", "snapshot": "1", "path": "p", "shape": "table", "unit": "u", "schema": "s"},
+        "privacy": {"epsilon": 1, "delta": 0},
+        "workload": {"products": [{"attributes": {"sex": "each", "age": "prefix"}}]},
+        "mechanism": {"name": "aim", "max_model_mb": 10},
+        "output": {"path": "o", "synthetic_rows": 5},
+    },
+    "baskets": {
+        "dataset": {
+            "name": "x",
+            "snapshot": "1",
+            "path": "p",
+            "shape": "baskets",
+            "unit": "u",
+            "item": "i",
+            "items": 5,
+        },
+        "privacy": {"epsilon": 1, "delta": 0},
+        "workload": {"conjunctions": {"count": 10, "order": 2}},
+        "mechanism": {"name": "mwem"},
+        "output": {"path": "o"},
+    },
+}
+
+
+@pytest.mark.parametrize(("version", "shape"), IDS_OF_OLDER_VERSIONS)
+def test_ids_of_older_versions_are_known(version: str, shape: str) -> None:
+    known = identity_of(parse_config(CONFIGS[shape]), AGED if shape == "table" else None, {})
+    assert known.older[IDS_OF_OLDER_VERSIONS[version, shape]] == version
+    assert known.release_id not in known.older
+
+
+def digest(schema: Schema | None = SCHEMA, kind: type[Config] = Config, **changes: dict[str, Any]) -> str:
+    document = {**CONFIGS["table"], "workload": {"marginals": {"order": 1}}, "mechanism": {"name": "laplace"}}
+    for section, values in changes.items():
+        document[section] = {**document.get(section, {}), **values}
+    parsed = parse_config(document)
+    return identity_of(kind(**{name: getattr(parsed, name) for name in Config.model_fields}), schema, {}).digest
+
+
+class LaterConfig(Config):
+    """The config of a later version, which has another key."""
+
+    later: int = 3
+
+
+def test_other_versions_find_the_same_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = digest()
+    assert digest(kind=LaterConfig) == before
+    monkeypatch.setattr(jobs.planning.identity, "VERSION", "99")
+    assert digest() == before
+
+
+@pytest.mark.parametrize("changes", SAME, ids=str)
+def test_the_digest_does_not_depend_on_places_and_engines_either(changes: dict[str, dict[str, Any]]) -> None:
+    assert digest(**changes) == digest()
+
+
+@pytest.mark.parametrize("changes", [change for change in OTHER if "workload" not in change], ids=str)
+def test_everything_else_changes_the_digest(changes: dict[str, dict[str, Any]]) -> None:
+    assert digest(**changes) != digest()
+
+
+def test_codes_change_the_digest() -> None:
+    def codes(**targets: Any) -> Schema:
+        return Schema((Attribute("sex", Kind.CATEGORICAL, values=(0, 1), **targets),))
+
+    schemas = [codes(), codes(other=0), codes(null=1), codes(null=False), codes(column="gender"), SCHEMA]
+    assert len({digest(schema) for schema in schemas}) == len(schemas)
 
 
 def test_the_version_is_that_of_the_package() -> None:

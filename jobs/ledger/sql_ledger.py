@@ -32,12 +32,14 @@ from jobs.ledger.records import (
     State,
 )
 from jobs.ledger.rows import (
+    exact,
     find_dataset,
     find_release,
     locked_dataset,
     protection_columns,
     protection_of,
     release_of,
+    state_of,
 )
 from jobs.ledger.tables import CHARGES, DATASETS, RELEASES
 from jobs.ledger.windows import Window
@@ -235,12 +237,12 @@ class SqlLedger:
                 ChargeRecord(
                     row.release_id,
                     row.consumer,
-                    Fraction(row.amount),
-                    State(row.state),
+                    exact(row.amount),
+                    state_of(row),
                     row.charged,
                     protection_of(row),
                 )
-                for row in connection.execute(query)
+                for row in connection.execute(query).all()
             ]
 
     def release(self, release_id: str) -> ReleaseRecord | None:

@@ -8,6 +8,7 @@ import itertools
 import json
 import random
 import shutil
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -193,8 +194,6 @@ def _of_model(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes
 
 def _archive_with(data: bytes, header: bytes) -> bytes:
     """The archive with another header and right checksums; the bytes as they are if it cannot be read."""
-    import zipfile
-
     made = io.BytesIO()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(made, "w") as new:
@@ -225,7 +224,7 @@ def _state_targets(world: World, folder: Path) -> list[Target]:
 
     def journal(path: Path) -> object:
         read = FileJournal(path, release_id)
-        return read.head, [read.recall(index, "") for index in range(0)]
+        return read.head
 
     edits = of_rows(columns_of(world.ledger), world.ledger)
     relinked = partial(of_journal, seed=seed)

@@ -188,8 +188,9 @@ def main(plan_path: str) -> None:
     with open(plan["state"], "r+b") as file:
         state = State(mmap.mmap(file.fileno(), STATE_BYTES), plan["first"])
         (folder / "inputs").mkdir()
-        known = targets(make_world(folder / "world"), folder / "inputs")
-        known |= {target.name: target for target in planted(plan["planted"])}
+        known = {target.name: target for target in planted(plan["planted"])}
+        if not known:
+            known = targets(make_world(folder / "world"), folder / "inputs")
         for target, _ in plan["targets"]:  # Also loads what the first input would otherwise wait for.
             for seed in known[target].seeds:
                 known[target].read(seed)

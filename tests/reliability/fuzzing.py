@@ -63,7 +63,7 @@ FULL = {
     "ledger file": 2_000,
 }
 _SLOW = ("ledger rows", "ledger file")
-FAST = {name: 15 if name in _SLOW else 60 if name.startswith("verify") else 200 for name in FULL}
+FAST = {name: 12 if name in _SLOW else 30 if name.startswith("verify") else 150 for name in FULL}
 
 
 @dataclass
@@ -118,7 +118,7 @@ def fuzzed(counts: dict[str, int], seed: int, planted: Sequence[str] = ()) -> di
 
     counts: Number of inputs by the name of the target.
     seed: Seed of the inputs.
-    planted: Names of planted faults, whose targets ``counts`` may name.
+    planted: Names of planted faults, whose targets ``counts`` then names alone.
     """
     with TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as name:
         folder = Path(name)

@@ -41,7 +41,7 @@ CLAIM = (
     "the distributed engines."
 )
 SEED = 77
-_STEPS = {Size.FAST: 4, Size.FULL: 110}
+_STEPS = {Size.FAST: 3, Size.FULL: 110}
 _DISTRIBUTED = ("marginals", "counts of values or items", "clipped sums")
 ADD, REPLACE = Neighbours.ADD_REMOVE_UNIT, Neighbours.REPLACE_ONE_UNIT
 

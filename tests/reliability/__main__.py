@@ -61,6 +61,8 @@ def report(results: list[dict[str, Any]]) -> str:
         "Written by `make soak`; do not edit. `make test` runs a fast version of each part.",
         "",
     ]
+    if not results:
+        lines += ["No part has been run at full size yet.", ""]
     for result in results:
         lines += [f"## {result['title']}", "", result["claim"], "", *_table(result["rows"])]
         verdict = "passed" if result["passed"] else "FAILED"

@@ -15,7 +15,7 @@ CASE ?= answers_10m
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-rest test-full check lint types imports bench peers mutants audit sbom lock clean
+.PHONY: help demo test test-rest test-full check lint types imports bench peers mutants audit soak sbom lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,6 +59,9 @@ peers: $(PEERS)/.peers ## Install what some benchmarks compare with, in an envir
 
 audit: $(VENV)/.test ## Run the privacy audit at full size, and write tests/audit/RESULTS.md (under an hour)
 	$(BIN)/python -m tests.audit $(SECTIONS)
+
+soak: $(VENV)/.test ## Run the reliability suite at full size, and write tests/reliability/RESULTS.md (under two hours)
+	$(BIN)/python -m tests.reliability $(PARTS)
 
 mutants: $(VENV)/.test ## Plant every fault of tests/mutation, and print those that no test notices (under half an hour)
 	$(BIN)/python -m tests.mutation $(WORDS)

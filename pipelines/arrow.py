@@ -47,3 +47,18 @@ def texts(values: Sequence[str]) -> pa.Array:
     stops = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     buffers = [None, pa.py_buffer(stops), pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.large_string(), len(encoded), buffers)
+
+
+def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Turns text of type string_view, which pyarrow can neither take nor look up, into large_string."""
+    for place, field in enumerate(batch.schema):
+        in_dictionary = pa.types.is_dictionary(field.type) and pa.types.is_string_view(field.type.value_type)
+        if not in_dictionary and not pa.types.is_string_view(field.type):
+            continue
+        column = batch.column(place)
+        if in_dictionary:
+            column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.large_string()))
+        else:
+            column = column.cast(pa.large_string())
+        batch = batch.set_column(place, field.name, column)
+    return batch

@@ -104,7 +104,7 @@ def reading(path: str, action: Callable[[], T]) -> T:
     """Runs ``action``, which reads ``path``. A failure becomes an InputError, or an EngineError for a remote store."""
     try:
         return action()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # The name of a column may be no text.
         raise_unreadable(path, error)
 
 

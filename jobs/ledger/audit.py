@@ -11,6 +11,7 @@ from sqlalchemy.engine import Row
 from dpcore.errors import IntegrityError
 from jobs.ledger.budgets import consumers, grants
 from jobs.ledger.records import OPEN, ConsumerBudget, DatasetBudget, Protection, State
+from jobs.ledger.rows import exact
 from jobs.ledger.tables import CHARGES, RELEASES
 
 _SUM = "the sum of its charges differs from the recorded spending"
@@ -27,13 +28,13 @@ def check_sums(connection: Connection, dataset: DatasetBudget, consumer: Consume
     """
     in_dataset = CHARGES.c.dataset == dataset.name
     last = _last_charge(connection, in_dataset)
-    _require(dataset, dataset.spent == (0 if last is None else Fraction(last.spent)), _SUM)
+    _require(dataset, dataset.spent == (0 if last is None else exact(last.spent)), _SUM)
     if consumer is None:
         return
     last = _last_charge(connection, in_dataset & (CHARGES.c.consumer == consumer.name))
     # The first window starts when the consumer is created, and every later one with its first charge.
     opened = consumer.window_start if last is None else last.window_start
-    spent = 0 if last is None else Fraction(last.consumer_spent)
+    spent = 0 if last is None else exact(last.consumer_spent)
     same = (consumer.window_start, consumer.spent) == (opened, spent)
     _require(dataset, same, f"the sum of the charges of consumer {consumer.name!r} differs from the recorded spending")
 
@@ -56,12 +57,12 @@ def verify(connection: Connection, dataset: DatasetBudget) -> None:
     ).all()
     total, consumer_sums = Fraction(0), dict[tuple[str, str], Fraction]()
     for charge in charges:
-        amount, consumer_sum = Fraction(charge.amount), Fraction(0)
+        amount, consumer_sum = exact(charge.amount), Fraction(0)
         total += amount
         if charge.consumer is not None:
             window = (charge.consumer, charge.window_start)
             consumer_sum = consumer_sums[window] = consumer_sums.get(window, Fraction(0)) + amount
-        _require(dataset, (Fraction(charge.spent), Fraction(charge.consumer_spent)) == (total, consumer_sum), _SUM)
+        _require(dataset, (exact(charge.spent), exact(charge.consumer_spent)) == (total, consumer_sum), _SUM)
     for consumer in (None, *consumers(connection, dataset.name)):
         check_sums(connection, dataset, consumer)
     _require(dataset, total == 0 or (dataset.remaining or 0) >= 0, "its charges exceed its total")

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from sqlalchemy import Connection, insert, select
+from sqlalchemy.engine import Row
 
 from dpcore.errors import ConfigError, NoBudgetError
 from dpcore.kernel.budget import Currency
@@ -23,6 +24,7 @@ from jobs.ledger.rows import (
     locked_dataset,
     protection_columns,
     protection_of,
+    reading,
     set_consumer,
     set_dataset,
     stamp,
@@ -243,25 +245,28 @@ def _bind(
 def consumers(connection: Connection, dataset: str) -> list[ConsumerBudget]:
     """The consumers of a dataset, by name."""
     query = select(CONSUMERS).where(CONSUMERS.c.dataset == dataset).order_by(CONSUMERS.c.name)
-    return [consumer_of(row) for row in connection.execute(query)]
+    return [consumer_of(row) for row in connection.execute(query).all()]
 
 
 def grants(connection: Connection, dataset: str) -> list[GrantRecord]:
     """The grants of a dataset and its consumers, oldest first."""
     query = select(GRANTS).where(GRANTS.c.dataset == dataset).order_by(GRANTS.c.number)
-    return [
-        GrantRecord(
-            row.consumer,
-            Window(row.refresh),
-            row.epsilon,
-            row.delta,
-            amount_of(row.amount),
-            protection_of(row),
-            row.reason,
-            row.granted,
-        )
-        for row in connection.execute(query)
-    ]
+    return [grant_of(row) for row in connection.execute(query).all()]
+
+
+@reading("row of a grant")
+def grant_of(row: Row[Any]) -> GrantRecord:
+    """A row of ``GRANTS`` as a value."""
+    return GrantRecord(
+        row.consumer,
+        Window(row.refresh),
+        float(row.epsilon),
+        float(row.delta),
+        amount_of(row.amount),
+        protection_of(row),
+        row.reason,
+        row.granted,
+    )
 
 
 def _set_total(

@@ -27,6 +27,7 @@ from jobs.ledger.rows import (
     set_dataset,
     set_release,
     stamp,
+    state_of,
 )
 from jobs.ledger.tables import CHARGES, RELEASES
 
@@ -64,7 +65,7 @@ def reserve(connection: Connection, release_id: str, budget: Budget, now: dateti
     row = existing_release(connection, release_id, lock=True)  # The row is read again under the dataset's lock.
     if release_of(row).budget != budget:
         raise IntegrityError(f"release {release_id[:12]} was planned with another budget; want the same config")
-    if State(row.state) is not State.PLANNED:
+    if state_of(row) is not State.PLANNED:
         return
     check_not_charged_meanwhile(connection, row)
     protection = protection_of(row)
@@ -101,7 +102,7 @@ def record_answer(
     row = existing_release(connection, release_id)
     if (row.answers, row.journal_head) == (number + 1, head):
         return  # Already recorded by a process that died before it saw the acknowledgement.
-    if State(row.state) is State.PLANNED:
+    if state_of(row) is State.PLANNED:
         raise IntegrityError(f"release {release_id[:12]} has an answer but no charge; want the ledger that charged it")
     raise _other_answers(row)
 
@@ -146,7 +147,7 @@ def advance(
         )
     columns = {"output": publication.output, "manifest_sha256": publication.manifest}
     changes = {name: value for name, value in columns.items() if value not in (None, getattr(row, name))}
-    if state.step > State(row.state).step:
+    if state.step > state_of(row).step:
         changes["state"] = state.value
     if changes:
         set_release(connection, release_id, now, **changes)

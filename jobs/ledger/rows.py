@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -16,6 +19,24 @@ from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger.records import ConsumerBudget, DatasetBudget, Protection, ReleaseRecord, State
 from jobs.ledger.tables import CONSUMERS, DATASETS, RELEASES
 from jobs.ledger.windows import Window
+
+# What ``str`` makes of a fraction. Fraction itself also reads 1e9999999, for which it would need all memory.
+_AMOUNT = re.compile(r"-?[0-9]+(/[0-9]+)?")
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Raises IntegrityError for a value that the ledger never writes: its file was damaged or changed by hand.
+
+    what: What is read, for the message.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, ArithmeticError, LookupError) as error:
+        raise IntegrityError(
+            f"the ledger's {what} holds a value that Marquee never writes; the ledger was changed by hand or damaged; "
+            "restore its backup"
+        ) from error
 
 
 def find_dataset(connection: Connection, name: str, *, lock: bool = False) -> DatasetBudget | None:
@@ -75,6 +96,7 @@ def set_release(connection: Connection, release_id: str, now: datetime, **values
     connection.execute(update(RELEASES).where(chosen).values(updated=stamp(now), **values))
 
 
+@reading("row of a dataset")
 def dataset_of(row: Row[Any]) -> DatasetBudget:
     """A row of ``DATASETS`` as a value."""
     return DatasetBudget(
@@ -82,9 +104,9 @@ def dataset_of(row: Row[Any]) -> DatasetBudget:
         path=row.path,
         currency=None if row.currency is None else Currency(row.currency),
         total=amount_of(row.total),
-        spent=Fraction(row.spent),
-        epsilon=row.epsilon,
-        delta=row.delta,
+        spent=exact(row.spent),
+        epsilon=float(row.epsilon),
+        delta=float(row.delta),
         consumers_only=row.consumers_only,
         protection=protection_of(row),
         shares_with=row.shares_with,
@@ -93,30 +115,32 @@ def dataset_of(row: Row[Any]) -> DatasetBudget:
     )
 
 
+@reading("row of a consumer")
 def consumer_of(row: Row[Any]) -> ConsumerBudget:
     """A row of ``CONSUMERS`` as a value."""
     return ConsumerBudget(
         dataset=row.dataset,
         name=row.name,
         window=Window(row.refresh),
-        epsilon=row.epsilon,
-        delta=row.delta,
+        epsilon=float(row.epsilon),
+        delta=float(row.delta),
         total=amount_of(row.total),
-        spent=Fraction(row.spent),
+        spent=exact(row.spent),
         window_start=row.window_start,
     )
 
 
+@reading("row of a release")
 def release_of(row: Row[Any]) -> ReleaseRecord:
     """A row of ``RELEASES`` as a value."""
     return ReleaseRecord(
         release_id=row.release_id,
         dataset=row.dataset,
         consumer=row.consumer,
-        budget=Budget(Currency(row.currency), Fraction(row.amount)),
-        state=State(row.state),
+        budget=Budget(Currency(row.currency), exact(row.amount)),
+        state=state_of(row),
         state_folder=row.state_folder,
-        answers=row.answers,
+        answers=None if row.answers is None else int(row.answers),
         journal_head=row.journal_head,
         output=row.output,
         protection=protection_of(row),
@@ -125,10 +149,18 @@ def release_of(row: Row[Any]) -> ReleaseRecord:
     )
 
 
+@reading("record of whom a total protects")
 def protection_of(row: Row[Any]) -> Protection:
     """The protection in a row of ``DATASETS``, ``RELEASES`` or ``GRANTS``."""
     neighbours = None if row.neighbours is None else Neighbours(row.neighbours)
-    return Protection(row.unit, row.contribution, row.max_per_unit, neighbours)
+    max_per_unit = None if row.max_per_unit is None else int(row.max_per_unit)
+    return Protection(row.unit, row.contribution, max_per_unit, neighbours)
+
+
+@reading("row of a release")
+def state_of(row: Row[Any]) -> State:
+    """The state in a row of ``RELEASES``."""
+    return State(row.state)
 
 
 def protection_columns(protection: Protection) -> dict[str, object]:
@@ -137,8 +169,16 @@ def protection_columns(protection: Protection) -> dict[str, object]:
 
 
 def amount_of(stored: str | None) -> Fraction | None:
+    """A stored amount as an exact fraction; None for an amount that is not fixed yet."""
+    return None if stored is None else exact(stored)
+
+
+@reading("record of an amount")
+def exact(stored: str) -> Fraction:
     """A stored amount as an exact fraction."""
-    return None if stored is None else Fraction(stored)
+    if not _AMOUNT.fullmatch(stored):
+        raise ValueError("not an exact fraction")
+    return Fraction(stored)
 
 
 def stored(amount: Fraction | None) -> str | None:

@@ -36,12 +36,14 @@ from jobs.ledger.records import (
     State,
 )
 from jobs.ledger.rows import (
+    exact,
     find_dataset,
     find_release,
     locked_dataset,
     protection_columns,
     protection_of,
     release_of,
+    state_of,
 )
 from jobs.ledger.tables import CHARGES, DATASETS, RELEASES
 from jobs.ledger.windows import Window
@@ -258,13 +260,13 @@ class SqlLedger:
                 ChargeRecord(
                     row.release_id,
                     row.consumer,
-                    Fraction(row.amount),
-                    State(row.state),
+                    exact(row.amount),
+                    state_of(row),
                     row.charged,
                     protection_of(row),
                     row.repeats,
                 )
-                for row in connection.execute(query)
+                for row in connection.execute(query).all()
             ]
 
     def charged_at(self, release_id: str) -> str | None:

@@ -155,7 +155,7 @@ def _read_rows(path: Path, column: str, weighted: bool = False) -> _Rows:
             rows = _read_csv(path, text, column) if path.suffix == ".csv" or weighted else _read_lines(path, text)
     except FileNotFoundError as error:
         raise ConfigError(f"{path} does not exist; want {wanted}") from error
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise ConfigError(
             f"{path} cannot be read as Parquet, as its name says that it is; want a whole Parquet file, or a .csv file"
         ) from error

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipelines.aggregators.protocol import Aggregator, Block
-from pipelines.arrow import booleans, integers, nulls_of, numbers_of
+from pipelines.arrow import booleans, integers, nulls_of, numbers_of, without_views
 from pipelines.contribution import basket_block, shard_numbers, table_block
 from pipelines.encode import EncodedRows, encode_batch, unit_column
 from pipelines.layout import TableLayout
@@ -143,7 +143,7 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     batches = parquet.iter_batches(_BATCH_ROWS, row_groups=row_groups, columns=list(columns), use_threads=False)
     for batch in batches:
-        yield batch.select(list(columns))
+        yield without_views(batch.select(list(columns)))
 
 
 def _columns_beyond_dictionaries(

@@ -45,9 +45,9 @@ def load_model(file: BinaryIO) -> GraphicalModel:
     try:
         with zipfile.ZipFile(file) as archive:
             return _read_model(archive)
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, RuntimeError, ValueError) as error:
         # zipfile raises RuntimeError for encrypted content, a subclass of it for an unknown compression, and ValueError
-        # for an offset outside the file.
+        # or OSError for an offset outside the file.
         raise InputError(f"not a model file, or one cut short ({type(error).__name__}); want {FORMAT!r}") from error
 
 

@@ -1,0 +1,13 @@
+"""Reliability: what hostile bytes and hostile units can do to a release. ``make soak`` runs every part at full size.
+
+A part is a module with ``TITLE``, ``CLAIM`` and ``run(size)``, as in ``tests/audit``, and a name in ``parts``. Its
+test runs it at the fast size and plants a fault that it must report.
+
+* ``fuzzing``: mutated configs, schemas, query files, Parquet files, releases, journals, models and ledgers. Open it
+  first for how inputs are run; ``fuzz_targets`` lists the readers, ``fuzz_seeds`` makes valid inputs from a real
+  release, ``fuzz_mutations``, ``fuzz_parquet`` and ``fuzz_ledger`` change them, and ``fuzz_worker`` runs them in a
+  process of its own.
+  ``regressions`` holds the smallest inputs that once crashed a reader.
+* ``influence``: units that a hill climbing search makes as influential as it can, against the sensitivities that the
+  kernel charges for. ``influence_data`` makes and changes their rows, and ``influence_checks`` measures them.
+"""

@@ -1,0 +1,95 @@
+"""The search at the fast size, its strength, and a planted bound per file: the search finds it for every aggregate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpcore.errors import InputError
+from pipelines.engines.local import LocalEngine
+from pipelines.source import open_source
+from tests.audit.section import Size
+from tests.reliability import influence, influence_data
+from tests.reliability.influence import ADD, Found, bounded_per_file, cases, search
+from tests.support.engine_cases import SALT
+
+CASES = list(cases())
+NAMES = [f"{layout}, {aggregate.name}, {relation.value}" for layout, _, aggregate, relation in CASES]
+
+
+def test_no_unit_moves_an_aggregate_by_more_than_is_charged() -> None:
+    rows = influence.run(Size.FAST)
+    assert len(rows) == len(CASES)
+    assert [row.cells for row in rows if not row.passed] == []
+    # The search is no use if it finds only units that hardly matter.
+    assert max(row.cells["largest L1 ratio"] for row in rows) == 1
+    assert all(row.cells["largest L1 ratio"] > 0 for row in rows)
+
+
+def found_with_bound_per_file(index: int, steps: int) -> Found:
+    _, layout, aggregate, relation = CASES[index]
+    found = Found()
+    with bounded_per_file():
+        search(layout, aggregate, relation, steps, LocalEngine(threads=1), found)
+    return found
+
+
+@pytest.mark.parametrize("name", ["marginals", "number of units"])
+def test_a_bound_that_counts_per_file_is_found(name: str) -> None:
+    (index,) = [
+        index for index, (layout, _, aggregate, relation) in enumerate(CASES)
+        if (layout, aggregate.name, relation) == ("table, 1 row", name, ADD)
+    ]  # fmt: skip
+    found = found_with_bound_per_file(index, 12)
+    assert found.exceeded > 0
+    assert not influence.row_of("local", "", CASES[index][2], ADD, found).passed
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("index", range(len(CASES)), ids=NAMES)
+def test_a_bound_that_counts_per_file_is_found_wherever_the_declared_bound_is_tight(index: int) -> None:
+    found = found_with_bound_per_file(index, 110)
+    layout, _, aggregate, _ = CASES[index]
+    tight = aggregate.name in ("marginals", "number of units", "counts of values or items")
+    if tight and layout != "baskets, all items":
+        assert found.exceeded > 0
+
+
+def test_composed_and_decomposed_letters_are_two_units_and_two_widths_of_integers_are_refused(tmp_path: Path) -> None:
+    layout = influence_data.basket_layout(1, False)
+    texts = pa.table({"person": ["\u00e9", "e\u0301"], "film": pa.array([1, 1], pa.int64())})
+    pq.write_table(texts, tmp_path / "texts.parquet")
+    (counts,) = [one for _, _, one, relation in CASES if one.name == "number of units" and relation is ADD][-1:]
+    assert influence.answers(LocalEngine(threads=1), tmp_path, layout, counts).tolist() == [2]
+    for number, kind in enumerate((pa.int32(), pa.int64())):
+        table = pa.table({"person": pa.array([7], kind), "film": pa.array([number], pa.int64())})
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    (tmp_path / "texts.parquet").unlink()
+    with pytest.raises(InputError, match="want one type"):
+        open_source(str(tmp_path), layout, SALT)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["beam", pytest.param("spark", marks=pytest.mark.spark)])
+def test_a_distributed_engine_measures_the_same_influence(name: str) -> None:
+    engine = influence.beam_engine() if name == "beam" else influence.spark_engine()
+    for _, layout, aggregate, relation in CASES[::9]:
+        found = Found()
+        search(layout, aggregate, relation, 12, LocalEngine(threads=1), found)
+        assert found.worst is not None
+        again = influence.measured(found.worst, aggregate, relation, engine)
+        assert again == influence.measured(found.worst, aggregate, relation, LocalEngine(threads=1))
+        assert again.within
+
+
+def test_a_search_is_a_function_of_its_seed() -> None:
+    _, layout, aggregate, relation = CASES[0]
+    first, second = Found(), Found()
+    for found in (first, second):
+        search(layout, aggregate, relation, 3, LocalEngine(threads=1), found)
+    assert (first.l1, first.squared_l2) == (second.l1, second.squared_l2)
+    assert np.isfinite(first.l1)

@@ -225,6 +225,21 @@ MUTANTS: Final = (
         "tests/unit/jobs/ledger/test_moves.py::test_data_that_were_not_moved_get_no_second_budget",
     ),
     Mutant(
+        "two versions charge the same release",
+        "jobs/ledger/releases.py",
+        "    check_not_charged_meanwhile(connection, row)\n",
+        "",
+        "tests/unit/jobs/ledger/test_other_versions.py::test_the_second_charge_for_the_same_release_is_refused",
+    ),
+    Mutant(
+        "an upgrade plans a charged release again",
+        "jobs/ledger/releases.py",
+        "    if not planned.again:",
+        "    if False:",
+        "tests/unit/jobs/ledger/test_other_versions.py::"
+        "test_it_is_refused_when_it_is_planned_unless_the_operator_wants_it_again",
+    ),
+    Mutant(
         "another manifest is accepted",
         "jobs/ledger/releases.py",
         "and publication.manifest != row.manifest_sha256:",

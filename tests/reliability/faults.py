@@ -40,7 +40,9 @@ def run(size: Size) -> list[Row]:
         rows = list(killed(place, size))
         for fault in FAULTS:
             if (size is Size.FULL or fault.fast) and (not fault.mounts or can_mount()):
-                rows += [staged_row(place, fault, stage, size) for stage in STAGES if size is Size.FULL or stage in FAST]
+                rows += [
+                    staged_row(place, fault, stage, size) for stage in STAGES if size is Size.FULL or stage in FAST
+                ]
         rows += data_faults.rows(place, size)
         rows += other_faults.rows(place, size)
         return rows

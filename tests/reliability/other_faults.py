@@ -98,7 +98,11 @@ def over_the_limit(url: str) -> list[str]:
         for key in ((charge.dataset, ""), (charge.consumer, charge.window_start)):
             if key[0] is not None:
                 sums[key] = sums.get(key, Fraction(0)) + Fraction(charge.amount)
-    return [f"{name} {start} is charged more than its limit" for (name, start), spent in sums.items() if spent > limits[name]]
+    return [
+        f"{name} {start} is charged more than its limit"
+        for (name, start), spent in sums.items()
+        if spent > limits[name]
+    ]
 
 
 _ERRORS: tuple[type[Exception], ...] = (MemoryError, OSError, RuntimeError)

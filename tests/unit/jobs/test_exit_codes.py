@@ -28,6 +28,7 @@ CASES: list[tuple[BaseException, int]] = [
     (errors.InputError("said"), 3),
     (errors.NoBudgetError("said"), 4),
     (errors.BudgetExceededError("said", Fraction(2), Fraction(1), "rho"), 4),
+    (errors.ChargedBeforeError("said"), 4),
     (errors.LedgerUnavailableError("said"), 5),
     (errors.EngineError("said"), 6),
     (errors.UnprovedError("said"), 2),

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from dpcore.errors import ConfigError, EngineError, InputError
+from dpcore.errors import ConfigError, EngineError, InputError, MarqueeError
 from pipelines.attributes import Attribute, Kind
 from pipelines.layout import BasketLayout, Layout
 
@@ -105,8 +105,14 @@ def reading(path: str, action: Callable[[], T]) -> T:
     """Runs ``action``, which reads ``path``. A failure becomes an InputError, or an EngineError for a remote store."""
     try:
         return action()
+    except MarqueeError:
+        raise
     except (pa.ArrowException, OSError) as error:
         raise_unreadable(path, error)
+    except Exception as error:
+        if "://" not in path:
+            raise
+        raise _unreachable(path, error) from error  # A driver of fsspec has exceptions of its own.
 
 
 def raise_unreadable(path: str, error: Exception) -> NoReturn:
@@ -118,7 +124,7 @@ def raise_unreadable(path: str, error: Exception) -> NoReturn:
     if "://" in path and any(sign in str(error) for sign in _NO_BUCKET):
         raise InputError(f"{path} is in a bucket that does not exist; want the name of an existing bucket") from error
     if "://" in path and isinstance(error, OSError):
-        raise EngineError(f"{path} could not be read from its store ({type(error).__name__}); try again") from error
+        raise _unreachable(path, error) from error
     if isinstance(error, MemoryError):
         raise EngineError(f"memory ran out while {path} was read; want more memory, or smaller files") from error
     if isinstance(error, NotImplementedError):
@@ -126,6 +132,10 @@ def raise_unreadable(path: str, error: Exception) -> NoReturn:
             f"{path} uses a feature of Parquet that this build of pyarrow cannot read; want another encoding"
         ) from error
     raise InputError(f"{path} cannot be read as Parquet; it is damaged or truncated: want a whole file") from error
+
+
+def _unreachable(path: str, error: Exception) -> EngineError:
+    return EngineError(f"{path} could not be read from its store ({type(error).__name__}); try again")
 
 
 @functools.lru_cache(maxsize=256)

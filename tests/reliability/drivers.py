@@ -6,6 +6,7 @@ Starting Python, importing everything and loading the compiled kernels takes ten
 from __future__ import annotations
 
 import base64
+import importlib
 import os
 import pickle
 import signal
@@ -130,11 +131,11 @@ def main() -> None:
 
 
 def _warm_up() -> None:
-    import tests.reliability.faults  # Its actions are unpickled in every process.
     from jobs.planning.job import load_job
     from jobs.release.run import release
     from tests.reliability.scene import new_scene
 
+    importlib.import_module("tests.reliability.faults")  # Its actions are unpickled in every process.
     with TemporaryDirectory() as folder:
         release(load_job(new_scene(Path(folder) / "warm").config))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +29,7 @@ CLAIM = (
 
 IN_MEMORY = Path("/dev/shm")
 _SMALL_DISK = "size=1m"
-FAST = {"reserved": 1, "each answer": 4, "staged": 4}  # Of a stage, the number of the point that the fast size takes.
+FAST = {"each answer": 4, "staged": 4}  # Of a stage, the number of the point that the fast size takes.
 
 
 def run(size: Size) -> list[Row]:
@@ -92,7 +92,8 @@ def kill_server(place: Place, fault: Fault, where: Point) -> Trial:
     try:
         return place.disturb(scene, [action], fault.codes, place.postgres.start)
     finally:
-        _ensure_started(place.postgres)
+        if not place.postgres.is_up():
+            place.postgres.start()
 
 
 def restart_server(place: Place, fault: Fault, where: Point) -> Trial:
@@ -106,11 +107,6 @@ def restart_server(place: Place, fault: Fault, where: Point) -> Trial:
 def _killed_and_started(postgres: Server) -> None:
     postgres.kill()
     postgres.start()
-
-
-def _ensure_started(postgres: Server) -> None:
-    if not (postgres.folder / ".s.PGSQL.5432").exists():
-        postgres.start()
 
 
 def full_disk_of_output(place: Place, fault: Fault, where: Point) -> Trial:

@@ -21,7 +21,7 @@ from jobs.planning.job import Job, load_job
 from jobs.release.run import release
 from jobs.verification.release import verify_release
 from tests.audit.kill_points import SHAPES, Left, charged_enough, files_of, look
-from tests.reliability.drivers import Drivers, Ended
+from tests.reliability.drivers import Drivers, Ended, Prepare
 from tests.support.faults import drawn, note_draws, noted_draws
 
 KILLED = -9
@@ -109,14 +109,16 @@ def disturbed(scene: Scene, ended: Sequence[Ended], made: Sequence[Fraction], co
     return trial
 
 
-def healed(scene: Scene, drivers: Drivers, left: Left, trial: Trial) -> None:
+def healed(scene: Scene, drivers: Drivers, left: Left, trial: Trial, mended: Prepare | None = None) -> None:
     """Runs the release again without a fault, and judges what it published.
 
-    left: What there was of it before.
+    left: What there was of it before. mended: What every process needs that has no fault.
     """
     tally = scene.tally
     failures, before = sum(code != 0 for code in trial.codes), len(drawn(tally))
-    again = drivers.run(scene.config, partial(note_draws, tally))
+    if mended is not None:
+        mended()
+    again = drivers.run(scene.config, partial(note_draws, tally), *([mended] if mended is not None else ()))
     if again.code:
         trial.lost.append(f"run again, it ends with {again.code}: {again.said[-300:]}")
         return

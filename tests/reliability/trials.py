@@ -59,15 +59,20 @@ class Place:
         return new_scene(folder or self.folder / str(self.numbers[0]), url)
 
     def disturb(
-        self, scene: Scene, prepare: Sequence[Action], codes: Sequence[int], heal: Callable[[], object]
+        self,
+        scene: Scene,
+        prepare: Sequence[Action],
+        codes: Sequence[int],
+        heal: Callable[[], object],
+        mended: Action | None = None,
     ) -> Trial:
-        """One run with a fault, ``heal``, and one run without."""
+        """One run with a fault, ``heal``, and one run without. mended: What every process needs that has no fault."""
         ended = self.drivers.run(scene.config, partial(note_draws, scene.tally), *prepare)
         heal()
-        return self.judged(scene, [ended], codes)
+        return self.judged(scene, [ended], codes, mended)
 
-    def judged(self, scene: Scene, ended: Sequence[Ended], codes: Sequence[int]) -> Trial:
+    def judged(self, scene: Scene, ended: Sequence[Ended], codes: Sequence[int], mended: Action | None = None) -> Trial:
         """The verdict over runs that have ended, and over the run after them."""
         trial = disturbed(scene, ended, drawn(scene.tally), codes)
-        healed(scene, self.drivers, look(scene.config), trial)
+        healed(scene, self.drivers, look(scene.config), trial, mended)
         return trial

@@ -58,6 +58,14 @@ class Server:
             self.binaries, "pg_ctl", "start", "--wait", f"--pgdata={data}", f"--log={log}", f"--options={self.options}"
         )
 
+    def is_up(self) -> bool:
+        """Whether the server answers."""
+        try:
+            self.run("postgres", "SELECT 1")
+        except psycopg.OperationalError:
+            return False
+        return True
+
     def kill(self) -> None:
         """Kills the server and all its processes, as a machine does that loses its power; ``start`` recovers it."""
         postmaster = psutil.Process(int((self.folder / "data" / "postmaster.pid").read_text().split()[0]))

@@ -53,7 +53,6 @@ _STORAGE: dict[int, tuple[int, str]] = {
     errno.ENOSPC: (ENGINE, _FULL),
     errno.EDQUOT: (ENGINE, _FULL),
     errno.EFBIG: (ENGINE, "a file would be larger than this process may write; raise its limit (ulimit -f)"),
-    errno.EIO: (ENGINE, "a disk could not be read or written; check it"),
     errno.EACCES: (CONFIG, _FORBIDDEN),
     errno.EPERM: (CONFIG, _FORBIDDEN),
     errno.EROFS: (CONFIG, _FORBIDDEN),

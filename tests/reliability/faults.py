@@ -36,16 +36,18 @@ def run(size: Size) -> list[Row]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None)))
         postgres = stack.enter_context(server(durable=False)) if size is Size.FULL else None
-        place = Place(stack.enter_context(warm_drivers()), folder, postgres)
-        rows = list(killed(place, size))
-        for fault in FAULTS:
-            if (size is Size.FULL or fault.fast) and (not fault.mounts or can_mount()):
-                rows += [
-                    staged_row(place, fault, stage, size) for stage in STAGES if size is Size.FULL or stage in FAST
-                ]
-        rows += data_faults.rows(place, size)
-        rows += other_faults.rows(place, size)
-        return rows
+        return list(rows(Place(stack.enter_context(warm_drivers()), folder, postgres), size))
+
+
+def rows(place: Place, size: Size) -> Iterator[Row]:
+    """All lines of the table."""
+    yield from killed(place, size)
+    for fault in FAULTS:
+        if (size is Size.FULL or fault.fast) and (not fault.mounts or can_mount()):
+            for stage in STAGES if size is Size.FULL else FAST:
+                yield staged_row(place, fault, stage, size)
+    yield from data_faults.rows(place, size)
+    yield from other_faults.rows(place, size)
 
 
 def killed(place: Place, size: Size) -> Iterator[Row]:

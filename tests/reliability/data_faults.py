@@ -141,7 +141,7 @@ def store_rows(place: Place) -> Iterator[Row]:
     """A store behind an fsspec driver: each failure at the first, a middle and a late call, and delays."""
     if importlib.util.find_spec("fsspec") is None:
         yield Row(
-            Tally().row("store", SQLITE, "").cells | {"said wrong": "fsspec is missing; want the extra [test]"}, False
+            Tally().row("store", SQLITE, "").cells | {"said wrong": "fsspec is missing; install it to test stores"}, False
         )
         return
     for name in FAILURES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -124,7 +125,7 @@ def full_disk_of_ledger(place: Place, fault: Fault, where: Point) -> Trial:
     disk.mkdir()
     with small_disk(disk):
         scene = place.scene()
-        (scene.folder / "ledger.db").rename(disk / "ledger.db")
+        shutil.move(scene.folder / "ledger.db", disk / "ledger.db")
         moved = Scene(scene.config, f"sqlite:///{disk / 'ledger.db'}")
         moved.change("privacy", ledger=moved.ledger)
         action = partial(arm_action, where, partial(injections.fill, disk))

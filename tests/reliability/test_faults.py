@@ -119,7 +119,7 @@ def test_each_kind_of_problem_fails_its_row(kind: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.skipif(importlib.util.find_spec("fsspec") is None, reason="fsspec is missing; want the extra [test]")
+@pytest.mark.skipif(importlib.util.find_spec("fsspec") is None, reason="fsspec is missing; install it to test stores")
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_store_that_fails_is_survived(place: Place, name: str) -> None:
     for first in (1, 9):

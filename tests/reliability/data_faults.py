@@ -140,9 +140,8 @@ DAMAGES = (
 def store_rows(place: Place) -> Iterator[Row]:
     """A store behind an fsspec driver: each failure at the first, a middle and a late call, and delays."""
     if importlib.util.find_spec("fsspec") is None:
-        yield Row(
-            Tally().row("store", SQLITE, "").cells | {"said wrong": "fsspec is missing; install it to test stores"}, False
-        )
+        cells = dict(Tally().row("store", SQLITE, "").cells)
+        yield Row(cells | {"said wrong": "fsspec is missing; install it to test stores"}, False)
         return
     for name in FAILURES:
         trials = [store_fails(place, Trouble(name, first)) for first in (1, 4, 9, 14, 20, 30)]

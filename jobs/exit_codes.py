@@ -55,13 +55,26 @@ _CODES: tuple[tuple[type[MarqueeError], int], ...] = (
     (IntegrityError, INTEGRITY),
 )
 
+_FULL = "a disk is full; free some space"
+_FORBIDDEN = "a file or a folder may not be read or written; give this user permission for all that the config names"
+# Failures of local storage, by errno: exit code, and what happened with the advice. An answer is used only after it was
+# stored, so the release is unharmed.
+_STORAGE: dict[int, tuple[int, str]] = {
+    errno.ENOSPC: (ENGINE, _FULL),
+    errno.EDQUOT: (ENGINE, _FULL),
+    errno.EFBIG: (ENGINE, "a file would be larger than this process may write; raise its limit (ulimit -f)"),
+    errno.EACCES: (CONFIG, _FORBIDDEN),
+    errno.EPERM: (CONFIG, _FORBIDDEN),
+    errno.EROFS: (CONFIG, _FORBIDDEN),
+}
+
 
 def exit_code(error: BaseException) -> int:
     """The exit code of an exception."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
-    if _disk_is_full(error):
-        return ENGINE
+    if isinstance(error, OSError) and error.errno in _STORAGE:
+        return _STORAGE[error.errno][0]
     return next((code for kind, code in _CODES if isinstance(error, kind)), UNEXPECTED)
 
 
@@ -77,8 +90,8 @@ def sentence(error: BaseException) -> str:
         return "interrupted; run the same command again to continue"
     if isinstance(error, MemoryError):
         return "the process ran out of memory; no more than the reserved budget was spent"
-    if _disk_is_full(error):
-        return "a disk is full; free some space and run the same command again to continue the release"
+    if isinstance(error, OSError) and error.errno in _STORAGE:
+        return f"{_STORAGE[error.errno][1]} and run the same command again to continue the release"
     return f"unexpected {_kind_and_place(error)}; run again with --debug for a traceback, which may quote data"
 
 
@@ -88,11 +101,6 @@ def _kind_and_place(error: BaseException) -> str:
     # The operating system's messages quote no data.
     place = place_of(error)
     return f"{type(error).__name__} ({os.strerror(error.errno)})" + (f" at {place}" if place else "")
-
-
-def _disk_is_full(error: BaseException) -> bool:
-    """Whether a disk was full. The release is then unharmed, because an answer is used only after it was stored."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def to_stderr(message: str, code: int) -> None:

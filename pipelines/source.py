@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from dpcore.errors import ConfigError, EngineError, InputError
+from dpcore.errors import ConfigError, EngineError, InputError, MarqueeError
 from pipelines.attributes import Attribute, Kind
 from pipelines.content import FileContent, content_of
 from pipelines.foreign_errors import cause_of
@@ -87,6 +87,16 @@ def read_contents(path: str) -> tuple[FileContent, ...]:
     return tuple(content for _, content in _read_footers(path))
 
 
+def read_again(source: Source, key: bytes) -> tuple[FileContent, ...]:
+    """What identifies the content of each file of a source now. SENSITIVE.
+
+    key: Key of ``FileContent.keyed_footer``, at most 64 bytes.
+
+    Raises: InputError when a file cannot be read any more.
+    """
+    return tuple(content for _, content in _footers_of(source.files, key))
+
+
 def open_parquet(path: str, dictionary_columns: tuple[str, ...] = ()) -> pq.ParquetFile:
     """Opens one file of a source.
 
@@ -104,8 +114,14 @@ def reading(path: str, action: Callable[[], T]) -> T:
     """Runs ``action``, which reads ``path``. A failure becomes an InputError, or an EngineError for a remote store."""
     try:
         return action()
+    except MarqueeError:
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # The name of a column may be no text.
         raise_unreadable(path, error)
+    except Exception as error:
+        if "://" not in path:
+            raise
+        raise _unreachable(path, error) from cause_of(error)  # A driver of fsspec has exceptions of its own.
 
 
 def raise_unreadable(path: str, error: Exception) -> NoReturn:
@@ -118,7 +134,7 @@ def raise_unreadable(path: str, error: Exception) -> NoReturn:
     if "://" in path and any(sign in str(error) for sign in _NO_BUCKET):
         raise InputError(f"{path} is in a bucket that does not exist; want the name of an existing bucket") from cause
     if "://" in path and isinstance(error, OSError):
-        raise EngineError(f"{path} could not be read from its store ({type(error).__name__}); try again") from cause
+        raise _unreachable(path, error) from cause
     if isinstance(error, MemoryError):
         raise EngineError(f"memory ran out while {path} was read; want more memory, or smaller files") from cause
     if isinstance(error, NotImplementedError):
@@ -126,6 +142,10 @@ def raise_unreadable(path: str, error: Exception) -> NoReturn:
             f"{path} uses a feature of Parquet that this build of pyarrow cannot read; want another encoding"
         ) from cause
     raise InputError(f"{path} cannot be read as Parquet; it is damaged or truncated: want a whole file") from cause
+
+
+def _unreachable(path: str, error: Exception) -> EngineError:
+    return EngineError(f"{path} could not be read from its store ({type(error).__name__}); try again")
 
 
 @functools.lru_cache(maxsize=256)
@@ -214,7 +234,10 @@ def _character_set(piece: str) -> str:
 
 
 def _read_footers(path: str, key: bytes = b"") -> list[tuple[pa.Schema, FileContent]]:
-    files = find_files(path)
+    return _footers_of(find_files(path), key)
+
+
+def _footers_of(files: Sequence[str], key: bytes) -> list[tuple[pa.Schema, FileContent]]:
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
         return list(pool.map(functools.partial(_read_footer, key=key), files))
 

@@ -44,7 +44,7 @@ from pipelines.content import FileContent, fingerprint
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.generate.rows import write_rows
 from pipelines.layout import TableLayout
-from pipelines.source import Source, open_source, open_with_contents
+from pipelines.source import Source, open_source, open_with_contents, read_again
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
 
@@ -92,7 +92,8 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
     if outcome is not None:
         return outcome
     with only_run(Path(record.state_folder)):
-        return _run(job, ledger, source, engine or open_engine(job.config.engine), progress)
+        check = partial(_check_unchanged, source, planned, dataset.fingerprint_key)
+        return _run(job, ledger, source, engine or open_engine(job.config.engine), check, progress)
 
 
 def _check_known(job: Job, ledger: SqlLedger, published: PublicationState, record: ReleaseRecord | None) -> None:
@@ -140,7 +141,9 @@ def replayed_popularity(job: Job, statistics: EngineStatistics) -> NDArray[np.fl
     return _measure_popularity(job, statistics, _WholeBudget(ledger, job), _open_journal(job, ledger, record))[0]
 
 
-def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: Bar) -> Outcome:
+def _run(
+    job: Job, ledger: SqlLedger, source: Source, engine: Engine, check: Callable[[], None], progress: Bar
+) -> Outcome:
     record = ledger.release(job.release_id)
     if record is None:
         raise IntegrityError(
@@ -150,7 +153,7 @@ def _run(job: Job, ledger: SqlLedger, source: Source, engine: Engine, progress: 
     if outcome is not None:  # Another process published the release before this one had the lock.
         return outcome
     journal = _open_journal(job, ledger, record)
-    observed = _ObservedEngine(engine, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
+    observed = _ObservedEngine(engine, check, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
     result = _run_mechanism(job, ledger, EngineStatistics(observed, source), journal, progress)
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
@@ -281,6 +284,15 @@ def _planned(
     )
 
 
+def _check_unchanged(source: Source, planned: PlannedRelease, key: bytes) -> None:
+    """Raises IntegrityError if files were replaced while an engine read them, before noise is added to their counts."""
+    if fingerprint(read_again(source, key), key) != planned.fingerprint:
+        raise IntegrityError(
+            f"files of dataset {planned.dataset!r} were changed while they were read, and nothing was drawn from them; "
+            "restore the files and run again, or give new files a new label in dataset.snapshot"
+        )
+
+
 def protection_of(job: Job) -> Protection:
     """Whom a release protects."""
     config = job.config.dataset
@@ -347,9 +359,10 @@ class _WholeBudget:
 @final
 @dataclass(frozen=True)
 class _ObservedEngine:
-    """An engine that calls ``on_reduced`` after each aggregation."""
+    """An engine that calls ``check`` and then ``on_reduced`` after each aggregation."""
 
     engine: Engine
+    check: Callable[[], None]
     on_reduced: Callable[[], None]
 
     @property
@@ -360,5 +373,6 @@ class _ObservedEngine:
     def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
         """The engine's merged accumulator. SENSITIVE."""
         counts = self.engine.reduce(source, aggregator)  # SENSITIVE
+        self.check()
         self.on_reduced()
         return counts

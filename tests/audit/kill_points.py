@@ -8,9 +8,8 @@ import hashlib
 import io
 import json
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, redirect_stderr
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -36,6 +35,7 @@ from pipelines.engines.statistics import Engine
 from tests.audit.section import Row, Size
 from tests.support.engines import SPARK_SETTINGS, local_engine, spark_engine
 from tests.support.faults import POINTS, Point, drawn, kill_at, noted_draws, point
+from tests.support.ledgers import past_the_ledger
 from tests.support.releases import BASKETS, SCHEMA, TABLE, people
 
 TITLE = "Kill points"
@@ -180,7 +180,7 @@ def _release(config: Path, engine: str) -> None:
 def resumes_alike(config: Path, engine: str, scratch: Path) -> bool:
     """Whether two copies of a release that has lost its output publish it again, each with the same bytes."""
     output, kept = load_job(config).output, scratch / "kept"
-    published = _files(output)
+    published = files_of(output)
     if not published:
         return False
     shutil.copytree(config.parent, kept)
@@ -188,7 +188,7 @@ def resumes_alike(config: Path, engine: str, scratch: Path) -> bool:
         shutil.rmtree(config.parent)
         shutil.copytree(kept, config.parent)
         shutil.rmtree(output)
-        if resume(config, engine, scratch / "draws-alike") != (0, 0) or _files(output) != published:
+        if resume(config, engine, scratch / "draws-alike") != (0, 0) or files_of(output) != published:
             return False
     return True
 
@@ -328,9 +328,9 @@ def _stored(record: ReleaseRecord | None) -> bytes:
 
 
 def _charges(job: Job) -> list[Fraction]:
-    """Every charge in the ledger's file, whatever the ledger makes of it."""
-    with closing(sqlite3.connect(job.config.privacy.ledger.removeprefix("sqlite:///"))) as ledger:
-        return [Fraction(amount) for (amount,) in ledger.execute("SELECT amount FROM charges ORDER BY number")]
+    """Every charge in the ledger's database, whatever the ledger makes of it."""
+    rows = past_the_ledger(job.config.privacy.ledger, "SELECT amount FROM charges ORDER BY number")
+    return [Fraction(row.amount) for row in rows]
 
 
 def _visible(job: Job) -> str:
@@ -348,7 +348,7 @@ def _visible(job: Job) -> str:
     return "whole" if standing is publish.PublicationState.DONE else "whole, unmarked"
 
 
-def _files(folder: Path) -> dict[str, bytes]:
+def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 

@@ -8,8 +8,10 @@ from tests.audit.section import Section
 
 # Part by name: the module tests.reliability.<name> has TITLE, CLAIM and run(size). In the order of RESULTS.md.
 PARTS = (
+    "faults",
     "fuzzing",
     "influence",
+    "soak",
 )
 
 

@@ -299,15 +299,21 @@ def task_that_kills(driver: int, tally: Path, *given: Any) -> Iterator[Any]:
     yield from ()
 
 
-def _arm(where: Point, tally: Path) -> None:
+def owner_of(where: Point) -> tuple[Any, str]:
+    """The module or class that holds the function of a point, and the function's name in it."""
+    module, _, path = where.function.partition(":")
+    *outer, name = path.split(".")
+    return functools.reduce(getattr, outer, importlib.import_module(module)), name
+
+
+def arm(where: Point, tally: Path) -> None:
+    """Makes this process die at a point, and note its draws until then."""
     bomb = _Bomb(where, tally)
     if where.function == _DRAW:
         note_draws(tally, then=bomb.on)
         return
     note_draws(tally)
-    module, _, path = where.function.partition(":")
-    *outer, name = path.split(".")
-    owner = functools.reduce(getattr, outer, importlib.import_module(module))
+    owner, name = owner_of(where)
     function = bomb.on(getattr(owner, name))
     if where.when is When.IN_A_TASK:
         # Workers import this function by its name; under -m it would be one of __main__.
@@ -323,7 +329,7 @@ def main(arguments: Sequence[str]) -> None:
     if plant:
         module, _, function = plant.partition(":")
         getattr(importlib.import_module(module), function)()
-    _arm(replace(point(name, engine), call=int(call)), Path(tally))
+    arm(replace(point(name, engine), call=int(call)), Path(tally))
     cli.main(["run", config])
 
 

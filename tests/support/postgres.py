@@ -8,12 +8,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, LiteralString
 
+import psutil
 import psycopg
 
 _NUMBERS = count(1)
@@ -24,9 +25,11 @@ _OTHER_USER = "nobody" if os.geteuid() == 0 else None
 
 @dataclass(frozen=True)
 class Server:
-    """A running server. folder: Its data, its log and its socket."""
+    """A running server. folder: Its data, its log and its socket. binaries, options: What ``start`` needs."""
 
     folder: Path
+    binaries: Path
+    options: str
 
     def database(self) -> str:
         """The URL of a new, empty database."""
@@ -47,6 +50,30 @@ class Server:
         )
         self.run("postgres", "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
         return self.url("postgres")
+
+    def start(self) -> None:
+        """Starts the server, which recovers first if it was killed."""
+        log, data = self.folder / "log", self.folder / "data"
+        _call(
+            self.binaries, "pg_ctl", "start", "--wait", f"--pgdata={data}", f"--log={log}", f"--options={self.options}"
+        )
+
+    def is_up(self) -> bool:
+        """Whether the server answers."""
+        try:
+            self.run("postgres", "SELECT 1")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """Kills the server and all its processes, as a machine does that loses its power; ``start`` recovers it."""
+        postmaster = psutil.Process(int((self.folder / "data" / "postmaster.pid").read_text().split()[0]))
+        processes = [postmaster, *postmaster.children(recursive=True)]
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(processes, timeout=60)
 
     def url(self, database: str, user: str = "postgres") -> str:
         return f"postgresql://{user}@/{database}?host={self.folder}"
@@ -81,11 +108,10 @@ def server(*, durable: bool) -> Iterator[Server]:
         )
         settings = {**_SETTINGS, "unix_socket_directories": str(folder), "fsync": "on" if durable else "off"}
         options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
-        _call(
-            binaries, "pg_ctl", "start", "--wait", f"--pgdata={data}", f"--log={folder / 'log'}", f"--options={options}"
-        )
+        running = Server(folder, binaries, options)
+        running.start()
         try:
-            yield Server(folder)
+            yield running
         finally:
             _call(binaries, "pg_ctl", "stop", "--wait", "--mode=immediate", f"--pgdata={data}")
     finally:

@@ -83,6 +83,21 @@ def test_a_full_disk_may_be_tried_again(capsys: pytest.CaptureFixture[str], numb
     assert said == "marquee: a disk is full; free some space and run the same command again to continue the release\n"
 
 
+@pytest.mark.parametrize(("number", "code", "advice"), [
+    (errno.EFBIG, 6, "a file would be larger than this process may write; raise its limit (ulimit -f) and run"),
+    (errno.EACCES, 2, "a file or a folder may not be read or written; give this user permission"),
+    (errno.EPERM, 2, "give this user permission for all that the config names and run the same command again"),
+    (errno.EROFS, 2, "give this user permission"),
+])  # fmt: skip
+def test_storage_that_refuses_is_said_with_advice(
+    capsys: pytest.CaptureFixture[str], number: int, code: int, advice: str
+) -> None:
+    assert guarded(raising(OSError(number, "secret 42", "secret 42"))) == code
+    said = capsys.readouterr().err
+    assert advice in said
+    assert "secret" not in said
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
 def test_so_it_is_when_a_library_finds_it_full(capsys: pytest.CaptureFixture[str]) -> None:
     def write() -> None:

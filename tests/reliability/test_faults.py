@@ -1,0 +1,127 @@
+"""A few faults at a few points, and runs that break their promise, which each part of the verdict must notice."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import exit_codes
+from jobs.ledger import SqlLedger
+from jobs.release import publish, run
+from tests.audit.section import Size
+from tests.reliability import data_faults, faults, other_faults
+from tests.reliability.failing_store import FAILURES, Trouble
+from tests.reliability.injections import STAGES, arm_action
+from tests.reliability.scene import KILLED
+from tests.reliability.trials import Place
+from tests.support.faults import arm, point
+from tests.support.ledgers import past_the_ledger
+
+
+def test_a_few_faults_are_survived(place: Place) -> None:
+    for row in faults.rows(place, Size.FAST):
+        assert row.passed, row.cells
+        assert row.cells["injected"]
+
+
+def never_charged() -> None:
+    """Draws come first, and no charge."""
+    SqlLedger.reserve = lambda *_: None  # type: ignore[method-assign, assignment]
+
+
+def charged_twice(url: str) -> None:
+    """As if a retry were a release of its own."""
+    reserve = SqlLedger.reserve
+
+    def twice(self: SqlLedger, *given: Any) -> None:
+        reserve(self, *given)
+        columns = "dataset, consumer, amount, spent, consumer_spent, window_start, charged"
+        past_the_ledger(
+            url, f"INSERT INTO charges (release_id, {columns}) SELECT '{'b' * 64}', {columns} FROM charges LIMIT 1"
+        )
+
+    SqlLedger.reserve = twice  # type: ignore[method-assign]
+
+
+def written_in_place() -> None:
+    """Files are written where readers look."""
+
+    def visible(folder: Path) -> Path:
+        output = folder.parent.parent / "release"
+        output.mkdir()
+        return output
+
+    publish.fresh_staging = visible
+
+
+@pytest.mark.parametrize(("plant", "name", "kind"), [
+    pytest.param(never_charged, "first draw, not stored", "lost"),
+    pytest.param(written_in_place, "answers written", "wrong", marks=pytest.mark.full),
+])  # fmt: skip
+def test_a_killed_run_that_broke_its_promise_is_noticed(
+    place: Place, plant: Callable[[], None], name: str, kind: str
+) -> None:
+    scene = place.scene()
+    ended = place.drivers.run(scene.config, plant, partial(arm, point(name), scene.tally))
+    trial = place.judged(scene, [ended], [KILLED])
+    assert getattr(trial, kind), trial
+
+
+@pytest.mark.full
+def test_a_second_charge_is_noticed(place: Place) -> None:
+    scene = place.scene()
+    trial = place.disturb(scene, [partial(charged_twice, scene.ledger)], (0,), lambda: None)
+    assert trial.overspent, trial
+
+
+def unchecked() -> None:
+    """Counts of files that were replaced are used."""
+    run._check_unchanged = lambda *_: None  # type: ignore[assignment]
+
+
+def speechless() -> None:
+    """A failure is described in no sentence."""
+    exit_codes.to_stderr = lambda *_: None  # type: ignore[assignment]
+
+
+def test_counts_of_replaced_files_would_be_noticed(place: Place) -> None:
+    trial = data_faults.replaced(place, 2, unchecked)
+    assert 0 in trial.codes
+    assert not trial.survived
+
+
+@pytest.mark.full
+def test_a_failure_without_a_sentence_is_noticed(place: Place) -> None:
+    trial = place.disturb(place.scene(), [speechless, partial(arm_action, STAGES["staged"][0], _stop)], (6,), _nothing)
+    assert trial.wrong == ["said ''"] or "said" in trial.wrong[0], trial
+
+
+def _stop() -> None:
+    other_faults.fail(MemoryError)
+
+
+def _nothing() -> None:
+    """There is nothing to heal."""
+
+
+@pytest.mark.parametrize("kind", ["lost", "overspent", "wrong"])
+def test_each_kind_of_problem_fails_its_row(kind: str) -> None:
+    trial = faults.Trial(codes=[0])
+    assert faults.Tally([trial]).row("", "", "").passed
+    assert not faults.Tally([trial, replace(trial, **{kind: ["problem"]})]).row("", "", "").passed
+    assert not faults.Tally([]).row("", "", "").passed
+
+
+@pytest.mark.full
+@pytest.mark.skipif(importlib.util.find_spec("fsspec") is None, reason="fsspec is missing; install it to test stores")
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_store_that_fails_is_survived(place: Place, name: str) -> None:
+    for first in (1, 9):
+        trial = data_faults.store_fails(place, Trouble(name, first))
+        assert trial.survived, trial

@@ -1,4 +1,6 @@
-"""Reliability: what faults, hostile bytes, hostile units and long series do to releases. ``make soak`` runs every part at full size.
+"""Reliability: what faults, hostile bytes, hostile units and long series do to releases.
+
+``make soak`` runs every part at full size.
 
 A part is a module with ``TITLE``, ``CLAIM`` and ``run(size)``, as in ``tests/audit``, and a name in ``parts``. Its
 test runs it at the fast size and plants a fault that it must report.

@@ -17,6 +17,9 @@ from jobs import log
 from jobs.config import MechanismChoice, error_text
 from jobs.config.section import check_key
 
+LARGEST_SETTING = 1_000_000
+"""Largest number of rounds, samples or records of a mechanism. Each costs the driver a millisecond or more."""
+
 
 def mechanism_of(choice: MechanismChoice) -> Mechanism:
     """Builds the mechanism with its settings.
@@ -70,6 +73,9 @@ def _setting_types(kind: type) -> dict[str, Any]:
 def _validated(key: str, kind: Any, value: object) -> object:
     """Converts a value to the type of its setting, as strictly as the rest of a config."""
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
+        validated: object = TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         raise ConfigError(f"mechanism.{key} {error_text(error)}") from error
+    if type(validated) is int and validated > LARGEST_SETTING:
+        raise ConfigError(f"mechanism.{key} is {validated:,}; want at most {LARGEST_SETTING:,}")
+    return validated

@@ -16,6 +16,7 @@ from pipelines.yaml_file import read_yaml
 
 LARGEST_EPSILON = 100.0
 LARGEST_QUIET_DELTA = 1e-5
+LARGEST_ROWS = 1_000_000_000  # Synthetic rows of one release.
 
 
 def _private_or_count(value: object) -> object:
@@ -25,8 +26,10 @@ def _private_or_count(value: object) -> object:
 
 
 def _auto_or_count(value: object) -> object:
-    if value == "auto" or (type(value) is int and value >= 0):
+    if value == "auto" or (type(value) is int and 0 <= value <= LARGEST_ROWS):
         return value
+    if type(value) is int and value > LARGEST_ROWS:
+        raise ValueError(f"is {value:,}; want at most {LARGEST_ROWS:,} rows")
     raise ValueError(f"is {value!r}; want auto, or a number of rows (an integer >= 0)")
 
 

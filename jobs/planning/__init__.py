@@ -5,6 +5,7 @@
 * ``identity``: the release id, and the canonical form of a dataset's path.
 * ``paths``: the files that a config names, found from the folder of the config.
 * ``rows``: how many synthetic rows ``auto`` writes.
+* ``smallest_budget``: refuses a budget that is too small for the plan, with the smallest one that works.
 * ``engines``: the engine that the config names. Its options are checked first; it is opened only when data are read.
 """
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 from dpcore.errors import ConfigError, MarqueeError
@@ -15,11 +16,12 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism, Plan
 from dpcore.workload import Workload
-from jobs.config import Config, Dataset, Privacy, load_config
+from jobs.config import LARGEST_EPSILON, Config, Dataset, Privacy, load_config
 from jobs.mechanisms import mechanism_of
 from jobs.planning.engines import check_engine
 from jobs.planning.identity import Identity, identity_of
 from jobs.planning.paths import with_absolute_paths
+from jobs.planning.smallest_budget import plan_within_budget
 from jobs.workload.building import workload_of
 from jobs.workload.public_files import PublicFiles, read_public_files
 from pipelines.layout import BasketLayout, Layout, TableLayout
@@ -100,7 +102,9 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
     files = read_public_files(config.workload, layout)
     with _naming(name):
         stand_in = workload_of(config, layout, files)
-        plan = _plan(mechanism, PrivacyTerms(unit, rest), stand_in)
+        plan = plan_within_budget(
+            mechanism, stand_in, partial(_terms_at, config, mechanism, unit), config.privacy.epsilon, LARGEST_EPSILON
+        )
     identity = identity_of(config, schema, files.digests)
     return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, identity)
 
@@ -171,11 +175,11 @@ def _split_budget(config: Config, budget: Budget) -> tuple[Budget | None, Budget
     return popularity, Budget(budget.currency, budget.amount - popularity.amount)
 
 
-def _plan(mechanism: Mechanism, terms: PrivacyTerms, workload: Workload) -> Plan:
-    try:
-        return mechanism.plan(terms, workload)
-    except ValueError as error:
-        raise ConfigError(f"mechanism: {error}") from error
+def _terms_at(config: Config, mechanism: Mechanism, unit: PrivacyUnit, epsilon: float) -> PrivacyTerms:
+    """The terms of the mechanism if the release had another epsilon. Raises ValueError when there is no such budget."""
+    delta = config.privacy.delta
+    _, rest = _split_budget(config, budget_of(epsilon, delta, currency_of(config.privacy, mechanism)))
+    return PrivacyTerms(unit, rest)
 
 
 def _check_synthetic_rows(config: Config, mechanism: Mechanism) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from dpcore.kernel.budget import Budget, Currency
 from jobs import log
+from jobs.config.release import LARGEST_ROWS
 from jobs.planning.job import Job
 from pipelines.layout import TableLayout
 
@@ -34,7 +35,9 @@ def auto_rows(job: Job, total: float) -> int:
     job: The release.
     total: The noisy number of rows, at least 0.
     """
-    rows = round(total)
+    rows = min(round(total), LARGEST_ROWS)
+    if rows < round(total):
+        log.warning(f"auto writes {rows:,} synthetic rows, the largest number that output.synthetic_rows accepts")
     if rows <= LARGEST_UNCERTAIN or rows >= smallest_certain_number(job):
         return rows
     log.warning(

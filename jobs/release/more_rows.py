@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dpcore.errors import ConfigError
 from dpcore.mechanisms.api import Progress
+from jobs.config.release import LARGEST_ROWS
 from jobs.outputs.model_file import MODEL, read_model
 from jobs.planning.job import Job
 from jobs.release.evaluation import published_folder
@@ -38,7 +39,7 @@ def write_more_rows(job: Job, folder: Path, rows: int, seed: int, progress: Prog
 
     job: The release.
     folder: A new or empty folder outside the data.
-    rows: Number of rows, at least 1.
+    rows: Number of rows, from 1 to ``LARGEST_ROWS``.
     seed: Public seed, at least 0. The rows are a function of the release, their number and the seed.
     progress: Called with the number of rows written so far, and the number of all rows.
 
@@ -48,6 +49,8 @@ def write_more_rows(job: Job, folder: Path, rows: int, seed: int, progress: Prog
     """
     want_at_least(1, rows=rows)
     want_at_least(0, seed=seed)
+    if rows > LARGEST_ROWS:
+        raise ConfigError(f"--rows is {rows:,}; want at most {LARGEST_ROWS:,} rows")
     check_outside(job, folder, "part-00000.parquet")
     model = read_model(published_folder(job), job.layout)
     if model is None:

@@ -68,6 +68,11 @@ def choose_clip(
     return ClipChoice(float(clips[best]), float(errors[best]))
 
 
+def largest_clip(queries: int, norm: int) -> float:
+    """An upper bound on the norm that ``choose_clip`` returns for this number of queries, in this norm."""
+    return float(2.0 ** (math.log2(max(queries, 1)) / norm + 1 / _CLIPS_PER_OCTAVE))
+
+
 def significant(
     cells: NDArray[np.float64], stddev: float, deviations: float = _SIGNIFICANT_DEVIATIONS
 ) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.clipping.completion import completed_answers
 from dpcore.mechanisms.clipping.constants import ClippedGaussianConstants
 from dpcore.mechanisms.clipping.marginals import (
+    check_clipped_noise,
     clipped_marginals,
     norm_of,
     plan_clipped_marginals,
@@ -91,6 +92,7 @@ class ClippedGaussian:
         steps.append(Step("measure how many queries units satisfy", float(shares.histogram), 1))
         steps.append(Step(f"measure clipped sums of {queries.description}", float(shares.sums), 1))
         events += [terms.measured(shares.histogram), terms.measured(shares.sums)]
+        check_clipped_noise(terms, shares.sums, queries.size)
         stddev = unit_stddev(terms, shares.sums)
         max_norm = float(queries.size) ** (1 / norm_of(terms))
         notes = (
@@ -105,6 +107,7 @@ class ClippedGaussian:
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release:
+        self.plan(private.terms, workload)
         terms, constants = private.terms, self.constants
         queries = _checked_queries(terms, workload)
         shares = self._shares(queries)

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.events import Event
+from dpcore.kernel.noise import representable_scale
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Step
-from dpcore.mechanisms.clipping.clip_choice import choose_clip, loss_bound, significant
+from dpcore.mechanisms.clipping.clip_choice import choose_clip, largest_clip, loss_bound, significant
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram
+from dpcore.queries.clipped import WEIGHT_BITS
 from dpcore.uncertainty import half_width
 
 HISTOGRAM_PART = Fraction(1, 4)  # Part of the share that measures the histogram of basket sizes.
@@ -92,6 +94,7 @@ def plan_clipped_marginals(
         stddev = noise_stddev(terms.noise, terms.measure_scale(one_way_queries(view, columns), share))
         return [Step("measure one-way marginals", float(share), 1, stddev)], [terms.measured(share)]
     parts = HISTOGRAM_PART * share, (1 - HISTOGRAM_PART) * share
+    check_clipped_noise(terms, parts[1], view.columns if columns is None else columns.size)
     steps = [
         Step("measure basket sizes", float(parts[0]), 1, unit_stddev(terms, parts[0])),
         Step("measure clipped one-way marginals", float(parts[1]), 1),
@@ -109,6 +112,20 @@ def unit_scale(terms: PrivacyTerms, share: Fraction) -> float:
     """Noise scale, in counts, of answers whose sensitivity in the norm of the currency is 1."""
     literal = Conjunctions(BinaryView(1), np.zeros((1, 1), dtype=np.int32), np.zeros((1, 1), dtype=np.bool_))
     return terms.measure_scale(SatisfactionHistogram(literal), share)
+
+
+def check_clipped_noise(terms: PrivacyTerms, share: Fraction, queries: int) -> None:
+    """Checks that the noise of clipped sums can be drawn for every clip that a histogram may choose.
+
+    terms: The terms of the release.
+    share: Share of the budget that measures the sums.
+    queries: Number of queries that are clipped together.
+
+    Raises: ScaleError when the noise of the largest clip is too large.
+    """
+    representable_scale(
+        terms.noise, unit_scale(terms, share) * largest_clip(queries, norm_of(terms)) * 2.0**WEIGHT_BITS
+    )
 
 
 def unit_stddev(terms: PrivacyTerms, share: Fraction) -> float:

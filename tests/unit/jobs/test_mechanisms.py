@@ -70,3 +70,9 @@ def test_the_profile_of_aim() -> None:
     assert mechanism_of(choice("aim", profile="published")) == Aim(profile="published")
     with pytest.raises(ConfigError, match=r"mechanism.profile .*'default' or 'published'"):
         mechanism_of(choice("aim", profile="printed"))
+
+
+def test_settings_that_would_never_end_are_refused(warnings: list[str]) -> None:
+    assert mechanism_of(choice("renamed", rounds=1_000_000)) == Renamed(1_000_000)
+    with pytest.raises(ConfigError, match=r"mechanism\.rounds is 1,000,001; want at most 1,000,000$"):
+        mechanism_of(choice("renamed", rounds=1_000_001))

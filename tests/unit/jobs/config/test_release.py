@@ -9,12 +9,14 @@ from typing import Any
 
 import jsonschema
 import pytest
+from pydantic import ValidationError
 
 import jobs.config
 from dpcore.errors import ConfigError
 from jobs import log
 from jobs.commands.plan import config_schema
 from jobs.config import load_config, parse_config
+from jobs.config.release import Output
 from jobs.mechanisms import mechanism_of, settings_of
 
 TABLE: dict[str, Any] = {
@@ -351,3 +353,9 @@ def test_a_mechanism_is_refused_with_the_nearest_name(choice: dict[str, Any], sa
     with pytest.raises(ConfigError) as refused:
         mechanism_of(parse_config(changed(TABLE, "mechanism", choice)).mechanism)
     assert says in str(refused.value)
+
+
+def test_more_synthetic_rows_than_anyone_can_wait_for_are_refused() -> None:
+    assert Output(path="out", synthetic_rows=10**9).synthetic_rows == 10**9
+    with pytest.raises(ValidationError, match=r"is 1,000,000,001; want at most 1,000,000,000 rows"):
+        Output(path="out", synthetic_rows=10**9 + 1)

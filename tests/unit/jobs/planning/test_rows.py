@@ -11,6 +11,7 @@ import yaml
 from structlog.testing import capture_logs
 
 from jobs.config import parse_config
+from jobs.config.release import LARGEST_ROWS
 from jobs.outputs.plan_report import LedgerFacts, plan_lines
 from jobs.planning.job import Job, job_of
 from jobs.planning.rows import LARGEST_UNCERTAIN, auto_rows, smallest_certain_number
@@ -51,10 +52,12 @@ def test_rows_of_a_tiny_budget_are_capped(tmp_path: Path) -> None:
     assert ["auto writes 10,000 synthetic rows" in entry["event"] for entry in logs] == [True]
     with capture_logs() as logs:
         assert auto_rows(tiny, 9_999.6) == 10_000
-        assert auto_rows(tiny, 1e12) == 10**12
         plain = job(tmp_path)
         assert [auto_rows(plain, total) for total in (0.0, 300.4, 2e6)] == [0, 300, 2_000_000]
     assert logs == []
+    with capture_logs() as logs:
+        assert auto_rows(tiny, 1e12) == LARGEST_ROWS == 10**9
+    assert ["auto writes 1,000,000,000 synthetic rows" in entry["event"] for entry in logs] == [True]
 
 
 def test_the_plan_says_so(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 from dpcore.kernel.budget import Bound, Budget, CostBasis, Currency, rounded_down, rounded_up
 from dpcore.kernel.events import Event, Loss
 from dpcore.kernel.gaussian_dp import bounded_range_of_gdp, gdp_of_bounded_range
+from dpcore.kernel.noise import representable_scale
 from dpcore.kernel.scales import noise_of, noise_scale, selection_scale
 from dpcore.kernel.scores import GRID, Candidates, Score
 from dpcore.kernel.sensitivity import (
@@ -61,6 +62,10 @@ class PrivacyTerms:
         Raises the errors of ``sensitivity.l1_sensitivity``, and ScaleError for a scale above 2^40.
         """
         return self.measure_basis(queries, share).scale
+
+    def check_scale(self, scale: float) -> None:
+        """Raises ScaleError when noise of this scale, in units of the integer answers, cannot be drawn: above 2^40."""
+        representable_scale(self.noise, scale)
 
     def measure_basis(self, queries: Measurable, share: Fraction) -> CostBasis:
         """What the charge of ``measure`` follows from. Raises the errors of ``measure_scale``."""

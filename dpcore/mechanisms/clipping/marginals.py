@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.events import Event
-from dpcore.kernel.noise import representable_scale
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, noise_stddev
@@ -123,9 +122,7 @@ def check_clipped_noise(terms: PrivacyTerms, share: Fraction, queries: int) -> N
 
     Raises: ScaleError when the noise of the largest clip is too large.
     """
-    representable_scale(
-        terms.noise, unit_scale(terms, share) * largest_clip(queries, norm_of(terms)) * 2.0**WEIGHT_BITS
-    )
+    terms.check_scale(unit_scale(terms, share) * largest_clip(queries, norm_of(terms)) * 2.0**WEIGHT_BITS)
 
 
 def unit_stddev(terms: PrivacyTerms, share: Fraction) -> float:

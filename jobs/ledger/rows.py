@@ -16,8 +16,8 @@ from sqlalchemy.engine import Row
 from dpcore.errors import IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.sensitivity import Neighbours
-from jobs.ledger.records import ConsumerBudget, DatasetBudget, Protection, ReleaseRecord, State
-from jobs.ledger.tables import CONSUMERS, DATASETS, RELEASES
+from jobs.ledger.records import OPEN, ChargeRecord, ConsumerBudget, DatasetBudget, Protection, ReleaseRecord, State
+from jobs.ledger.tables import CHARGES, CONSUMERS, DATASETS, RELEASES
 from jobs.ledger.windows import Window
 
 # What ``str`` makes of a fraction. Fraction itself also reads 1e9999999, for which it would need all memory.
@@ -184,6 +184,34 @@ def exact(stored: str) -> Fraction:
 def stored(amount: Fraction | None) -> str | None:
     """An exact fraction as the database stores it."""
     return None if amount is None else str(amount)
+
+
+def charges_of(connection: Connection, dataset: str) -> list[ChargeRecord]:
+    """All charges of a dataset, oldest first."""
+    query = (
+        select(CHARGES, *(RELEASES.c[name] for name in ("state", "repeats", *protection_columns(OPEN))))
+        .join(RELEASES, RELEASES.c.release_id == CHARGES.c.release_id)
+        .where(CHARGES.c.dataset == dataset)
+        .order_by(CHARGES.c.number)
+    )
+    return [
+        ChargeRecord(
+            row.release_id,
+            row.consumer,
+            exact(row.amount),
+            state_of(row),
+            row.charged,
+            protection_of(row),
+            row.repeats,
+        )
+        for row in connection.execute(query).all()
+    ]
+
+
+def charged_at(connection: Connection, release_id: str) -> str | None:
+    """The time at which a release was charged, in UTC and ISO format; None if it was not charged."""
+    query = select(CHARGES.c.charged).where(CHARGES.c.release_id == release_id)
+    return connection.execute(query).scalar_one_or_none()
 
 
 def stamp(now: datetime) -> str:

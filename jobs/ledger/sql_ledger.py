@@ -36,16 +36,14 @@ from jobs.ledger.records import (
     State,
 )
 from jobs.ledger.rows import (
-    exact,
+    charged_at,
+    charges_of,
     find_dataset,
     find_release,
     locked_dataset,
-    protection_columns,
-    protection_of,
     release_of,
-    state_of,
 )
-from jobs.ledger.tables import CHARGES, DATASETS, RELEASES
+from jobs.ledger.tables import DATASETS
 from jobs.ledger.windows import Window
 from jobs.planning.identity import Identity
 from pipelines.content import FileContent
@@ -250,30 +248,12 @@ class SqlLedger:
         """
         with self._transaction() as connection:
             self._verified(connection, name)
-            query = (
-                select(CHARGES, *(RELEASES.c[name] for name in ("state", "repeats", *protection_columns(OPEN))))
-                .join(RELEASES, RELEASES.c.release_id == CHARGES.c.release_id)
-                .where(CHARGES.c.dataset == name)
-                .order_by(CHARGES.c.number)
-            )
-            return [
-                ChargeRecord(
-                    row.release_id,
-                    row.consumer,
-                    exact(row.amount),
-                    state_of(row),
-                    row.charged,
-                    protection_of(row),
-                    row.repeats,
-                )
-                for row in connection.execute(query).all()
-            ]
+            return charges_of(connection, name)
 
     def charged_at(self, release_id: str) -> str | None:
         """The time at which a release was charged, in UTC and ISO format; None if it was not charged."""
         with self._transaction() as connection:
-            query = select(CHARGES.c.charged).where(CHARGES.c.release_id == release_id)
-            return connection.execute(query).scalar_one_or_none()
+            return charged_at(connection, release_id)
 
     def release(self, release_id: str) -> ReleaseRecord | None:
         """The record of a release; None if the ledger has none."""

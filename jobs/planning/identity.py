@@ -38,7 +38,7 @@ _NOT_IDENTIFYING = {
 # hashed in another way.
 _VERSIONS_WITHOUT_RECORD = ("0.6.0", "0.7.0", "0.8.0", "0.9.0", "0.10.0")
 _LAST_WITHOUT_RECORD = _VERSIONS_WITHOUT_RECORD[-1]
-_NOT_IDENTIFYING_BEFORE = {**_NOT_IDENTIFYING, "output": {"path", "report"}}
+_NOT_IDENTIFYING_BEFORE = {**_NOT_IDENTIFYING, "output": {"path", "report", "signing_key"}}
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ MUTANTS: Final = (
     Mutant(
         "states move back",
         "jobs/ledger/releases.py",
-        "if state.step > State(row.state).step:",
+        "if state.step > state_of(row).step:",
         "if True:",
         "tests/unit/jobs/ledger/test_sql_ledger.py::test_states_only_move_forward",
     ),
@@ -299,7 +299,7 @@ MUTANTS: Final = (
     Mutant(
         "a dataset's sum is not audited",
         "jobs/ledger/audit.py",
-        "_require(dataset, dataset.spent == (0 if last is None else Fraction(last.spent)), _SUM)",
+        "_require(dataset, dataset.spent == (0 if last is None else exact(last.spent)), _SUM)",
         "pass",
         "tests/unit/jobs/ledger/test_audit.py::test_changed_rows_are_an_integrity_error",
     ),

@@ -31,14 +31,14 @@ MUTANTS: Final = (
     Mutant(
         "another release's folder is taken over",
         "jobs/release/publish.py",
-        "    if holder != release_id:",
+        "    if found != release_id:",
         "    if False:",
         "tests/unit/jobs/release/test_publish.py::test_what_is_not_ours_is_refused",
     ),
     Mutant(
         "a folder of something else is absent",
         "jobs/release/publish.py",
-        "    if holder is None:\n        raise",
+        "    if found is None:\n        raise",
         "    if False:\n        raise",
         "tests/unit/jobs/release/test_publish.py::test_what_is_not_ours_is_refused",
     ),

@@ -73,7 +73,10 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
         if outcome is not None:
             return outcome
     published = publish.publication_state(job.output, job.release_id)
-    _check_known(job, ledger, published, known_record)
+    trace = publish.trace_of_another_ledger(job.output, job.release_id) if known_record is None else None
+    # Read after what lies in the folders: another run of this release may have left it there in the meantime.
+    known_record = ledger.release(job.release_id)
+    _check_known(job, ledger, published, trace, known_record)
     try:
         source, contents = open_with_contents(
             job.config.dataset.path, job.layout, dataset.salt, dataset.fingerprint_key
@@ -96,11 +99,13 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
         return _run(job, ledger, source, engine or open_engine(job.config.engine), check, progress)
 
 
-def _check_known(job: Job, ledger: SqlLedger, published: PublicationState, record: ReleaseRecord | None) -> None:
+def _check_known(
+    job: Job, ledger: SqlLedger, published: PublicationState, trace: Path | None, record: ReleaseRecord | None
+) -> None:
     """Refuses a release of which another ledger has a record, because this ledger would not count that charge."""
-    trace = publish.trace_of_another_ledger(job.output, job.release_id) if record is None else None
-    if record is not None and published is not PublicationState.ABSENT and record.state.step < State.ESTIMATED.step:
-        trace = job.output
+    if record is not None:
+        early = published is not PublicationState.ABSENT and record.state.step < State.ESTIMATED.step
+        trace = job.output if early else None
     if trace is not None:
         known = "has no record of it" if record is None else f"has recorded it only as {record.state.value}"
         raise IntegrityError(

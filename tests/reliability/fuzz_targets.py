@@ -32,11 +32,12 @@ from jobs.verification.promises import promise_findings
 from jobs.verification.release import CERTIFICATE, verify_release
 from jobs.verification.tables import ANSWERS
 from jobs.workload.public_files import read_queries, read_weights
+from pipelines.content import fingerprint
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics
 from pipelines.layout import BasketLayout
 from pipelines.schema import load_schema
-from pipelines.source import fingerprint, open_source
+from pipelines.source import open_with_contents
 from tests.reliability.fuzz_ledger import apply_edits, columns_of, of_rows, read_everything
 from tests.reliability.fuzz_mutations import Mutation, of_bytes, of_journal, of_json, of_yaml
 from tests.reliability.fuzz_parquet import parquet_mutation, seeds_of
@@ -133,8 +134,8 @@ def _aggregated(path: Path, case: engine_cases.Case, folder: Path) -> int:
     layout = case.layout
     if path.stat().st_size % 2:
         folder, layout = path, case.clustered()
-    source = open_source(str(folder), layout, engine_cases.SALT)
-    fingerprint(source, b"key")
+    source, contents = open_with_contents(str(folder), layout, engine_cases.SALT, b"key")
+    fingerprint(contents, b"key")
     request = case.requests[0]
     if isinstance(request, QueryAnswers) and isinstance(request.queries, Marginals):
         request = QueryAnswers(Marginals(request.queries.domain, request.queries.cliques[-3:]))

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from dpcore.errors import IntegrityError
 from jobs import log
 from jobs.ledger import SqlLedger
 from jobs.planning.job import Job, load_job
@@ -161,7 +162,11 @@ def _charges(scene: Scene, left: Left, made: Sequence[Fraction], trial: Trial) -
         trial.overspent.append(f"{left.charges} charges of one release")
     if not charged_enough(left, made, scene.config):
         trial.lost.append(f"charged {float(left.charged):.3g}, drawn {float(sum(made, Fraction(0))):.3g}")
-    budget = SqlLedger(scene.ledger).verified("people")
+    try:
+        budget = SqlLedger(scene.ledger).verified("people")
+    except IntegrityError as error:
+        trial.overspent.append(str(error))
+        return
     if budget.spent > (budget.total or 0) or (left.charges and budget.spent != left.charged):
         trial.overspent.append("the recorded spending is not the sum of the charges, or above the total")
 

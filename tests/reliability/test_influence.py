@@ -27,7 +27,8 @@ def test_no_unit_moves_an_aggregate_by_more_than_is_charged() -> None:
     assert [row.cells for row in rows if not row.passed] == []
     # The search is no use if it finds only units that hardly matter.
     assert max(row.cells["largest L1 ratio"] for row in rows) == 1
-    assert all(row.cells["largest L1 ratio"] > 0 for row in rows)
+    # With so few pairs, a unit may by chance be replaced by one that counts the same.
+    assert all(row.cells["largest L1 ratio"] > 0 for row in rows if row.cells["neighbours"] == "add/remove")
 
 
 def found_with_bound_per_file(index: int, steps: int) -> Found:

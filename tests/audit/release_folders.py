@@ -7,8 +7,11 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +26,7 @@ from jobs.config import parse_config
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import Accounting
 from jobs.planning.job import Job, job_of
+from jobs.release import run
 from jobs.release.run import release
 from pipelines.engines.local import LocalEngine
 from tests.audit.mechanism_table import AuditRow, Kind
@@ -31,6 +35,7 @@ from tests.support.recorder import Draw, Samplers
 from tests.support.releases import BASKETS, SCHEMA, TABLE, people
 
 EPSILON = 2.0
+_NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 _UNITS = 40
 _BITS = [{"name": "sex", "type": "categorical", "values": ["female", "male"], "other": "male", "null": False},
          {"name": "work", "type": "categorical", "values": ["private"], "other": True, "null": False},
@@ -53,7 +58,8 @@ def differences(
 ) -> list[str]:
     """What differs between the releases of two neighbours, by name; no draw is made for the second one.
 
-    Each runs in the same folder from a copy of one new ledger, so that ids, paths and the secret salt are the same.
+    Each runs in the same folder, at the same time, from a copy of one new ledger, so that ids, paths, times and the
+    secret salt are the same.
     """
     draw = np.random.default_rng([seed, list(Kind).index(kind)])
     first, neighbour = _neighbours(kind, relation, draw)
@@ -73,7 +79,8 @@ def _release(config: dict[str, Any], folder: Path, parts: list[pa.Table], kept: 
     write_parts(parts, world / "data")
     said: list[Any] = []
     job = _job(config, world)
-    with Samplers(kept).watched() as samplers, capture_logs() as logs:
+    same_time = mock.patch.object(run, "SqlLedger", partial(SqlLedger, clock=lambda: _NOW))
+    with same_time, Samplers(kept).watched() as samplers, capture_logs() as logs:
         release(job, engine=LocalEngine(threads=1), progress=_progress_to(said))
     files = {path.relative_to(world).as_posix(): path.read_bytes() for path in (world / "out").rglob("*")
              if path.is_file()}  # fmt: skip

@@ -53,6 +53,7 @@ def test_a_failure_is_on_the_first_screen(bad: dict[str, Any]) -> None:
     assert not row(results(LOSS | {"passed": False}), "laplace")["passed"]
 
 
+@pytest.mark.smoke
 def test_the_report_begins_with_it() -> None:
     lines = report(results(LOSS)).splitlines()
     assert "* version 0.11.0; commit c0ffee; 2026-11-24" in lines[:6]

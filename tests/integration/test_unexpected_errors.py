@@ -30,7 +30,7 @@ ENGINE = {
     "merge": "pipelines.aggregators.contingency.Contingency.merge",
 }
 OTHERS = {
-    "footer": "pipelines.source.open_parquet",
+    "footer": "pipelines.source.content_of",
     "fingerprint": "jobs.release.run.fingerprint",
     "extraction": "pipelines.aggregators.contingency.Contingency.extract",
     "ledger": "jobs.ledger.sql_ledger.SqlLedger.reserve",

@@ -113,11 +113,12 @@ def test_a_failure_shows_no_secret(world: World, broken: str) -> None:
 def test_spark_s_own_events_and_settings_show_no_secret(world: World, postgres: Server) -> None:
     events = world.folder / "events"
     events.mkdir()
-    settings = SPARK_SETTINGS | {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
+    logged = {"spark.eventLog.enabled": "true", "spark.eventLog.compress": "false"}
+    settings = SPARK_SETTINGS | logged | {"spark.eventLog.dir": events.as_uri()}
     world.set("engine", {"name": "spark", "options": {"partitions": 2, "settings": settings}})
     code, printed, lines = watched(world.folder, "run", "release.yaml")
     assert code == 0, printed
     assert any("java" in line for line in lines.splitlines())
-    logged = [json.loads(line)["Event"] for path in events.rglob("*") if path.is_file() for line in path.open()]
-    assert "SparkListenerEnvironmentUpdate" in logged
+    seen = [json.loads(line)["Event"] for path in events.rglob("events_*") for line in path.open()]
+    assert "SparkListenerEnvironmentUpdate" in seen
     check_hidden(world, postgres, printed + lines)

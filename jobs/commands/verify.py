@@ -23,7 +23,7 @@ def verify(
     """Check a published release: its files, guarantee, charges and tables, and the ledger's records.
 
     No data are read and no budget is spent. The exit code is 7 if a check fails. Without the ledger and
-    without the public key of a signed release, a folder that was rewritten as a whole cannot be told from the release.
+    the public key of a signed release, a folder that was rewritten as a whole cannot be told from the release.
 
     Examples:
 

@@ -206,7 +206,7 @@ class OtherVersion:
         """Release, version and date, for a message."""
         return (
             f"release {self.record.release_id[:12]} of version {self.version}, charged on {self.charged[:10]}, is the "
-            f"same release: it has the same config, schema and snapshot"
+            "same release: it has the same config, schema and snapshot"
         )
 
 

@@ -42,12 +42,13 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
     dataset = locked_dataset(connection, planned.dataset)
     bind(connection, dataset, planned, now)
     row = find_release(connection, planned.release_id)
-    repeated = _repeated(connection, planned) if row is None or State(row.state) is State.PLANNED else None
+    uncharged = row is None or state_of(row) is State.PLANNED
+    repeated = _repeated(connection, planned) if uncharged else None
     if row is None:
         priced(connection, dataset, Request.of(planned), now)
         connection.execute(insert(RELEASES).values(_new_release(planned, repeated, now)))
         row = existing_release(connection, planned.release_id)
-    elif repeated != row.repeats and State(row.state) is State.PLANNED:
+    elif uncharged and repeated != row.repeats:
         set_release(connection, planned.release_id, now, repeats=repeated)
     elif not protection_of(row).is_bound:  # Planned in layout 1 or 2, which did not record whom a release protects.
         set_release(connection, planned.release_id, now, **protection_columns(planned.protection))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,12 @@ from sqlalchemy import insert, select
 
 from jobs.ledger import SqlLedger
 from jobs.ledger.tables import CHARGES, RELEASES
-from jobs.release import publish, run
+from jobs.release import run
 from jobs.release.journal import FileJournal
 from tests.audit import kill_points
 from tests.audit.kill_points import REFUSALS, Case, Refusal
 from tests.audit.section import Size
+from tests.support.broken_promises import never_charged, written_in_place
 from tests.support.faults import POINTS, point
 
 pytestmark = pytest.mark.false_alarm(0)  # Of tests that no draw decides; the others say theirs.
@@ -49,11 +49,6 @@ def test_there_are_at_least_twenty_points_on_every_engine() -> None:
         assert len(set(names)) == len(names) >= 20
 
 
-def never_charged() -> None:
-    """Draws come first, and the charge at the end of the run."""
-    SqlLedger.reserve = lambda *_: None  # type: ignore[method-assign, assignment]
-
-
 def stored_at_the_end() -> None:
     """Answers are used before they are on disk."""
 
@@ -61,17 +56,6 @@ def stored_at_the_end() -> None:
         assert index >= 0
 
     FileJournal.record = remember  # type: ignore[method-assign]
-
-
-def written_in_place() -> None:
-    """Files are written where readers look."""
-
-    def visible(folder: Path) -> Path:
-        output = folder.parent.parent / "release"
-        output.mkdir()
-        return output
-
-    publish.fresh_staging = visible
 
 
 @pytest.mark.parametrize(("plant", "name"), [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -139,10 +138,6 @@ DAMAGES = (
 
 def store_rows(place: Place) -> Iterator[Row]:
     """A store behind an fsspec driver: each failure at the first, a middle and a late call, and delays."""
-    if importlib.util.find_spec("fsspec") is None:
-        cells = dict(Tally().row("store", SQLITE, "").cells)
-        yield Row(cells | {"said wrong": "fsspec is missing; install it to test stores"}, False)
-        return
     for name in FAILURES:
         trials = [store_fails(place, Trouble(name, first)) for first in (1, 4, 9, 14, 20, 30)]
         yield Tally(trials).row(f"store fails: {name}", SQLITE, "from its nth call on")

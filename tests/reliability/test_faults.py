@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs import exit_codes
 from jobs.ledger import SqlLedger
-from jobs.release import publish, run
+from jobs.release import run
 from tests.audit.section import Size
 from tests.reliability import data_faults, faults, other_faults
 from tests.reliability.failing_store import FAILURES, Trouble
 from tests.reliability.injections import STAGES, arm_action
 from tests.reliability.scene import KILLED
 from tests.reliability.trials import Place
+from tests.support.broken_promises import never_charged, written_in_place
 from tests.support.faults import arm, point
 from tests.support.ledgers import past_the_ledger
 
@@ -28,11 +27,6 @@ def test_a_few_faults_are_survived(place: Place) -> None:
     for row in faults.rows(place, Size.FAST):
         assert row.passed, row.cells
         assert row.cells["injected"]
-
-
-def never_charged() -> None:
-    """Draws come first, and no charge."""
-    SqlLedger.reserve = lambda *_: None  # type: ignore[method-assign, assignment]
 
 
 def charged_twice(url: str) -> None:
@@ -47,17 +41,6 @@ def charged_twice(url: str) -> None:
         )
 
     SqlLedger.reserve = twice  # type: ignore[method-assign]
-
-
-def written_in_place() -> None:
-    """Files are written where readers look."""
-
-    def visible(folder: Path) -> Path:
-        output = folder.parent.parent / "release"
-        output.mkdir()
-        return output
-
-    publish.fresh_staging = visible
 
 
 @pytest.mark.parametrize(("plant", "name", "kind"), [
@@ -119,7 +102,6 @@ def test_each_kind_of_problem_fails_its_row(kind: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.skipif(importlib.util.find_spec("fsspec") is None, reason="fsspec is missing; install it to test stores")
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_store_that_fails_is_survived(place: Place, name: str) -> None:
     for first in (1, 9):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,16 +26,6 @@ def world(
     for name in ("people", "again"):
         SqlLedger(ledger_url).create_dataset(name, 1.0, 1e-6)
     return made
-
-
-def run_as_again(world: World, path: str) -> tuple[int, str, str]:
-    people = copy.deepcopy(world.config)
-    world.config["dataset"] |= {"name": "again", "path": path}
-    world.set("output.path", "out/again")
-    outcome = world.run()
-    world.config = people
-    world.save()
-    return outcome
 
 
 def file_links(folder: Path) -> str:
@@ -77,7 +66,7 @@ def doubled_slashes(folder: Path) -> str:
 ])  # fmt: skip
 def test_an_alias_of_bound_data_gets_no_second_budget(world: World, alias: Callable[[Path], str]) -> None:
     assert world.run()[0] == 0
-    code, out, err = run_as_again(world, alias(world.folder))
+    code, out, err = world.run_as("again", alias(world.folder))
     assert (code, out) == (2, ""), err
     assert "belongs to dataset 'people'" in err
     assert "create a dataset with a new name" in err
@@ -86,12 +75,12 @@ def test_an_alias_of_bound_data_gets_no_second_budget(world: World, alias: Calla
 
 @pytest.mark.parametrize("alias", [file_links, one_file_link_among_copies, subfolder_link])
 def test_data_that_were_bound_through_links_get_no_second_budget(world: World, alias: Callable[[Path], str]) -> None:
-    assert run_as_again(world, alias(world.folder))[0] == 0
+    assert world.run_as("again", alias(world.folder))[0] == 0
     code, out, err = world.run()
     assert (code, out) == (2, ""), err
     assert "belongs to dataset 'again'" in err
     assert "want dataset.name: again" in err
-    assert run_as_again(world, "links/**" if alias is subfolder_link else "links")[0] == 0, "its own links stay free"
+    assert world.run_as("again", "links/**" if alias is subfolder_link else "links")[0] == 0, "its own links stay free"
 
 
 @pytest.mark.parametrize("url", ["s3a://bucket/data", "s3://bucket//data/part", "s3n://Bucket/x/../data"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import shutil
 from collections.abc import Callable
@@ -29,16 +28,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         made.budget(name=name)
     assert made.run()[0] == 0
     return made
-
-
-def run_as_again(world: World, path: str) -> tuple[int, str, str]:
-    config = copy.deepcopy(world.config)
-    world.config["dataset"] |= {"name": "again", "path": path}
-    world.set("output.path", "out/again")
-    outcome = world.run()
-    world.config = config
-    world.save()
-    return outcome
 
 
 def move(world: World, path: str, *options: str) -> tuple[int, str, str]:
@@ -95,7 +84,7 @@ def row_groups_in_one_new_file(folder: Path) -> None:
 ])  # fmt: skip
 def test_copied_data_get_no_second_budget(world: World, attack: Callable[[Path], None]) -> None:
     attack(world.folder)
-    code, out, err = run_as_again(world, "copies")
+    code, out, err = world.run_as("again", "copies")
     assert (code, out) == (2, ""), err
     assert "so the data belong to 'people' and not to dataset 'again'; want dataset.name: people." in err
     assert f"{world.folder}/copies/" in err
@@ -115,7 +104,7 @@ def test_data_of_others_are_no_copy(world: World) -> None:
     world.set("output.path", "out/more")
     SqlLedger(LEDGER).raise_total("people", 2.0, 1e-6, "more")
     assert world.run()[0] == 0
-    code, _, err = run_as_again(world, "copies")
+    code, _, err = world.run_as("again", "copies")
     assert code == 0, err
 
 
@@ -149,7 +138,7 @@ def test_a_move_finds_the_known_content(world: World, path: str) -> None:
     assert "not compared" not in out
     shutil.copytree(world.folder / "copies", world.folder / "more")
     for again in ("copies", "data", "more"):
-        code, out, err = run_as_again(world, again)
+        code, out, err = world.run_as("again", again)
         assert (code, out) == (2, ""), err
         assert "'people'" in err
 
@@ -199,7 +188,7 @@ def test_a_move_to_something_else_is_a_decision_on_record(
 
 def test_a_move_onto_a_file_of_another_dataset_is_refused(world: World) -> None:
     others(world.folder / "shop", "a.parquet")
-    code, _, err = run_as_again(world, "shop")
+    code, _, err = world.run_as("again", "shop")
     assert code == 0, err
     copied_folder(world.folder)
     shutil.copy(world.folder / "shop" / "a.parquet", world.folder / "copies" / "z.parquet")
@@ -211,7 +200,7 @@ def test_a_move_onto_a_file_of_another_dataset_is_refused(world: World) -> None:
 def test_new_content_does_not_free_the_content_of_another_dataset(world: World) -> None:
     """The decision is about the files of this dataset; the next run still looks for those of others."""
     others(world.folder / "shop", "a.parquet")
-    assert run_as_again(world, "shop")[0] == 0
+    assert world.run_as("again", "shop")[0] == 0
     shutil.copytree(world.folder / "shop", world.folder / "copies")
     assert move(world, "copies", "--new-content")[0] == 0
     world.set("dataset.path", "copies")

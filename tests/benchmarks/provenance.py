@@ -11,7 +11,14 @@ from typing import Any
 
 import psutil
 
-_RESULTS = ("tests/benchmarks/results", "tests/audit/results", "tests/audit/RESULTS.md")
+_RESULTS = (
+    "tests/benchmarks/results",
+    "tests/audit/results",
+    "tests/audit/RESULTS.md",
+    "tests/reliability/results",
+    "tests/reliability/RESULTS.md",
+    "tests/reliability/regressions",
+)
 
 
 def commit(root: Path) -> str:

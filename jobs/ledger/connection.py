@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,8 @@ _HIDDEN = "***"
 class Database:
     """A database by URL. Nothing is opened or created before the first transaction.
 
+    Connections to a server are kept until the last reference to this object is gone.
+
     url: URL of a SQLite or PostgreSQL database.
     lock_seconds: Maximum wait for a lock, in seconds.
 
@@ -36,6 +39,8 @@ class Database:
     def __init__(self, url: str, lock_seconds: float) -> None:
         self._url = _parsed(url)
         self._engine = _engine(self._url, lock_seconds)
+        # Not at exit: a forked process must not end the connections of its parent.
+        weakref.finalize(self, self._engine.dispose).atexit = False
 
     @property
     def shown_url(self) -> str:

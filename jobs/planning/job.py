@@ -9,12 +9,14 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
+from dpcore.domain import BinaryView
 from dpcore.errors import ConfigError, MarqueeError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism, Plan
+from dpcore.mechanisms.clipping.popularity import check_popularity
 from dpcore.workload import Workload
 from jobs.config import LARGEST_EPSILON, Config, Dataset, Privacy, load_config
 from jobs.mechanisms import mechanism_of
@@ -103,7 +105,11 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
     with _naming(name):
         stand_in = workload_of(config, layout, files)
         plan = plan_within_budget(
-            mechanism, stand_in, partial(_terms_at, config, mechanism, unit), config.privacy.epsilon, LARGEST_EPSILON
+            mechanism,
+            stand_in,
+            partial(_terms_at, config, mechanism, unit, layout.view),
+            config.privacy.epsilon,
+            LARGEST_EPSILON,
         )
     identity = identity_of(config, schema, files.digests)
     return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, identity)
@@ -175,10 +181,17 @@ def _split_budget(config: Config, budget: Budget) -> tuple[Budget | None, Budget
     return popularity, Budget(budget.currency, budget.amount - popularity.amount)
 
 
-def _terms_at(config: Config, mechanism: Mechanism, unit: PrivacyUnit, epsilon: float) -> PrivacyTerms:
-    """The terms of the mechanism if the release had another epsilon. Raises ValueError when there is no such budget."""
+def _terms_at(
+    config: Config, mechanism: Mechanism, unit: PrivacyUnit, view: BinaryView, epsilon: float
+) -> PrivacyTerms:
+    """The terms of the mechanism if the release had another epsilon.
+
+    Raises: ValueError when there is no such budget, or its part for noisy popularity is too small to measure it.
+    """
     delta = config.privacy.delta
-    _, rest = _split_budget(config, budget_of(epsilon, delta, currency_of(config.privacy, mechanism)))
+    popularity, rest = _split_budget(config, budget_of(epsilon, delta, currency_of(config.privacy, mechanism)))
+    if popularity is not None:
+        check_popularity(PrivacyTerms(unit, popularity), view, Fraction(1))
     return PrivacyTerms(unit, rest)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 import hashlib
 import io
 import json
@@ -13,14 +12,13 @@ from contextlib import redirect_stderr
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import yaml
 
 from dpcore.errors import ConfigError, IntegrityError
@@ -33,25 +31,22 @@ from jobs.release.run import release
 from jobs.version import VERSION
 from pipelines.engines.statistics import Engine
 from tests.audit.section import Row, Size
-from tests.support.engines import SPARK_SETTINGS, local_engine, spark_engine
+from tests.audit.small_releases import POSTGRES, SHAPES, SQLITE, use_ledger
+from tests.support.engines import local_engine, spark_engine
 from tests.support.faults import POINTS, Point, drawn, kill_at, noted_draws, point
 from tests.support.ledgers import past_the_ledger
-from tests.support.releases import BASKETS, SCHEMA, TABLE, people
+from tests.support.postgres import Server, server
 
 TITLE = "Kill points"
 CLAIM = (
     "kill -9 at every named point of a run leaves charged >= drawn, with each draw counted in the killed process "
     "before it is made, and no partial output in sight; run again, the release replays its stored answers byte for "
     "byte, draws only what was never stored, is charged once and is published whole; two resumes from one complete "
-    "journal publish identical bytes; changed settings are another release and a changed journal is refused. "
-    "Deterministic: no error."
+    "journal publish identical bytes; changed settings are another release and a changed journal is refused. On both "
+    "kinds of ledger. Deterministic: no error."
 )
 
 ENGINES: dict[str, Callable[[], Engine]] = {"local": local_engine, "spark": spark_engine}
-OPTIONS: dict[str, dict[str, Any]] = {
-    "local": {"threads": 1},
-    "spark": {"partitions": 2, "settings": SPARK_SETTINGS},
-}
 KILLED = -9
 FAST = (
     "reserve, before its commit",
@@ -72,11 +67,15 @@ TWICE = (
 
 @dataclass(frozen=True)
 class Case:
-    """A release of one shape on one engine, and the points at which it dies, one after another."""
+    """A release of one shape on one engine, and the points at which it dies, one after another.
+
+    database: The kind of ledger.
+    """
 
     points: tuple[Point, ...]
     engine: str
     shape: str
+    database: str = SQLITE
 
     @property
     def name(self) -> str:
@@ -102,28 +101,33 @@ class Left:
 
 
 def cases(size: Size) -> Iterator[Case]:
-    """FAST: a few points of a table on the local engine. FULL: every point on both shapes and on both engines."""
+    """FAST: a few points of a table on the local engine. FULL: every point on both shapes, engines and databases."""
     if size is Size.FAST:
         yield from (Case((point(name),), "local", "table") for name in FAST)
         return
-    for shape in SHAPES:
-        yield from (Case((one,), "local", shape) for one in POINTS if one.engine in (None, "local"))
-        yield from (Case(tuple(map(point, names)), "local", shape) for names in TWICE)
+    for database, shape in product((SQLITE, POSTGRES), SHAPES):
+        yield from (Case((one,), "local", shape, database) for one in POINTS if one.engine in (None, "local"))
+        yield from (Case(tuple(map(point, names)), "local", shape, database) for names in TWICE)
     on_spark = [one for one in POINTS if one.engine in (None, "spark")]
     for number, one in enumerate(on_spark):
-        yield Case((one,), "spark", list(SHAPES)[number % len(SHAPES)])
+        yield Case((one,), "spark", list(SHAPES)[number % 2], (SQLITE, POSTGRES)[number // 2 % 2])
 
 
 def run(size: Size) -> list[Row]:
-    rows = [killed_and_resumed(case) for case in cases(size)]
-    return rows if size is Size.FAST else [*rows, *refusals()]
+    if size is Size.FAST:
+        return [killed_and_resumed(case) for case in cases(size)]
+    with server(durable=True) as postgres:
+        return [*(killed_and_resumed(case, postgres=postgres) for case in cases(size)), *refusals()]
 
 
-def killed_and_resumed(case: Case, plant: str | None = None) -> Row:
-    """One line of the table. plant: See ``kill_at``."""
+def killed_and_resumed(case: Case, plant: str | None = None, postgres: Server | None = None) -> Row:
+    """One line of the table. plant: See ``kill_at``. postgres: The server of a ledger in PostgreSQL."""
     with TemporaryDirectory() as name:
         folder = Path(name) / "release"
         config = SHAPES[case.shape](folder, case.engine)
+        if case.database == POSTGRES:
+            assert postgres is not None
+            use_ledger(config, postgres.emptied())
         whole = answers_of(case.shape)
         sound, draws, cost = True, 0, Fraction(0)
         left = look(config)
@@ -143,9 +147,7 @@ def killed_and_resumed(case: Case, plant: str | None = None) -> Row:
         sound &= end.stored.startswith(left.stored) and again == whole - left.answers
         equal = resumes_alike(config, case.engine, Path(name))
         passed = sound and equal and left.output in ("none", "whole, unmarked", "whole")
-        return Row(
-            _cells(case.name, case.engine, case.shape, left, draws, cost, code, again, end.charges, equal), passed
-        )
+        return Row(_cells(case, left, draws, cost, code, again, end.charges, equal), passed)
 
 
 def charged_enough(left: Left, made: Sequence[Fraction], config: Path) -> bool:
@@ -225,8 +227,8 @@ def refused(refusal: Refusal, shape: str) -> Row:
         charges = _charges(load_job(config))
         sound &= sum(charges, Fraction(0)) == left.charged
         cost = sum(made, Fraction(0))
-        named = f"{refusal.name}, after the 4th answer"
-        return Row(_cells(named, "local", shape, left, len(made), cost, code, again, len(charges), True), sound)
+        cells = _cells(Case((), "local", shape), left, len(made), cost, code, again, len(charges), True)
+        return Row(cells | {"killed at": f"{refusal.name}, after the 4th answer"}, sound)
 
 
 def _set(section: str, key: str, value: object) -> Callable[[Path], object]:
@@ -279,44 +281,6 @@ def answers_of(shape: str) -> int:
         return draws
 
 
-def _table(folder: Path, engine: str) -> Path:
-    generator = np.random.default_rng(1)
-    return _written(folder, engine, TABLE, {}, [people(100 * part, 100, generator) for part in range(3)])
-
-
-def _baskets(folder: Path, engine: str) -> Path:
-    """200 users in three files; queries chosen by noisy popularity, answered by DualQuery."""
-    generator = np.random.default_rng(2)
-    users = np.repeat(np.arange(200), 6)
-    items = np.minimum(generator.geometric(0.1, len(users)) - 1, 39)
-    pairs = pa.table({"user": users, "item": items})
-    mechanism = {"name": "dual_query", "rounds": 5, "samples": 6}
-    return _written(folder, engine, BASKETS, mechanism, [pairs.slice(400 * part, 400) for part in range(3)])
-
-
-SHAPES: dict[str, Callable[[Path, str], Path]] = {"table": _table, "baskets": _baskets}
-
-
-def _written(
-    folder: Path, engine: str, document: dict[str, Any], mechanism: dict[str, Any], parts: list[pa.Table]
-) -> Path:
-    """A release's config, beside its data and a ledger with a budget for it alone; nothing depends on the folder."""
-    (folder / "data").mkdir(parents=True)
-    for number, part in enumerate(parts):
-        pq.write_table(part, folder / "data" / f"part-{number}.parquet")
-    (folder / "people.schema.yaml").write_text(yaml.safe_dump(SCHEMA, sort_keys=False))
-    config = copy.deepcopy(document)
-    config["dataset"]["path"] = str(folder / "data")
-    config["output"]["path"] = str(folder / "out" / "release")
-    config["privacy"]["ledger"] = f"sqlite:///{folder / 'ledger.db'}"
-    config["mechanism"] = mechanism or config["mechanism"]
-    config["engine"] = {"name": engine, "options": OPTIONS[engine]}
-    privacy = config["privacy"]
-    SqlLedger(privacy["ledger"]).create_dataset(config["dataset"]["name"], privacy["epsilon"], privacy["delta"])
-    (folder / "release.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    return folder / "release.yaml"
-
-
 def _journal(job: Job) -> Path:
     return publish.state_folder(job.output, job.release_id) / "journal.jsonl"
 
@@ -353,9 +317,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def _cells(
-    name: str,
-    engine: str,
-    shape: str,
+    case: Case,
     left: Left,
     draws: int,
     cost: Fraction,
@@ -365,9 +327,10 @@ def _cells(
     equal: bool,
 ) -> dict[str, str | int | float | bool]:
     return {
-        "killed at": name,
-        "engine": engine,
-        "shape": shape,
+        "killed at": case.name,
+        "engine": case.engine,
+        "shape": case.shape,
+        "database": case.database,
         "ledger": left.state,
         "charged": float(left.charged),
         "cost of draws": float(cost),

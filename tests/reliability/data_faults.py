@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.audit.section import Row, Size
+from tests.audit.small_releases import SQLITE
 from tests.reliability.failing_store import FAILURES, SCHEME, Trouble, install
 from tests.reliability.injections import Action, arm_action, replace_file
 from tests.reliability.scene import Trial
-from tests.reliability.trials import SQLITE, Place, Tally
+from tests.reliability.trials import Place, Tally
 from tests.support.faults import Point, When
 from tests.support.releases import people
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.audit.section import Row, Size
+from tests.audit.small_releases import POSTGRES, SQLITE
 from tests.reliability import data_faults, injections, other_faults
 from tests.reliability.drivers import warm_drivers
 from tests.reliability.injections import STAGES, arm_action
 from tests.reliability.scene import ANSWERS, KILLED, Scene, Trial
-from tests.reliability.trials import POSTGRES, SQLITE, Place, Tally
+from tests.reliability.trials import Place, Tally
 from tests.support.faults import POINTS, Point, arm
 from tests.support.postgres import Server, server
 

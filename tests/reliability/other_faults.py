@@ -10,10 +10,11 @@ from jobs.ledger import SqlLedger
 from jobs.ledger.windows import Window
 from tests.audit.kill_points import look
 from tests.audit.section import Row, Size
+from tests.audit.small_releases import POSTGRES, SQLITE
 from tests.reliability import injections
 from tests.reliability.injections import arm_action
 from tests.reliability.scene import KILLED, Scene, Trial, disturbed, healed, published_badly
-from tests.reliability.trials import POSTGRES, SQLITE, Place, Tally
+from tests.reliability.trials import Place, Tally
 from tests.support.faults import Point, When, arm, drawn, note_draws, point
 from tests.support.ledgers import past_the_ledger
 

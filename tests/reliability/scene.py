@@ -21,7 +21,8 @@ from jobs.ledger import SqlLedger
 from jobs.planning.job import Job, load_job
 from jobs.release.run import release
 from jobs.verification.release import verify_release
-from tests.audit.kill_points import SHAPES, Left, charged_enough, files_of, look
+from tests.audit.kill_points import Left, charged_enough, files_of, look
+from tests.audit.small_releases import SHAPES, use_ledger
 from tests.reliability.drivers import Drivers, Ended, Prepare
 from tests.support.faults import drawn, note_draws, noted_draws
 
@@ -75,9 +76,7 @@ def new_scene(folder: Path, ledger: str | None = None) -> Scene:
     scene = Scene(config, ledger or f"sqlite:///{folder / 'ledger.db'}")
     if ledger is not None:
         (folder / "ledger.db").unlink()
-        scene.change("privacy", ledger=ledger)
-        privacy = scene.job().config.privacy
-        SqlLedger(ledger).create_dataset("people", privacy.epsilon, privacy.delta)
+        use_ledger(config, ledger)
     return scene
 
 

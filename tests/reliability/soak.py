@@ -41,8 +41,9 @@ CLAIM = (
     "A release a day over data that gain a file a day, each for one of four consumers whose limits are per day, month, "
     "year and for all time, with faults on half of the days: after each line, spending equals the sum over all "
     "certificates exactly, no window holds more than its limit, marquee verify accepts every release with the ledger, "
-    "and memory, open files, connections, files of state and the ledger do not grow by more than a release needs. The "
-    "seed of the faults is recorded in each line. Deterministic but for the figures of memory, whose limits are wide."
+    "and memory, open files, connections, files of state and the ledger do not grow by more than a release and its new "
+    "file need. The seed of the faults is recorded in each line. Deterministic but for the figures of memory, whose "
+    "limits are wide."
 )
 
 SEED = 20261124
@@ -58,7 +59,7 @@ LEDGER_BYTES = 8192
 MEMORY_BYTES = 200_000
 OPEN_FILES = 12
 CONNECTIONS = 8
-_WARM = 5  # Releases before the first figure of memory counts.
+_FEWEST = 50  # Releases from which a growth of memory can be told from chance.
 
 
 @dataclass
@@ -255,8 +256,8 @@ def sound(cells: dict[str, int | float | str | bool]) -> bool:
 
 def slope(memory: list[int]) -> float:
     """Growth in bytes a release, by least squares over the later half of the releases; 0 for a short series."""
-    later = np.array(memory[max(_WARM, len(memory) // 2) :], dtype=np.float64)
-    return float(np.polyfit(np.arange(len(later)), later, 1)[0]) if len(later) >= 2 * _WARM else 0.0
+    later = np.array(memory[len(memory) // 2 :], dtype=np.float64)
+    return float(np.polyfit(np.arange(len(later)), later, 1)[0]) if len(later) >= _FEWEST else 0.0
 
 
 def _certified(scene: Scene) -> Fraction:

@@ -62,5 +62,5 @@ def test_each_figure_fails_its_line(name: str, value: float | str | bool) -> Non
 
 
 def test_a_leak_has_a_slope() -> None:
-    assert soak.slope([100_000_000 + 250_000 * number for number in range(40)]) == pytest.approx(250_000)
-    assert soak.slope([100_000_000 + 250_000 * min(number, 5) for number in range(40)]) == pytest.approx(0, abs=1e-3)
+    assert soak.slope([100_000_000 + 250_000 * number for number in range(100)]) == pytest.approx(250_000)
+    assert soak.slope([100_000_000 + 250_000 * min(number, 5) for number in range(100)]) == pytest.approx(0, abs=1e-3)

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from tests.audit.kill_points import look
 from tests.audit.section import Row
+from tests.audit.small_releases import POSTGRES, SQLITE
 from tests.reliability.drivers import Drivers, Ended
 from tests.reliability.injections import Action
 from tests.reliability.scene import Scene, Trial, disturbed, healed, new_scene
 from tests.support.faults import drawn, note_draws
 from tests.support.postgres import Server
-
-SQLITE, POSTGRES = "SQLite", "PostgreSQL"
 
 
 @dataclass

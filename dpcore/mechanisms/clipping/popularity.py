@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.mechanisms.clipping.marginals import clipped_marginals
+from dpcore.mechanisms.clipping.marginals import clipped_marginals, plan_clipped_marginals
 from dpcore.queries import Conjunctions
 
 # Minimum declared bound on basket sizes, in items, at which baskets are clipped. Clipping halved the noise at bounds of
@@ -24,9 +25,21 @@ def noisy_popularity(private: PrivateStatistics, view: BinaryView, share: Fracti
     the weights are uniform. Baskets are clipped if their declared bound is large, because the noise would otherwise be
     that of baskets which hardly any unit has.
     """
-    if not view.groups and private.terms.unit.contribution.bound >= WIDE:
+    if _is_clipped(private.terms, view):
         measured = clipped_marginals(private, view, share).measurements[-1]
     else:
         measured = private.measure(Conjunctions.single_columns(view), share)
     weights = np.maximum(measured.values - 2 * measured.stddev, 0.0)
     return weights if weights.any() else np.ones(view.columns)
+
+
+def check_popularity(terms: PrivacyTerms, view: BinaryView, share: Fraction) -> None:
+    """Raises ValueError when ``noisy_popularity`` cannot draw its noise, because the budget is too small."""
+    if _is_clipped(terms, view):
+        plan_clipped_marginals(terms, view, share)
+    else:
+        terms.measure_scale(Conjunctions.single_columns(view), share)
+
+
+def _is_clipped(terms: PrivacyTerms, view: BinaryView) -> bool:
+    return not view.groups and terms.unit.contribution.bound >= WIDE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sqlite3
 import subprocess
@@ -35,6 +36,22 @@ def test_only_creating_a_budget_creates_a_file(tmp_path: Path) -> None:
     with pytest.raises(NoBudgetError, match="there is no ledger at .* restore its backup"):
         SqlLedger(sqlite_url(tmp_path)).plan(planned())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_connection_outlives_its_ledger(postgres: Server) -> None:
+    """Not even until the next collection of garbage: a scheduler makes a ledger for each release."""
+    url = postgres.emptied()
+    gc.disable()
+    try:
+        for number in range(5):
+            SqlLedger(url).create_dataset(f"adult-{number}", 1.0, 0.0)
+            held = postgres.run(
+                "postgres",
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> pg_backend_pid()",
+            )
+            assert held[0][0] <= 1
+    finally:
+        gc.enable()
 
 
 def test_a_refused_budget_creates_no_file(tmp_path: Path) -> None:

@@ -49,6 +49,23 @@ def test_popularity_and_the_rest_add_up_to_the_budget(tmp_path: Path) -> None:
     assert made.popularity.amount + made.rest.amount == made.budget.amount
 
 
+@pytest.mark.parametrize("items", [10, 200], ids=["measured", "clipped and measured"])
+def test_popularity_that_cannot_be_measured_is_refused_with_the_smallest_epsilon(tmp_path: Path, items: int) -> None:
+    workload = {"conjunctions": {"count": 30, "order": 2, "weights": "noisy_popularity", "popularity_share": 1e-6}}
+    document = {**BASKETS, "mechanism": {"name": "laplace"}, "workload": workload}
+    dataset = {"items": 300, "max_items_per_unit": items}
+    with pytest.raises(
+        ConfigError, match=r"privacy\.epsilon is 1e-08, which is too small .*; want at least "
+    ) as refused:
+        job(tmp_path, document, dataset=dataset, privacy={"delta": 0, "epsilon": 1e-8})
+    smallest = float(str(refused.value).rpartition(" ")[2])
+    made = job(tmp_path, document, dataset=dataset, privacy={"delta": 0, "epsilon": smallest})
+    assert made.popularity is not None
+    # The mechanism alone would have been content with less.
+    assert job(tmp_path, {**document, "workload": {"conjunctions": {"count": 30, "order": 2}}}, dataset=dataset,
+               privacy={"delta": 0, "epsilon": smallest / 1000}).popularity is None  # fmt: skip
+
+
 AUTO = {
     "laplace": (0.0, Currency.PURE), "gaussian": (1e-6, Currency.GDP), "independent": (1e-6, Currency.GDP),
     "mwem": (1e-6, Currency.ZCDP),

@@ -67,7 +67,7 @@ class Database:
                     protect_ledger(self._file)
                 yield connection
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
-            if _sqlite_name(error) == "SQLITE_READONLY":
+            if self._is_read_only(error):
                 raise ConfigError(
                     f"ledger {self.shown_url} is read-only; want a file and a folder that this user may write"
                 ) from cause_of(error)
@@ -93,6 +93,15 @@ class Database:
     @property
     def _file(self) -> Path | None:
         return Path(str(self._url.database)) if self._url.get_backend_name() == "sqlite" else None
+
+    def _is_read_only(self, error: exc.DBAPIError | exc.TimeoutError) -> bool:
+        """Whether a file of SQLite, or the folder of its rollback journal, cannot be written."""
+        name = _sqlite_name(error)
+        if self._file is None or name not in ("SQLITE_IOERR", "SQLITE_CANTOPEN"):
+            return name == "SQLITE_READONLY"
+        # What SQLite says of a folder that became read-only within a transaction.
+        file = Path(os.path.realpath(self._file))
+        return not all(os.access(place, os.W_OK, effective_ids=True) for place in (file, file.parent))
 
     def _check_file(self, create: bool) -> None:
         """Creates a missing file if that is allowed, and refuses a file that is not a database.

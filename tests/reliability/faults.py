@@ -168,11 +168,11 @@ def read_only_ledger(place: Place, fault: Fault, where: Point) -> Trial:
     scene = place.scene()
     scene.out.mkdir()
     paths = (scene.folder / "ledger.db", scene.folder)
-    action = partial(arm_action, where, partial(_ledger_read_only, str(scene.folder)))
+    action = partial(arm_action, where, partial(ledger_read_only, str(scene.folder)))
     return place.disturb(scene, [action], fault.codes, lambda: injections.make_writable(*paths))
 
 
-def _ledger_read_only(folder: str) -> None:
+def ledger_read_only(folder: str) -> None:
     """The file and its folder, in which SQLite keeps its rollback journal; not what is below the folder."""
     for path in (Path(folder) / "ledger.db", Path(folder)):
         path.chmod(path.stat().st_mode & ~0o222)

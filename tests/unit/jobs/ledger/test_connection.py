@@ -370,6 +370,32 @@ def test_a_read_only_ledger_is_no_reason_to_try_again(tmp_path: Path, monkeypatc
         SqlLedger(url).raise_total("adult", 2.0, 0.0, "more")
 
 
+def test_a_ledger_that_becomes_read_only_within_a_transaction_is_no_reason_to_try_again(tmp_path: Path) -> None:
+    """Attack "read-only ledger" at another moment: SQLite cannot delete its rollback journal. In a process of its own,
+    which gives up the right of root to write everywhere."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    SqlLedger(url).create_dataset("adult", 1.0, 0.0)
+    program = f"""
+import sqlalchemy
+from jobs.ledger import SqlLedger
+from tests.reliability.faults import ledger_read_only
+from tests.support.ledgers import planned
+
+def harm(connection, cursor, statement, *others):
+    if statement.startswith("INSERT"):
+        ledger_read_only({str(tmp_path)!r})
+
+sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", harm)
+SqlLedger({url!r}).plan(planned())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    for place in (tmp_path, tmp_path / "ledger.db"):
+        place.chmod(place.stat().st_mode | 0o200)
+    assert "ConfigError: ledger" in ended.stderr
+    assert "is read-only; want a file and a folder that this user may write" in ended.stderr
+    assert SqlLedger(url).release(FIRST) is None
+
+
 def test_a_damaged_ledger_is_an_integrity_error(tmp_path: Path) -> None:
     """Attack "damaged ledger": exit code 2 asked for another database, where only the backup helps."""
     path = tmp_path / "ledger.db"

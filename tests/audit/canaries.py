@@ -27,18 +27,21 @@ from jobs import cli, exit_codes
 from jobs.planning.job import Job, load_job
 from tests.audit.canary_data import ITEM, PEOPLE, UNIT, WORD, canaries_of, fitting, prepared, shape_of
 from tests.audit.section import Cell, Row, Size
+from tests.audit.small_releases import POSTGRES, SQLITE, use_ledger
 from tests.support.datasets import ROOT
 from tests.support.faults import Point, kill_at, point
-from tests.support.leaks import said, written
+from tests.support.leaks import on_server, said, written
+from tests.support.postgres import Server, server
 
 TITLE = "Canaries"
 CLAIM = (
     "Strings of the data (unit ids, categories and items outside of the schema) and exact counts (units, rows, cells, "
     "what was dropped or cut) are nowhere in what a run writes: output, Parquet values, journal, ledger but for its "
-    "three secret columns, logs as text and JSON, progress bars, messages of exceptions and of their causes, Spark's "
-    "event log and scratch. Searched as decimal, grouped, scientific and hexadecimal text, as int64 and float64 bytes "
-    "and within base64. A noisy answer may equal the exact one by chance, so a find counts only when it comes back in "
-    "three further runs of its own; the column chance bounds how often that happens to noise alone."
+    "three secret columns, the log of PostgreSQL, logs as text and JSON, progress bars, messages of exceptions and of "
+    "their causes, Spark's event log and scratch. Searched as decimal, grouped, scientific and hexadecimal text, as "
+    "int64 and float64 bytes and within base64. A noisy answer may equal the exact one by chance, so a find counts "
+    "only when it comes back in three further runs of its own; the column chance bounds how often that happens to "
+    "noise alone."
 )
 
 RUNS = 4
@@ -50,6 +53,7 @@ class Case:
     """One release and what goes wrong in it.
 
     spoil: Of the config; holds while the release runs. code: The exit code that is wanted.
+    database: The kind of ledger.
     """
 
     name: str
@@ -60,14 +64,18 @@ class Case:
     terminal: bool = False
     engine: str = "local"
     accounting: str = "auto"
+    database: str = SQLITE
 
 
 def run(size: Size) -> list[Row]:
-    return [searched(case) for case in cases(size)]
+    if size is Size.FAST:
+        return [searched(case) for case in cases(size)]
+    with server(durable=False) as postgres:
+        return [searched(case, postgres) for case in cases(size)]
 
 
 def cases(size: Size) -> Iterator[Case]:
-    """FAST: three mechanisms and a failure of each kind. FULL: all of them, and the distributed engines."""
+    """FAST: three mechanisms and a failure of each kind. FULL: all of them, both ledgers and the engines."""
     names = list(MECHANISMS) if size is Size.FULL else ["laplace", "mwem", "dual_query"]
     for name in names:
         yield Case("bars on a terminal", name, terminal=True)
@@ -75,13 +83,16 @@ def cases(size: Size) -> Iterator[Case]:
             yield Case("events as JSON lines", name, options=("--log-format", "json"))
             for accounting in filter(partial(_provable, name), ("zcdp", "gdp")):
                 yield Case(f"accounted in {accounting}", name, accounting=accounting)
-            yield Case("killed, then resumed", name, spoil=_killed_at(point("first answer, known to the ledger")))
+            killed = Case("killed, then resumed", name, spoil=_killed_at(point("first answer, known to the ledger")))
+            yield from (killed, replace(killed, database=POSTGRES))
     for name, code, spoil in FAILURES:
         if size is Size.FULL or name in FAST_FAILURES:
             yield Case(name, "laplace", code, spoil)
         if size is Size.FULL:
             yield Case(f"{name}, as JSON lines", "mwem", code, spoil, options=("--log-format", "json"))
             yield Case(f"{name}, baskets", "dual_query", code, spoil)
+            if name != "a ledger out of reach":
+                yield Case(name, "laplace", code, spoil, database=POSTGRES)
     if size is Size.FULL:
         yield from (replace(case, engine=engine) for engine in ("spark", "beam") for case in DISTRIBUTED)
         for name in ("engine has read one file", "first draw, not stored"):
@@ -93,15 +104,16 @@ def _provable(mechanism: str, accounting: str) -> bool:
         return fitting(mechanism, "local", Path(name), accounting) is not None
 
 
-def searched(case: Case) -> Row:
-    """One line of the table."""
-    places, size, code, chance = _once(case)
+def searched(case: Case, postgres: Server | None = None) -> Row:
+    """One line of the table. postgres: The server of a ledger in PostgreSQL."""
+    places, size, code, chance = _once(case, postgres)
     for _ in range(RUNS - 1):
         if places:
-            places &= _once(case)[0]
+            places &= _once(case, postgres)[0]
     cells: dict[str, Cell] = {
         "run": case.name,
         "engine": case.engine,
+        "ledger": case.database,
         "mechanism": case.mechanism,
         "exit code": code,
         "bytes searched": size,
@@ -111,15 +123,20 @@ def searched(case: Case) -> Row:
     return Row(cells, passed=not places and code == case.code)
 
 
-def _once(case: Case) -> tuple[set[tuple[str, str]], int, int, float]:
+def _once(case: Case, postgres: Server | None) -> tuple[set[tuple[str, str]], int, int, float]:
     """(place, canary) of each find, bytes searched, exit code, and the chance of a find in every run by noise alone."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         config = prepared(case.mechanism, case.engine, folder, case.accounting)
+        if case.database == POSTGRES:
+            assert postgres is not None
+            (folder / "ledger.db").unlink()
+            use_ledger(config, postgres.emptied())
         canaries = canaries_of(shape_of(config))
         chance = _chance(load_job(config), len(canaries.counts)) ** RUNS
         code, messages = (_here if case.engine == "local" else _apart)(case, config)
         places = written(folder, leave_out=frozenset({"data"})) | {"messages": messages.encode()}
+        places |= on_server(postgres) if case.database == POSTGRES and postgres is not None else {}
         found = {(_kind(place), hit) for place, content in places.items() for hit in canaries.found(content)}
         return found, sum(map(len, places.values())), code, chance
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -28,7 +29,9 @@ from tests.audit import canaries
 from tests.audit.canaries import Case
 from tests.audit.canary_data import PEOPLE, SECOND_ROWS, UNIT, WORK, canaries_of, prepared
 from tests.audit.section import Size
-from tests.support.leaks import Canaries, said, spellings, written
+from tests.audit.small_releases import POSTGRES
+from tests.support.leaks import Canaries, on_server, said, spellings, written
+from tests.support.postgres import Server, server
 
 pytestmark = pytest.mark.false_alarm(0)  # Of tests that no draw decides; the others say theirs.
 
@@ -183,6 +186,28 @@ def test_the_ledger_is_read_but_for_its_secret_columns(tmp_path: Path) -> None:
         ledger.execute("CREATE TABLE datasets (name TEXT, units INTEGER, salt TEXT)")
         ledger.execute("INSERT INTO datasets VALUES ('people', 31337, '73,019')")
     assert CANARIES.found(written(tmp_path)["ledger.db, decoded"]) == {"31,337"}
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    with server(durable=False) as running:
+        yield running
+
+
+def test_nothing_gets_out_into_a_ledger_on_a_server(postgres: Server) -> None:
+    row = canaries.searched(Case("a whole run", "laplace", database=POSTGRES), postgres)
+    assert row.passed, row.cells
+
+
+def test_the_tables_and_the_log_of_a_server_are_read_but_for_secret_columns(postgres: Server) -> None:
+    postgres.emptied()
+    postgres.run("postgres", "CREATE TABLE datasets (name TEXT, units INTEGER, salt TEXT)")
+    postgres.run("postgres", "INSERT INTO datasets VALUES ('people', 31337, '73,019')")
+    with pytest.raises(psycopg.errors.UndefinedColumn):
+        postgres.run("postgres", "SELECT kestrel FROM datasets")
+    content = on_server(postgres)
+    assert CANARIES.found(content["tables of the server"]) == {"31,337"}
+    assert "kestrel" in CANARIES.found(content["log of the server"])
 
 
 @pytest.mark.parametrize("text", ["131337", "313371", "31337.25", "0.31337", "a31337b", "31,337.5", "31,338"])

@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpcore.measurement import GRID_BITS
+from tests.support.postgres import Server
 
 # Secrets of the ledger by design: a keyed fingerprint, its key, and the salt of the row bound.
 SECRET_COLUMNS = frozenset({"salt", "fingerprint_key", "fingerprint"})
@@ -148,15 +150,26 @@ def _numbers(text: str) -> list[str]:
 
 
 def _database(path: Path) -> bytes:
-    lines: list[str] = []
     with closing(sqlite3.connect(path)) as connection:
-        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        for table in tables:
-            cursor = connection.execute(f"SELECT * FROM {table}")
-            names = [entry[0] for entry in cursor.description]
-            for row in cursor:
-                lines += [f"{table}.{name}: {cell}" for name, cell in zip(names, row, strict=True)
-                          if name not in SECRET_COLUMNS]  # fmt: skip
+        return _rows(connection, "SELECT name FROM sqlite_master WHERE type = 'table'")
+
+
+def on_server(server: Server) -> dict[str, bytes]:
+    """What a server keeps of the ledger in its own database: the rows in plain text, and its log."""
+    with psycopg.connect(host=str(server.folder), dbname="postgres", user="postgres") as connection:
+        rows = _rows(connection, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    return {"tables of the server": rows, "log of the server": (server.folder / "log").read_bytes()}
+
+
+def _rows(connection: Any, tables: str) -> bytes:
+    """All rows of a database but its secrets. tables: The query of their names."""
+    lines: list[str] = []
+    for (table,) in list(connection.execute(tables)):
+        cursor = connection.execute(f"SELECT * FROM {table}")
+        names = [entry[0] for entry in cursor.description]
+        for row in cursor:
+            lines += [f"{table}.{name}: {cell}" for name, cell in zip(names, row, strict=True)
+                      if name not in SECRET_COLUMNS]  # fmt: skip
     return "\n".join(lines).encode()
 
 

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from tests.audit.section import Row, Size
 from tests.audit.small_releases import POSTGRES, SQLITE
-from tests.reliability import data_faults, injections, other_faults
+from tests.reliability import data_faults, engine_faults, injections, other_faults
 from tests.reliability.drivers import warm_drivers
 from tests.reliability.injections import STAGES, arm_action
 from tests.reliability.scene import ANSWERS, KILLED, Scene, Trial
@@ -50,6 +50,8 @@ def rows(place: Place, size: Size) -> Iterator[Row]:
                 yield staged_row(place, fault, stage, size)
     yield from data_faults.rows(place, size)
     yield from other_faults.rows(place, size)
+    if size is Size.FULL:
+        yield from engine_faults.rows(place)
 
 
 def killed(place: Place, size: Size) -> Iterator[Row]:

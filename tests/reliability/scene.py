@@ -102,7 +102,9 @@ def disturbed(scene: Scene, ended: Sequence[Ended], made: Sequence[Fraction], co
     trial = Trial(codes=[run.code for run in ended])
     left = look(scene.config)
     trial.wrong += [f"exit code {run.code}: {run.said[-300:]}" for run in ended if run.code not in codes]
-    trial.wrong += [f"said {run.said!r}" for run in ended if run.code not in (0, KILLED) and not _explained(run)]
+    # Spark and Beam write to the same stream, with tracebacks of their own.
+    alone = scene.job().config.engine.name == "local"
+    trial.wrong += [f"said {run.said!r}" for run in ended if run.code not in (0, KILLED) and not _explained(run, alone)]
     if left.output == "partial":
         trial.wrong.append("partial output is visible")
     _charges(scene, left, made, trial)
@@ -170,6 +172,6 @@ def _charges(scene: Scene, left: Left, made: Sequence[Fraction], trial: Trial) -
         trial.overspent.append("the recorded spending is not the sum of the charges, or above the total")
 
 
-def _explained(run: Ended) -> bool:
-    """Whether a failed run says what happened in one sentence, and shows no traceback."""
-    return len(_SENTENCE.findall(run.said)) == 1 and "Traceback" not in run.said
+def _explained(run: Ended, alone: bool) -> bool:
+    """Whether a failed run says what happened in one sentence. alone: Nobody else writes, so there is no traceback."""
+    return len(_SENTENCE.findall(run.said)) == 1 and not (alone and "Traceback" in run.said)

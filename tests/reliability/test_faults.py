@@ -13,7 +13,7 @@ from jobs import exit_codes
 from jobs.ledger import SqlLedger
 from jobs.release import run
 from tests.audit.section import Size
-from tests.reliability import data_faults, faults, other_faults
+from tests.reliability import data_faults, engine_faults, faults, other_faults
 from tests.reliability.failing_store import FAILURES, Trouble
 from tests.reliability.injections import STAGES, arm_action
 from tests.reliability.scene import KILLED
@@ -107,3 +107,21 @@ def test_a_store_that_fails_is_survived(place: Place, name: str) -> None:
     for first in (1, 9):
         trial = data_faults.store_fails(place, Trouble(name, first))
         assert trial.survived, trial
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("death", [
+    pytest.param(death, id=death.name, marks=pytest.mark.beam if "beam" in death.module else pytest.mark.spark)
+    for death in (engine_faults.DEATHS[0], engine_faults.DEATHS[5], engine_faults.DEATHS[7])
+])  # fmt: skip
+def test_an_engine_that_loses_a_process_ends_and_the_release_goes_on(place: Place, death: engine_faults.Death) -> None:
+    trial = engine_faults.killed(place, death)
+    assert trial.survived, trial
+    assert trial.codes == list(death.codes)
+
+
+@pytest.mark.full
+@pytest.mark.beam
+def test_a_death_that_did_not_happen_is_noticed(place: Place) -> None:
+    trial = engine_faults.killed(place, replace(engine_faults.DEATHS[7], times=0))
+    assert "nothing was killed" in trial.wrong

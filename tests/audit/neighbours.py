@@ -91,7 +91,8 @@ def pair(
     bound = 1 if one_row else int(draw.integers(1, 4))
     made = _in_memory(kind, relation, draw, bound) if folder is None else _in_files(kind, relation, draw, bound, folder)
     first, neighbour, workload = made
-    units = int(first.aggregate(UnitCount())[0])
+    # Clustered data lose the units that lie in several files, so that replacing a unit may change their number.
+    units = max(int(side.aggregate(UnitCount())[0]) for side in (first, neighbour))
     public = max(1, units) if relation is REPLACE or draw.random() < 0.4 else None
     if positive:
         workload = _without_negations(workload)

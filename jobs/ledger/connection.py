@@ -48,13 +48,15 @@ class Database:
         return _shown_absolute(self._url)
 
     @contextmanager
-    def transaction(self, create: bool = False) -> Iterator[Connection]:
+    def transaction(self, create: bool = False, snapshot: bool = False) -> Iterator[Connection]:
         """Opens one transaction. It is durable after the block has ended, and rolled back if the block raises.
 
         If the commit itself fails, it is unknown whether the transaction took place. Every method of the ledger may
         therefore be called again.
 
         create: Whether to create a missing SQLite file.
+        snapshot: Whether all statements see one state of the ledger. Nothing can be written then, and no right to write
+            is needed.
 
         Raises: LedgerUnavailableError when the server cannot be reached, the lock is held for too long, the disk is
             full, or the server asks for a retry (a deadlock); ConfigError when the database is not a ledger, or its
@@ -65,6 +67,8 @@ class Database:
             with self._engine.begin() as connection:
                 if self._file is not None:  # SQLite has read it by now, so it is a database.
                     protect_ledger(self._file)
+                elif snapshot:
+                    connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 yield connection
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
             if self._is_read_only(error):

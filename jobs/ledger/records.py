@@ -74,6 +74,18 @@ OPEN = Protection()
 
 
 @dataclass(frozen=True)
+class DatasetSecrets:
+    """The secrets of a dataset, which runs alone need. SENSITIVE.
+
+    salt: Key of the hash that chooses which rows of a unit are kept.
+    fingerprint_key: Key of the hash that identifies the input of a release.
+    """
+
+    salt: bytes = field(repr=False)
+    fingerprint_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
 class DatasetBudget:
     """The budget of a dataset for all time.
 
@@ -87,8 +99,6 @@ class DatasetBudget:
     consumers_only: Whether every release must name a consumer.
     protection: Whom the total protects.
     shares_with: Another dataset whose data this dataset may use too, if the operator has allowed that.
-    salt: Key of the hash that chooses which rows of a unit are kept. SENSITIVE.
-    fingerprint_key: Key of the hash that identifies the input of a release. SENSITIVE.
     """
 
     name: str
@@ -101,8 +111,6 @@ class DatasetBudget:
     consumers_only: bool
     protection: Protection
     shares_with: str | None
-    salt: bytes = field(repr=False)
-    fingerprint_key: bytes = field(repr=False)
 
     @property
     def data_owner(self) -> str:

@@ -19,6 +19,7 @@ from jobs.ledger.records import PlannedRelease, ReleaseRecord, State
 from jobs.ledger.rows import (
     existing_release,
     find_release,
+    fingerprint_of,
     locked_dataset,
     protection_columns,
     protection_of,
@@ -52,7 +53,7 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
         set_release(connection, planned.release_id, now, repeats=repeated)
     elif not protection_of(row).is_bound:  # Planned in layout 1 or 2, which did not record whom a release protects.
         set_release(connection, planned.release_id, now, **protection_columns(planned.protection))
-    if row.fingerprint != planned.fingerprint:
+    if fingerprint_of(connection, planned.release_id) != planned.fingerprint:
         raise IntegrityError(
             f"release {planned.release_id[:12]} of dataset {planned.dataset!r} was planned with other input files; "
             "want the same files, or a new label in dataset.snapshot"

@@ -16,12 +16,25 @@ from sqlalchemy.engine import Row
 from dpcore.errors import IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.sensitivity import Neighbours
-from jobs.ledger.records import OPEN, ChargeRecord, ConsumerBudget, DatasetBudget, Protection, ReleaseRecord, State
+from jobs.ledger.records import (
+    OPEN,
+    ChargeRecord,
+    ConsumerBudget,
+    DatasetBudget,
+    DatasetSecrets,
+    Protection,
+    ReleaseRecord,
+    State,
+)
 from jobs.ledger.tables import CHARGES, CONSUMERS, DATASETS, RELEASES
 from jobs.ledger.windows import Window
 
 # What ``str`` makes of a fraction. Fraction itself also reads 1e9999999, for which it would need all memory.
 _AMOUNT = re.compile(r"-?[0-9]+(/[0-9]+)?")
+# A role that may read everything but the secrets can verify releases and show budgets.
+_SECRETS_OF_DATASETS = (DATASETS.c.salt, DATASETS.c.fingerprint_key)
+_PUBLIC_OF_DATASETS = tuple(column for column in DATASETS.c if column.name not in ("salt", "fingerprint_key"))
+_PUBLIC_OF_RELEASES = tuple(column for column in RELEASES.c if column.name != "fingerprint")
 
 
 @contextmanager
@@ -44,8 +57,15 @@ def find_dataset(connection: Connection, name: str, *, lock: bool = False) -> Da
 
     lock: Whether to lock the dataset's row, so that nobody else can charge the dataset before the transaction ends.
     """
-    row = _fetch_one(connection, select(DATASETS).where(DATASETS.c.name == name), lock)
+    row = _fetch_one(connection, select(*_PUBLIC_OF_DATASETS).where(DATASETS.c.name == name), lock)
     return None if row is None else dataset_of(row)
+
+
+def find_secrets(connection: Connection, name: str) -> DatasetSecrets:
+    """The secrets of a dataset that exists. SENSITIVE."""
+    row = connection.execute(select(*_SECRETS_OF_DATASETS).where(DATASETS.c.name == name)).one()
+    with reading("secrets of a dataset"):
+        return DatasetSecrets(bytes(row.salt), bytes(row.fingerprint_key))
 
 
 def locked_dataset(connection: Connection, name: str) -> DatasetBudget:
@@ -64,11 +84,17 @@ def find_consumer(connection: Connection, dataset: str, name: str) -> ConsumerBu
 
 
 def find_release(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any] | None:
-    """The row of a release, or None if it does not exist.
+    """The row of a release without its fingerprint, or None if it does not exist.
 
     lock: Whether to lock the row until the transaction ends.
     """
-    return _fetch_one(connection, select(RELEASES).where(RELEASES.c.release_id == release_id), lock)
+    return _fetch_one(connection, select(*_PUBLIC_OF_RELEASES).where(RELEASES.c.release_id == release_id), lock)
+
+
+def fingerprint_of(connection: Connection, release_id: str) -> str:
+    """The keyed hash of the input of a release that exists. SENSITIVE."""
+    query = select(RELEASES.c.fingerprint).where(RELEASES.c.release_id == release_id)
+    return str(connection.execute(query).scalar_one())
 
 
 def existing_release(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any]:
@@ -110,8 +136,6 @@ def dataset_of(row: Row[Any]) -> DatasetBudget:
         consumers_only=row.consumers_only,
         protection=protection_of(row),
         shares_with=row.shares_with,
-        salt=bytes(row.salt),
-        fingerprint_key=bytes(row.fingerprint_key),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from sqlalchemy import Connection, select
 from dpcore.errors import NoBudgetError
 from dpcore.kernel.budget import Budget
 from jobs.figures import format_exact
-from jobs.ledger import binding, budgets, releases, schema
+from jobs.ledger import binding, budgets, missing, releases, schema
 from jobs.ledger.audit import verify
 from jobs.ledger.binding import Move
 from jobs.ledger.budgets import Creation
@@ -28,6 +27,7 @@ from jobs.ledger.records import (
     ChargeRecord,
     ConsumerBudget,
     DatasetBudget,
+    DatasetSecrets,
     GrantRecord,
     OtherVersion,
     PlannedRelease,
@@ -40,7 +40,7 @@ from jobs.ledger.rows import (
     charges_of,
     find_dataset,
     find_release,
-    locked_dataset,
+    find_secrets,
     release_of,
 )
 from jobs.ledger.tables import DATASETS
@@ -50,7 +50,6 @@ from pipelines.content import FileContent
 
 DEFAULT_LEDGER = "sqlite:///marquee.db"
 LOCK_SECONDS = 30.0
-_FIGURES = "--epsilon EPSILON --delta DELTA"
 
 
 @final
@@ -185,7 +184,7 @@ class SqlLedger:
     def check_there(self) -> None:
         """Raises NoBudgetError when there is no ledger at the URL."""
         if not self._ledger_exists():
-            raise NoBudgetError(self._no_ledger_text())
+            raise NoBudgetError(missing.no_ledger(self.shown_url))
 
     def ledger_id(self) -> str | None:
         """The id of this ledger, 16 hexadecimal digits; None if there is no ledger yet."""
@@ -201,7 +200,7 @@ class SqlLedger:
         """
         if not self._ledger_exists():
             return []
-        with self._transaction() as connection:
+        with self._transaction(snapshot=True) as connection:
             names = connection.execute(select(DATASETS.c.name).order_by(DATASETS.c.name)).scalars().all()
             return [self._verified(connection, name) for name in names]
 
@@ -216,19 +215,24 @@ class SqlLedger:
         """
         figures = f"--epsilon {format_exact(epsilon)} --delta {format_exact(delta)}"
         if not self._ledger_exists():
-            raise NoBudgetError(self._no_ledger_text(name, figures))
+            raise NoBudgetError(missing.no_ledger(self.shown_url, name, figures))
         with self._transaction() as connection:
             budget = find_dataset(connection, name)
         if budget is None:
-            raise NoBudgetError(self._no_budget_text(name, figures))
+            raise NoBudgetError(missing.no_budget(self.shown_url, name, figures))
         return budget
+
+    def secrets(self, dataset: str) -> DatasetSecrets:
+        """The secrets of a dataset that exists, for its runs. SENSITIVE."""
+        with self._transaction() as connection:
+            return find_secrets(connection, dataset)
 
     def verified(self, name: str) -> DatasetBudget:
         """The budget of one dataset, checked against its charges and grants.
 
         Raises: NoBudgetError for an unknown dataset; IntegrityError when the dataset contradicts its charges or grants.
         """
-        with self._transaction() as connection:
+        with self._transaction(snapshot=True) as connection:
             return self._verified(connection, name)
 
     def consumers(self, dataset: str) -> list[ConsumerBudget]:
@@ -246,7 +250,7 @@ class SqlLedger:
 
         Raises: NoBudgetError for an unknown dataset; IntegrityError when the dataset contradicts its charges or grants.
         """
-        with self._transaction() as connection:
+        with self._transaction(snapshot=True) as connection:
             self._verified(connection, name)
             return charges_of(connection, name)
 
@@ -279,7 +283,7 @@ class SqlLedger:
         with self._transaction() as connection:
             budget = find_dataset(connection, dataset)
             if budget is None:
-                raise NoBudgetError(self._no_budget_text(dataset))
+                raise NoBudgetError(missing.no_budget(self.shown_url, dataset))
             return priced(connection, budget, request, self._clock())
 
     def plan(self, planned: PlannedRelease) -> ReleaseRecord:
@@ -364,31 +368,17 @@ class SqlLedger:
         return self._prepared
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        """A transaction on an existing ledger whose layout this program supports."""
+    def _transaction(self, snapshot: bool = False) -> Iterator[Connection]:
+        """A transaction on an existing ledger whose layout this program supports. snapshot: See ``Database``."""
         self.check_there()
-        with self._database.transaction() as connection:
+        with self._database.transaction(snapshot=snapshot) as connection:
             # A newer program may have migrated the ledger since the last check; none can during this transaction.
             schema.check(schema.read_version(connection))
             yield connection
 
     def _verified(self, connection: Connection, name: str) -> DatasetBudget:
-        if find_dataset(connection, name) is None:
-            raise NoBudgetError(self._no_budget_text(name))
-        dataset = locked_dataset(connection, name)
+        dataset = find_dataset(connection, name)
+        if dataset is None:
+            raise NoBudgetError(missing.no_budget(self.shown_url, name))
         verify(connection, dataset)
         return dataset
-
-    def _no_budget_text(self, name: str, figures: str = _FIGURES) -> str:
-        command = self._create_command(name, figures)
-        return f"dataset {name!r} has no budget in {self.shown_url}; create one with: {command}"
-
-    def _no_ledger_text(self, name: str = "NAME", figures: str = _FIGURES) -> str:
-        return (
-            f"there is no ledger at {self.shown_url}; if there was one, restore its backup, otherwise create one with: "
-            f"{self._create_command(name, figures)}"
-        )
-
-    def _create_command(self, name: str, figures: str) -> str:
-        ledger, dataset = shlex.quote(self.shown_url), shlex.quote(name)
-        return f"marquee budget create --ledger {ledger} --dataset {dataset} {figures}"

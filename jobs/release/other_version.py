@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpcore.errors import ChargedBeforeError, InputError, IntegrityError
 from jobs.ledger import SqlLedger
-from jobs.ledger.records import DatasetBudget, OtherVersion, State
+from jobs.ledger.records import DatasetBudget, DatasetSecrets, OtherVersion, State
 from jobs.planning.identity import bound_path
 from jobs.planning.job import Job
 from jobs.release import publish
@@ -18,12 +18,15 @@ from pipelines.content import fingerprint
 from pipelines.source import open_with_contents
 
 
-def made_by_another_version(job: Job, ledger: SqlLedger, dataset: DatasetBudget) -> Outcome | None:
+def made_by_another_version(
+    job: Job, ledger: SqlLedger, dataset: DatasetBudget, secrets: DatasetSecrets
+) -> Outcome | None:
     """The outcome of the same release if another version has published it; None if no other version was charged.
 
     job: The release.
     ledger: The ledger of the release.
     dataset: Its dataset.
+    secrets: The secrets of the dataset.
 
     Raises: ChargedBeforeError when its folder is gone; IntegrityError when the folder is not the one that was
         published, or the release was made from other input files.
@@ -32,7 +35,7 @@ def made_by_another_version(job: Job, ledger: SqlLedger, dataset: DatasetBudget)
     for other in others:
         folder = folder_of(other, job.output)
         if folder is not None:
-            _check_same_input(job, dataset, other)
+            _check_same_input(job, dataset, secrets, other)
             _check_folder(job, ledger, folder, other)
             return Outcome(other.record.release_id, folder, already=True, version=other.version)
     if others:
@@ -69,16 +72,16 @@ def refusal(others: Sequence[OtherVersion]) -> ChargedBeforeError:
     )
 
 
-def _check_same_input(job: Job, dataset: DatasetBudget, other: OtherVersion) -> None:
+def _check_same_input(job: Job, dataset: DatasetBudget, secrets: DatasetSecrets, other: OtherVersion) -> None:
     """Compares the input with that of another version's release. The input of a published release may be gone."""
     path = job.config.dataset.path
     try:
-        _, contents = open_with_contents(path, job.layout, dataset.salt, dataset.fingerprint_key)
+        _, contents = open_with_contents(path, job.layout, secrets.salt, secrets.fingerprint_key)
     except InputError:
         if other.record.state is State.PUBLISHED and dataset.path == bound_path(path):
             return
         raise
-    if fingerprint(contents, dataset.fingerprint_key) != other.fingerprint:
+    if fingerprint(contents, secrets.fingerprint_key) != other.fingerprint:
         raise IntegrityError(
             f"{other.described}, but was made from other input files; want the same files, or a new label in "
             "dataset.snapshot, which makes a new release with a new charge"

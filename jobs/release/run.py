@@ -22,7 +22,7 @@ from dpcore.workload import Workload
 from jobs import log
 from jobs.config import LARGEST_QUIET_DELTA
 from jobs.ledger import SqlLedger
-from jobs.ledger.records import DatasetBudget, PlannedRelease, Protection, ReleaseRecord, State
+from jobs.ledger.records import DatasetBudget, DatasetSecrets, PlannedRelease, Protection, ReleaseRecord, State
 from jobs.outputs.answers_table import write_answers
 from jobs.outputs.certificate import KernelRecord, write_certificate
 from jobs.outputs.model_file import write_model
@@ -67,9 +67,10 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
     check_outside(job, job.output, "answers.parquet", "synthetic/part-0.parquet")
     ledger = SqlLedger(job.config.privacy.ledger)
     dataset = _dataset(job, ledger)
+    secrets = ledger.secrets(dataset.name)
     known_record = ledger.release(job.release_id)
     if not again and (known_record is None or known_record.state is State.PLANNED):
-        outcome = made_by_another_version(job, ledger, dataset)
+        outcome = made_by_another_version(job, ledger, dataset, secrets)
         if outcome is not None:
             return outcome
     published = publish.publication_state(job.output, job.release_id)
@@ -79,9 +80,9 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
     _check_known(job, ledger, published, trace, known_record)
     try:
         source, contents = open_with_contents(
-            job.config.dataset.path, job.layout, dataset.salt, dataset.fingerprint_key
+            job.config.dataset.path, job.layout, secrets.salt, secrets.fingerprint_key
         )
-        planned = _planned(job, source, contents, dataset, again)
+        planned = _planned(job, source, contents, secrets, again)
     except InputError:
         if known_record is None or not _is_done(job, dataset, known_record):
             raise
@@ -95,7 +96,7 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
     if outcome is not None:
         return outcome
     with only_run(Path(record.state_folder)):
-        check = partial(_check_unchanged, source, planned, dataset.fingerprint_key)
+        check = partial(_check_unchanged, source, planned, secrets.fingerprint_key)
         return _run(job, ledger, source, engine or open_engine(job.config.engine), check, progress)
 
 
@@ -120,8 +121,10 @@ def open_statistics(job: Job, engine: Engine | None = None) -> EngineStatistics:
     job: The release.
     engine: Engine to use instead of the config's.
     """
-    dataset = _dataset(job, SqlLedger(job.config.privacy.ledger))
-    return EngineStatistics(engine or open_engine(job.config.engine), _source(job, dataset))
+    ledger = SqlLedger(job.config.privacy.ledger)
+    salt = ledger.secrets(_dataset(job, ledger).name).salt
+    source = open_source(job.config.dataset.path, job.layout, salt)
+    return EngineStatistics(engine or open_engine(job.config.engine), source)
 
 
 def build_workload(job: Job, popularity: NDArray[np.float64] | None = None) -> Workload:
@@ -270,17 +273,17 @@ def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
 
 
 def _planned(
-    job: Job, source: Source, contents: tuple[FileContent, ...], dataset: DatasetBudget, again: bool
+    job: Job, source: Source, contents: tuple[FileContent, ...], secrets: DatasetSecrets, again: bool
 ) -> PlannedRelease:
     path = bound_path(job.config.dataset.path)
     return PlannedRelease(
         identity=job.identity,
-        dataset=dataset.name,
+        dataset=job.config.dataset.name,
         budget=job.budget,
         path=path,
         linked_files=linked_files(source.files, path),
         contents=contents,
-        fingerprint=fingerprint(contents, dataset.fingerprint_key),
+        fingerprint=fingerprint(contents, secrets.fingerprint_key),
         state_folder=str(publish.state_folder(job.output, job.release_id)),
         protection=protection_of(job),
         consumer=job.config.privacy.consumer,
@@ -310,10 +313,6 @@ def protection_of(job: Job) -> Protection:
 def _dataset(job: Job, ledger: SqlLedger) -> DatasetBudget:
     privacy = job.config.privacy
     return ledger.dataset(job.config.dataset.name, privacy.epsilon, privacy.delta)
-
-
-def _source(job: Job, dataset: DatasetBudget) -> Source:
-    return open_source(job.config.dataset.path, job.layout, dataset.salt)
 
 
 def _generator(job: Job, purpose: int) -> np.random.Generator:

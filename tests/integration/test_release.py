@@ -282,8 +282,8 @@ def test_events_are_json_lines_without_figures_of_the_data(table: World) -> None
 
 def test_nothing_published_holds_a_path_a_fingerprint_or_a_salt(table: World) -> None:
     assert table.run()[0] == 0
-    dataset = SqlLedger(LEDGER).dataset("people", 1, 0)
-    secrets = [str(table.folder).encode(), b"data/", dataset.salt, dataset.fingerprint_key, dataset.salt.hex().encode()]
+    drawn = SqlLedger(LEDGER).secrets("people")
+    secrets = [str(table.folder).encode(), b"data/", drawn.salt, drawn.fingerprint_key, drawn.salt.hex().encode()]
     ((key,),) = past_the_ledger(LEDGER, "SELECT content_key FROM ledger_info")
     digests = past_the_ledger(LEDGER, "SELECT digest FROM contents")
     secrets += [key, key.hex().encode(), *(digest.encode() for (digest,) in digests)]

@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,11 @@ import pytest
 from sqlalchemy import exc
 
 from dpcore.errors import ConfigError, IntegrityError, LedgerUnavailableError, NoBudgetError
-from dpcore.kernel.budget import Budget
 from jobs.ledger import SqlLedger, connection
 from jobs.ledger.connection import Database
 from jobs.ledger.records import Accounting, State
-from jobs.ledger.windows import Window
 from tests.support.datasets import ROOT
-from tests.support.ledgers import FIRST, PERSONS, file_content, past_the_ledger, planned, reserve
+from tests.support.ledgers import FIRST, file_content, past_the_ledger, planned, reserve
 from tests.support.postgres import Server
 
 
@@ -311,46 +308,6 @@ def test_records_are_append_only(ledger_url: str, table: str, statement: str) ->
     with pytest.raises(exc.DBAPIError, match=f"{table} are append-only"):
         past_the_ledger(ledger_url, statement.format(table))
     assert len(ledger.history("adult")) == 1
-
-
-RUNBOOK = (ROOT / "deploy" / "RUNBOOK.md").read_text()
-
-
-def test_the_rights_of_the_runbook_suffice_for_a_run_and_for_no_change_of_what_was_charged(postgres: Server) -> None:
-    url = postgres.database()
-    name = url.partition("@/")[2].partition("?")[0]
-    owner = SqlLedger(url)
-    owner.create_dataset("adult", 1.0, 1e-6, accounting=Accounting.ZCDP, protection=PERSONS)
-    owner.grant_consumer("adult", "team", 0.9, 1e-6, Window.MONTH)
-    (rights,) = re.findall(r"```sql\n(.*?)```", RUNBOOK, re.DOTALL)
-    for statement in ("CREATE ROLE marquee_run LOGIN;\n" + rights).splitlines():
-        postgres.run(name, statement)
-    runner = SqlLedger(postgres.url(name, "marquee_run"))
-    reserve(runner, budget=Budget.zcdp(Fraction(1, 1000)), consumer="team", contents=(file_content("a"),))
-    runner.record_answer(FIRST, 0, None, "h")
-    runner.advance(FIRST, State.PUBLISHED, output="/out")
-    assert len(runner.history("adult")) == 1
-    for decision in (
-        lambda: runner.create_dataset("another", 1.0, 0.0),
-        lambda: runner.raise_total("adult", 2.0, 1e-6, "more"),
-        lambda: runner.grant_consumer("adult", "another", 1.0, 1e-6),
-    ):
-        with pytest.raises(ConfigError, match="InsufficientPrivilege"):
-            decision()
-    for forbidden in (
-        "UPDATE datasets SET total = '9'",
-        "UPDATE datasets SET unit = 'row_id'",
-        "DELETE FROM places",
-        "DELETE FROM contents",
-        "UPDATE contents SET dataset = 'another'",
-        "UPDATE ledger_info SET content_key = ''",
-        "DELETE FROM charges",
-        "DELETE FROM releases",
-        "TRUNCATE charges CASCADE",
-        "DROP TRIGGER charges_append_only ON charges",
-    ):
-        with pytest.raises(exc.ProgrammingError, match="permission denied|must be owner"):
-            past_the_ledger(postgres.url(name, "marquee_run"), forbidden)
 
 
 def test_a_read_only_ledger_is_no_reason_to_try_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,12 @@ def ledger(ledger_url: str) -> SqlLedger:
 
 def test_layout_2_is_migrated_with_everything_that_it_holds(ledger: SqlLedger) -> None:
     adult, new, remote = ledger.datasets()  # Every sum and total agrees with its charges and grants.
-    assert (adult.spent, adult.total, adult.path, adult.salt) == (Fraction(10, 21), 2, "/data/adult", b"\1\2")
+    assert (adult.spent, adult.total, adult.path, ledger.secrets("adult").salt) == (
+        Fraction(10, 21),
+        2,
+        "/data/adult",
+        b"\1\2",
+    )
     assert (adult.consumers_only, new.consumers_only, new.path, new.total) == (True, False, None, None)
     assert (adult.currency, remote.path) == (Currency.PURE, "s3://bucket/data")
     (team,) = ledger.consumers("adult")

@@ -65,7 +65,12 @@ def test_layout_1_is_moved_with_all_that_it_holds(ledger_url: str) -> None:
     write_layout_1(ledger_url)
     ledger = SqlLedger(ledger_url)
     adult, retail = ledger.datasets()
-    assert (adult.spent, adult.total, adult.path, adult.salt) == (Fraction(10, 21), 1, "/data/adult", b"\1\2")
+    assert (adult.spent, adult.total, adult.path, ledger.secrets("adult").salt) == (
+        Fraction(10, 21),
+        1,
+        "/data/adult",
+        b"\1\2",
+    )
     assert (retail.currency, retail.total, retail.spent) == (Currency.ZCDP, Fraction(1, 50), 0)
     charges = [(charge.release_id[0], charge.amount, charge.charged) for charge in ledger.history("adult")]
     assert charges == [("a", Fraction(1, 3), DAY), ("b", Fraction(1, 7), DAY)]

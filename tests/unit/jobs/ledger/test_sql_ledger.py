@@ -162,8 +162,9 @@ def test_other_input_under_one_id_is_refused(ledger: SqlLedger) -> None:
 
 
 def test_a_budget_is_set_once(ledger: SqlLedger) -> None:
-    again = ledger.create_dataset("adult", 1.0, 0.0)
-    assert again.salt == ledger.dataset("adult", 1, 0).salt
+    before = ledger.secrets("adult")
+    ledger.create_dataset("adult", 1.0, 0.0)
+    assert ledger.secrets("adult") == before
     for other, says in (((2.0, 0.0), "epsilon 1 instead of 2"), ((1.0, 1e-6), "delta 0 instead of 1e-06")):
         with pytest.raises(ConfigError, match=f"with {says}; marquee budget grant can raise epsilon"):
             ledger.create_dataset("adult", *other)
@@ -172,14 +173,14 @@ def test_a_budget_is_set_once(ledger: SqlLedger) -> None:
     ledger.create_dataset("open", 1.0, 1e-6)
     with pytest.raises(ConfigError, match="accounting auto instead of gdp; .* nothing else can be changed"):
         ledger.create_dataset("open", 1.0, 1e-6, accounting=Accounting.GDP)
-    assert len({ledger.create_dataset(name, 1.0, 0.0).salt for name in ("x", "y", "adult")}) == 3
+    assert len({ledger.secrets(ledger.create_dataset(name, 1.0, 0.0).name).salt for name in ("x", "y", "adult")}) == 3
     assert [dataset.name for dataset in ledger.datasets()] == ["adult", "open", "x", "y"]
 
 
 def test_secrets_are_not_shown(ledger: SqlLedger) -> None:
-    budget = ledger.dataset("adult", 1, 0)
-    assert repr(budget.salt) not in repr(budget)
-    assert repr(budget.fingerprint_key) not in repr(budget)
+    secrets = ledger.secrets("adult")
+    assert repr(secrets.salt) not in repr(secrets)
+    assert repr(secrets.fingerprint_key) not in repr(secrets)
 
 
 def test_the_missing_budget_comes_with_its_command(ledger: SqlLedger) -> None:

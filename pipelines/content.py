@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-import pyarrow.parquet as pq
+from pipelines.footer import RowGroup, read_row_groups
 
 _DIGEST_BYTES = 32
 
@@ -54,20 +53,21 @@ class FileContent:
         return (self.footer, *groups) if groups else ()
 
 
-def content_of(file: str, size: int, footer: bytes, metadata: pq.FileMetaData, key: bytes = b"") -> FileContent:
+def content_of(file: str, size: int, footer: bytes, rows: int, key: bytes = b"") -> FileContent:
     """What identifies the content of a file.
 
     file: Path or URL of the file.
     size: Size of the file in bytes.
     footer: The footer as it is in the file.
-    metadata: The same footer, parsed.
+    rows: Number of its rows.
     key: Key of ``keyed_footer``, at most 64 bytes.
+
+    Raises: FooterError for a footer that contradicts itself.
     """
-    sized = size.to_bytes(8, "little") + footer
-    keyed = hashlib.blake2b(sized, key=key, digest_size=_DIGEST_BYTES).digest()  # SENSITIVE
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    keyed = keyed_footer(size, footer, key)  # SENSITIVE
+    groups = read_row_groups(footer)  # SENSITIVE
     known = tuple(content for group in groups if (content := _row_group_content(group)) is not None)
-    return FileContent(file, metadata.num_rows, _digest(b"file", sized), known, keyed)
+    return FileContent(file, rows, _digest(b"file", _sized(size, footer)), known, keyed)
 
 
 def fingerprint(contents: Sequence[FileContent], key: bytes) -> str:
@@ -79,27 +79,31 @@ def fingerprint(contents: Sequence[FileContent], key: bytes) -> str:
     contents: The contents of all files, read with the same key.
     key: 1 to 64 secret bytes.
     """
-    digests = sorted(content.keyed_footer for content in contents)  # SENSITIVE
+    return fingerprint_of([content.keyed_footer for content in contents], key)
+
+
+def fingerprint_of(keyed_footers: Sequence[bytes], key: bytes) -> str:
+    """``fingerprint``, from the keyed footers of all files alone. SENSITIVE."""
+    digests = sorted(keyed_footers)  # SENSITIVE
     return hashlib.blake2b(b"".join(digests), key=key, digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def _row_group_content(group: pq.RowGroupMetaData) -> RowGroupContent | None:
+def keyed_footer(size: int, footer: bytes, key: bytes) -> bytes:
+    """``FileContent.keyed_footer``, from the arguments of ``content_of``. SENSITIVE."""
+    return hashlib.blake2b(_sized(size, footer), key=key, digest_size=_DIGEST_BYTES).digest()
+
+
+def _sized(size: int, footer: bytes) -> bytes:
+    return size.to_bytes(8, "little") + footer
+
+
+def _row_group_content(group: RowGroup) -> RowGroupContent | None:
     """The content of a row group; None for a row group without rows, or in which no column has statistics."""
-    columns = [_column_facts(group.column(number)) for number in range(group.num_columns)]  # SENSITIVE
-    if group.num_rows == 0 or all(statistics is None for *_, statistics in columns):
+    if group.rows == 0 or all(column.statistics is None for column in group.columns):
         return None
     # The order of the columns is left out, because it says nothing about the data. Two columns may have one name.
-    facts = "\n".join([repr(group.num_rows), *sorted(map(repr, columns))])
-    return RowGroupContent(group.num_rows, _digest(b"row group", facts.encode()))
-
-
-def _column_facts(column: pq.ColumnChunkMetaData) -> tuple[Any, ...]:
-    """What a footer says about a column of a row group. The statistics come last; they are None if they are missing."""
-    sizes = (column.num_values, column.total_compressed_size, column.total_uncompressed_size)
-    found = column.statistics
-    has_range = found is not None and found.has_min_max
-    statistics = (found.min_raw, found.max_raw, found.null_count) if has_range else None
-    return (column.path_in_schema, column.physical_type, *sizes, statistics)
+    facts = "\n".join([repr(group.rows), *sorted(map(repr, group.columns))])
+    return RowGroupContent(group.rows, _digest(b"row group", facts.encode()))
 
 
 def _digest(purpose: bytes, content: bytes) -> bytes:

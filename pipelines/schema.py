@@ -192,7 +192,9 @@ def _edge(name: str, kind: Kind, edge: object) -> int | float:
         if isinstance(edge, date) and not isinstance(edge, datetime):
             return days_since_epoch(edge)
     elif type(edge) is int or (kind is Kind.FLOAT and type(edge) is float and math.isfinite(edge)):
-        return edge
+        if abs(edge) < 2**63 or type(edge) is float:
+            return edge
+        raise ConfigError(f"attribute {name!r} has the edge {edge}; want numbers between -2^63 and 2^63")
     wanted = "a date such as 2026-01-31" if kind is Kind.DATE else f"one finite {kind}"
     raise ConfigError(f"attribute {name!r} has the edge {edge!r}; want {wanted}")
 

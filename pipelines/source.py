@@ -17,7 +17,8 @@ from pyarrow import fs
 
 from dpcore.errors import ConfigError, EngineError, InputError, MarqueeError
 from pipelines.attributes import Attribute, Kind
-from pipelines.content import FileContent, content_of
+from pipelines.content import FileContent, content_of, fingerprint_of, keyed_footer
+from pipelines.footer import FooterError
 from pipelines.foreign_errors import cause_of
 from pipelines.layout import BasketLayout, Layout
 
@@ -87,14 +88,19 @@ def read_contents(path: str) -> tuple[FileContent, ...]:
     return tuple(content for _, content in _read_footers(path))
 
 
-def read_again(source: Source, key: bytes) -> tuple[FileContent, ...]:
-    """What identifies the content of each file of a source now. SENSITIVE.
+def fingerprint_now(source: Source, key: bytes) -> str:
+    """``fingerprint`` of the files of a source as they are now. SENSITIVE.
 
-    key: Key of ``FileContent.keyed_footer``, at most 64 bytes.
+    key: 1 to 64 secret bytes.
 
     Raises: InputError when a file cannot be read any more.
     """
-    return tuple(content for _, content in _footers_of(source.files, key))
+
+    def read(path: str) -> bytes:
+        return keyed_footer(*reading(path, lambda: _sized_footer(path)), key)
+
+    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
+        return fingerprint_of(list(pool.map(read, source.files)), key)
 
 
 def open_parquet(path: str, dictionary_columns: tuple[str, ...] = ()) -> pq.ParquetFile:
@@ -116,7 +122,7 @@ def reading(path: str, action: Callable[[], T]) -> T:
         return action()
     except MarqueeError:
         raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # The name of a column may be no text.
+    except (pa.ArrowException, FooterError, OSError, UnicodeDecodeError) as error:  # A column's name may be no text.
         raise_unreadable(path, error)
     except Exception as error:
         if "://" not in path:
@@ -234,25 +240,26 @@ def _character_set(piece: str) -> str:
 
 
 def _read_footers(path: str, key: bytes = b"") -> list[tuple[pa.Schema, FileContent]]:
-    return _footers_of(find_files(path), key)
-
-
-def _footers_of(files: Sequence[str], key: bytes) -> list[tuple[pa.Schema, FileContent]]:
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
-        return list(pool.map(functools.partial(_read_footer, key=key), files))
+        return list(pool.map(functools.partial(_read_footer, key=key), find_files(path)))
 
 
 def _read_footer(path: str, key: bytes) -> tuple[pa.Schema, FileContent]:
     def read() -> tuple[pa.Schema, FileContent]:
-        filesystem, inner = filesystem_of(path)
-        with filesystem.open_input_file(inner) as file:
-            size = int(file.size())
-            footer = _footer_bytes(path, file, size)
+        size, footer = _sized_footer(path)
         # The parser wants a file; this one consists of nothing but the footer.
         with pq.ParquetFile(pa.BufferReader(_MAGIC + footer)) as parquet:
-            return parquet.schema_arrow, content_of(path, size, footer, parquet.metadata, key)
+            return parquet.schema_arrow, content_of(path, size, footer, parquet.metadata.num_rows, key)
 
     return reading(path, read)
+
+
+def _sized_footer(path: str) -> tuple[int, bytes]:
+    """The size of a file in bytes, and its footer."""
+    filesystem, inner = filesystem_of(path)
+    with filesystem.open_input_file(inner) as file:
+        size = int(file.size())
+        return size, _footer_bytes(path, file, size)
 
 
 def _footer_bytes(path: str, file: pa.NativeFile, size: int) -> bytes:

@@ -65,7 +65,8 @@ def find_secrets(connection: Connection, name: str) -> DatasetSecrets:
     """The secrets of a dataset that exists. SENSITIVE."""
     row = connection.execute(select(*_SECRETS_OF_DATASETS).where(DATASETS.c.name == name)).one()
     with reading("secrets of a dataset"):
-        return DatasetSecrets(bytes(row.salt), bytes(row.fingerprint_key))
+        # bytes() of a number that somebody wrote there would allocate as many zeros.
+        return DatasetSecrets(*(bytes(memoryview(secret)) for secret in row))
 
 
 def locked_dataset(connection: Connection, name: str) -> DatasetBudget:

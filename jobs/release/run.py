@@ -44,7 +44,7 @@ from pipelines.content import FileContent, fingerprint
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.generate.rows import write_rows
 from pipelines.layout import TableLayout
-from pipelines.source import Source, open_source, open_with_contents, read_again
+from pipelines.source import Source, fingerprint_now, open_source, open_with_contents
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
 
@@ -294,7 +294,7 @@ def _planned(
 
 def _check_unchanged(source: Source, planned: PlannedRelease, key: bytes) -> None:
     """Raises IntegrityError if files were replaced while an engine read them, before noise is added to their counts."""
-    if fingerprint(read_again(source, key), key) != planned.fingerprint:
+    if fingerprint_now(source, key) != planned.fingerprint:
         raise IntegrityError(
             f"files of dataset {planned.dataset!r} were changed while they were read, and nothing was drawn from them; "
             "restore the files and run again, or give new files a new label in dataset.snapshot"

@@ -71,7 +71,10 @@ def charge_findings(certificate: Certificate) -> list[Finding]:
     currency = currency_of(certificate)
     problems: list[str] = []
     for number, charge in enumerate(certificate.charges):
-        problem = _charge_problem(currency, charge) or next(iter(_number_problems("the amount", charge)), None)
+        try:
+            problem = _charge_problem(currency, charge) or next(iter(_number_problems("the amount", charge)), None)
+        except OverflowError:  # Of a forged number: no double is as large as the cost.
+            problem = "its sensitivity and scale cost more than any budget"
         if problem:
             problems.append(f"charge {number} ({charge.label}): {problem}")
     bits = sum(charge.verb == "retain" for charge in certificate.charges)

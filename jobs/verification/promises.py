@@ -84,7 +84,7 @@ def promise_findings(certificate: Certificate) -> list[Finding]:
             for place, said, wanted in _statements(certificate)
             if said != wanted
         ]
-    except (ConfigError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ConfigError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         problems = [f"config and schema describe no release ({type(error).__name__})"]
     return [*judged("promise", problems, certificate.guarantee.promise), *_limit_findings(certificate)]
 

@@ -79,6 +79,9 @@ def _header(model: GraphicalModel) -> dict[str, object]:
 
 def _read_model(archive: zipfile.ZipFile) -> GraphicalModel:
     """The model of an open archive."""
+    if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+        # A few compressed bytes could stand for any amount of memory.
+        raise InputError("model file: its content is compressed; want a file that save_model wrote")
     header = _read_header(archive.read(_HEADER))
     total = header["total"]
     if not (math.isfinite(total) and total >= 0):
@@ -135,7 +138,7 @@ def _read_table(archive: zipfile.ZipFile, tree: JunctionTree, node: int) -> NDAr
             raise InputError(
                 f"{table_of_node} has (shape, Fortran order, type) {described}; want {(shape, False, '<f8')}"
             )
-        content = file.read()
+        content = file.read(8 * shape[0] * shape[1] + 1)  # One byte more shows that there are too many.
     if len(content) != 8 * shape[0] * shape[1]:
         raise InputError(f"{table_of_node} has {len(content)} bytes; want {8 * shape[0] * shape[1]}")
     table = np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(shape)

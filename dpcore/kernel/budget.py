@@ -75,8 +75,6 @@ class Bound(StrEnum):
 class CostBasis:
     """The public facts from which the amount of a charge follows.
 
-    For ``retain`` the amount also depends on the gap of each bit, which is not listed.
-
     verb: The verb of the kernel.
     law: Law of the noise, or name of the random mechanism.
     bound: What the sensitivity bounds.
@@ -85,6 +83,8 @@ class CostBasis:
     scale: Scale of the noise in that unit; 0 for draws, which add no noise.
     denominator: Number of these units per answer unit, by which ``scale`` is divided for ``Measurement.scale``.
     draws: Number of independent draws, each of this sensitivity; 1 for noise and selections.
+    gaps: For the bits of ``retain``, ascending gaps with the number of bits that accept with probability at most
+        exp(-gap) whatever the data; empty for other verbs.
     """
 
     verb: str
@@ -95,6 +95,7 @@ class CostBasis:
     scale: float = 0.0
     denominator: int = 1
     draws: int = 1
+    gaps: tuple[tuple[Fraction, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -194,10 +194,11 @@ class PrivacyTerms:
             return Fraction(0)
         return abs(slope) / total + 4 * XI
 
-    def retain_basis(self, slope: Fraction, total: int, bits: int) -> CostBasis:
-        """What the charge of ``retain`` follows from, apart from the gaps of the bits."""
-        move = self.bit_move(slope, total)
-        return CostBasis("retain", "bernoulli", Bound.LOG_PROBABILITY, move, "nats", draws=bits)
+    def retain_basis(self, slope: Fraction, total: int, gaps: Mapping[Fraction, int]) -> CostBasis:
+        """What the charge of ``retain`` follows from. gaps: Those of ``retain_amount``; h of its proof is listed."""
+        certain = tuple((gap - 2 * XI, gaps[gap]) for gap in sorted(gaps))
+        move, bits = self.bit_move(slope, total), sum(gaps.values())
+        return CostBasis("retain", "bernoulli", Bound.LOG_PROBABILITY, move, "nats", draws=bits, gaps=certain)
 
     def _bit_cost(self, width: Fraction, gap: Fraction) -> Fraction:
         """Cost of one bit whose log-probability moves by at most ``width``.

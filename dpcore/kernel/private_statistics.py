@@ -295,9 +295,10 @@ class PrivateStatistics:
         if drawn.min() < 0 or drawn.max() >= 2 * queries.size:
             raise ValueError(f"a drawn index is no query or complement; want 0 .. {2 * queries.size - 1}")
         scores = SlotScores.of(slope, log_weights, total)
-        amount = self.terms.retain_amount(slope, total, _gaps(slope, log_weights, drawn))
+        gaps = _gaps(slope, log_weights, drawn)
+        amount = self.terms.retain_amount(slope, total, gaps)
         parts = ("retain", queries.digest(), scores.slope.hex(), log_weights.digest(), total, digest_of(drawn))
-        request = _Request(parts, self.terms.retain_basis(slope, total, drawn.size))
+        request = _Request(parts, self.terms.retain_basis(slope, total, gaps))
 
         def draw() -> NDArray[np.int64]:
             exact = self._exact.counted(queries)  # SENSITIVE

@@ -36,16 +36,18 @@ CURRENCIES = {Currency.PURE: "pure epsilon", Currency.ZCDP: "zCDP rho", Currency
 _FORMULAS = {
     Currency.PURE: (
         "Each amount is an epsilon. Noise: sensitivity / noise_scale. Selection: 2 sensitivity / noise_scale. Draws: "
-        "draws times sensitivity."
+        "draws times sensitivity. Acceptance bits: the sum over all bits of sensitivity times "
+        "max(1, 1 / (exp(gap) - 1))."
     ),
     Currency.ZCDP: (
         "Each amount is a rho. Noise: sensitivity / (2 noise_scale^2). Selection: sensitivity^2 / (2 noise_scale^2). "
-        "Draws: draws times sensitivity^2 / 8."
+        "Draws: draws times sensitivity^2 / 8. Acceptance bits: the sum over all bits of w^2 / 8, where "
+        "w = sensitivity / (1 - exp(-gap))."
     ),
     Currency.GDP: (
         "Each amount is a mu^2. Noise: sensitivity / noise_scale^2. Selection: g(2 sensitivity / noise_scale). Draws: "
-        "draws times g(sensitivity). Here g(w) = (2 Phi^-1(1 / (1 + exp(-w / 2))))^2, and Phi is the standard normal "
-        "distribution function."
+        "draws times g(sensitivity). Acceptance bits: the sum over all bits of g(sensitivity / (1 - exp(-gap))). Here "
+        "g(w) = (2 Phi^-1(1 / (1 + exp(-w / 2))))^2, and Phi is the standard normal distribution function."
     ),
 }
 _SCALES = (
@@ -54,7 +56,8 @@ _SCALES = (
     "Gaussian distribution, or the scale of a selection; it is null for draws, which add no noise. Divided by "
     "units_per_answer it is the noise of one measured value; answers.parquet has the standard deviation of the answers "
     "that are computed from a strategy. Scales are rounded up, so that a formula may give slightly less than the "
-    "amount. Acceptance bits (retain) cost less the smaller their probability is; no formula is given."
+    "amount. gaps lists, for acceptance bits (retain), how many bits accept with probability at most exp(-gap), "
+    "whatever the data; a gap above 700 counts as 700."
 )
 _BOUND = (
     "epsilon_at_delta gives the epsilon of all kernel calls together at each delta. It is smaller than the epsilon of "
@@ -196,6 +199,7 @@ def _charge(charge: Charge) -> dict[str, object]:
         "unit": basis.unit,
         "units_per_answer": basis.denominator,
         "draws": basis.draws,
+        "gaps": [{"gap": str(gap), "bits": bits} for gap, bits in basis.gaps] or None,
     }
 
 

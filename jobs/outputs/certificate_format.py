@@ -152,6 +152,13 @@ class Formulas(_Part):
     scales: str = Field(description="What sensitivity and noise_scale mean.")
 
 
+class Gap(_Part):
+    """Acceptance bits of one largest probability."""
+
+    gap: Exact = Field(description="Each bit accepts with probability at most exp(-gap), whatever the data.")
+    bits: Positive = Field(description="Number of these bits.")
+
+
 class CertifiedCharge(_Part):
     """One kernel call with its cost, and what the cost follows from."""
 
@@ -171,6 +178,7 @@ class CertifiedCharge(_Part):
     unit: str = Field(description="Unit of the sensitivity and the scale.")
     units_per_answer: Positive = Field(description="Number of these units per unit of a measured value.")
     draws: Positive = Field(description="Number of independent draws.")
+    gaps: list[Gap] | None = Field(description="The acceptance bits by their gap, ascending; null for other calls.")
 
 
 class Certificate(_Part):

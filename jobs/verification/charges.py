@@ -24,6 +24,7 @@ _CURRENCIES = {name: currency for currency, name in CURRENCIES.items()}
 _MEASUREMENTS = ("measure", "measure_errors")
 _STEP = Fraction(1, 1 << 80)  # Costs of draws are rounded up to a multiple of this amount.
 _SMALLEST_SCALE = Fraction(1, 1 << 20)  # Smaller scales are raised to this one, which costs less than was charged.
+_LARGEST_GAP = 700.0  # The kernel counts larger gaps as this one.
 _TOLERANCE = Fraction(1, 10**7)  # Relative; scales are rounded up, and Gaussian DP is computed with doubles.
 
 
@@ -77,12 +78,8 @@ def charge_findings(certificate: Certificate) -> list[Finding]:
             problem = "its sensitivity and scale cost more than any budget"
         if problem:
             problems.append(f"charge {number} ({charge.label}): {problem}")
-    bits = sum(charge.verb == "retain" for charge in certificate.charges)
-    recomputed = len(certificate.charges) - bits
-    findings = judged("charges", problems, f"{recomputed} amounts follow from their sensitivities and scales")
-    if bits:
-        findings.append(not_checked("acceptance bits", f"the cost of {bits} calls of retain has no closed form"))
-    return findings
+    found = f"{len(certificate.charges)} amounts follow from their sensitivities and scales"
+    return judged("charges", problems, found)
 
 
 def _charge_problem(currency: Currency, charge: CertifiedCharge) -> str | None:
@@ -93,13 +90,17 @@ def _charge_problem(currency: Currency, charge: CertifiedCharge) -> str | None:
     if charge.verb in ("sample", "retain"):
         if charge.noise_scale is not None:
             return "a noise scale of a call that adds no noise"
-        if charge.verb == "retain":
-            return None if (amount == 0) == (sensitivity == 0) else "only bits that do not depend on data are free"
-        exact = charge.draws * _cost_of_range(currency, sensitivity)
+        if (charge.verb == "retain") != bool(charge.gaps):
+            return "acceptance bits without gaps, or gaps of a call that draws no bits"
+        if charge.gaps and sum(gap.bits for gap in charge.gaps) != charge.draws:
+            return f"its gaps are those of {sum(gap.bits for gap in charge.gaps)} bits, but {charge.draws} were drawn"
+        exact = _cost_of_bits(currency, charge) if charge.gaps else charge.draws * _cost_of_range(currency, sensitivity)
         rounding = _STEP + (exact * _TOLERANCE if currency is Currency.GDP else 0)
+        if charge.gaps:
+            rounding += exact * _TOLERANCE  # 1 - exp(-gap) is computed with doubles.
         fits = exact <= amount + rounding and amount <= exact + rounding
         return None if fits else _says(charge, exact)
-    if charge.noise_scale is None or charge.draws != 1:
+    if charge.noise_scale is None or charge.draws != 1 or charge.gaps:
         return "a noise scale is missing, or there are several draws of it"
     scale = Fraction(charge.noise_scale)
     if charge.verb == "select":
@@ -147,6 +148,21 @@ def _cost_of_range(currency: Currency, width: Fraction) -> Fraction:
     if currency is Currency.GDP:
         return gdp_of_bounded_range(width)
     return width if currency is Currency.PURE else width**2 / 8
+
+
+def _cost_of_bits(currency: Currency, charge: CertifiedCharge) -> Fraction:
+    """The cost of acceptance bits, whose log-probabilities move by at most the sensitivity."""
+    move, cost = Fraction(charge.sensitivity), Fraction(0)
+    for entry in charge.gaps or ():
+        gap = min(float(Fraction(entry.gap)), _LARGEST_GAP)
+        if gap <= 0:
+            raise OverflowError("the probability of a bit is not bounded")
+        if currency is Currency.PURE:
+            one = move * max(Fraction(1), Fraction(1 / math.expm1(gap)))
+        else:
+            one = _cost_of_range(currency, move * Fraction(-1 / math.expm1(-gap)))
+        cost += entry.bits * one
+    return cost
 
 
 def _number_problems(name: str, amount: ExactAmount | CertifiedCharge) -> list[str]:

@@ -51,12 +51,12 @@ def test_the_guarantee_is_in_words_and_in_exact_figures(tmp_path: Path) -> None:
         {
             "label": "draw 0", "verb": "sample", "amount": "1/3", "amount_as_number": 1 / 3,
             "law": "exponential_mechanism", "sensitivity_bounds": "bounded range of one draw", "sensitivity": "1/3",
-            "noise_scale": None, "unit": "nats", "units_per_answer": 1, "draws": 4,
+            "noise_scale": None, "unit": "nats", "units_per_answer": 1, "draws": 4, "gaps": None,
         },
         {
             "label": "measure 1", "verb": "measure", "amount": "2/3", "amount_as_number": 2 / 3,
             "law": "discrete_gaussian", "sensitivity_bounds": "squared L2", "sensitivity": "9", "noise_scale": 50.0,
-            "unit": "integer answers", "units_per_answer": 4, "draws": 1,
+            "unit": "integer answers", "units_per_answer": 4, "draws": 1, "gaps": None,
         },
     ]  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from dpcore.kernel.budget import Bound, Charge, CostBasis, Currency
+from dpcore.exact_statistics import Contribution, Shape
+from dpcore.kernel.budget import Bound, Budget, Charge, CostBasis, Currency
 from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.gaussian_dp import gdp_of_bounded_range
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scales import noise_of, noise_scale, selection_scale
+from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from jobs.config import parse_config
 from jobs.outputs.certificate import KernelRecord, certificate
 from jobs.outputs.certificate_format import Certificate, parse_certificate
@@ -27,6 +31,7 @@ CURRENCIES = {
     Currency.ZCDP: {"delta": 1e-6, "accounting": "zcdp"},
     Currency.GDP: {"delta": 1e-6, "accounting": "gdp"},
 }
+ONE_ROW = Contribution(Shape.TABLE, 1)
 every_currency = pytest.mark.parametrize("currency", CURRENCIES, ids=lambda currency: currency.name)
 
 
@@ -100,12 +105,41 @@ def test_free_calls_move_nothing(tmp_path: Path, currency: Currency) -> None:
         assert outcomes(charge_findings(read(tmp_path, currency, wrong))) == {"charges": Outcome.FAILED}
 
 
-def test_bits_are_not_recomputed_and_say_so(tmp_path: Path) -> None:
-    basis = CostBasis("retain", "bernoulli", Bound.LOG_PROBABILITY, Fraction(1, 50), "nats", draws=40)
-    certified = read(tmp_path, Currency.ZCDP, Charge("bits", Fraction(1, 10**5), basis))
-    assert outcomes(charge_findings(certified)) == {"charges": Outcome.PASSED, "acceptance bits": Outcome.NOT_CHECKED}
-    free = read(tmp_path, Currency.ZCDP, Charge("bits", Fraction(0), basis))
-    assert outcomes(charge_findings(free))["charges"] is Outcome.FAILED
+GAPS = {Fraction(1, 1 << 20): 2, Fraction(1, 3): 5, Fraction(7): 20, Fraction(2000): 3}
+
+
+def bits(currency: Currency, slope: Fraction = Fraction(1, 2)) -> Charge:
+    """Acceptance bits as the kernel charges them."""
+    terms = PrivacyTerms(PrivacyUnit(Neighbours.ADD_REMOVE_UNIT, ONE_ROW, None), Budget(currency, Fraction(1)))
+    return Charge("bits", terms.retain_amount(slope, 50, GAPS), terms.retain_basis(slope, 50, GAPS))
+
+
+@every_currency
+def test_acceptance_bits_are_recomputed_from_their_gaps(tmp_path: Path, currency: Currency) -> None:
+    right = bits(currency)
+    assert outcomes(charge_findings(read(tmp_path, currency, right))) == {"charges": Outcome.PASSED}
+    assert right.basis is not None
+    (first, *others), fewer = right.basis.gaps, replace(right.basis, draws=29)
+    wrong = [
+        replace(right, amount=right.amount * Fraction(99, 100)),
+        replace(right, amount=right.amount * Fraction(101, 100)),
+        replace(right, amount=Fraction(0)),
+        replace(right, basis=fewer),
+        replace(right, basis=replace(right.basis, gaps=())),
+        replace(right, basis=replace(right.basis, gaps=((first[0] * 2, 2), *others))),
+        replace(right, basis=replace(right.basis, gaps=((Fraction(0), 2), *others))),
+        replace(right, basis=replace(right.basis, sensitivity=right.basis.sensitivity * Fraction(99, 100))),
+        Charge("noise", right.amount, replace(noise(currency, right.amount).basis or fewer, gaps=right.basis.gaps)),
+    ]
+    for charge in wrong:
+        assert outcomes(charge_findings(read(tmp_path, currency, charge))) == {"charges": Outcome.FAILED}
+
+
+@every_currency
+def test_bits_that_do_not_depend_on_data_are_free(tmp_path: Path, currency: Currency) -> None:
+    free = bits(currency, Fraction(0))
+    assert free.amount == 0
+    assert outcomes(charge_findings(read(tmp_path, currency, free))) == {"charges": Outcome.PASSED}
 
 
 @every_currency

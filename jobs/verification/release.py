@@ -10,7 +10,7 @@ from dpcore.errors import ConfigError, IntegrityError
 from jobs.ledger import SqlLedger
 from jobs.outputs.certificate_format import Certificate, parse_certificate
 from jobs.outputs.model_file import MODEL
-from jobs.verification import records
+from jobs.verification import recomputed, records
 from jobs.verification.charges import cost_findings, sum_findings
 from jobs.verification.findings import Finding, Outcome, failed, judged, not_checked, passed
 from jobs.verification.manifest import SUCCESS, Manifest, file_problems, read_manifest
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CERTIFICATE = "certificate.json"
 _NEED_CERTIFICATE = (
     "release id", "version", "promise", "limits", "charges", "sum of charges", "epsilon", "numerical bound", "answers",
-    "synthetic rows", "model", *records.CHECKS,
+    *recomputed.CHECKS, "synthetic rows", "model", *records.CHECKS,
 )  # fmt: skip
 
 

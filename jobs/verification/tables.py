@@ -12,10 +12,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcore.errors import MarqueeError
+from dpcore.estimation.graphical.answering.model import GraphicalModel
 from jobs.outputs.answers_table import KINDS, SCHEMA
 from jobs.outputs.certificate_format import Certificate
 from jobs.outputs.model_file import MODEL, read_model
-from jobs.verification.findings import Finding, failed, not_checked, passed
+from jobs.verification.findings import Finding, Outcome, failed, not_checked, passed
+from jobs.verification.recomputed import CHECKS as RECOMPUTED
+from jobs.verification.recomputed import recomputed_findings
 from pipelines.layout import BasketLayout, Layout, TableLayout
 
 ANSWERS = "answers.parquet"
@@ -31,10 +34,17 @@ def table_findings(folder: Path, certificate: Certificate, layout: Layout) -> li
     certificate: Its certificate.
     layout: The public layout of its data.
     """
+    answers = _answer_findings(folder / ANSWERS, certificate.workload.answers)
+    model, read = _model_finding(folder, layout)
     return [
-        *_answer_findings(folder / ANSWERS, certificate.workload.answers),
+        *answers,
+        *(
+            recomputed_findings(folder / ANSWERS, certificate, layout, read)
+            if answers[0].outcome is Outcome.PASSED
+            else [not_checked(check, "answers.parquet cannot be used") for check in RECOMPUTED]
+        ),
         *_row_findings(folder / SYNTHETIC, certificate.synthetic_rows, layout),
-        *_model_findings(folder, layout),
+        model,
     ]
 
 
@@ -190,13 +200,13 @@ def _within(column: pa.ChunkedArray, values: pa.Array | range) -> bool:
     return bool(pc.all(pc.is_in(column, value_set=values)).as_py() in (True, None))
 
 
-def _model_findings(folder: Path, layout: Layout) -> list[Finding]:
+def _model_finding(folder: Path, layout: Layout) -> tuple[Finding, GraphicalModel | None]:
     try:
         model = read_model(folder, layout)
     except MarqueeError as error:
-        return [failed("model", f"{folder / MODEL}: {error}")]
+        return failed("model", f"{folder / MODEL}: {error}"), None
     except OSError as error:
-        return [failed("model", f"{folder / MODEL} cannot be read: {error.strerror}")]
+        return failed("model", f"{folder / MODEL} cannot be read: {error.strerror}"), None
     if model is None:
-        return [not_checked("model", "the release has none")]
-    return [passed("model", "a graphical model over attributes of the schema")]
+        return not_checked("model", "the release has none"), None
+    return passed("model", "a graphical model over attributes of the schema"), model

@@ -15,7 +15,7 @@ from dpcore.queries.generation import all_parities, parity_counts, random_conjun
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals, range_rows
 from dpcore.workload import LARGEST_CLIQUES, Workload, all_k_way, conjunctive, explicit, skewed, target
 from jobs.config import Config
-from jobs.config.workload import ConjunctionQueries, MarginalQueries, ParityQueries
+from jobs.config.workload import ConjunctionQueries, MarginalQueries, ParityQueries, Queries
 from jobs.workload.products import number_of_answers, product_workload
 from jobs.workload.public_files import PublicFiles
 from pipelines.attributes import Attribute
@@ -45,7 +45,13 @@ def workload_of(
     Raises: ConfigError when the workload does not fit the layout; DomainTooLargeError when the answers do not fit in
         memory.
     """
-    section = config.workload
+    return workload_of_section(config.workload, layout, files, popularity)
+
+
+def workload_of_section(
+    section: Queries, layout: Layout, files: PublicFiles = _NO_FILES, popularity: NDArray[np.float64] | None = None
+) -> Workload:
+    """``workload_of``, from the section ``workload`` of a config."""
     try:
         if section.conjunctions is not None:
             return _conjunction_workload(section.conjunctions, layout, files, popularity)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dpcore.estimation.graphical.answering.serialization import load_model, save_model
+from jobs.outputs.model_file import MODEL
 from jobs.planning.identity import id_of
 
 Change = Callable[[Path], None]
@@ -114,6 +117,24 @@ def _swap_answers(rows: pa.Table) -> pa.Table:
     order[[0, 1]] = order[[1, 0]]
     queries = rows.select(["query"])
     return pa.Table.from_arrays([queries["query"], *rows.take(order).columns[1:]], schema=rows.schema)
+
+
+def _swap_queries(rows: pa.Table) -> pa.Table:
+    order = np.arange(rows.num_rows)
+    order[[0, 1]] = order[[1, 0]]
+    return rows.set_column(0, rows.schema.field(0), rows["query"].take(order))
+
+
+def _another_answers(folder: Path) -> None:
+    """Twice as many people, in the model and in all answers."""
+    with open(folder / MODEL, "rb") as file:
+        model = load_model(file)
+    with open(folder / MODEL, "wb") as file:
+        save_model(replace(model, total=2 * model.total), file)
+    rows = pq.read_table(folder / "answers.parquet")
+    doubled = [rows[name] if rows.schema.field(name).type != pa.float64() else pc.multiply(rows[name], 2.0)
+               for name in rows.column_names]  # fmt: skip
+    pq.write_table(pa.Table.from_arrays(doubled, schema=rows.schema), folder / "answers.parquet")
 
 
 def _promise(content: dict[str, Any], epsilon: float) -> None:
@@ -291,7 +312,7 @@ FORGERIES: dict[str, Forgery] = {
         {"certificate"}, True, UNMENDED,
     ),
     "another schema": Forgery(
-        put(["f", "m"], "schema", "attributes", 0, "values"), {"release id", "synthetic rows"}
+        put(["f", "m"], "schema", "attributes", 0, "values"), {"release id", "queries", "synthetic rows"}
     ),
     "another bound on rows": Forgery(put(7, "public_facts", "max_rows_per_unit"), {"promise"}),
     "another mechanism": Forgery(put("gaussian", "mechanism", "name"), {"promise"}),
@@ -325,7 +346,9 @@ FORGERIES: dict[str, Forgery] = {
         lambda folder: (folder / "model.npz").write_bytes(b"PK") and None, {"model"}
     ),
     # What is consistent in itself: only the ledger knows better.
-    "two answers are swapped": Forgery(table("answers.parquet", _swap_answers), set()),
+    "two answers are swapped": Forgery(table("answers.parquet", _swap_answers), {"answers of the model"}),
+    "two queries are swapped": Forgery(table("answers.parquet", _swap_queries), {"queries"}),
+    "answers and model of twice as many people": Forgery(_another_answers, set()),
     "a synthetic row is changed within the domain": Forgery(table(PART, column("home", 0, None)), set()),
     "sensitivities and scales are doubled": Forgery(edit(_double_noise), set()),
     "a charge is dropped and the sums are mended": Forgery(

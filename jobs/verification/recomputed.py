@@ -1,0 +1,144 @@
+"""The answers of a release against its public content: their queries against the workload, their values against the
+model.
+
+The measured marginals themselves are not published, so that the intervals of a model's answers are not recomputed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dpcore.errors import MarqueeError
+from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.queries import Conjunctions, Marginals, Products, Queries
+from jobs.config.workload import Queries as Section
+from jobs.outputs.answers_table import query_texts
+from jobs.outputs.certificate_format import Certificate
+from jobs.verification.findings import Finding, failed, not_checked, passed
+from jobs.workload.building import workload_of_section
+from pipelines.layout import Layout
+
+CHECKS = ("queries", "answers of the model")
+_QUERIES, _MODEL = CHECKS
+_MOST_QUERIES = 1 << 21  # A workload with more answers is not built again.
+_MOST_RECOMPUTED = 1 << 16
+_MOST_PARTS = 64
+_TOLERANCE = 1e-6  # Relative to the total of the model; other processors round sums otherwise.
+
+
+def recomputed_findings(
+    path: Path, certificate: Certificate, layout: Layout, model: GraphicalModel | None
+) -> list[Finding]:
+    """Compares the answers with the workload of the certificate's config, and with the model.
+
+    path: answers.parquet, whose columns and types have been checked.
+    certificate: The certificate.
+    layout: The public layout of the data.
+    model: The graphical model of the release; None without one.
+    """
+    reason = _not_rebuilt(certificate)
+    if reason is None:
+        try:
+            section = Section.model_validate_json(json.dumps(certificate.config["workload"]))
+            queries = workload_of_section(section, layout).queries
+        except (MarqueeError, ValueError, TypeError, KeyError) as error:
+            return [failed(_QUERIES, f"config and schema describe no workload ({type(error).__name__})"),
+                    not_checked(_MODEL, "the workload is unknown")]  # fmt: skip
+        return [_query_finding(path, queries, layout), _model_finding(path, queries, model)]
+    return [not_checked(check, reason) for check in CHECKS]
+
+
+def _not_rebuilt(certificate: Certificate) -> str | None:
+    """Why the queries cannot be rebuilt from the certificate; None if they can."""
+    conjunctions = certificate.config["workload"].get("conjunctions") or {}
+    if certificate.hashes.public_files:
+        return "the config names a file of queries or weights, which is not in the release"
+    if conjunctions.get("weights") == "noisy_popularity":
+        return "noisy counts that are not published have chosen the queries"
+    if certificate.workload.answers > _MOST_QUERIES:
+        return f"there are more than {_MOST_QUERIES:,} queries"
+    return None
+
+
+def _query_finding(path: Path, queries: Queries, layout: Layout) -> Finding:
+    """Compares the text of every query, in order."""
+    rows = 0
+    with pq.ParquetFile(path) as file:
+        written = (batch.column(0) for batch in file.iter_batches(columns=["query"]))
+        for wanted, found in _aligned(query_texts(queries, layout), written):
+            if not found.equals(wanted):
+                return failed(_QUERIES, f"{path} has another query than the workload in rows {rows:,} and after")
+            rows += len(found)
+    if rows != queries.size:
+        return failed(_QUERIES, f"{path} has {rows:,} queries, but the workload has {queries.size:,}")
+    return passed(_QUERIES, f"{rows:,} queries are those of the workload, in order")
+
+
+def _aligned(first: Iterator[pa.Array], second: Iterator[pa.Array]) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """Pieces of two streams, cut at the same places; ends with the shorter one."""
+    left, right = pa.array([], pa.string()), pa.array([], pa.string())
+    while True:
+        try:
+            left = left if len(left) else next(first)
+            right = right if len(right) else next(second)
+        except StopIteration:
+            return
+        size = min(len(left), len(right))
+        if size:
+            yield left[:size].cast(pa.string()), right[:size].cast(pa.string())
+        left, right = left[size:], right[size:]
+
+
+def _model_finding(path: Path, queries: Queries, model: GraphicalModel | None) -> Finding:
+    """Answers queries with the model again: all of them, or those of some marginals that are chosen at random."""
+    if model is None:
+        return not_checked(_MODEL, "the release has no graphical model")
+    table = pq.read_table(path, columns=["answer", "measured"])
+    if any(table["measured"].to_pylist()[:1]):
+        return not_checked(_MODEL, "the answers were measured")
+    answers = np.asarray(table["answer"].to_numpy(), dtype=np.float64)
+    compared = 0
+    for part, rows in _some_of(queries):
+        try:
+            again = model.answer(part)
+        except (MarqueeError, ValueError) as error:
+            return failed(_MODEL, f"the model cannot answer the workload ({type(error).__name__})")
+        if not _equal(answers[rows], again, model.total):
+            return failed(_MODEL, f"{path} has other answers than the model gives")
+        compared += part.size
+    return passed(_MODEL, f"{compared:,} of {queries.size:,} answers are those of the model")
+
+
+def _equal(answers: NDArray[np.float64], again: NDArray[np.float64], total: float) -> bool:
+    return answers.shape == again.shape and bool((np.abs(answers - again) <= _TOLERANCE * max(total, 1.0)).all())
+
+
+def _some_of(queries: Queries) -> Iterator[tuple[Queries, slice]]:
+    """Parts of the queries with their places, of bounded number and size."""
+    parts: list[Queries]
+    match queries:
+        case Marginals():
+            parts = [queries.only([clique]) for clique in queries.cliques]
+        case Products():
+            parts = [Products(queries.domain, (term,), queries.denominator) for term in queries.terms]
+        case Conjunctions():
+            rows = slice(0, _MOST_RECOMPUTED)
+            yield Conjunctions(queries.view, queries.columns[rows], queries.negated[rows]), rows
+            return
+        case _:
+            return
+    ends = np.cumsum([part.size for part in parts]).tolist()
+    left = _MOST_RECOMPUTED
+    for number in random.sample(range(len(parts)), min(len(parts), _MOST_PARTS)):
+        part = parts[number]
+        if part.size <= left:
+            left -= part.size
+            yield part, slice(ends[number] - part.size, ends[number])

@@ -55,6 +55,8 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
         "signed_by": signed_by,
         "numerical_bound": numerical_bound(job),
         **{name: value for name, value in dataclasses.asdict(job.plan).items() if name != "events"},
+        "seconds_at_least": job.work.seconds,
+        "rows_bytes": job.work.rows_bytes,
         "notes": _notes(job),
     }
 
@@ -73,9 +75,12 @@ def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> l
         f"mechanism  {job.config.mechanism.name}, for {job.mechanism.traits.recommended_for}",
         f"recommended {advice.name}: {advice.why}",
         f"rounds     {plan.rounds}",
+        f"time       at least {_time(job.work.seconds)} of CPU time on the driver, for rounds and synthetic rows",
         f"memory     about {plan.memory_bytes / 2**20:,.0f} MiB on the driver",
         f"error      {_error(job)}",
     ]
+    if job.work.rows_bytes:
+        lines.append(f"disk       about {job.work.rows_bytes / 1e6:,.1f} MB of synthetic rows")
     if signed_by is not None:
         lines.append(f"signed by  {signed_by}")
     if job.popularity is not None:
@@ -107,6 +112,12 @@ def _recommended(job: Job) -> Recommendation:
     """The recommended mechanism for the same workload and budget, whichever mechanism the config names."""
     rows = job.config.output.synthetic_rows
     return recommended(PrivacyTerms(job.unit, job.rest), job.stand_in, rows=isinstance(rows, int) and rows > 0)
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:,.1f} seconds"
+    return f"{seconds / 60:,.0f} minutes" if seconds < 7200 else f"{seconds / 3600:,.1f} hours"
 
 
 def _error(job: Job) -> str:

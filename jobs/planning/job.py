@@ -24,6 +24,7 @@ from jobs.planning.engines import check_engine
 from jobs.planning.identity import Identity, identity_of
 from jobs.planning.paths import with_absolute_paths
 from jobs.planning.smallest_budget import plan_within_budget
+from jobs.planning.work import Work, work_of
 from jobs.workload.building import workload_of
 from jobs.workload.public_files import PublicFiles, read_public_files
 from pipelines.layout import BasketLayout, Layout, TableLayout
@@ -44,6 +45,7 @@ class Job:
     files: Content of the public files that the workload names.
     stand_in: The workload. If noisy popularity will choose the queries, a workload of the same size stands in for it.
     plan: The mechanism's plan for ``stand_in``.
+    work: What the release costs the driver at least.
     identity: What makes another release the same as this one.
     """
 
@@ -57,6 +59,7 @@ class Job:
     files: PublicFiles
     stand_in: Workload
     plan: Plan
+    work: Work
     identity: Identity
 
     @property
@@ -111,8 +114,9 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
             config.privacy.epsilon,
             LARGEST_EPSILON,
         )
+        work = work_of(plan, stand_in.queries.size, _synthetic_units(config, mechanism, unit), layout)
     identity = identity_of(config, schema, files.digests)
-    return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, identity)
+    return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, work, identity)
 
 
 @contextmanager
@@ -193,6 +197,14 @@ def _terms_at(
     if popularity is not None:
         check_popularity(PrivacyTerms(unit, popularity), view, Fraction(1))
     return PrivacyTerms(unit, rest)
+
+
+def _synthetic_units(config: Config, mechanism: Mechanism, unit: PrivacyUnit) -> int | None:
+    """The number of synthetic units that a release will write; None if it follows from a noisy number."""
+    if not mechanism.traits.gives_rows(mechanism):
+        return 0
+    rows = config.output.synthetic_rows
+    return rows if isinstance(rows, int) else unit.units
 
 
 def _check_synthetic_rows(config: Config, mechanism: Mechanism) -> None:

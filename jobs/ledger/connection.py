@@ -82,13 +82,13 @@ class Database:
             if _sqlite_name(error) == "SQLITE_NOTADB":
                 raise self._not_a_database() from cause_of(error)
             if _sqlite_name(error) == "SQLITE_CORRUPT":
-                raise IntegrityError(
-                    f"ledger {self.shown_url} is damaged; restore its backup, and never start with an empty one"
-                ) from cause_of(error)
+                raise self._damaged() from cause_of(error)
             raise ConfigError(
                 f"ledger {self.shown_url} refused the transaction ({type(error.orig).__name__}); want a database that "
                 "Marquee created, and a role with access to it"
             ) from cause_of(error)
+        except UnicodeDecodeError as error:  # SQLite quotes damaged definitions of tables.
+            raise self._damaged() from cause_of(error)
 
     def exists(self) -> bool:
         """Whether the database exists: a file that is not empty. A server is assumed to exist until it is used."""
@@ -135,6 +135,11 @@ class Database:
             raise ConfigError(f"ledger {self.shown_url} is not a file; want a database that Marquee created")
         if 0 < file.stat().st_size < _SMALLEST_PAGE:
             raise self._not_a_database()
+
+    def _damaged(self) -> IntegrityError:
+        return IntegrityError(
+            f"ledger {self.shown_url} is damaged; restore its backup, and never start with an empty one"
+        )
 
     def _not_a_database(self) -> ConfigError:
         return ConfigError(

@@ -156,14 +156,14 @@ def _process(path: Path, plan: dict[str, Any]) -> int:
             if now > last:
                 last, since = now, time.monotonic()
             elif time.monotonic() - since > _PATIENCE:
-                process.send_signal(signal.SIGPROF)
+                process.kill()
                 return process.wait()
 
 
 def _count_death(result: Result, code: int, data: bytes) -> None:
-    if code == -signal.SIGPROF:
+    if code in (-signal.SIGPROF, -signal.SIGKILL):
         result.slow += 1
-        result.first.setdefault("slow", data)
+        result.first.setdefault("slow" if code == -signal.SIGPROF else "waits for ever", data)
     else:
         result.crashes += 1
         result.first.setdefault(f"death with {code}", data)

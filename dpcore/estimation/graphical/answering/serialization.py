@@ -43,7 +43,9 @@ def load_model(file: BinaryIO) -> GraphicalModel:
     Raises: InputError, with the reason, for any other file.
     """
     try:
+        length = file.seek(0, io.SEEK_END)
         with zipfile.ZipFile(file) as archive:
+            _check_sizes(archive, length)
             return _read_model(archive)
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, RuntimeError, ValueError) as error:
         # zipfile raises RuntimeError for encrypted content, a subclass of it for an unknown compression, and ValueError
@@ -77,11 +79,15 @@ def _header(model: GraphicalModel) -> dict[str, object]:
     }
 
 
+def _check_sizes(archive: zipfile.ZipFile, length: int) -> None:
+    """Refuses members that are compressed or longer than the file: reading one could take any amount of memory."""
+    for member in archive.infolist():
+        if member.compress_type != zipfile.ZIP_STORED or member.file_size > length:
+            raise InputError("model file: its content is compressed or cut short; want a file that save_model wrote")
+
+
 def _read_model(archive: zipfile.ZipFile) -> GraphicalModel:
     """The model of an open archive."""
-    if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-        # A few compressed bytes could stand for any amount of memory.
-        raise InputError("model file: its content is compressed; want a file that save_model wrote")
     header = _read_header(archive.read(_HEADER))
     total = header["total"]
     if not (math.isfinite(total) and total >= 0):

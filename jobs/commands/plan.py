@@ -59,6 +59,7 @@ def _ledger_facts(job: Job) -> LedgerFacts:
     try:
         ledger = SqlLedger(privacy.ledger)
         ledger_id = ledger.ledger_id()
+        ledger.dataset(dataset, privacy.epsilon, privacy.delta)  # Without one, the error has the command with figures.
         record = ledger.release(job.release_id)
         if record is not None and record.state is not State.PLANNED:
             return LedgerFacts(url, ledger_id, "none: this release was charged already")

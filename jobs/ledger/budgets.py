@@ -80,22 +80,23 @@ class Creation:
 def create_dataset(connection: Connection, creation: Creation, now: datetime) -> DatasetBudget:
     """Creates the budget of a dataset. Nothing happens if the dataset has this budget already.
 
+    An existing dataset that has no data and no charges yet may begin to share the data of another one.
+
     Raises: ConfigError when the dataset has another budget.
     """
     creation.check()
     existing = find_dataset(connection, creation.name)
+    shares_with = _data_owner(connection, creation)
     if existing is not None:
-        _check_same(connection, existing, creation)
-        return _bind(connection, existing, existing.protection.bound_by(creation.protection), "bound", now)
+        begins = shares_with is not None and existing.shares_with is existing.path is None and not existing.spent
+        dataset = replace(existing, shares_with=shares_with) if begins else existing
+        _check_same(connection, dataset, creation)
+        if begins:
+            set_dataset(connection, dataset.name, shares_with=shares_with)
+            dataset = keep_total(connection, dataset, _sharing(creation), now)
+        return _bind(connection, dataset, dataset.protection.bound_by(creation.protection), "bound", now)
     amount = granted_amount(creation.epsilon, creation.delta, creation.currency)
-    reason, shares_with = "created", None
-    if creation.shares_with is not None:
-        # All datasets that share data name the same one, so that each may use the data of every other.
-        other = find_dataset(connection, creation.shares_with)
-        if other is None:
-            raise NoBudgetError(f"dataset {creation.shares_with!r} has no budget, so its data cannot be shared")
-        shares_with = other.data_owner
-        reason = f"created; may use the data of dataset {creation.shares_with!r}: {creation.reason}"
+    reason = "created" if shares_with is None else f"created; {_sharing(creation)}"
     secret = {key: secrets.token_bytes(_SECRET_BYTES) for key in ("salt", "fingerprint_key")}  # SENSITIVE
     figures = {
         "epsilon": creation.epsilon,
@@ -107,6 +108,20 @@ def create_dataset(connection: Connection, creation: Creation, now: datetime) ->
     connection.execute(insert(DATASETS).values(name=creation.name, created=stamp(now), **figures, **secret))
     dataset = replace(locked_dataset(connection, creation.name), protection=creation.protection)
     return _set_total(connection, dataset, creation.currency, amount, reason, now)
+
+
+def _data_owner(connection: Connection, creation: Creation) -> str | None:
+    """The dataset that all datasets with the same data name, so that each may use the data of every other."""
+    if creation.shares_with is None:
+        return None
+    other = find_dataset(connection, creation.shares_with)
+    if other is None:
+        raise NoBudgetError(f"dataset {creation.shares_with!r} has no budget, so its data cannot be shared")
+    return other.data_owner
+
+
+def _sharing(creation: Creation) -> str:
+    return f"may use the data of dataset {creation.shares_with!r}: {creation.reason}"
 
 
 def _check_same(connection: Connection, existing: DatasetBudget, creation: Creation) -> None:

@@ -74,6 +74,22 @@ def test_datasets_share_data_only_on_record(ledger: SqlLedger) -> None:
         ledger.create_dataset("retail", 1.0, 0.0, shares_with="adult", reason="afterwards")
 
 
+def test_a_dataset_without_data_may_begin_to_share(ledger: SqlLedger) -> None:
+    """What the refusal of data that belong to another dataset advises, after the budget was made."""
+    ledger.create_dataset("late", 1.0, 0.0)
+    with pytest.raises(ConfigError, match="belongs to dataset 'adult'|belong to"):
+        reserve(ledger, "d" * 64, dataset="late", path="/data/adult")
+    with pytest.raises(ConfigError, match="epsilon 1 instead of 2"):
+        ledger.create_dataset("late", 2.0, 0.0, shares_with="adult", reason="another unit")
+    for _ in range(2):
+        late = ledger.create_dataset("late", 1.0, 0.0, shares_with="adult", reason="another unit")
+        assert late.shares_with == "adult"
+    reasons = [grant.reason for grant in ledger.grants("late")]
+    assert reasons == ["created", "may use the data of dataset 'adult': another unit"]
+    reserve(ledger, "d" * 64, dataset="late", path="/data/adult")
+    assert ledger.verified("late").spent == PURE.amount
+
+
 @pytest.mark.parametrize("path", ["/data/retail", "/data/retail/part", "/data"])
 def test_the_path_of_another_dataset_is_refused(ledger: SqlLedger, path: str) -> None:
     with pytest.raises(ConfigError, match="belongs to dataset 'retail'"):

@@ -8,12 +8,14 @@ its own digest leaves them out. All of this is read with the footer; no rows are
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipelines.footer import RowGroup, read_row_groups
+from pipelines.footer import ColumnChunk, RowGroup, read_row_groups
 
 _DIGEST_BYTES = 32
+_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,17 @@ def _row_group_content(group: RowGroup) -> RowGroupContent | None:
     if group.rows == 0 or all(column.statistics is None for column in group.columns):
         return None
     # The order of the columns is left out, because it says nothing about the data. Two columns may have one name.
-    facts = "\n".join([repr(group.rows), *sorted(map(repr, group.columns))])
-    return RowGroupContent(group.rows, _digest(b"row group", facts.encode()))
+    facts = [_FORMAT, group.rows, *sorted(map(_facts, group.columns))]
+    return RowGroupContent(group.rows, _digest(b"row group", json.dumps(facts).encode()))
+
+
+def _facts(column: ColumnChunk) -> list[object]:
+    """A column as JSON. The ledger holds digests of this text, so it must not change without another ``_FORMAT``."""
+    low, high, nulls = column.statistics or (None, None, None)
+    path = [part.hex() for part in column.path]
+    # An empty list comes first where there are no statistics, so that two columns can always be compared.
+    known = [] if low is None or high is None else [low.hex(), high.hex(), -1 if nulls is None else nulls]
+    return [path, column.kind, *column.sizes, known]
 
 
 def _digest(purpose: bytes, content: bytes) -> bytes:

@@ -13,11 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from pipelines.thrift import Struct, read_struct
 
-_REQUIRED, _OPTIONAL, _REPEATED = range(3)
+_REQUIRED: Final = 0
+_REPEATED: Final = 2
 _BYTE_ARRAY: Final = 6
 _DEEPEST: Final = 64
-# By physical type, the bytes of a minimum or maximum: booleans 1, int32 4, int64 8, int96 12, float 4, double 8.
-_BYTES_OF_A_VALUE: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
 
 
 class FooterError(ValueError):
@@ -47,10 +46,9 @@ class RowGroup(NamedTuple):
 
 
 class _Leaf(NamedTuple):
-    """A column of the schema. size: Bytes of a value of fixed length. levels: Largest repetition and definition."""
+    """A column of the schema. levels: Largest repetition and definition."""
 
     kind: int
-    size: int | None
     levels: tuple[int, int]
 
 
@@ -65,7 +63,7 @@ def read_row_groups(footer: bytes) -> tuple[RowGroup, ...]:
         file = read_struct(footer)
         leaves = list(_leaves(file[2]))
         return tuple(_row_group(group, leaves) for group in file.get(4, []))
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise FooterError("the footer contradicts itself, or a field is missing") from error
 
 
@@ -81,11 +79,12 @@ def _leaves(elements: Sequence[Struct]) -> Iterator[_Leaf]:
         levels = (repetition + (how == _REPEATED), definition + (how != _REQUIRED))
         if element.get(5):
             remaining.append((int(element[5]), *levels))
-            if len(remaining) > _DEEPEST:
-                raise ValueError(f"columns are nested more than {_DEEPEST} deep")
-        else:
-            kind = int(element[1])
-            yield _Leaf(kind, _BYTES_OF_A_VALUE.get(kind, element.get(2) if kind != _BYTE_ARRAY else None), levels)
+            if element[5] < 0 or len(remaining) > _DEEPEST:
+                raise ValueError(f"columns are nested more than {_DEEPEST} deep, or a group has fewer than 0")
+        elif 1 in element:  # Without a type it is a group without children.
+            yield _Leaf(int(element[1]), levels)
+    if any(children for children, *_ in remaining):
+        raise ValueError("a group of the schema lacks children")
 
 
 def _row_group(group: Struct, leaves: Sequence[_Leaf]) -> RowGroup:
@@ -100,7 +99,7 @@ def _chunk(column: Struct, leaf: _Leaf) -> ColumnChunk:
         raise ValueError("a column has another type than the schema says")
     _check_size_statistics(column.get(16, {}), leaf)
     sizes = (int(column[5]), int(column[7]), int(column[6]))
-    return ColumnChunk(tuple(column[3]), leaf.kind, sizes, _statistics(column.get(12, {}), leaf))
+    return ColumnChunk(tuple(map(_bytes, column[3])), leaf.kind, sizes, _statistics(column.get(12, {})))
 
 
 def _check_size_statistics(sizes: Struct, leaf: _Leaf) -> None:
@@ -111,16 +110,18 @@ def _check_size_statistics(sizes: Struct, leaf: _Leaf) -> None:
         raise ValueError("the bytes of texts are counted for a column without texts")
 
 
-def _statistics(found: Struct, leaf: _Leaf) -> tuple[bytes, bytes, int | None] | None:
+def _statistics(found: Struct) -> tuple[bytes, bytes, int | None] | None:
     """Minimum, maximum and number of nulls. The older fields count where the newer ones are missing."""
     for smallest, largest in ((6, 5), (2, 1)):
-        for field in (smallest, largest):
-            if leaf.size is not None and field in found and len(found[field]) < leaf.size:
-                raise ValueError("a minimum or a maximum is shorter than a value of its column")
-    for smallest, largest in ((6, 5), (2, 1)):
         if smallest in found and largest in found:
-            return bytes(found[smallest]), bytes(found[largest]), _number(found.get(3))
+            return _bytes(found[smallest]), _bytes(found[largest]), _number(found.get(3))
     return None
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes):  # bytes() of a number would allocate as many zeros.
+        raise TypeError("a number in place of bytes")
+    return value
 
 
 def _number(value: Any) -> int | None:

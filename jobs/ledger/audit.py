@@ -48,7 +48,7 @@ def verify(connection: Connection, dataset: DatasetBudget) -> None:
     """Checks every charge and grant of a dataset.
 
     connection: An open transaction.
-    dataset: The dataset, whose row is locked.
+    dataset: The dataset, whose row is locked, or which the transaction sees in one state.
 
     Raises: IntegrityError when a sum, a total or a charge was changed, added or removed by anything but the ledger.
     """

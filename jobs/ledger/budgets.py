@@ -8,7 +8,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, exists, insert, select
 from sqlalchemy.engine import Row
 
 from dpcore.errors import ConfigError, NoBudgetError
@@ -88,9 +88,10 @@ def create_dataset(connection: Connection, creation: Creation, now: datetime) ->
     existing = find_dataset(connection, creation.name)
     shares_with = _data_owner(connection, creation)
     if existing is not None:
-        begins = shares_with is not None and existing.shares_with is existing.path is None and not existing.spent
+        new = existing.shares_with is existing.path is None and not existing.spent
+        begins = new and shares_with is not None and _may_share(connection, creation)
         dataset = replace(existing, shares_with=shares_with) if begins else existing
-        _check_same(connection, dataset, creation)
+        _check_same(connection, dataset, creation, shares_with)
         if begins:
             set_dataset(connection, dataset.name, shares_with=shares_with)
             dataset = keep_total(connection, dataset, _sharing(creation), now)
@@ -120,13 +121,19 @@ def _data_owner(connection: Connection, creation: Creation) -> str | None:
     return other.data_owner
 
 
+def _may_share(connection: Connection, creation: Creation) -> bool:
+    """Whether a dataset is not the other one itself, and no third one names it, whose owner would change."""
+    named = select(exists().where(DATASETS.c.shares_with == creation.name))
+    return creation.shares_with != creation.name and not connection.execute(named).scalar_one()
+
+
 def _sharing(creation: Creation) -> str:
     return f"may use the data of dataset {creation.shares_with!r}: {creation.reason}"
 
 
-def _check_same(connection: Connection, existing: DatasetBudget, creation: Creation) -> None:
+def _check_same(connection: Connection, existing: DatasetBudget, creation: Creation, owner: str | None) -> None:
     before = {(grant.epsilon, grant.delta) for grant in grants(connection, existing.name) if grant.consumer is None}
-    difference = _difference(existing, creation, before)
+    difference = _difference(existing, creation, before, owner)
     if difference is not None:
         raise ConfigError(
             f"dataset {creation.name!r} already has a budget, with {difference}; marquee budget grant can raise "
@@ -134,7 +141,9 @@ def _check_same(connection: Connection, existing: DatasetBudget, creation: Creat
         )
 
 
-def _difference(existing: DatasetBudget, creation: Creation, before: set[tuple[float, float]]) -> str | None:
+def _difference(
+    existing: DatasetBudget, creation: Creation, before: set[tuple[float, float]], owner: str | None
+) -> str | None:
     if creation.delta != existing.delta:
         return f"delta {format_exact(existing.delta)} instead of {format_exact(creation.delta)}"
     if (creation.epsilon, creation.delta) not in before:
@@ -144,8 +153,8 @@ def _difference(existing: DatasetBudget, creation: Creation, before: set[tuple[f
         return f"accounting {current} instead of {creation.accounting.value}"
     if creation.consumers_only != existing.consumers_only:
         return f"consumers_only {existing.consumers_only} instead of {creation.consumers_only}".lower()
-    if creation.shares_with is not None and existing.shares_with is None:
-        return "data of its own"
+    if owner not in (None, existing.shares_with):
+        return "data of its own" if existing.shares_with is None else f"the data of {existing.shares_with!r}"
     return _different_protection(existing.protection, creation.protection)
 
 

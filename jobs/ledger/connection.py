@@ -55,8 +55,8 @@ class Database:
         therefore be called again.
 
         create: Whether to create a missing SQLite file.
-        snapshot: Whether all statements see one state of the ledger. Nothing can be written then, and no right to write
-            is needed.
+        snapshot: Whether all statements see one state of the ledger. Nothing can be written then. PostgreSQL needs no
+            right to write for it; SQLite always takes the write lock.
 
         Raises: LedgerUnavailableError when the server cannot be reached, the lock is held for too long, the disk is
             full, or the server asks for a retry (a deadlock); ConfigError when the database is not a ledger, or its
@@ -71,6 +71,8 @@ class Database:
                     connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 yield connection
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
+            if "Could not decode to UTF-8" in str(getattr(error, "orig", "")):  # A text in a row is damaged.
+                raise self._damaged() from cause_of(error)
             if self._is_read_only(error):
                 raise ConfigError(
                     f"ledger {self.shown_url} is read-only; want a file and a folder that this user may write"
@@ -105,7 +107,7 @@ class Database:
             return name == "SQLITE_READONLY"
         # What SQLite says of a folder that became read-only within a transaction.
         file = Path(os.path.realpath(self._file))
-        return not all(os.access(place, os.W_OK, effective_ids=True) for place in (file, file.parent))
+        return file.exists() and not all(os.access(place, os.W_OK, effective_ids=True) for place in (file, file.parent))
 
     def _check_file(self, create: bool) -> None:
         """Creates a missing file if that is allowed, and refuses a file that is not a database.

@@ -63,10 +63,15 @@ def find_dataset(connection: Connection, name: str, *, lock: bool = False) -> Da
 
 def find_secrets(connection: Connection, name: str) -> DatasetSecrets:
     """The secrets of a dataset that exists. SENSITIVE."""
-    row = connection.execute(select(*_SECRETS_OF_DATASETS).where(DATASETS.c.name == name)).one()
+    row = connection.execute(select(*_SECRETS_OF_DATASETS).where(DATASETS.c.name == name)).one_or_none()
+    if row is None:
+        raise NoBudgetError(f"dataset {name!r} has no budget; create one with marquee budget create")
     with reading("secrets of a dataset"):
         # bytes() of a number that somebody wrote there would allocate as many zeros.
-        return DatasetSecrets(*(bytes(memoryview(secret)) for secret in row))
+        found = DatasetSecrets(*(bytes(memoryview(secret)) for secret in row))
+        if not found.salt or not found.fingerprint_key:
+            raise ValueError("an empty secret")
+        return found
 
 
 def locked_dataset(connection: Connection, name: str) -> DatasetBudget:

@@ -57,8 +57,9 @@ class SqlLedger:
     """The privacy budgets of datasets, and every charge against them.
 
     Every method is one transaction, but ``create_dataset`` first creates missing tables in another. A transaction
-    begins by taking a lock: the write lock on SQLite, the lock of the dataset's row on PostgreSQL. The first
-    transaction on a ledger of an older layout migrates it.
+    begins by taking a lock: the write lock on SQLite, the lock of the dataset's row on PostgreSQL. There, methods
+    that only read see one state of the ledger without a lock. The first transaction on a ledger of an older layout
+    migrates it.
 
     url: Database URL.
     lock_seconds: Maximum wait for a lock, in seconds.

@@ -153,7 +153,7 @@ class Formulas(_Part):
 
 
 class Gap(_Part):
-    """Acceptance bits of one largest probability."""
+    """Acceptance bits (0 or 1 for each query that dqrs has drawn) whose largest probability of a 1 is the same."""
 
     gap: Exact = Field(description="Each bit accepts with probability at most exp(-gap), whatever the data.")
     bits: Positive = Field(description="Number of these bits.")

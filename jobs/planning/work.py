@@ -30,7 +30,8 @@ class Work:
     """Lower bounds for a release. They are rough, from measurements on one processor.
 
     seconds: CPU seconds of the driver for all rounds and rows, at least.
-    rows_bytes: Size of the synthetic rows on disk, about; None where their number is not known in advance.
+    rows_bytes: Size of the synthetic rows on disk, about; None where their number is not known in advance, as always
+        for baskets.
     """
 
     seconds: float
@@ -56,13 +57,14 @@ def work_of(plan: Plan, answers: int, rows: int | None, layout: Layout) -> Work:
         )
     values = len(layout.schema.attributes) if isinstance(layout, TableLayout) else 1
     seconds = rounds + _SECONDS_A_VALUE * values * (rows or 0)
-    return Work(seconds, None if rows is None else math.ceil(rows * _bytes_of_a_row(layout)))
+    return Work(seconds, _rows_bytes(rows, layout))
 
 
-def _bytes_of_a_row(layout: Layout) -> float:
-    """Bytes of a synthetic row of a table: its number, and a code per column. Of a basket, of one item."""
-    if isinstance(layout, TableLayout):
-        sizes = [attribute.size for attribute in layout.schema.attributes]
-    else:
-        sizes = [layout.items]
-    return _BYTES_OF_A_UNIT + sum(math.ceil(math.log2(max(2, size))) for size in sizes) / 8
+def _rows_bytes(rows: int | None, layout: Layout) -> int | None:
+    """Bytes of the rows of a table: the number of each row, and a code per column."""
+    if not rows:
+        return rows
+    if not isinstance(layout, TableLayout):
+        return None
+    bits = sum(math.ceil(math.log2(max(2, attribute.size))) for attribute in layout.schema.attributes)
+    return math.ceil(rows * (_BYTES_OF_A_UNIT + bits / 8))

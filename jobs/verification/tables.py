@@ -23,6 +23,11 @@ from pipelines.layout import BasketLayout, Layout, TableLayout
 
 ANSWERS = "answers.parquet"
 SYNTHETIC = "synthetic"
+GRAPHICAL = frozenset(
+    {"aim", "clique_tree", "dual_query_pgm", "gaussian_pgm", "mst", "mwem_pgm", "priv_bayes", "priv_bayes_pgm"}
+)
+"""Mechanisms whose releases always have a graphical model."""
+
 _PART = "part-*.parquet"
 _UNREADABLE = (OSError, ValueError, pa.ArrowException)  # What pyarrow raises for a damaged file.
 
@@ -35,7 +40,7 @@ def table_findings(folder: Path, certificate: Certificate, layout: Layout) -> li
     layout: The public layout of its data.
     """
     answers = _answer_findings(folder / ANSWERS, certificate.workload.answers)
-    model, read = _model_finding(folder, layout)
+    model, read = _model_finding(folder, certificate.mechanism.name, layout)
     return [
         *answers,
         *(
@@ -200,13 +205,15 @@ def _within(column: pa.ChunkedArray, values: pa.Array | range) -> bool:
     return bool(pc.all(pc.is_in(column, value_set=values)).as_py() in (True, None))
 
 
-def _model_finding(folder: Path, layout: Layout) -> tuple[Finding, GraphicalModel | None]:
+def _model_finding(folder: Path, mechanism: str, layout: Layout) -> tuple[Finding, GraphicalModel | None]:
     try:
         model = read_model(folder, layout)
     except MarqueeError as error:
         return failed("model", f"{folder / MODEL}: {error}"), None
     except OSError as error:
         return failed("model", f"{folder / MODEL} cannot be read: {error.strerror}"), None
+    if model is None and mechanism in GRAPHICAL:
+        return failed("model", f"{folder / MODEL} is missing; {mechanism} always fits a graphical model"), None
     if model is None:
         return not_checked("model", "the release has none"), None
     return passed("model", "a graphical model over attributes of the schema"), model

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from dpcore.errors import ConfigError
+from dpcore.mechanisms.registry import MECHANISMS
 from jobs.ledger import SqlLedger
 from jobs.planning.job import Job, load_job
 from tests.support.engines import SPARK_SETTINGS
@@ -43,6 +44,7 @@ DATASETS: dict[str, dict[str, Any]] = {
 WORKLOADS: dict[str, Any] = {
     "marginals": {"marginals": {"order": 2}},
     "conjunctions": {"conjunctions": {"count": 60, "order": 2, "seed": 3}},
+    "positive": {"conjunctions": {"count": 60, "order": 2, "seed": 3, "negations": "none"}},
     "ranges": {"marginals": {"order": 2, "ranges": ["work"]}},
     "bits": {"marginals": {"order": 1, "attributes": ["sex"]}},
 }
@@ -92,7 +94,8 @@ def fitting(mechanism: str, engine: str, folder: Path, accounting: str) -> Job |
 
 
 def _synthetic(mechanism: str) -> int:
-    return 0 if mechanism in ("laplace", "gaussian") else SYNTHETIC_ROWS
+    kind = MECHANISMS[mechanism]
+    return SYNTHETIC_ROWS if kind.traits.gives_rows(kind()) else 0
 
 
 def _engine(engine: str, folder: Path) -> dict[str, Any]:

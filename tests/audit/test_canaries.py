@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from dpcore.errors import EngineError
 from dpcore.kernel import private_statistics as kernel
 from dpcore.measurement import GRID_BITS
+from dpcore.mechanisms.registry import MECHANISMS
 from jobs import log
 from jobs.release import run
 from jobs.release.journal import FileJournal
 from pipelines.engines import local
 from tests.audit import canaries
 from tests.audit.canaries import Case
-from tests.audit.canary_data import PEOPLE, SECOND_ROWS, UNIT, WORK, canaries_of, prepared
+from tests.audit.canary_data import PEOPLE, SECOND_ROWS, UNIT, WORK, canaries_of, fitting, prepared
 from tests.audit.section import Size
 from tests.audit.small_releases import POSTGRES
 from tests.support.leaks import Canaries, on_server, said, spellings, written
@@ -186,6 +187,11 @@ def test_the_ledger_is_read_but_for_its_secret_columns(tmp_path: Path) -> None:
         ledger.execute("CREATE TABLE datasets (name TEXT, units INTEGER, salt TEXT)")
         ledger.execute("INSERT INTO datasets VALUES ('people', 31337, '73,019')")
     assert CANARIES.found(written(tmp_path)["ledger.db, decoded"]) == {"31,337"}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism_has_a_release_that_suits_it(mechanism: str, tmp_path: Path) -> None:
+    assert fitting(mechanism, "local", tmp_path, "auto") is not None
 
 
 @pytest.fixture(scope="module")

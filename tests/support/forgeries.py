@@ -239,7 +239,10 @@ UNMENDED: frozenset[str] = frozenset()
 FORGERIES: dict[str, Forgery] = {
     # Files and manifest.
     "a bit of a label is flipped": Forgery(_flip_a_bit, {"files"}, False, UNMENDED),
-    "the model is deleted": Forgery(lambda folder: (folder / "model.npz").unlink(), {"files"}, False, UNMENDED),
+    "the model is deleted": Forgery(
+        lambda folder: (folder / "model.npz").unlink(), {"files", "model"}, False, UNMENDED
+    ),
+    "the model is deleted everywhere": Forgery(lambda folder: (folder / "model.npz").unlink(), {"model"}),
     "a file is added": Forgery(lambda folder: (folder / "more").touch(), {"files"}, False, UNMENDED),
     "a file is added and listed": Forgery(lambda folder: (folder / "more").touch(), {"complete"}),
     "the answers become a link": Forgery(_link("answers.parquet"), {"files"}, False, UNMENDED),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.footer import ColumnChunk, FooterError, _check_size_statistics, _chunk, _Leaf, read_row_groups
+from pipelines.footer import ColumnChunk, FooterError, _check_size_statistics, _chunk, _Leaf, _leaves, read_row_groups
 from pipelines.thrift import read_struct
 from tests.reliability.fuzz_parquet import TYPES
 
@@ -74,7 +74,7 @@ def test_statistics_are_the_stored_bytes() -> None:
     assert group.columns[0].statistics == ((-1).to_bytes(4, "little", signed=True), (3).to_bytes(4, "little"), 1)
 
 
-LEAF = _Leaf(1, 4, (0, 1))
+LEAF = _Leaf(1, (0, 1))
 CHUNK: dict[int, Any] = {1: 1, 3: [b"a"], 5: 3, 6: 20, 7: 18}
 
 
@@ -83,19 +83,38 @@ CHUNK: dict[int, Any] = {1: 1, 3: [b"a"], 5: 3, 6: 20, 7: 18}
     {16: {3: [1, 2, 3]}},  # Definition levels 0 to 1 have two counts.
     {16: {2: [1, 2]}},
     {16: {1: 5}},
-    {12: {5: b"abc", 6: b"abcd"}},
-    {12: {1: b"", 2: b"abcd"}},
+    {12: {5: 1 << 40, 6: b"abcd"}},  # As many zeros would be allocated.
+    {3: [1 << 40]},
 ])  # fmt: skip
 def test_what_pyarrow_would_not_survive_is_refused(wrong: dict[int, Any]) -> None:
     assert _chunk(CHUNK, LEAF) == ColumnChunk((b"a",), 1, (3, 18, 20), None)
-    with pytest.raises(ValueError, match="column|histogram|texts|minimum"):
+    with pytest.raises((ValueError, TypeError), match="column|histogram|texts|number in place"):
         _chunk(CHUNK | wrong, LEAF)
 
 
 def test_histograms_that_are_missing_or_empty_are_fine() -> None:
     _check_size_statistics({}, LEAF)
     _check_size_statistics({2: [], 3: [1, 2]}, LEAF)
-    _check_size_statistics({1: 7}, _Leaf(6, None, (0, 0)))
+    _check_size_statistics({1: 7}, _Leaf(6, (0, 0)))
+
+
+ROOT, INT32 = {4: b"schema", 5: 2}, {1: 1, 3: 0, 4: b"u"}
+
+
+@pytest.mark.parametrize("schema", [
+    [ROOT, INT32],  # A child is missing.
+    [ROOT, INT32, {4: b"e", 5: -1, 3: 0}, INT32],
+    [{4: b"schema", 5: 1}, INT32, INT32],
+    [],
+])  # fmt: skip
+def test_a_schema_that_is_no_tree_is_refused(schema: list[dict[int, Any]]) -> None:
+    with pytest.raises((ValueError, IndexError), match="lacks|nested|index"):
+        list(_leaves(schema))
+
+
+def test_a_group_without_children_is_no_column() -> None:
+    assert list(_leaves([ROOT, INT32, {4: b"empty", 3: 1}])) == [_Leaf(1, (0, 0))]
+    assert [leaf.levels for leaf in _leaves([{5: 1}, {5: 1, 3: 1}, {5: 1, 3: 2}, {1: 6, 3: 1}])] == [(1, 3)]
 
 
 @given(st.binary(max_size=200))

@@ -86,8 +86,20 @@ def test_a_dataset_without_data_may_begin_to_share(ledger: SqlLedger) -> None:
         assert late.shares_with == "adult"
     reasons = [grant.reason for grant in ledger.grants("late")]
     assert reasons == ["created", "may use the data of dataset 'adult': another unit"]
+    with pytest.raises(ConfigError, match="with the data of 'adult'"):
+        ledger.create_dataset("late", 1.0, 0.0, shares_with="retail", reason="another unit")
     reserve(ledger, "d" * 64, dataset="late", path="/data/adult")
     assert ledger.verified("late").spent == PURE.amount
+
+
+def test_no_owner_of_data_begins_to_share(ledger: SqlLedger) -> None:
+    for name in ("first", "second"):
+        ledger.create_dataset(name, 1.0, 0.0)
+    ledger.create_dataset("follower", 1.0, 0.0, shares_with="first", reason="another unit")
+    for other in ("first", "second"):
+        with pytest.raises(ConfigError, match="with data of its own"):
+            ledger.create_dataset("first", 1.0, 0.0, shares_with=other, reason="another unit")
+    assert ledger.dataset("first", 1, 0).shares_with is None
 
 
 @pytest.mark.parametrize("path", ["/data/retail", "/data/retail/part", "/data"])

@@ -60,6 +60,8 @@ def test_the_number_of_rows_may_be_unknown(tmp_path: Path) -> None:
     public = job(tmp_path, privacy={"units": 10_000, "neighbours": "replace_one_unit"})
     assert public.work.rows_bytes == job(tmp_path, output={"synthetic_rows": 10_000}).work.rows_bytes
     assert job(tmp_path, BASKETS).work.rows_bytes == 0, "gaussian writes no rows"
+    baskets = job(tmp_path, {**BASKETS, "mechanism": {"name": "dual_query"}}, output={"synthetic_rows": 50})
+    assert baskets.work.rows_bytes is None
 
 
 @pytest.mark.parametrize(("rows", "time_said", "disk_said"), [

@@ -57,10 +57,10 @@ bench: $(VENV)/.test ## Run one benchmark: make bench CASE=answers_10m
 
 peers: $(PEERS)/.peers ## Install what some benchmarks compare with, in an environment of its own
 
-audit: $(VENV)/.test ## Run the privacy audit at full size, and write tests/audit/RESULTS.md (under an hour)
+audit: $(VENV)/.test ## Run the privacy audit at full size, and write tests/audit/RESULTS.md (about two hours)
 	$(BIN)/python -m tests.audit $(SECTIONS)
 
-soak: $(VENV)/.test ## Run the reliability suite at full size, and write tests/reliability/RESULTS.md (under two hours)
+soak: $(VENV)/.test ## Run the reliability suite at full size, and write tests/reliability/RESULTS.md (under an hour)
 	$(BIN)/python -m tests.reliability $(PARTS)
 
 mutants: $(VENV)/.test ## Plant every fault of tests/mutation, and print those that no test notices (under half an hour)

@@ -106,3 +106,22 @@ def test_a_wrong_file_is_told(name: str) -> None:
     make, told = WRONG[name]
     with pytest.raises(InputError, match=told):
         load_model(make())
+
+
+def test_a_few_bytes_that_stand_for_many_are_refused() -> None:
+    """Compressed zeros, and sizes in the directory of the archive beyond the file, would take any amount of memory."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(saved(MODEL))) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    claims = []
+    content = saved(MODEL)
+    entry = content.index(b"PK\1\2")  # The first entry of the directory: compressed size at 20, size at 24.
+    for offsets in ((20,), (24,), (20, 24)):
+        claim = bytearray(content)
+        for offset in offsets:
+            claim[entry + offset : entry + offset + 4] = (1 << 31).to_bytes(4, "little")
+        claims.append(bytes(claim))
+    for wrong in (file.getvalue(), *claims):
+        with pytest.raises(InputError, match="compressed or cut short|not a model file"):
+            load_model(io.BytesIO(wrong))

@@ -36,17 +36,28 @@ def lock_layout(connection: Connection) -> None:
 
 def layout(connection: Connection) -> int | None:
     """The version of the existing tables; None if there are no tables."""
-    tables = inspect(connection)
-    if tables.has_table(INFO.name):
+    if _has_table(connection, INFO.name):
         return read_version(connection)
-    if not tables.has_table(DATASETS.name):
+    if not _has_table(connection, DATASETS.name):
         return None
-    columns = {column["name"] for column in tables.get_columns(DATASETS.name)}
+    columns = {column["name"] for column in inspect(connection).get_columns(DATASETS.name)}
     if not {"name", "total", "salt", "fingerprint_key"} <= columns:
         raise ConfigError(
             "the database has a table 'datasets' that is not of a ledger; want a database for Marquee alone"
         )
     return 1
+
+
+def _has_table(connection: Connection, name: str) -> bool:
+    """Whether there is a table of this name.
+
+    SQLAlchemy's own question would keep the dialect of every ledger of this process in a cache.
+    """
+    question = {
+        "sqlite": "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
+        "postgresql": "SELECT count(to_regclass(:name))",
+    }[connection.dialect.name]
+    return bool(connection.execute(text(question), {"name": name}).scalar_one())
 
 
 def read_version(connection: Connection) -> int:

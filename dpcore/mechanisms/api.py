@@ -117,6 +117,7 @@ class Traits:
     currencies: Privacy definitions for which it has a proof, under every privacy unit.
     no_rows_where: A setting and the value of it with which a release has no model although ``rows`` is true.
     several_rows: Whether a privacy unit may have several rows of a table.
+    graphical: Whether the model of every release is a graphical one, which its folder then contains.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Traits:
     currencies: tuple[Currency, ...] = tuple(Currency)
     no_rows_where: tuple[str, object] | None = None
     several_rows: bool = True
+    graphical: bool = False
 
     def gives_rows(self, mechanism: Mechanism) -> bool:
         """Whether a release of the mechanism, with its settings, has synthetic rows."""

@@ -81,6 +81,7 @@ class CliqueTree:
         answers=("marginals", "products"),
         shapes=("table",),
         rows=True,
+        graphical=True,
         mostly_gaussian=True,
         recommended_for="thousands of marginals, or when run time matters",
     )

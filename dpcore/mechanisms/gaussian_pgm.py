@@ -71,6 +71,7 @@ class GaussianPgm:
         answers=("marginals", "products"),
         shapes=("table",),
         rows=True,
+        graphical=True,
         mostly_gaussian=True,
         recommended_for="a whole workload of marginals with few cells, measured at once",
     )

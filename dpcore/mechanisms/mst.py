@@ -76,6 +76,7 @@ class Mst:
         answers=("marginals", "products"),
         shapes=("table",),
         rows=True,
+        graphical=True,
         mostly_gaussian=True,
         recommended_for="synthetic rows from pairs of attributes, quickly",
     )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpcore.errors import MarqueeError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.mechanisms.registry import MECHANISMS
 from jobs.outputs.answers_table import KINDS, SCHEMA
 from jobs.outputs.certificate_format import Certificate
 from jobs.outputs.model_file import MODEL, read_model
@@ -23,11 +24,6 @@ from pipelines.layout import BasketLayout, Layout, TableLayout
 
 ANSWERS = "answers.parquet"
 SYNTHETIC = "synthetic"
-GRAPHICAL = frozenset(
-    {"aim", "clique_tree", "dual_query_pgm", "gaussian_pgm", "mst", "mwem_pgm", "priv_bayes", "priv_bayes_pgm"}
-)
-"""Mechanisms whose releases always have a graphical model."""
-
 _PART = "part-*.parquet"
 _UNREADABLE = (OSError, ValueError, pa.ArrowException)  # What pyarrow raises for a damaged file.
 
@@ -212,7 +208,7 @@ def _model_finding(folder: Path, mechanism: str, layout: Layout) -> tuple[Findin
         return failed("model", f"{folder / MODEL}: {error}"), None
     except OSError as error:
         return failed("model", f"{folder / MODEL} cannot be read: {error.strerror}"), None
-    if model is None and mechanism in GRAPHICAL:
+    if model is None and mechanism in MECHANISMS and MECHANISMS[mechanism].traits.graphical:
         return failed("model", f"{folder / MODEL} is missing; {mechanism} always fits a graphical model"), None
     if model is None:
         return not_checked("model", "the release has none"), None

@@ -85,6 +85,7 @@ class Aim:
         answers=("marginals", "products"),
         shapes=("table",),
         rows=True,
+        graphical=True,
         mostly_gaussian=True,
         recommended_for="marginals and ranges of many attributes, and synthetic rows of tables",
     )

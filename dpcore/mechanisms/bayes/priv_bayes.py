@@ -191,6 +191,7 @@ class PrivBayes(_PrivBayes):
         answers=("marginals", "products"),
         shapes=("table",),
         rows=True,
+        graphical=True,
         mostly_gaussian=False,
         recommended_for="comparison with the published mechanism",
     )
@@ -224,6 +225,7 @@ class PrivBayesPgm(_PrivBayes):
         answers=("marginals", "products"),
         shapes=("table",),
         rows=True,
+        graphical=True,
         mostly_gaussian=False,
         recommended_for="comparison with the published mechanism",
     )

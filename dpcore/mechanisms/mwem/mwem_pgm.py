@@ -64,6 +64,7 @@ class MwemPgm:
         answers=("marginals", "products"),
         shapes=("table",),
         rows=True,
+        graphical=True,
         mostly_gaussian=True,
         recommended_for="comparison with the published mechanism",
     )

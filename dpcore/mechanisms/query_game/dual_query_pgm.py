@@ -78,6 +78,7 @@ class DualQueryPgm:
         answers=("marginals",),
         shapes=("table",),
         rows=True,
+        graphical=True,
         mostly_gaussian=False,
         several_rows=False,
         recommended_for="comparison with the published mechanism",

@@ -62,10 +62,10 @@ def find_dataset(connection: Connection, name: str, *, lock: bool = False) -> Da
 
 
 def find_secrets(connection: Connection, name: str) -> DatasetSecrets:
-    """The secrets of a dataset that exists. SENSITIVE."""
+    """The secrets of a dataset. SENSITIVE. Raises NoBudgetError when there is no such dataset."""
     row = connection.execute(select(*_SECRETS_OF_DATASETS).where(DATASETS.c.name == name)).one_or_none()
     if row is None:
-        raise NoBudgetError(f"dataset {name!r} has no budget; create one with marquee budget create")
+        raise _no_budget(name)
     with reading("secrets of a dataset"):
         # bytes() of a number that somebody wrote there would allocate as many zeros.
         found = DatasetSecrets(*(bytes(memoryview(secret)) for secret in row))
@@ -78,8 +78,12 @@ def locked_dataset(connection: Connection, name: str) -> DatasetBudget:
     """A dataset with its row locked. Raises NoBudgetError when there is none."""
     dataset = find_dataset(connection, name, lock=True)
     if dataset is None:
-        raise NoBudgetError(f"dataset {name!r} has no budget; create one with marquee budget create")
+        raise _no_budget(name)
     return dataset
+
+
+def _no_budget(name: str) -> NoBudgetError:
+    return NoBudgetError(f"dataset {name!r} has no budget; create one with marquee budget create")
 
 
 def find_consumer(connection: Connection, dataset: str, name: str) -> ConsumerBudget | None:

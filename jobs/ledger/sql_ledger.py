@@ -224,7 +224,7 @@ class SqlLedger:
         return budget
 
     def secrets(self, dataset: str) -> DatasetSecrets:
-        """The secrets of a dataset that exists, for its runs. SENSITIVE."""
+        """The secrets of a dataset, for its runs. SENSITIVE. Raises NoBudgetError for an unknown dataset."""
         with self._transaction() as connection:
             return find_secrets(connection, dataset)
 

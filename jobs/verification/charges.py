@@ -87,20 +87,11 @@ def _charge_problem(currency: Currency, charge: CertifiedCharge) -> str | None:
     if (charge.law, charge.sensitivity_bounds) != _expected_law(currency, charge.verb):
         return f"{charge.law} with a sensitivity of {charge.sensitivity_bounds} is not how {charge.verb} is accounted"
     amount, sensitivity = Fraction(charge.amount), Fraction(charge.sensitivity)
+    if (charge.verb == "retain") != bool(charge.gaps):
+        return "acceptance bits without gaps, or gaps of a call that draws no bits"
     if charge.verb in ("sample", "retain"):
-        if charge.noise_scale is not None:
-            return "a noise scale of a call that adds no noise"
-        if (charge.verb == "retain") != bool(charge.gaps):
-            return "acceptance bits without gaps, or gaps of a call that draws no bits"
-        if charge.gaps and sum(gap.bits for gap in charge.gaps) != charge.draws:
-            return f"its gaps are those of {sum(gap.bits for gap in charge.gaps)} bits, but {charge.draws} were drawn"
-        exact = _cost_of_bits(currency, charge) if charge.gaps else charge.draws * _cost_of_range(currency, sensitivity)
-        rounding = _STEP + (exact * _TOLERANCE if currency is Currency.GDP else 0)
-        if charge.gaps:
-            rounding += exact * _TOLERANCE  # 1 - exp(-gap) is computed with doubles.
-        fits = exact <= amount + rounding and amount <= exact + rounding
-        return None if fits else _says(charge, exact)
-    if charge.noise_scale is None or charge.draws != 1 or charge.gaps:
+        return _draws_problem(currency, charge)
+    if charge.noise_scale is None or charge.draws != 1:
         return "a noise scale is missing, or there are several draws of it"
     scale = Fraction(charge.noise_scale)
     if charge.verb == "select":
@@ -116,6 +107,22 @@ def _charge_problem(currency: Currency, charge: CertifiedCharge) -> str | None:
         return _says(charge, exact)
     raised = charge.verb in _MEASUREMENTS and scale == _SMALLEST_SCALE
     return _says(charge, exact) if exact < amount * (1 - _TOLERANCE) and not raised else None
+
+
+def _draws_problem(currency: Currency, charge: CertifiedCharge) -> str | None:
+    """What contradicts the amount of draws or of acceptance bits, which add no noise."""
+    if charge.noise_scale is not None:
+        return "a noise scale of a call that adds no noise"
+    bits = sum(gap.bits for gap in charge.gaps or ())
+    if charge.gaps and bits != charge.draws:
+        return f"its gaps are those of {bits} bits, but {charge.draws} were drawn"
+    if charge.gaps:
+        exact = _cost_of_bits(currency, charge)
+    else:
+        exact = charge.draws * _cost_of_range(currency, Fraction(charge.sensitivity))
+    # g and 1 - exp(-gap) are computed with doubles.
+    rounding = _STEP + (exact * _TOLERANCE if charge.gaps or currency is Currency.GDP else 0)
+    return None if abs(exact - Fraction(charge.amount)) <= rounding else _says(charge, exact)
 
 
 def _says(charge: CertifiedCharge, exact: Fraction) -> str:

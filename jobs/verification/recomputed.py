@@ -28,7 +28,7 @@ from jobs.outputs.answers_table import query_texts
 from jobs.outputs.certificate_format import Certificate
 from jobs.verification.findings import Finding, Outcome, failed, not_checked, passed
 from jobs.version import versions
-from jobs.workload.building import workload_of_section
+from jobs.workload.building import number_of_parities, workload_of_section
 from pipelines.layout import Layout
 
 CHECKS = ("queries", "answers of the model")
@@ -56,9 +56,14 @@ def recomputed_findings(
         return [not_checked(check, reason) for check in CHECKS]
     queries = _rebuilt(certificate, layout)
     if isinstance(queries, str):
-        return [_unless_another_version(certificate, failed(_QUERIES, queries)),
-                not_checked(_MODEL, "the queries are unknown")]  # fmt: skip
-    return [_query_finding(path, queries, layout), _model_finding(path, queries, model)]
+        return [
+            _unless_another_version(certificate, failed(_QUERIES, queries)),
+            not_checked(_MODEL, "the queries are unknown"),
+        ]
+    return [
+        _unless_another_version(certificate, _query_finding(path, queries, layout)),
+        _model_finding(path, queries, model),
+    ]
 
 
 def _not_rebuilt(certificate: Certificate) -> str | None:
@@ -74,13 +79,14 @@ def _not_rebuilt(certificate: Certificate) -> str | None:
 
 
 def _rebuilt(certificate: Certificate, layout: Layout) -> Queries | str:
-    """The queries of the config, or what contradicts them. Random ones are drawn only if their number is right."""
+    """The queries of the config, or what contradicts them. Lists of queries are made only if their number is right."""
     try:
         section = Workload.model_validate_json(json.dumps(_as_written(certificate.config["workload"])))
-        for drawn in (section.conjunctions, section.parities):
-            count = None if drawn is None else drawn.count
-            if count is not None and count != certificate.workload.answers:
-                return f"the config has {count:,} queries, but the certificate says {certificate.workload.answers:,}"
+        count = None if section.conjunctions is None else section.conjunctions.count
+        if section.parities is not None:
+            count = number_of_parities(section.parities, layout)
+        if count not in (None, certificate.workload.answers):
+            return f"the config has {count:,} queries, but the certificate says {certificate.workload.answers:,}"
         queries = workload_of_section(section, layout).queries
     except (MarqueeError, ValueError, TypeError, KeyError, AttributeError) as error:
         return f"config and schema describe no workload ({type(error).__name__})"
@@ -103,7 +109,7 @@ def _as_written(workload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unless_another_version(certificate: Certificate, finding: Finding) -> Finding:
-    """Another version of Marquee or numpy may choose other random queries for the same config."""
+    """Another version of Marquee or numpy may draw other queries, and of Marquee may write them differently."""
     here = versions()
     different = [name for name in ("marquee", "numpy") if certificate.versions.get(name) != here.get(name)]
     if finding.outcome is not Outcome.FAILED or not different:

@@ -241,14 +241,26 @@ def _random_conjunctions(
 
 
 def _parity_workload(section: ParityQueries, layout: Layout) -> Workload:
-    allowed = _allowed_columns(section.attributes, layout)
-    columns = None if allowed.all() else np.flatnonzero(allowed)
+    columns = _parity_columns(section, layout)
     if section.count is None:
-        _check_size(sum(parity_counts(layout.view, section.order, columns)))
+        _check_size(number_of_parities(section, layout))
         return conjunctive(all_parities(layout.view, section.order, columns))
     _check_count(section.count)
     generator = np.random.default_rng(section.seed)
     return conjunctive(random_parities(layout.view, section.count, section.order, generator, columns))
+
+
+def number_of_parities(section: ParityQueries, layout: Layout) -> int:
+    """The number of queries of a workload of parities, without making any."""
+    if section.count is not None:
+        return section.count
+    return sum(parity_counts(layout.view, section.order, _parity_columns(section, layout)))
+
+
+def _parity_columns(section: ParityQueries, layout: Layout) -> NDArray[np.int64] | None:
+    """The columns of the view that may occur in parities, int64 [columns]; None for all of them."""
+    allowed = _allowed_columns(section.attributes, layout)
+    return None if allowed.all() else np.flatnonzero(allowed)
 
 
 def _allowed_columns(attributes: str | tuple[str, ...], layout: Layout) -> NDArray[np.bool_]:

@@ -27,7 +27,7 @@ from jobs import cli, exit_codes
 from jobs.planning.job import Job, load_job
 from tests.audit.canary_data import ITEM, PEOPLE, UNIT, WORD, canaries_of, fitting, prepared, shape_of
 from tests.audit.section import Cell, Row, Size
-from tests.audit.small_releases import POSTGRES, SQLITE, use_ledger
+from tests.audit.small_releases import POSTGRES, SQLITE, ledger_of
 from tests.support.datasets import ROOT
 from tests.support.faults import Point, kill_at, point
 from tests.support.leaks import on_server, said, written
@@ -127,16 +127,14 @@ def _once(case: Case, postgres: Server | None) -> tuple[set[tuple[str, str]], in
     """(place, canary) of each find, bytes searched, exit code, and the chance of a find in every run by noise alone."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        config = prepared(case.mechanism, case.engine, folder, case.accounting)
-        if case.database == POSTGRES:
-            assert postgres is not None
-            (folder / "ledger.db").unlink()
-            use_ledger(config, postgres.emptied())
+        ledger = ledger_of(case.database, postgres)
+        config = prepared(case.mechanism, case.engine, folder, case.accounting, ledger)
         canaries = canaries_of(shape_of(config))
         chance = _chance(load_job(config), len(canaries.counts)) ** RUNS
         code, messages = (_here if case.engine == "local" else _apart)(case, config)
         places = written(folder, leave_out=frozenset({"data"})) | {"messages": messages.encode()}
-        places |= on_server(postgres) if case.database == POSTGRES and postgres is not None else {}
+        if ledger is not None and postgres is not None:
+            places |= on_server(postgres)
         found = {(_kind(place), hit) for place, content in places.items() for hit in canaries.found(content)}
         return found, sum(map(len, places.values())), code, chance
 

@@ -57,10 +57,13 @@ SETTINGS: Mapping[str, dict[str, Any]] = {
 SYNTHETIC_ROWS = 500  # Rows are numbered from 0: so few that no number is a canary.
 
 
-def prepared(mechanism: str, engine: str, folder: Path, accounting: str = "auto") -> Path:
-    """The config of a release of this mechanism, with its data and a ledger that has its budget."""
+def prepared(mechanism: str, engine: str, folder: Path, accounting: str = "auto", ledger: str | None = None) -> Path:
+    """The config of a release of this mechanism, with its data and a ledger that has its budget.
+
+    ledger: URL of an empty database; a file beside the data by default.
+    """
     (folder / "said").mkdir()
-    path, job = folder / "release.yaml", fitting(mechanism, engine, folder, accounting)
+    path, job = folder / "release.yaml", fitting(mechanism, engine, folder, accounting, ledger)
     if job is None:
         raise AssertionError(f"no workload here suits mechanism {mechanism} accounted as {accounting}")
     (folder / "data").mkdir()
@@ -71,7 +74,7 @@ def prepared(mechanism: str, engine: str, folder: Path, accounting: str = "auto"
     return path
 
 
-def fitting(mechanism: str, engine: str, folder: Path, accounting: str) -> Job | None:
+def fitting(mechanism: str, engine: str, folder: Path, accounting: str, ledger: str | None = None) -> Job | None:
     """The first shape, workload and budget that the mechanism has a proof for; writes its config."""
     (folder / "people.schema.yaml").write_text(yaml.safe_dump(SCHEMA, sort_keys=False))
     path = folder / "release.yaml"
@@ -79,7 +82,7 @@ def fitting(mechanism: str, engine: str, folder: Path, accounting: str) -> Job |
         document = {
             "dataset": DATASETS[shape] | {"snapshot": "2026-11", "path": str(folder / "data")},
             "privacy": {"epsilon": epsilon, "delta": delta, "accounting": accounting,
-                        "ledger": f"sqlite:///{folder / 'ledger.db'}"},
+                        "ledger": ledger or f"sqlite:///{folder / 'ledger.db'}"},
             "workload": WORKLOADS[workload],
             "mechanism": {"name": mechanism, **SETTINGS.get(mechanism, {})},
             "engine": _engine(engine, folder),

@@ -31,7 +31,7 @@ from jobs.release.run import release
 from jobs.version import VERSION
 from pipelines.engines.statistics import Engine
 from tests.audit.section import Row, Size
-from tests.audit.small_releases import POSTGRES, SHAPES, SQLITE, use_ledger
+from tests.audit.small_releases import POSTGRES, SHAPES, SQLITE, ledger_of
 from tests.support.engines import local_engine, spark_engine
 from tests.support.faults import POINTS, Point, drawn, kill_at, noted_draws, point
 from tests.support.ledgers import past_the_ledger
@@ -124,10 +124,7 @@ def killed_and_resumed(case: Case, plant: str | None = None, postgres: Server | 
     """One line of the table. plant: See ``kill_at``. postgres: The server of a ledger in PostgreSQL."""
     with TemporaryDirectory() as name:
         folder = Path(name) / "release"
-        config = SHAPES[case.shape](folder, case.engine)
-        if case.database == POSTGRES:
-            assert postgres is not None
-            use_ledger(config, postgres.emptied())
+        config = SHAPES[case.shape](folder, case.engine, ledger_of(case.database, postgres))
         whole = answers_of(case.shape)
         sound, draws, cost = True, 0, Fraction(0)
         left = look(config)
@@ -212,7 +209,7 @@ def refusals() -> list[Row]:
 def refused(refusal: Refusal, shape: str) -> Row:
     """One line of the table: killed after the 4th answer, changed, and run again."""
     with TemporaryDirectory() as name:
-        config = SHAPES[shape](Path(name) / "release", "local")
+        config = SHAPES[shape](Path(name) / "release", "local", None)
         tally = Path(name) / "draws"
         corpse = kill_at(point("4th answer, known to the ledger"), config, tally)
         left, made = look(config), drawn(tally)
@@ -274,7 +271,7 @@ REFUSALS = (
 def answers_of(shape: str) -> int:
     """Answers of a whole release; each is drawn once, or the draws are not all counted."""
     with TemporaryDirectory() as name:
-        config = SHAPES[shape](Path(name) / "release", "local")
+        config = SHAPES[shape](Path(name) / "release", "local", None)
         code, draws = resume(config, "local", Path(name) / "draws")
         if code != 0 or draws != look(config).answers:
             raise AssertionError(f"{shape}: exit {code}, {draws} draws noted, {look(config).answers} answers stored")

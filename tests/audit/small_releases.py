@@ -14,6 +14,7 @@ import yaml
 
 from jobs.ledger import SqlLedger
 from tests.support.engines import SPARK_SETTINGS
+from tests.support.postgres import Server
 from tests.support.releases import BASKETS, SCHEMA, TABLE, people
 
 SQLITE, POSTGRES = "SQLite", "PostgreSQL"
@@ -23,26 +24,34 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def _table(folder: Path, engine: str) -> Path:
+def _table(folder: Path, engine: str, ledger: str | None = None) -> Path:
     generator = np.random.default_rng(1)
-    return _written(folder, engine, TABLE, {}, [people(100 * part, 100, generator) for part in range(3)])
+    return _written(folder, engine, ledger, TABLE, {}, [people(100 * part, 100, generator) for part in range(3)])
 
 
-def _baskets(folder: Path, engine: str) -> Path:
+def _baskets(folder: Path, engine: str, ledger: str | None = None) -> Path:
     """200 users in three files; queries chosen by noisy popularity, answered by DualQuery."""
     generator = np.random.default_rng(2)
     users = np.repeat(np.arange(200), 6)
     items = np.minimum(generator.geometric(0.1, len(users)) - 1, 39)
     pairs = pa.table({"user": users, "item": items})
     mechanism = {"name": "dual_query", "rounds": 5, "samples": 6}
-    return _written(folder, engine, BASKETS, mechanism, [pairs.slice(400 * part, 400) for part in range(3)])
+    return _written(folder, engine, ledger, BASKETS, mechanism, [pairs.slice(400 * part, 400) for part in range(3)])
 
 
-SHAPES: dict[str, Callable[[Path, str], Path]] = {"table": _table, "baskets": _baskets}
+SHAPES: dict[str, Callable[[Path, str, str | None], Path]] = {"table": _table, "baskets": _baskets}
+"""By shape, what writes a release into a folder for an engine. The third argument is the URL of an empty database for
+the ledger; with None the ledger is a file beside the data.
+"""
 
 
 def _written(
-    folder: Path, engine: str, document: dict[str, Any], mechanism: dict[str, Any], parts: list[pa.Table]
+    folder: Path,
+    engine: str,
+    ledger: str | None,
+    document: dict[str, Any],
+    mechanism: dict[str, Any],
+    parts: list[pa.Table],
 ) -> Path:
     """A release's config, beside its data and a ledger with a budget for it alone; nothing depends on the folder."""
     (folder / "data").mkdir(parents=True)
@@ -54,16 +63,17 @@ def _written(
     config["output"]["path"] = str(folder / "out" / "release")
     config["mechanism"] = mechanism or config["mechanism"]
     config["engine"] = {"name": engine, "options": _OPTIONS[engine]}
+    privacy = config["privacy"]
+    privacy["ledger"] = ledger or f"sqlite:///{folder / 'ledger.db'}"
+    SqlLedger(privacy["ledger"]).create_dataset(config["dataset"]["name"], privacy["epsilon"], privacy["delta"])
     path = folder / "release.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False))
-    use_ledger(path, f"sqlite:///{folder / 'ledger.db'}")
     return path
 
 
-def use_ledger(config: Path, url: str) -> None:
-    """Makes a release use this ledger, in which it creates a budget for this release alone."""
-    document = yaml.safe_load(config.read_text())
-    privacy = document["privacy"]
-    privacy["ledger"] = url
-    SqlLedger(url).create_dataset(document["dataset"]["name"], privacy["epsilon"], privacy["delta"])
-    config.write_text(yaml.safe_dump(document, sort_keys=False))
+def ledger_of(database: str, postgres: Server | None) -> str | None:
+    """The URL of an empty database of this kind; None for SQLite, whose file is beside the data."""
+    if database == SQLITE:
+        return None
+    assert postgres is not None
+    return postgres.emptied()

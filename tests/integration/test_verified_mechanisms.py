@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from dpcore.kernel.budget import Charge
 from dpcore.mechanisms.registry import MECHANISMS
 from jobs.config import parse_config
 from jobs.ledger import SqlLedger
 from jobs.outputs.certificate import KernelRecord, certificate
 from jobs.outputs.certificate_format import parse_certificate
-from jobs.planning.job import job_of, load_job
+from jobs.planning.job import Job, job_of, load_job
 from jobs.release.run import release
+from jobs.verification import recomputed
 from jobs.verification.findings import Outcome
-from jobs.verification.recomputed import CHECKS, _rebuilt
+from jobs.verification.recomputed import CHECKS, _rebuilt, recomputed_findings
 from jobs.verification.release import verify_release
 from tests.audit.canary_data import prepared
 from tests.support.releases import BASKETS, SCHEMA, TABLE
-from tests.unit.jobs.outputs.test_certificate import NOISE
 
 WORKLOADS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (TABLE, {"marginals": {"order": 2}}),
@@ -46,18 +44,42 @@ WORKLOADS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+def certified(folder: Path, base: dict[str, Any], workload: dict[str, Any]) -> tuple[Job, dict[str, Any]]:
+    """A job with this workload, and the certificate of a release of it that made no calls."""
+    (folder / "people.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    made = job_of(parse_config({**base, "workload": workload, "mechanism": {"name": "gaussian"}}), folder)
+    return made, certificate(made, made.stand_in, KernelRecord((), 0, None), None)
+
+
 @pytest.mark.parametrize(("base", "workload"), WORKLOADS, ids=lambda value: json.dumps(value)[:60])
 def test_the_queries_of_every_workload_are_rebuilt(
     base: dict[str, Any], workload: dict[str, Any], tmp_path: Path
 ) -> None:
-    (tmp_path / "people.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
-    document = {**base, "workload": workload, "mechanism": {"name": "gaussian"}}
-    made = job_of(parse_config(document), tmp_path)
-    record = KernelRecord((Charge("noise", Fraction(1, 9), NOISE),), 1, "c0ffee")
-    read, _ = parse_certificate(json.dumps(certificate(made, made.stand_in, record, None)))
+    made, content = certified(tmp_path, base, workload)
+    read, _ = parse_certificate(json.dumps(content))
     queries = _rebuilt(read, made.layout)
     assert not isinstance(queries, str), queries
     assert queries.digest() == made.stand_in.queries.digest()
+
+
+def test_queries_of_another_version_may_differ(tmp_path: Path) -> None:
+    """Random queries follow numpy's generator, whose numbers may differ between versions."""
+    made, content = certified(tmp_path, TABLE, {"conjunctions": {"count": 30, "order": 2}})
+    content["hashes"]["workload"] = "0" * 64
+    for numpy, outcome in ((content["versions"]["numpy"], Outcome.FAILED), ("0.0", Outcome.NOT_CHECKED)):
+        content["versions"]["numpy"] = numpy
+        read, _ = parse_certificate(json.dumps(content))
+        finding, _ = recomputed_findings(tmp_path / "answers.parquet", read, made.layout, None)
+        assert (finding.check, finding.outcome) == ("queries", outcome)
+
+
+def test_a_list_of_queries_of_another_length_is_not_even_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate with few answers may ask for millions of parities, which would fill the memory."""
+    made, content = certified(tmp_path, BASKETS, {"parities": {"order": 2}})
+    content["config"]["workload"]["parities"]["order"] = 3
+    read, _ = parse_certificate(json.dumps(content))
+    monkeypatch.setattr(recomputed, "workload_of_section", None)
+    assert _rebuilt(read, made.layout) == "the config has 10,700 queries, but the certificate says 820"
 
 
 @pytest.mark.full

@@ -22,7 +22,7 @@ from jobs.planning.job import Job, load_job
 from jobs.release.run import release
 from jobs.verification.release import verify_release
 from tests.audit.kill_points import Left, charged_enough, files_of, look
-from tests.audit.small_releases import SHAPES, use_ledger
+from tests.audit.small_releases import SHAPES
 from tests.reliability.drivers import Drivers, Ended, Prepare
 from tests.support.faults import drawn, note_draws, noted_draws
 
@@ -72,12 +72,7 @@ class Scene:
 
 def new_scene(folder: Path, ledger: str | None = None) -> Scene:
     """300 people in three files. ledger: URL of an empty database; a file beside the data by default."""
-    config = SHAPES["table"](folder, "local")
-    scene = Scene(config, ledger or f"sqlite:///{folder / 'ledger.db'}")
-    if ledger is not None:
-        (folder / "ledger.db").unlink()
-        use_ledger(config, ledger)
-    return scene
+    return Scene(SHAPES["table"](folder, "local", ledger), ledger or f"sqlite:///{folder / 'ledger.db'}")
 
 
 @dataclass

@@ -82,8 +82,8 @@ def _header(model: GraphicalModel) -> dict[str, object]:
 def _check_sizes(archive: zipfile.ZipFile, length: int) -> None:
     """Refuses members that are compressed or longer than the file: reading one could take any amount of memory."""
     for member in archive.infolist():
-        sizes = {member.file_size, member.compress_size}
-        if member.compress_type != zipfile.ZIP_STORED or len(sizes) > 1 or max(sizes) > length:
+        stored = member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
+        if not stored or member.file_size > length:
             raise InputError("model file: its content is compressed or cut short; want a file that save_model wrote")
 
 

@@ -353,6 +353,28 @@ SqlLedger({url!r}).plan(planned())
     assert SqlLedger(url).release(FIRST) is None
 
 
+def test_a_folder_that_is_gone_within_a_transaction_may_come_back(tmp_path: Path) -> None:
+    """A share that is not mounted for a while is no read-only ledger."""
+    (tmp_path / "share").mkdir()
+    database = Database(f"sqlite:///{tmp_path / 'share' / 'ledger.db'}", 1)
+
+    def lose_the_folder() -> None:
+        with database.transaction(create=True) as connection:
+            connection.exec_driver_sql("CREATE TABLE first (name TEXT)")
+            (tmp_path / "share").rename(tmp_path / "elsewhere")
+
+    with pytest.raises(LedgerUnavailableError, match="try again"):
+        lose_the_folder()
+
+
+def test_a_text_that_is_damaged_in_a_row_is_an_integrity_error(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    SqlLedger(url).create_dataset("adult", 1.0, 0.0)
+    past_the_ledger(url, "UPDATE datasets SET created = CAST(X'80FF' AS TEXT)")
+    with pytest.raises(IntegrityError, match=r"ledger\.db is damaged; restore its backup"):
+        SqlLedger(url).datasets()
+
+
 def test_a_damaged_ledger_is_an_integrity_error(tmp_path: Path) -> None:
     """Attack "damaged ledger": exit code 2 asked for another database, where only the backup helps."""
     path = tmp_path / "ledger.db"

@@ -15,7 +15,7 @@ from dpcore.kernel.budget import Budget, Currency
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import Accounting, ReleaseRecord, State
 from tests.support.datasets import ROOT
-from tests.support.ledgers import FIRST, PURE, planned, reserve
+from tests.support.ledgers import FIRST, PURE, past_the_ledger, planned, reserve
 
 HEADS = [f"{number:064x}" for number in range(4)]
 
@@ -181,6 +181,14 @@ def test_secrets_are_not_shown(ledger: SqlLedger) -> None:
     secrets = ledger.secrets("adult")
     assert repr(secrets.salt) not in repr(secrets)
     assert repr(secrets.fingerprint_key) not in repr(secrets)
+
+
+def test_secrets_are_of_a_known_dataset_and_never_empty(ledger: SqlLedger, ledger_url: str) -> None:
+    with pytest.raises(NoBudgetError, match="dataset 'other' has no budget"):
+        ledger.secrets("other")
+    past_the_ledger(ledger_url, "UPDATE datasets SET fingerprint_key = ''")
+    with pytest.raises(IntegrityError, match="secrets of a dataset holds a value that Marquee never writes"):
+        ledger.secrets("adult")
 
 
 def test_the_missing_budget_comes_with_its_command(ledger: SqlLedger) -> None:

@@ -11,18 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipelines.attributes import Attribute
+from pipelines.column_codes import NOT_FINITE, NULL, UNKNOWN, marked_codes, numbers
 from pipelines.contribution import units_over_bound
-from pipelines.encode import (
-    NOT_FINITE,
-    NULL,
-    UNKNOWN,
-    EncodedRows,
-    encode_batch,
-    items_inside,
-    marked_codes,
-    numbers,
-    unit_column,
-)
+from pipelines.encode import EncodedRows, encode_batch, items_inside, unit_column
 from pipelines.engines.failures import without_values
 from pipelines.engines.local import LocalEngine
 from pipelines.layout import BasketLayout, Layout
@@ -140,6 +131,6 @@ def _column_counts(column: pa.Array, attribute: Attribute) -> tuple[int, int, in
     nulls, not_finite, unknown = (int(np.count_nonzero(marked == mark)) for mark in (NULL, NOT_FINITE, UNKNOWN))
     if attribute.values:
         return nulls, not_finite, unknown, 0
-    values = numbers(column, attribute)[0][marked >= 0]
+    values = numbers(column, attribute.kind)[0][marked >= 0]
     outside = (values < attribute.edges[0]) | (values > attribute.edges[-1])
     return nulls, not_finite, unknown, int(np.count_nonzero(outside))

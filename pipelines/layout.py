@@ -1,4 +1,4 @@
-"""Layouts: public facts about a dataset, namely the form of its rows and the contribution bound."""
+"""Layouts: public facts about a dataset, namely the form and the filter of its rows, and the contribution bound."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dpcore.domain import BinaryView
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
+from pipelines.row_filter import ALL_ROWS, RowFilter
 from pipelines.schema import Schema
 
 _MAX_ITEMS = 2**31 - 1
@@ -21,6 +22,7 @@ class TableLayout:
     max_rows_per_unit: Contribution bound, at least 1. A unit with more rows keeps this many, chosen by a keyed hash.
     clustered_by_unit: Whether all rows of a unit are claimed to be in one file. Units with rows in several files are
         then dropped.
+    where: The rows that the release is about; all by default.
 
     Raises: ConfigError when the bound is below 1.
     """
@@ -29,6 +31,7 @@ class TableLayout:
     schema: Schema
     max_rows_per_unit: int = 1
     clustered_by_unit: bool = False
+    where: RowFilter = ALL_ROWS
 
     def __post_init__(self) -> None:
         if self.max_rows_per_unit < 1:
@@ -36,8 +39,13 @@ class TableLayout:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Parquet columns to read, each once, starting with the unit's."""
+        """Columns of the rows, each once, starting with the unit's."""
         return tuple(dict.fromkeys((self.unit, *(attribute.column for attribute in self.schema.attributes))))
+
+    @property
+    def columns_to_read(self) -> tuple[str, ...]:
+        """``columns``, and then those that only the filter needs."""
+        return tuple(dict.fromkeys((*self.columns, *self.where.columns)))
 
     @property
     def contribution(self) -> Contribution:
@@ -61,6 +69,7 @@ class BasketLayout:
         keyed hash. None means ``items``.
     clustered_by_unit: Whether all pairs of a unit are claimed to be in one file. Units with pairs in several files are
         then dropped.
+    where: The rows that the release is about; all by default.
 
     Raises: ConfigError when a number is out of range, or unit and item are the same column.
     """
@@ -70,6 +79,7 @@ class BasketLayout:
     items: int
     max_items_per_unit: int | None = None
     clustered_by_unit: bool = False
+    where: RowFilter = ALL_ROWS
 
     def __post_init__(self) -> None:
         if not 1 <= self.items <= _MAX_ITEMS:
@@ -81,8 +91,13 @@ class BasketLayout:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Parquet columns to read, starting with the unit's."""
+        """Columns of the pairs, starting with the unit's."""
         return (self.unit, self.item)
+
+    @property
+    def columns_to_read(self) -> tuple[str, ...]:
+        """``columns``, and then those that only the filter needs."""
+        return tuple(dict.fromkeys((*self.columns, *self.where.columns)))
 
     @property
     def contribution(self) -> Contribution:

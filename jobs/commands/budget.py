@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from heapq import merge
@@ -16,6 +15,7 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import epsilon_of
 from dpcore.kernel.sensitivity import Neighbours
 from jobs import log
+from jobs.commands.arguments import check_line, check_name, table_version
 from jobs.config import LARGEST_EPSILON, LARGEST_QUIET_DELTA
 from jobs.figures import format_exact
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
@@ -28,9 +28,7 @@ _HOW_TO_ADD = (
     "Only amounts of rho or mu^2 add up and subtract. The epsilons in brackets do not: each is the epsilon of its "
     "amount alone."
 )
-_LONGEST_NAME = 200  # Length of the ledger's columns, in characters.
 # Unicode categories of control characters, lone surrogates, line separators and paragraph separators.
-_CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 app = typer.Typer(help="Manage the privacy budgets of datasets, and the limits of the consumers that share them.")
 
@@ -114,10 +112,10 @@ def create(
         marquee budget create --ledger sqlite:///marquee.db --dataset adult --epsilon 1 --delta 0
     """
     _check(dataset, epsilon, delta)
-    _check_line("--reason", reason)
+    check_line("--reason", reason)
     for option, name in (("--unit", unit), ("--shares-with", shares_with)):
         if name is not None:
-            _check_name(option, name)
+            check_name(option, name)
     sql_ledger = SqlLedger(ledger)
     if delta > LARGEST_QUIET_DELTA:
         log.warning("--delta is large; want at most 1e-5, and far less than 1 / number of units")
@@ -181,10 +179,10 @@ def grant(
         marquee budget grant --dataset adult --epsilon 4 --delta 1e-6 --reason "decision 12 of the privacy board"
     """
     _check(dataset, epsilon, delta)
-    _check_line("--reason", reason)
+    check_line("--reason", reason)
     sql_ledger = SqlLedger(ledger)
     if consumer is not None:
-        _check_name("--consumer", consumer)
+        check_name("--consumer", consumer)
         typer.echo(_consumer_line(sql_ledger.grant_consumer(dataset, consumer, epsilon, delta, window, reason), None))
         _echo_ledger(sql_ledger)
         return
@@ -201,8 +199,16 @@ def grant(
 @app.command()
 def move(
     dataset: Name,
-    path: Annotated[str, typer.Option(help="New path of the data, as in dataset.path of configs.")],
+    path: Annotated[
+        str, typer.Option(help="New path of the data, as in dataset.path or dataset.table.uri of configs.")
+    ],
     reason: Annotated[str, typer.Option(help="Reason for the move, which is recorded.")],
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="Version whose files are compared if the path is a table: delta:VERSION or iceberg:SNAPSHOT."
+        ),
+    ] = None,
     new_content: Annotated[
         bool,
         typer.Option(
@@ -221,18 +227,22 @@ def move(
 
         marquee budget move --dataset adult --path /archive/adult.parquet --reason "new disk"
 
+        marquee budget move --dataset adult --path /archive/adult.delta --table delta:12 --reason "new disk"
+
         marquee budget move --dataset adult --path /archive/adult --reason "split by year" --new-content
     """
-    from pipelines.source import read_contents
+    from pipelines.source import TableVersion, read_contents
 
-    _check_name("--dataset", dataset)
+    check_name("--dataset", dataset)
+    version = None if table is None else table_version(table)
     for option, text in (("--path", path), ("--reason", reason)):
-        _check_line(option, text)
+        check_line(option, text)
         if not text.strip():
             raise ConfigError(f"{option} is empty; want the new path of the data, and the reason for the move")
     sql_ledger = SqlLedger(ledger)
     compared = not new_content and sql_ledger.is_content_known(dataset)
-    contents = read_contents(path) if compared else None
+    location = path if version is None else TableVersion(version[0], path, version[1])
+    contents = read_contents(location) if compared else None
     typer.echo(_line(sql_ledger.move(dataset, bound_path(path), reason, contents, new_content=new_content)))
     if not compared and not new_content:
         typer.echo("the files at the new path were not compared, because no run has recorded the content of the data")
@@ -310,22 +320,7 @@ def _check(dataset: str, epsilon: float, delta: float) -> None:
         raise ConfigError(f"--epsilon is {epsilon:g}; want 0 < epsilon <= {LARGEST_EPSILON:g}")
     if not 0 <= delta < 1:
         raise ConfigError(f"--delta is {delta:g}; want 0 <= delta < 1")
-    _check_name("--dataset", dataset)
-
-
-def _check_name(option: str, name: str) -> None:
-    if not name:
-        raise ConfigError(f"{option} is empty; want the name of the {option.removeprefix('--')}")
-    if len(name) > _LONGEST_NAME:
-        raise ConfigError(f"{option} has {len(name)} characters; want at most {_LONGEST_NAME}")
-    _check_line(option, name)
-
-
-def _check_line(option: str, text: str) -> None:
-    """Refuses line breaks and control characters, because the ledger's texts are printed to terminals later."""
-    for character in text:
-        if unicodedata.category(character) in _CONTROL:
-            raise ConfigError(f"{option} contains the control character U+{ord(character):04X}; want one line of text")
+    check_name("--dataset", dataset)
 
 
 def _line(dataset: DatasetBudget) -> str:

@@ -31,13 +31,14 @@ def validate(config: Annotated[Path, typer.Argument(help="The release's YAML con
         marquee validate adult.yaml
     """
     from jobs import sensitive
+    from jobs.planning.dataset import location_of
     from jobs.planning.job import load_job
     from pipelines.inspect import inspect_source
     from pipelines.source import SALT_BYTES, open_source
 
     job = load_job(config)
     # No unit is truncated here, so any salt will do.
-    source = open_source(job.config.dataset.path, job.layout, bytes(SALT_BYTES))
+    source = open_source(location_of(job.config.dataset), job.layout, bytes(SALT_BYTES))
     findings = inspect_source(source)  # SENSITIVE
     content = f"exact counts of dataset {job.config.dataset.name!r}"
     sensitive.announce(content)

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dpcore.errors import ConfigError
-from jobs.config.section import Positive, Section, Text
+from jobs.config.dataset import Dataset
+from jobs.config.section import Section, Text
 from jobs.config.workload import Queries
 from pipelines.yaml_file import read_yaml
 
@@ -37,70 +38,6 @@ def _local_path(value: object) -> object:
     if isinstance(value, str) and "://" in value:
         raise ValueError("is a URL; want a folder on this machine, because the output is always local")
     return value
-
-
-def _label(value: object) -> object:
-    if isinstance(value, float):
-        raise ValueError("YAML reads this label as a decimal number; want it in quotes")
-    return str(value) if type(value) is int else value
-
-
-class Dataset(Section):
-    """Public facts about the data."""
-
-    name: Text = Field(description="Name under which the ledger keeps the privacy budget of the dataset.")
-    snapshot: Annotated[Text, BeforeValidator(_label)] = Field(
-        description="Public label for the current state of the data, such as a date. A new label makes a new release."
-    )
-    path: Text = Field(
-        description="Parquet file, folder, glob or URL of the data. A relative path starts at the folder of the config "
-        "file."
-    )
-    shape: Literal["table", "baskets"] = Field(
-        description="Shape of the data: table (rows with attributes) or baskets (pairs of a unit and an item)."
-    )
-    unit: Text = Field(
-        description="Column that identifies the privacy unit: the person or thing whose presence the release hides."
-    )
-    table_schema: Text | None = Field(
-        default=None,
-        alias="schema",
-        description="YAML file with the schema of a table, relative to the config file. Required for tables.",
-    )
-    max_rows_per_unit: Positive | None = Field(
-        default=None,
-        description="Contribution bound of a table: the maximum number of rows of a unit, at least 1. Further rows are "
-        "dropped. The default is 1, because the noise grows with the bound.",
-    )
-    item: Text | None = Field(default=None, description="Column of the items. Required for baskets.")
-    items: Positive | None = Field(
-        default=None, description="Number of possible items, which are numbered from 0. Required for baskets."
-    )
-    max_items_per_unit: Positive | None = Field(
-        default=None,
-        description="Contribution bound of baskets: the maximum number of distinct items of a unit, at least 1. "
-        "Further items are dropped. By default there is no bound below the number of possible items.",
-    )
-    clustered_by_unit: bool = Field(
-        default=False,
-        description="Whether all rows of a unit are in one file, which saves a shuffle. Units with rows in several "
-        "files are then dropped, so the guarantee does not rest on this claim.",
-    )
-
-    @model_validator(mode="after")
-    def _keys_match_shape(self) -> Self:
-        table_keys = {"schema": self.table_schema, "max_rows_per_unit": self.max_rows_per_unit}
-        basket_keys = {"item": self.item, "items": self.items, "max_items_per_unit": self.max_items_per_unit}
-        table = self.shape == "table"
-        excluded = basket_keys if table else table_keys
-        for key, value in excluded.items():
-            if value is not None:
-                raise ValueError(f"{key} does not go with shape: {self.shape}; want no {key}, or the other shape")
-        required = {"schema": self.table_schema} if table else {"item": self.item, "items": self.items}
-        for key, value in required.items():
-            if value is None:
-                raise ValueError(f"{key} is missing; shape: {self.shape} needs it")
-        return self
 
 
 class Privacy(Section):

@@ -15,7 +15,7 @@ from jobs.ledger.records import DatasetBudget, PlannedRelease
 from jobs.ledger.rows import locked_dataset, set_dataset, stamp
 from jobs.ledger.schema import lock_layout
 from jobs.ledger.tables import DATASETS, PLACES
-from pipelines.content import FileContent
+from pipelines.source.content import FileContent
 
 
 def bind(connection: Connection, dataset: DatasetBudget, planned: PlannedRelease, now: datetime) -> None:

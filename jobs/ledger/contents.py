@@ -11,8 +11,8 @@ of a dataset has found. Two rules decide whether files hold data of another data
 A digest belongs to the first dataset that had it, and to those that may share its data; no other dataset records it. A
 dataset that was allowed to start with a small share of such rows can therefore not go on with them alone.
 
-A file without rows, and row groups without statistics, are ignored (``pipelines.content``). What was rewritten with
-other row groups, columns, compression or encodings has other digests, and is not recognised.
+A file without rows, and row groups without statistics, are ignored (``pipelines.source.content``). What was rewritten
+with other row groups, columns, compression or encodings has other digests, and is not recognised.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from jobs.ledger.records import DatasetBudget
 from jobs.ledger.rows import stamp
 from jobs.ledger.schema import lock_layout, read_content_key
 from jobs.ledger.tables import CONTENTS, DATASETS
-from pipelines.content import FileContent
+from pipelines.source.content import FileContent
 
 SMALLEST_FILE = 100  # Rows. A footer of fewer rows says too little for a refusal because of one file.
 _DIGEST_BYTES = 16

@@ -12,7 +12,7 @@ from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger.amounts import total_of
 from jobs.ledger.windows import Window, current_start
 from jobs.planning.identity import Identity
-from pipelines.content import FileContent
+from pipelines.source.content import FileContent
 
 
 class State(StrEnum):

@@ -46,7 +46,7 @@ from jobs.ledger.rows import (
 from jobs.ledger.tables import DATASETS
 from jobs.ledger.windows import Window
 from jobs.planning.identity import Identity
-from pipelines.content import FileContent
+from pipelines.source.content import FileContent
 
 DEFAULT_LEDGER = "sqlite:///marquee.db"
 LOCK_SECONDS = 30.0

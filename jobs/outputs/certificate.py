@@ -16,8 +16,10 @@ from dpcore.kernel.scales import noise_of
 from dpcore.numerical_bound import epsilon_of_events
 from dpcore.uncertainty import CONFIDENCE
 from dpcore.workload import Workload
+from jobs.config import Config
 from jobs.figures import format_exact
 from jobs.mechanisms import settings_of
+from jobs.outputs.counted_rows import filter_text, table_text
 from jobs.planning.identity import WORKLOAD_PATHS, canonical_sha256, identifying_config, identifying_schema
 from jobs.planning.job import Job
 from jobs.version import versions
@@ -126,7 +128,7 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
         "release_id": job.release_id,
         "ledger_id": record.ledger_id,
         "reserved_at": record.reserved_at,
-        "dataset": {"name": config.dataset.name, "snapshot": config.dataset.snapshot},
+        "dataset": _dataset(config),
         "numerical_bound": _explained_bound(job, record.charges),
         "public_facts": _public_facts(job),
         "mechanism": {"name": config.mechanism.name, "settings": settings_of(job.mechanism)},
@@ -146,6 +148,14 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
         "formulas": formulas(job.budget.currency),
         "charges": [_charge(charge) for charge in record.charges],
     }
+
+
+def _dataset(config: Config) -> dict[str, object]:
+    """The dataset, with the version of its table and the filter of its rows where it has them."""
+    facts = identifying_config(config)["dataset"]
+    described = {"table": table_text(facts), "where": filter_text(facts)}
+    named = {"name": config.dataset.name, "snapshot": config.dataset.snapshot}
+    return {**named, **{key: text for key, text in described.items() if text is not None}}
 
 
 def promise(job: Job) -> str:

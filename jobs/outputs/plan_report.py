@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.recommendation import Recommendation, recommended
 from jobs.outputs.certificate import numerical_bound, promise
+from jobs.outputs.counted_rows import filter_text, table_text
+from jobs.planning.identity import identifying_config
 from jobs.planning.job import Job
 from jobs.planning.rows import LARGEST_UNCERTAIN, smallest_certain_number
 
@@ -46,6 +49,8 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
         "ledger_id": ledger.ledger_id,
         "charge": ledger.charge,
         "promise": promise(job),
+        "table": table_text(_dataset(job)),
+        "where": filter_text(_dataset(job)),
         "currency": job.budget.currency.value,
         "amount": float(job.budget.amount),
         "popularity_amount": float(job.popularity.amount) if job.popularity else 0.0,
@@ -79,6 +84,10 @@ def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> l
         f"memory     about {plan.memory_bytes / 2**20:,.0f} MiB on the driver",
         f"error      {_error(job)}",
     ]
+    if table := table_text(_dataset(job)):
+        lines.append(f"table      {table}")
+    if rows := filter_text(_dataset(job)):
+        lines.append(f"rows       {rows}")
     if job.work.rows_bytes:
         lines.append(f"disk       about {job.work.rows_bytes / 1e6:,.1f} MB of synthetic rows")
     if signed_by is not None:
@@ -94,6 +103,11 @@ def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> l
         lines.append(f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, because all steps are fixed")
     lines += [f"note       {note}" for note in _notes(job)]
     return [*lines, "No budget was spent, and no data were read."]
+
+
+def _dataset(job: Job) -> dict[str, Any]:
+    dataset: dict[str, Any] = identifying_config(job.config)["dataset"]
+    return dataset
 
 
 def _notes(job: Job) -> tuple[str, ...]:

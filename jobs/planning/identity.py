@@ -23,7 +23,7 @@ WORKLOAD_PATHS = {"conjunctions": {"file", "weights_file"}}
 # Paths and the engine change neither the guarantee nor any byte of the release, so they are not part of its id. Nor is
 # the number of synthetic rows, which are drawn from noisy answers: another number must not be charged again.
 _NOT_IDENTIFYING = {
-    "dataset": {"path", "table_schema"},
+    "dataset": {"path": True, "table_schema": True, "table": {"uri"}},
     "privacy": {"ledger"},
     "workload": WORKLOAD_PATHS,
     "engine": True,
@@ -38,7 +38,11 @@ _NOT_IDENTIFYING = {
 # hashed in another way.
 _VERSIONS_WITHOUT_RECORD = ("0.6.0", "0.7.0", "0.8.0", "0.9.0", "0.10.0")
 _LAST_WITHOUT_RECORD = _VERSIONS_WITHOUT_RECORD[-1]
-_NOT_IDENTIFYING_BEFORE = {**_NOT_IDENTIFYING, "output": {"path", "report", "signing_key"}}
+_NOT_IDENTIFYING_BEFORE = {
+    **_NOT_IDENTIFYING,
+    "dataset": {"path", "table_schema", "table", "where"},
+    "output": {"path", "report", "signing_key"},
+}
 
 
 @dataclass(frozen=True)
@@ -62,9 +66,10 @@ def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str])
     """The identity of a release. The arguments are those of ``release_id``."""
     written = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING, exclude_defaults=True)  # type: ignore[arg-type]
     digest = canonical_sha256({"config": written, "schema": _without_defaults(schema), "files": dict(files)})
+    # No version without a record could read a version of a table, or filter rows.
+    versions = () if config.dataset.table or config.dataset.where else _VERSIONS_WITHOUT_RECORD
     older = {
-        id_of(_as_before(config, version), identifying_schema(schema), files, version): version
-        for version in _VERSIONS_WITHOUT_RECORD
+        id_of(_as_before(config, version), identifying_schema(schema), files, version): version for version in versions
     }
     return Identity(release_id(config, schema, files), digest, older, VERSION)
 

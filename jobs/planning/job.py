@@ -18,8 +18,9 @@ from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism, Plan
 from dpcore.mechanisms.clipping.popularity import check_popularity
 from dpcore.workload import Workload
-from jobs.config import LARGEST_EPSILON, Config, Dataset, Privacy, load_config
+from jobs.config import LARGEST_EPSILON, Config, Privacy, load_config
 from jobs.mechanisms import mechanism_of
+from jobs.planning.dataset import layout_of
 from jobs.planning.engines import check_engine
 from jobs.planning.identity import Identity, identity_of
 from jobs.planning.paths import with_absolute_paths
@@ -27,8 +28,8 @@ from jobs.planning.smallest_budget import plan_within_budget
 from jobs.planning.work import Work, work_of
 from jobs.workload.building import workload_of
 from jobs.workload.public_files import PublicFiles, read_public_files
-from pipelines.layout import BasketLayout, Layout, TableLayout
-from pipelines.schema import Schema, load_schema
+from pipelines.layout import Layout
+from pipelines.schema import load_schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,19 +129,6 @@ def _naming(name: str) -> Iterator[None]:
         if name:
             error.args = (f"{name}: {error}",)
         raise
-
-
-def layout_of(dataset: Dataset, schema: Schema | None) -> Layout:
-    """The public layout of the data.
-
-    dataset: The section ``dataset`` of a config.
-    schema: The schema of a table; None for baskets.
-    """
-    if schema is not None:
-        rows = dataset.max_rows_per_unit or 1
-        return TableLayout(dataset.unit, schema, rows, dataset.clustered_by_unit)
-    item, items = dataset.item or "", dataset.items or 0
-    return BasketLayout(dataset.unit, item, items, dataset.max_items_per_unit, dataset.clustered_by_unit)
 
 
 def _unit(config: Config, layout: Layout) -> PrivacyUnit:

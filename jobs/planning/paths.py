@@ -29,10 +29,12 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
     _check_no_zero_byte(config)
     base = os.path.realpath(folder)
     dataset, conjunctions = config.dataset, config.workload.conjunctions
+    table = dataset.table
     update: dict[str, object] = {
         "dataset": dataset.model_copy(
             update={
-                "path": _data(dataset.path, base),
+                "path": dataset.path and _data("dataset.path", dataset.path, base),
+                "table": table and table.model_copy(update={"uri": _data("dataset.table.uri", table.uri, base)}),
                 "table_schema": dataset.table_schema and _absolute(dataset.table_schema, base),
             }
         ),
@@ -58,6 +60,7 @@ def _check_no_zero_byte(config: Config) -> None:
     conjunctions = config.workload.conjunctions
     paths = {
         "dataset.path": config.dataset.path,
+        "dataset.table.uri": config.dataset.table and config.dataset.table.uri,
         "dataset.schema": config.dataset.table_schema,
         "privacy.ledger": config.privacy.ledger,
         "output.path": config.output.path,
@@ -76,11 +79,11 @@ def _absolute(path: str, base: str) -> str:
     return expanded if os.path.isabs(expanded) else os.path.normpath(os.path.join(base, expanded))
 
 
-def _data(path: str, base: str) -> str:
-    if "://" in path:
+def _data(key: str, path: str, base: str) -> str:
+    if "://" in path or path.startswith("dbfs:/"):
         return path
     resolved = _absolute(path, base)
-    _check_not_in_working_folder("dataset.path", path, path, resolved)
+    _check_not_in_working_folder(key, path, path, resolved)
     return resolved
 
 

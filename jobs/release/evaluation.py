@@ -16,6 +16,7 @@ from dpcore.evaluation import Errors, baselines, errors, exact_answers, normalis
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries, UnitCount
 from dpcore.workload import Workload
 from jobs.ledger import SqlLedger
+from jobs.planning.dataset import location_of
 from jobs.planning.engines import open_engine
 from jobs.planning.job import Job
 from jobs.release import publish
@@ -109,7 +110,7 @@ def evaluate(job: Job, engine: Engine | None = None) -> Comparison:
         workload, _released_answers(output), _synthetic_fractions(output, job.layout, workload.queries)
     )
     # No unit is truncated here, so any salt will do.
-    source = open_source(job.config.dataset.path, _without_bound(job.layout), bytes(SALT_BYTES))
+    source = open_source(location_of(job.config.dataset), _without_bound(job.layout), bytes(SALT_BYTES))
     everything = EngineStatistics(engine, source)
     truncation = _truncation(job.layout, statistics, everything)
     return Comparison(

@@ -8,14 +8,15 @@ from pathlib import Path
 from dpcore.errors import ChargedBeforeError, InputError, IntegrityError
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import DatasetBudget, DatasetSecrets, OtherVersion, State
+from jobs.planning.dataset import location_of
 from jobs.planning.identity import bound_path
 from jobs.planning.job import Job
 from jobs.release import publish
 from jobs.release.finished import Outcome, record_publication
 from jobs.verification.manifest import SUCCESS
 from jobs.verification.release import check_published
-from pipelines.content import fingerprint
 from pipelines.source import open_with_contents
+from pipelines.source.content import fingerprint
 
 
 def made_by_another_version(
@@ -74,9 +75,11 @@ def refusal(others: Sequence[OtherVersion]) -> ChargedBeforeError:
 
 def _check_same_input(job: Job, dataset: DatasetBudget, secrets: DatasetSecrets, other: OtherVersion) -> None:
     """Compares the input with that of another version's release. The input of a published release may be gone."""
-    path = job.config.dataset.path
+    path = job.config.dataset.place
     try:
-        _, contents = open_with_contents(path, job.layout, secrets.salt, secrets.fingerprint_key)
+        _, contents = open_with_contents(
+            location_of(job.config.dataset), job.layout, secrets.salt, secrets.fingerprint_key
+        )
     except InputError:
         if other.record.state is State.PUBLISHED and dataset.path == bound_path(path):
             return

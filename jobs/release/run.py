@@ -26,6 +26,7 @@ from jobs.ledger.records import DatasetBudget, DatasetSecrets, PlannedRelease, P
 from jobs.outputs.answers_table import write_answers
 from jobs.outputs.certificate import KernelRecord, write_certificate
 from jobs.outputs.model_file import write_model
+from jobs.planning.dataset import location_of
 from jobs.planning.engines import open_engine
 from jobs.planning.identity import bound_path, linked_files, local_path
 from jobs.planning.job import Job
@@ -40,11 +41,11 @@ from jobs.release.publish import PublicationState
 from jobs.release.signing import signer
 from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
-from pipelines.content import FileContent, fingerprint
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.generate.rows import write_rows
 from pipelines.layout import TableLayout
 from pipelines.source import Source, fingerprint_now, open_source, open_with_contents
+from pipelines.source.content import FileContent, fingerprint
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
 
@@ -80,7 +81,7 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
     _check_known(job, ledger, published, trace, known_record)
     try:
         source, contents = open_with_contents(
-            job.config.dataset.path, job.layout, secrets.salt, secrets.fingerprint_key
+            location_of(job.config.dataset), job.layout, secrets.salt, secrets.fingerprint_key
         )
         planned = _planned(job, source, contents, secrets, again)
     except InputError:
@@ -123,7 +124,7 @@ def open_statistics(job: Job, engine: Engine | None = None) -> EngineStatistics:
     """
     ledger = SqlLedger(job.config.privacy.ledger)
     salt = ledger.secrets(_dataset(job, ledger).name).salt
-    source = open_source(job.config.dataset.path, job.layout, salt)
+    source = open_source(location_of(job.config.dataset), job.layout, salt)
     return EngineStatistics(engine or open_engine(job.config.engine), source)
 
 
@@ -269,19 +270,19 @@ def _write(job: Job, made: Release, record: KernelRecord, staging: Path, progres
 def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
     """Whether the ledger records exactly this release as published, so that its input is no longer needed."""
     same = (record.dataset, record.budget) == (dataset.name, job.budget)
-    return same and record.state is State.PUBLISHED and dataset.path == bound_path(job.config.dataset.path)
+    return same and record.state is State.PUBLISHED and dataset.path == bound_path(job.config.dataset.place)
 
 
 def _planned(
     job: Job, source: Source, contents: tuple[FileContent, ...], secrets: DatasetSecrets, again: bool
 ) -> PlannedRelease:
-    path = bound_path(job.config.dataset.path)
+    path = bound_path(job.config.dataset.place)
     return PlannedRelease(
         identity=job.identity,
         dataset=job.config.dataset.name,
         budget=job.budget,
         path=path,
-        linked_files=linked_files(source.files, path),
+        linked_files=linked_files(source.paths, path),
         contents=contents,
         fingerprint=fingerprint(contents, secrets.fingerprint_key),
         state_folder=str(publish.state_folder(job.output, job.release_id)),
@@ -329,7 +330,7 @@ def check_outside(job: Job, folder: Path, *files: str) -> None:
 
     Raises: ConfigError when one of the files would be among the data.
     """
-    path = local_path(job.config.dataset.path)
+    path = local_path(job.config.dataset.place)
     data = bound_path(path)
     deep = "**" in path or os.path.isdir(path)
     output = Path(os.path.realpath(folder))

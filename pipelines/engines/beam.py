@@ -34,7 +34,7 @@ from pipelines.engines import worker_tasks
 from pipelines.engines.failures import failure, without_values
 from pipelines.engines.parts import Part, parts_of
 from pipelines.engines.worker_tasks import Counts, Slice, Work
-from pipelines.source import Source
+from pipelines.source import DataFile, Source
 
 _MIN_BUCKETS = 8
 # Runners whose workers see this machine's temporary folder.
@@ -98,12 +98,12 @@ class BeamEngine:
             raise failure("Beam", "".join(traceback.format_exception_only(error))) from None
 
 
-def _clustered(pipeline: beam.Pipeline, files: Sequence[str], task: StoredTask) -> PCollection[Slice]:
+def _clustered(pipeline: beam.Pipeline, files: Sequence[DataFile], task: StoredTask) -> PCollection[Slice]:
     # Reshuffle keeps Beam from processing all files in the one task that lists them.
-    paths = pipeline | "Files" >> beam.Create(files) | "Spread files" >> beam.Reshuffle()
-    units = paths | "Split units" >> beam.FlatMap(_split_units, task) | "Meet units" >> beam.GroupByKey()
+    spread = pipeline | "Files" >> beam.Create(files) | "Spread files" >> beam.Reshuffle()
+    units = spread | "Split units" >> beam.FlatMap(_split_units, task) | "Meet units" >> beam.GroupByKey()
     broken = units | "Broken units" >> beam.FlatMap(_broken_units)
-    slices: PCollection[Slice] = paths | "Count files" >> beam.FlatMap(_count_file, task, AsList(broken))
+    slices: PCollection[Slice] = spread | "Count files" >> beam.FlatMap(_count_file, task, AsList(broken))
     return slices
 
 
@@ -159,16 +159,16 @@ class _Sum(beam.CombineFn):
         return accumulator
 
 
-def _split_units(path: str, task: StoredTask) -> Iterator[tuple[int, bytes]]:
-    return worker_tasks.split_units(_work(task), path)
+def _split_units(file: DataFile, task: StoredTask) -> Iterator[tuple[int, bytes]]:
+    return worker_tasks.split_units(_work(task), file)
 
 
 def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     return worker_tasks.broken_units(bucket[1])
 
 
-def _count_file(path: str, task: StoredTask, broken: Sequence[bytes]) -> Iterator[Slice]:
-    return worker_tasks.count_file(_work(task), worker_tasks.joined_units(broken), path)
+def _count_file(file: DataFile, task: StoredTask, broken: Sequence[bytes]) -> Iterator[Slice]:
+    return worker_tasks.count_file(_work(task), worker_tasks.joined_units(broken), file)
 
 
 def _split_rows(part: Part, task: StoredTask) -> Iterator[tuple[int, bytes]]:

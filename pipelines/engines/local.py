@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
 from pipelines.aggregators.protocol import Aggregator
-from pipelines.engines.accumulation import accumulate, read_batches, split_by_unit, units_in_many_files, units_of_file
+from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_many_files, units_of_file
 from pipelines.engines.failures import without_values
 from pipelines.engines.parts import Part, parts_of
 from pipelines.source import Source
+from pipelines.source.batches import read_batches
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -106,7 +107,7 @@ class LocalEngine:
 
 def _split(source: Source, shards: int, wanted: range, part: Part) -> list[list[pa.RecordBatch]]:
     """Splits the batches of a part into the wanted shards."""
-    batches = read_batches(source, part.path, part.row_groups)
+    batches = read_batches(source, part.file, part.row_groups)
     if shards == 1:
         return [list(batches)]
     split = [split_by_unit(batch, source, shards, wanted, unitless=True) for batch in batches]

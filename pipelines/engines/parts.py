@@ -5,23 +5,25 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from pipelines.source import Source, open_parquet, reading
+from pipelines.source import DataFile, Source
+from pipelines.source.batches import open_parquet
+from pipelines.source.footers import READERS
+from pipelines.source.stores import reading
 
 # Row groups are joined to parts of at least this number of rows, because every read of a part opens the file.
 _PART_ROWS = 1 << 20
-_FOOTER_READERS = 8
 
 
 @dataclass(frozen=True)
 class Part:
     """Consecutive row groups of one file.
 
-    path: Path or URL of the file.
+    file: The file.
     row_groups: Numbers of the row groups, from 0.
     rows: Total number of rows in these row groups.
     """
 
-    path: str
+    file: DataFile
     row_groups: tuple[int, ...]
     rows: int
 
@@ -31,12 +33,12 @@ def parts_of(source: Source) -> list[Part]:
 
     Raises: InputError for a file that cannot be read.
     """
-    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
+    with ThreadPoolExecutor(READERS) as pool:
         return [part for parts in pool.map(_parts_of_file, source.files) for part in parts]
 
 
-def _parts_of_file(path: str) -> list[Part]:
-    with reading(path, lambda: open_parquet(path)) as parquet:
+def _parts_of_file(file: DataFile) -> list[Part]:
+    with reading(file.path, lambda: open_parquet(file.path)) as parquet:
         metadata = parquet.metadata
         sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     parts: list[Part] = []
@@ -44,6 +46,6 @@ def _parts_of_file(path: str) -> list[Part]:
     for number, size in enumerate(sizes):
         rows += size
         if rows >= _PART_ROWS or number == len(sizes) - 1:
-            parts.append(Part(path, tuple(range(first, number + 1)), rows))
+            parts.append(Part(file, tuple(range(first, number + 1)), rows))
             first, rows = number + 1, 0
     return parts

@@ -30,7 +30,7 @@ from pipelines.engines.failures import failure, without_values
 from pipelines.engines.java import find_java
 from pipelines.engines.parts import Part, parts_of
 from pipelines.engines.worker_tasks import Counts, Slice, Work
-from pipelines.source import Source
+from pipelines.source import DataFile, Source
 
 T = TypeVar("T")
 
@@ -99,13 +99,13 @@ class SparkEngine:
     def _clustered(self, source: Source, aggregator: Aggregator, broadcasts: ExitStack) -> Counts:
         buckets = worker_tasks.buckets_for_files(len(source.files), self._context.defaultParallelism)
         work = self._broadcast(Work(source, aggregator, self._partitions or buckets), broadcasts)
-        paths = self._context.parallelize(source.files, len(source.files))
+        files = self._context.parallelize(source.files, len(source.files))
         broken: list[bytes] = []
         if len(source.files) > 1:
-            units_by_bucket = paths.flatMap(partial(_split_units, work)).groupByKey(work.value.buckets)
+            units_by_bucket = files.flatMap(partial(_split_units, work)).groupByKey(work.value.buckets)
             broken = units_by_bucket.flatMap(_broken_units).collect()  # SENSITIVE
         dropped = self._broadcast(worker_tasks.joined_units(broken), broadcasts)
-        return self._summed(paths.flatMap(partial(_count_file, work, dropped)), work)
+        return self._summed(files.flatMap(partial(_count_file, work, dropped)), work)
 
     def _unclustered(self, source: Source, aggregator: Aggregator, broadcasts: ExitStack) -> Counts:
         parts = parts_of(source)
@@ -127,16 +127,16 @@ class SparkEngine:
         return broadcast
 
 
-def _split_units(work: Broadcast[Work], path: str) -> Iterator[tuple[int, bytes]]:
-    return worker_tasks.split_units(work.value, path)
+def _split_units(work: Broadcast[Work], file: DataFile) -> Iterator[tuple[int, bytes]]:
+    return worker_tasks.split_units(work.value, file)
 
 
 def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     return worker_tasks.broken_units(bucket[1])
 
 
-def _count_file(work: Broadcast[Work], dropped: Broadcast[pa.Array | None], path: str) -> Iterator[Slice]:
-    return worker_tasks.count_file(work.value, dropped.value, path)
+def _count_file(work: Broadcast[Work], dropped: Broadcast[pa.Array | None], file: DataFile) -> Iterator[Slice]:
+    return worker_tasks.count_file(work.value, dropped.value, file)
 
 
 def _split_rows(work: Broadcast[Work], part: Part) -> Iterator[tuple[int, bytes]]:

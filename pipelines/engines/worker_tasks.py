@@ -18,10 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipelines.aggregators.protocol import Aggregator
-from pipelines.engines.accumulation import accumulate, read_batches, split_by_unit, units_in_many_files, units_of_file
+from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_many_files, units_of_file
 from pipelines.engines.failures import guarded, without_values
 from pipelines.engines.parts import Part
-from pipelines.source import Source
+from pipelines.source import DataFile, Source
+from pipelines.source.batches import read_batches
 
 Counts = NDArray[np.int64]
 Slice = tuple[int, Counts]
@@ -56,16 +57,16 @@ def buckets_for_files(files: int, workers: int) -> int:
     return max(workers, -(-files // _BUCKET_FILES))
 
 
-def count_file(work: Work, dropped: pa.Array | None, path: str) -> Iterator[Slice]:
+def count_file(work: Work, dropped: pa.Array | None, file: DataFile) -> Iterator[Slice]:
     """Counts one file of whole units, without the dropped ones. SENSITIVE.
 
     work: Arguments of every task.
     dropped: Units with rows in several files; None for none.
-    path: The file.
+    file: The file.
 
     Returns: Slices of the accumulator.
     """
-    return guarded(_slices(lambda: accumulate(read_batches(work.source, path), work.source, work.aggregator, dropped)))
+    return guarded(_slices(lambda: accumulate(read_batches(work.source, file), work.source, work.aggregator, dropped)))
 
 
 def count_bucket(work: Work, pieces: Iterable[bytes]) -> Iterator[Slice]:
@@ -86,18 +87,18 @@ def split_rows(work: Work, part: Part) -> Iterator[tuple[int, bytes]]:
 
     Returns: (bucket, serialised rows) pieces.
     """
-    batches = read_batches(work.source, part.path, part.row_groups)
+    batches = read_batches(work.source, part.file, part.row_groups)
     return guarded(piece for batch in batches for piece in _pieces(_decoded(batch), work))
 
 
-def split_units(work: Work, path: str) -> Iterator[tuple[int, bytes]]:
+def split_units(work: Work, file: DataFile) -> Iterator[tuple[int, bytes]]:
     """Sends the distinct units of one file to buckets. SENSITIVE.
 
     Returns: (bucket, serialised units) pieces, at most one per bucket.
     """
 
     def pieces() -> Iterator[tuple[int, bytes]]:
-        units = units_of_file(work.source, path)
+        units = units_of_file(work.source, file)
         if len(units):
             yield from _pieces(pa.record_batch([units], names=[work.source.layout.unit]), work)
 

@@ -94,7 +94,7 @@ def test_a_task_that_somebody_has_replaced_is_not_unpickled(
 
 def test_a_damaged_file_is_named(task: tuple[Source, Aggregator]) -> None:
     source, aggregator = task
-    path = Path(source.files[1])
+    path = Path(source.paths[1])
     content = bytearray(path.read_bytes())
     content[4:200] = bytes(196)
     path.write_bytes(content)

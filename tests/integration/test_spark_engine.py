@@ -53,7 +53,7 @@ def test_a_failed_task_quotes_no_value(session: SparkSession, task: tuple[Source
 
 def test_a_damaged_file_is_named(session: SparkSession, task: tuple[Source, Aggregator]) -> None:
     source, aggregator = task
-    path = Path(source.files[1])
+    path = Path(source.paths[1])
     content = bytearray(path.read_bytes())
     content[4:200] = bytes(196)
     path.write_bytes(content)

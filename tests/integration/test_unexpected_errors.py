@@ -23,14 +23,14 @@ from tests.support.releases import LEDGER, World, table_world
 SECRET = "patient-4711"
 PLACE = r"ValueError at (?:dpcore|pipelines|jobs)/[\w/]+\.py:\d+"
 ENGINE = {
-    "reader": "pipelines.engines.accumulation.open_parquet",
+    "reader": "pipelines.source.batches.open_parquet",
     "encoder": "pipelines.engines.accumulation.encode_batch",
     "contribution bound": "pipelines.engines.accumulation.table_block",
     "aggregator": "pipelines.aggregators.contingency.Contingency.add",
     "merge": "pipelines.aggregators.contingency.Contingency.merge",
 }
 OTHERS = {
-    "footer": "pipelines.source.content_of",
+    "footer": "pipelines.source.footers.content_of",
     "fingerprint": "jobs.release.run.fingerprint",
     "extraction": "pipelines.aggregators.contingency.Contingency.extract",
     "ledger": "jobs.ledger.sql_ledger.SqlLedger.reserve",

@@ -32,12 +32,12 @@ from jobs.verification.promises import promise_findings
 from jobs.verification.release import CERTIFICATE, verify_release
 from jobs.verification.tables import ANSWERS
 from jobs.workload.public_files import read_queries, read_weights
-from pipelines.content import fingerprint
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics
 from pipelines.layout import BasketLayout
 from pipelines.schema import load_schema
 from pipelines.source import open_with_contents
+from pipelines.source.content import fingerprint
 from tests.reliability.fuzz_ledger import apply_edits, columns_of, of_rows, read_everything
 from tests.reliability.fuzz_mutations import Mutation, of_bytes, of_journal, of_json, of_yaml
 from tests.reliability.fuzz_parquet import parquet_mutation, seeds_of

@@ -15,7 +15,7 @@ from jobs.ledger import SqlLedger
 from jobs.ledger.records import PlannedRelease, Protection
 from jobs.planning.identity import Identity
 from jobs.version import VERSION
-from pipelines.content import FileContent, RowGroupContent
+from pipelines.source.content import FileContent, RowGroupContent
 
 PURE = Budget.pure(Fraction(1, 3))
 FIRST = "a" * 64

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.content import FileContent, RowGroupContent, fingerprint
 from pipelines.layout import BasketLayout
 from pipelines.source import open_with_contents, read_contents
+from pipelines.source.content import FileContent, RowGroupContent, fingerprint
 
 LAYOUT = BasketLayout("city", "user", 400)
 ROWS = pa.table({"user": pa.array(range(400)), "city": pa.array(["a", "b", None, "d"] * 100)})

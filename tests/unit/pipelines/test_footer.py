@@ -13,8 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.footer import ColumnChunk, FooterError, _check_size_statistics, _chunk, _Leaf, _leaves, read_row_groups
-from pipelines.thrift import read_struct
+from pipelines.source.footer import (
+    ColumnChunk,
+    FooterError,
+    _check_size_statistics,
+    _chunk,
+    _Leaf,
+    _leaves,
+    read_row_groups,
+)
+from pipelines.source.thrift import read_struct
 from tests.reliability.fuzz_parquet import TYPES
 
 _KINDS = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")

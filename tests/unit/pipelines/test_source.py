@@ -10,7 +10,8 @@ import pytest
 from dpcore.errors import ConfigError, EngineError, InputError
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Attribute, Kind, Schema
-from pipelines.source import Source, open_source, raise_unreadable
+from pipelines.source import Source, open_source
+from pipelines.source.stores import raise_unreadable
 from tests.support.engine_cases import SALT
 
 BASKETS = BasketLayout("user", "film", 10)
@@ -46,14 +47,14 @@ def put(folder: Path, *names: str, rows: pa.Table = PAIRS) -> None:
 def test_a_path_is_a_file_a_folder_a_glob_or_a_url(tmp_path: Path, path: str, found: list[str], prefix: str) -> None:
     put(tmp_path, "a.parquet", "b.parquet", "deep/er/c.parquet", "odd[1].pq", "_tmp/x.parquet", ".hidden.parquet")
     source = open_source(f"{prefix}{tmp_path}/{path}", BASKETS, SALT)
-    assert source.files == tuple(f"{prefix}{tmp_path}/{name}" for name in found)
+    assert source.paths == tuple(f"{prefix}{tmp_path}/{name}" for name in found)
 
 
 def test_a_relative_path_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, "a.parquet")
     monkeypatch.chdir(tmp_path)
-    assert open_source("*.parquet", BASKETS, SALT).files == (str(tmp_path / "a.parquet"),)
-    assert open_source(".", BASKETS, SALT).files == (str(tmp_path / "a.parquet"),)
+    assert open_source("*.parquet", BASKETS, SALT).paths == (str(tmp_path / "a.parquet"),)
+    assert open_source(".", BASKETS, SALT).paths == (str(tmp_path / "a.parquet"),)
 
 
 @pytest.mark.parametrize(

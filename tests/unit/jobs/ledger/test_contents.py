@@ -15,7 +15,7 @@ from dpcore.errors import BudgetExceededError, ConfigError
 from dpcore.kernel.budget import Budget
 from jobs.ledger import SqlLedger, contents
 from jobs.ledger.contents import SMALLEST_FILE
-from pipelines.content import FileContent
+from pipelines.source.content import FileContent
 from tests.support.ledgers import copied_elsewhere, file_content, past_the_ledger, planned, reserve
 
 SHARDS = tuple(file_content(f"shard {number}") for number in range(3))

@@ -15,7 +15,8 @@ from jobs.planning.identity import bound_path, identity_of, linked_files, releas
 from jobs.version import VERSION
 from pipelines.attributes import Attribute, Kind
 from pipelines.schema import Schema
-from pipelines.source import filesystem_of, find_files
+from pipelines.source.listing import find_files
+from pipelines.source.stores import filesystem_of
 from tests.support.datasets import ROOT
 
 SCHEMA = Schema((Attribute("sex", Kind.CATEGORICAL, values=("f", "m")),))

@@ -58,7 +58,7 @@ def test_reads_texts_too_long_for_a_dictionary_as_they_are(
     source = source_of(tmp_path, rows, TableLayout("u", schema), groups=3)
     aggregator = aggregator_for(QueryAnswers(Marginals(schema.domain, (("a", "b"),))), source.layout)
     counts = accumulate(read_batches(source, source.files[0], row_groups), source, aggregator)
-    monkeypatch.setattr("pipelines.engines.accumulation._LONGEST_DICTIONARY", 9_999)
+    monkeypatch.setattr("pipelines.source.batches._LONGEST_DICTIONARY", 9_999)
     batches = list(read_batches(source, source.files[0], row_groups))
     for batch in batches:
         assert [pa.types.is_dictionary(batch.column(name).type) for name in ("a", "b")] == [False, True]

@@ -79,13 +79,13 @@ def test_rows_split_by_unit_give_the_local_counts(
 def test_whole_files_without_their_broken_units_give_the_local_counts(tmp_path: Path) -> None:
     source = source_of(tmp_path, clustered=True)
     work = Work(source, aggregator_for(QUERIES, source.layout), buckets=4)
-    groups = grouped([piece for path in source.files for piece in worker_tasks.split_units(work, path)])
+    groups = grouped([piece for file in source.files for piece in worker_tasks.split_units(work, file)])
     broken = worker_tasks.joined_units(
         found for pieces in groups.values() for found in worker_tasks.broken_units(pieces)
     )
-    slices = [found for path in source.files for found in worker_tasks.count_file(work, broken, path)]
+    slices = [found for file in source.files for found in worker_tasks.count_file(work, broken, file)]
     assert broken is not None
-    held = Counter(unit for path in source.files for unit in set(pq.read_table(path)["unit"].to_pylist()))
+    held = Counter(unit for path in source.paths for unit in set(pq.read_table(path)["unit"].to_pylist()))
     assert sorted(broken.to_pylist()) == sorted(unit for unit, files in held.items() if unit and files > 1)
     np.testing.assert_array_equal(summed(work, slices), LocalEngine(1).reduce(source, work.aggregator))
 
@@ -104,8 +104,8 @@ def test_parts_cover_every_row_group_once_in_order(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(parts, "_PART_ROWS", 1000)
     source = source_of(tmp_path, clustered=False)
     cut = parts.parts_of(source)
-    groups = [(part.path, group) for part in cut for group in part.row_groups]
-    assert groups == [(path, group) for path in source.files for group in range(5)]
+    groups = [(part.file, group) for part in cut for group in part.row_groups]
+    assert groups == [(file, group) for file in source.files for group in range(5)]
     assert sum(part.rows for part in cut) == ROWS
     assert max(part.rows for part in cut) < 1400
 

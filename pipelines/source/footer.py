@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from pipelines.thrift import Struct, read_struct
+from pipelines.source.thrift import Struct, read_struct
 
 _REQUIRED: Final = 0
 _REPEATED: Final = 2

@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipelines.footer import ColumnChunk, RowGroup, read_row_groups
+from pipelines.source.footer import ColumnChunk, RowGroup, read_row_groups
 
 _DIGEST_BYTES = 32
 _FORMAT = 1
@@ -39,7 +39,8 @@ class FileContent:
     footer: Hash of the size and the footer of the file, 32 bytes.
     row_groups: The row groups with rows and statistics. Without statistics, all row groups with equally many rows may
         have the same sizes, so that nothing identifies their content.
-    keyed_footer: The hash of size and footer under a dataset's key, 32 bytes.
+    keyed_footer: The hash of size and footer under a dataset's key, 32 bytes, and of what decides about the rows beside
+        the file, such as rows that a table has deleted.
     """
 
     file: str
@@ -55,7 +56,7 @@ class FileContent:
         return (self.footer, *groups) if groups else ()
 
 
-def content_of(file: str, size: int, footer: bytes, rows: int, key: bytes = b"") -> FileContent:
+def content_of(file: str, size: int, footer: bytes, rows: int, key: bytes = b"", beside: bytes = b"") -> FileContent:
     """What identifies the content of a file.
 
     file: Path or URL of the file.
@@ -63,10 +64,11 @@ def content_of(file: str, size: int, footer: bytes, rows: int, key: bytes = b"")
     footer: The footer as it is in the file.
     rows: Number of its rows.
     key: Key of ``keyed_footer``, at most 64 bytes.
+    beside: What decides about the rows and is not in the file: ``DataFile.beside_the_file``.
 
     Raises: FooterError for a footer that contradicts itself.
     """
-    keyed = keyed_footer(size, footer, key)  # SENSITIVE
+    keyed = keyed_footer(size, footer, key, beside)  # SENSITIVE
     groups = read_row_groups(footer)  # SENSITIVE
     known = tuple(content for group in groups if (content := _row_group_content(group)) is not None)
     return FileContent(file, rows, _digest(b"file", _sized(size, footer)), known, keyed)
@@ -90,9 +92,9 @@ def fingerprint_of(keyed_footers: Sequence[bytes], key: bytes) -> str:
     return hashlib.blake2b(b"".join(digests), key=key, digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def keyed_footer(size: int, footer: bytes, key: bytes) -> bytes:
+def keyed_footer(size: int, footer: bytes, key: bytes, beside: bytes = b"") -> bytes:
     """``FileContent.keyed_footer``, from the arguments of ``content_of``. SENSITIVE."""
-    return hashlib.blake2b(_sized(size, footer), key=key, digest_size=_DIGEST_BYTES).digest()
+    return hashlib.blake2b(_sized(size, footer) + beside, key=key, digest_size=_DIGEST_BYTES).digest()
 
 
 def _sized(size: int, footer: bytes) -> bytes:

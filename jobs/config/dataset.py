@@ -1,0 +1,151 @@
+"""The section ``dataset`` of a config: where the data are, and public facts about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from jobs.config.section import Positive, Section, Text
+
+
+def _label(value: object) -> object:
+    if isinstance(value, float):
+        raise ValueError("YAML reads this label as a decimal number; want it in quotes")
+    return str(value) if type(value) is int else value
+
+
+def _check_passing(value: object) -> object:
+    """Checks what ``where`` says about a column before pydantic does, whose message would list every type."""
+    if isinstance(value, Limits) or (isinstance(value, Mapping) and value and set(value) <= {"min", "max"}):
+        return value
+    values = value if isinstance(value, list | tuple) else (value,)
+    if not values or not all(isinstance(entry, str | int) for entry in values):
+        raise ValueError(f"is {value!r}; want a value, a list of values, or {{min: A, max: B}}")
+    return tuple(values)
+
+
+class Limits(Section):
+    """The numbers or dates that pass a filter: from ``min`` to ``max``, both included."""
+
+    min: int | float | str | None = Field(default=None, description="Smallest number or first date that passes.")
+    max: int | float | str | None = Field(default=None, description="Largest number or last date that passes.")
+
+
+Listed = Annotated[tuple[str | int | bool, ...], Field(strict=False)]
+Passing = Annotated[Listed | Limits, BeforeValidator(_check_passing)]
+
+
+class TableChoice(Section):
+    """One version of a table in a table format."""
+
+    format: Literal["delta", "iceberg"] = Field(description="Format of the table.")
+    uri: Text = Field(
+        description="Folder or URL of the table; for Iceberg also one of its *.metadata.json files. A relative path "
+        "starts at the folder of the config file."
+    )
+    version: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Version of a Delta table. Required for Delta."
+    )
+    snapshot_id: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Id of a snapshot of an Iceberg table. Required for Iceberg."
+    )
+
+    @model_validator(mode="after")
+    def _version_matches_format(self) -> Self:
+        wanted, other = ("version", "snapshot_id") if self.format == "delta" else ("snapshot_id", "version")
+        if getattr(self, wanted) is None or getattr(self, other) is not None:
+            raise ValueError(f"format: {self.format} needs {wanted} and no {other}; want the number of one version")
+        return self
+
+
+class Dataset(Section):
+    """Public facts about the data."""
+
+    name: Text = Field(description="Name under which the ledger keeps the privacy budget of the dataset.")
+    snapshot: Annotated[Text, BeforeValidator(_label)] = Field(
+        description="Public label for the current state of the data, such as a date. A new label makes a new release. "
+        "For a table, the default is its version."
+    )
+    path: Text | None = Field(
+        default=None,
+        description="Parquet file, folder, glob or URL of the data. A relative path starts at the folder of the config "
+        "file. Names of folders such as region=north give a column region to files that lack it.",
+    )
+    table: TableChoice | None = Field(
+        default=None, description="A version of a Delta or Iceberg table, in place of path."
+    )
+    where: Annotated[dict[str, Passing], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Public filter of rows: for each column, the value or list of values that pass, or {min: A, max: "
+        "B} with numbers or dates. Rows pass by their own values alone, before units are truncated; null never passes.",
+    )
+    shape: Literal["table", "baskets"] = Field(
+        description="Shape of the data: table (rows with attributes) or baskets (pairs of a unit and an item)."
+    )
+    unit: Text = Field(
+        description="Column that identifies the privacy unit: the person or thing whose presence the release hides."
+    )
+    table_schema: Text | None = Field(
+        default=None,
+        alias="schema",
+        description="YAML file with the schema of a table, relative to the config file. Required for tables.",
+    )
+    max_rows_per_unit: Positive | None = Field(
+        default=None,
+        description="Contribution bound of a table: the maximum number of rows of a unit, at least 1. Further rows are "
+        "dropped. The default is 1, because the noise grows with the bound.",
+    )
+    item: Text | None = Field(default=None, description="Column of the items. Required for baskets.")
+    items: Positive | None = Field(
+        default=None, description="Number of possible items, which are numbered from 0. Required for baskets."
+    )
+    max_items_per_unit: Positive | None = Field(
+        default=None,
+        description="Contribution bound of baskets: the maximum number of distinct items of a unit, at least 1. "
+        "Further items are dropped. By default there is no bound below the number of possible items.",
+    )
+    clustered_by_unit: bool = Field(
+        default=False,
+        description="Whether all rows of a unit are in one file, which saves a shuffle. Units with rows in several "
+        "files are then dropped, so the guarantee does not rest on this claim.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_version(cls, values: object) -> object:
+        """A version of a table is its own label."""
+        table = values.get("table") if isinstance(values, Mapping) else None
+        if not isinstance(values, Mapping) or not isinstance(table, Mapping) or "snapshot" in values:
+            return values
+        known = {key: table.get(key) for key in ("version", "snapshot_id") if type(table.get(key)) is int}
+        label = ", ".join(f"{table.get('format')} {key} {number}" for key, number in known.items())
+        return {**values, "snapshot": label} if label else values
+
+    @property
+    def place(self) -> str:
+        """Path or URL of the data, or of their table."""
+        return self.path or "" if self.table is None else self.table.uri
+
+    @model_validator(mode="after")
+    def _one_location(self) -> Self:
+        if (self.path is None) == (self.table is None):
+            found = "neither path nor table" if self.path is None else "path and table"
+            raise ValueError(f"{found} is given; want the path of Parquet files, or a version of a table")
+        return self
+
+    @model_validator(mode="after")
+    def _keys_match_shape(self) -> Self:
+        table_keys = {"schema": self.table_schema, "max_rows_per_unit": self.max_rows_per_unit}
+        basket_keys = {"item": self.item, "items": self.items, "max_items_per_unit": self.max_items_per_unit}
+        table = self.shape == "table"
+        excluded = basket_keys if table else table_keys
+        for key, value in excluded.items():
+            if value is not None:
+                raise ValueError(f"{key} does not go with shape: {self.shape}; want no {key}, or the other shape")
+        required = {"schema": self.table_schema} if table else {"item": self.item, "items": self.items}
+        for key, value in required.items():
+            if value is None:
+                raise ValueError(f"{key} is missing; shape: {self.shape} needs it")
+        return self

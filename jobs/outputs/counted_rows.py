@@ -1,0 +1,38 @@
+"""Which rows a release counts, in words, from the section ``dataset`` of its config as a JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def table_text(dataset: Mapping[str, Any]) -> str | None:
+    """The version of the table that holds the data; None for plain files."""
+    table = dataset.get("table")
+    if table is None:
+        return None
+    if table["version"] is not None:
+        return f"{table['format']}, version {table['version']}"
+    return f"{table['format']}, snapshot {table['snapshot_id']}"
+
+
+def filter_text(dataset: Mapping[str, Any]) -> str | None:
+    """The filter of rows in one sentence, with what it means for the guarantee; None without a filter."""
+    where = dataset.get("where")
+    if where is None:
+        return None
+    conditions = ", and ".join(f"{column} is {_passing(passing)}" for column, passing in where.items())
+    return (
+        f"The release counts the rows in which {conditions}. Whether a row is counted depends on its own values alone, "
+        "so the guarantee protects the units with such rows and also whether a unit has any."
+    )
+
+
+def _passing(passing: Any) -> str:
+    if isinstance(passing, Mapping):
+        low, high = passing["min"], passing["max"]
+        ends = [f"at least {low}"] if low is not None else []
+        ends += [f"at most {high}"] if high is not None else []
+        return " and ".join(ends)
+    values = [repr(value) if isinstance(value, str) else str(value).lower() for value in passing]
+    return values[0] if len(values) == 1 else f"{', '.join(values[:-1])} or {values[-1]}"

@@ -1,0 +1,38 @@
+"""Where the rows come from: files of Parquet in folders, or versions of tables, on local disks and object stores.
+
+* ``opening``: start here. It finds the files of a location, checks them, and gives a ``Source`` for the engines.
+* ``batches``: reads the rows of one file of a source, which is all that engines do with it.
+* ``data_file``: one file, with what its folder or its table says about its rows.
+* ``listing``: finds the files of folders and globs, and refuses folders of tables. ``stores``: local disks and object
+  stores.
+* ``tables``: versions of tables. ``delta`` and ``iceberg`` read them with the libraries of these formats.
+* ``columns``: checks and types columns. ``footers``, ``footer`` and ``thrift``: read footers. ``content``: what
+  identifies the content of a file.
+"""
+
+from __future__ import annotations
+
+from pipelines.source.data_file import DataFile
+from pipelines.source.opening import (
+    SALT_BYTES,
+    Location,
+    Source,
+    fingerprint_now,
+    open_source,
+    open_with_contents,
+    read_contents,
+)
+from pipelines.source.tables import TableFormat, TableVersion
+
+__all__ = [
+    "SALT_BYTES",
+    "DataFile",
+    "Location",
+    "Source",
+    "TableFormat",
+    "TableVersion",
+    "fingerprint_now",
+    "open_source",
+    "open_with_contents",
+    "read_contents",
+]

@@ -1,0 +1,139 @@
+"""Reads the footers of Parquet files, in parallel and without their rows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dpcore.errors import InputError
+from pipelines.source.content import FileContent, content_of, keyed_footer
+from pipelines.source.data_file import DataFile
+from pipelines.source.listing import partition_values
+from pipelines.source.stores import filesystem_of, reading
+
+READERS = 8
+_MAGIC = b"PAR1"
+_FOOTER_TAIL = 8  # Bytes: the length of the footer, and the magic bytes.
+_FIRST_READ = 1 << 16  # Bytes at the end of a file that are read at once; most footers are shorter.
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of a table at one version.
+
+    name: The table in words, for messages.
+    ids: Each column by its present name, with its id in the table's files, or None where files know names alone.
+    """
+
+    name: str
+    ids: Mapping[str, int | None]
+
+
+@dataclass(frozen=True)
+class ReadFooter:
+    """What one footer says. SENSITIVE.
+
+    file: The file, with the columns that are not in it.
+    schema: Schema of the file.
+    content: What identifies the content of the file.
+    """
+
+    file: DataFile
+    schema: pa.Schema
+    content: FileContent
+
+
+def read_footers(
+    files: Sequence[DataFile], needed: Collection[str] = (), table: TableColumns | None = None, key: bytes = b""
+) -> tuple[ReadFooter, ...]:
+    """Reads the footers of all files, in their order. SENSITIVE.
+
+    files: The files.
+    needed: The columns that will be read. Nothing is found out about others.
+    table: Columns of the table that the files belong to; None for files of no table.
+    key: Key of ``FileContent.keyed_footer``, at most 64 bytes.
+
+    Raises: InputError for a file that cannot be read; EngineError when its store cannot be reached.
+    """
+    with ThreadPoolExecutor(READERS) as pool:
+        return tuple(pool.map(functools.partial(_read_footer, needed=needed, table=table, key=key), files))
+
+
+def keyed_footer_now(file: DataFile, key: bytes) -> bytes:
+    """``FileContent.keyed_footer`` of a file as it is now. SENSITIVE.
+
+    Raises: InputError when the file cannot be read any more.
+    """
+    size, footer = reading(file.path, lambda: _sized_footer(file.path))
+    return keyed_footer(size, footer, key, file.beside_the_file)
+
+
+def _read_footer(file: DataFile, needed: Collection[str], table: TableColumns | None, key: bytes) -> ReadFooter:
+    def read() -> ReadFooter:
+        size, footer = _sized_footer(file.path)
+        # The parser wants a file; this one consists of nothing but the footer.
+        with pq.ParquetFile(pa.BufferReader(_MAGIC + footer)) as parquet:
+            schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
+        known = _with_folder(file, schema, needed) if table is None else _with_table(file, schema, needed, table)
+        content = content_of(file.path, size, footer, rows, key, known.beside_the_file)
+        return ReadFooter(known, schema, content)
+
+    return reading(file.path, read)
+
+
+def _with_folder(file: DataFile, schema: pa.Schema, needed: Collection[str]) -> DataFile:
+    """The file with the columns that its folders name and that it does not hold itself."""
+    values = partition_values(file.path)
+    constants = tuple((column, values[column]) for column in needed if column in values and column not in schema.names)
+    return replace(file, constants=constants) if constants else file
+
+
+def _with_table(file: DataFile, schema: pa.Schema, needed: Collection[str], table: TableColumns) -> DataFile:
+    """The file with the names that the table's columns have in it, and those that it does not hold."""
+    ids = {field.metadata[_FIELD_ID]: field.name for field in schema if _FIELD_ID in (field.metadata or ())}
+    values = dict(file.constants)
+    constants: list[tuple[str, str | None]] = []
+    stored: list[tuple[str, str]] = []
+    absent: list[str] = []
+    for column in needed:
+        if column not in table.ids:
+            raise InputError(f"{table.name} has no column {column!r}; want one of {', '.join(sorted(table.ids))}")
+        number = table.ids[column]
+        # Files that were added to a table without being rewritten have no ids: a table knows their columns by name.
+        name = ids.get(str(number).encode()) if ids and number is not None else column
+        if name is not None and name in schema.names:
+            if name != column:
+                stored.append((column, name))
+        elif column in values:
+            constants.append((column, values[column]))
+        else:
+            absent.append(column)
+    return replace(file, constants=tuple(constants), stored_as=tuple(stored), absent=tuple(absent))
+
+
+def _sized_footer(path: str) -> tuple[int, bytes]:
+    """The size of a file in bytes, and its footer."""
+    filesystem, inner = filesystem_of(path)
+    with filesystem.open_input_file(inner) as file:
+        size = int(file.size())
+        return size, _footer_bytes(path, file, size)
+
+
+def _footer_bytes(path: str, file: pa.NativeFile, size: int) -> bytes:
+    """The footer of a file with the eight bytes after it."""
+    head = file.read_at(len(_MAGIC), 0) if size >= len(_MAGIC) else b""
+    if head != _MAGIC:
+        raise InputError(f"{path} is not a Parquet file; want a Parquet file, or a glob that excludes this one")
+    end = bytes(file.read_at(min(size, _FIRST_READ), max(0, size - _FIRST_READ)))
+    if size < len(_MAGIC) + _FOOTER_TAIL or not end.endswith(_MAGIC):
+        raise InputError(f"{path} is truncated: its Parquet footer is missing; want the whole file")
+    length = int.from_bytes(end[-_FOOTER_TAIL : -len(_MAGIC)], "little") + _FOOTER_TAIL
+    if length > size - len(_MAGIC):
+        raise pa.ArrowInvalid("the footer is longer than the file")
+    return end[-length:] if length <= len(end) else bytes(file.read_at(length, size - length))

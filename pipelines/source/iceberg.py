@@ -1,0 +1,145 @@
+"""The files of a snapshot of an Iceberg table, as the library ``pyiceberg`` reads them from its manifests."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pyarrow import fs
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.manifest import FileFormat
+from pyiceberg.table import FileScanTask, StaticTable
+from pyiceberg.transforms import IdentityTransform
+
+from dpcore.errors import InputError
+from pipelines.arrow import numbers_of
+from pipelines.foreign_errors import cause_of
+from pipelines.source.data_file import DataFile, packed_deletions
+from pipelines.source.footers import TableColumns
+from pipelines.source.stores import (
+    filesystem_of,
+    iceberg_options,
+    reading,
+    settings_of,
+    url_inside,
+    without_settings,
+)
+from pipelines.source.tables import TableVersion, text_of_value, unreadable_feature
+
+_METADATA = re.compile(r"v?(\d+)(-[^/]*)?(\.gz)?\.metadata\.json(\.gz)?")
+
+Deletes = dict[str, list[NDArray[np.int64]]]
+"""Positions of deleted rows, by the path of their file. SENSITIVE."""
+
+
+def iceberg_files(table: TableVersion) -> tuple[list[DataFile], TableColumns]:
+    """The files of a snapshot with their partition values and deleted rows, and the columns of the snapshot.
+
+    Raises: InputError when there is no such snapshot, or it cannot be read.
+    """
+    opened = _opened(table)
+    try:
+        scan = opened.scan(snapshot_id=table.version)
+        schema = scan.projection()
+        tasks = list(scan.plan_files())
+    except (ValueError, NotImplementedError) as error:
+        if "equality" in str(error).lower():
+            raise unreadable_feature(table, ["equality deletes"]) from cause_of(error)
+        raise InputError(f"{table} cannot be read; its manifests are damaged") from cause_of(error)
+    except OSError as error:
+        raise InputError(f"{table} cannot be read; one of its manifests is missing") from cause_of(error)
+    deletes = _deletes(table, tasks)  # SENSITIVE
+    defaults = {field.name: field.initial_default for field in schema.fields if field.initial_default is not None}
+    files = [_data_file(table, opened, task, deletes, defaults) for task in tasks]
+    return files, TableColumns(str(table), {field.name: field.field_id for field in schema.fields})
+
+
+def _opened(table: TableVersion) -> StaticTable:
+    metadata = table.uri if without_settings(table.uri).endswith(".json") else _newest_metadata(table)
+    try:
+        opened = StaticTable.from_metadata(without_settings(metadata), iceberg_options(table.uri))
+    except (NoSuchTableError, OSError, ValueError) as error:
+        raise InputError(f"{metadata} cannot be read as metadata of an Iceberg table") from cause_of(error)
+    if opened.snapshot_by_id(table.version) is None:
+        raise InputError(f"there is no {table}; want the id of a snapshot that has not expired")
+    return opened
+
+
+def _newest_metadata(table: TableVersion) -> str:
+    """The metadata file with the largest number, which knows every snapshot that has not expired."""
+
+    def newest() -> str:
+        filesystem, inner = filesystem_of(table.uri)
+        listing = filesystem.get_file_info(fs.FileSelector(f"{inner.rstrip('/')}/metadata", allow_not_found=True))
+        numbered = [(found, info.path) for info in listing if (found := _METADATA.fullmatch(info.base_name))]
+        if not numbered:
+            raise InputError(f"there is no {table}; want the folder of an Iceberg table, or a file *.metadata.json")
+        return url_inside(table.uri, max(numbered, key=lambda entry: (int(entry[0][1]), entry[1]))[1])
+
+    return reading(table.uri, newest)
+
+
+def _data_file(
+    table: TableVersion, opened: StaticTable, task: FileScanTask, deletes: Deletes, defaults: dict[str, Any]
+) -> DataFile:
+    file = task.file
+    if file.file_format is not FileFormat.PARQUET:
+        raise unreadable_feature(table, [f"files of format {file.file_format}"])
+    constants = {column: text_of_value(value) for column, value in {**defaults, **_partition(opened, file)}.items()}
+    deleted = b""
+    if task.delete_files:
+        live = np.ones(file.record_count, dtype=np.bool_)
+        for positions in deletes.get(file.file_path, ()):
+            live[positions] = False
+        deleted = packed_deletions(live)
+    return DataFile(_local(file.file_path, table), tuple(constants.items()), deleted=deleted)
+
+
+def _partition(opened: StaticTable, file: IcebergFile) -> dict[str, Any]:
+    """The values of columns that the table is partitioned by, which files that were added to it may lack."""
+    spec, schema = opened.metadata.specs()[file.spec_id], opened.metadata.schema()
+    names = {field.field_id: field.name for field in schema.fields}
+    return {
+        names[field.source_id]: file.partition[place]
+        for place, field in enumerate(spec.fields)
+        if isinstance(field.transform, IdentityTransform) and field.source_id in names
+    }
+
+
+def _deletes(table: TableVersion, tasks: list[FileScanTask]) -> Deletes:
+    """The deleted positions in all files, from each list of deleted rows once. SENSITIVE."""
+    lists = {file.file_path: file for task in tasks for file in task.delete_files}
+    deletes: Deletes = defaultdict(list)
+    for path, file in lists.items():
+        if file.file_format is not FileFormat.PARQUET:
+            raise unreadable_feature(table, [f"lists of deleted rows in format {file.file_format}"])
+        for name, positions in reading(path, lambda path=path: _positions(_local(path, table))).items():  # type: ignore[misc]
+            deletes[name].append(positions)
+    return deletes
+
+
+def _positions(path: str) -> dict[str, NDArray[np.int64]]:
+    """The content of one list of deleted rows."""
+    filesystem, inner = filesystem_of(path)
+    rows = pq.read_table(inner, filesystem=filesystem, columns=["file_path", "pos"]).combine_chunks()
+    encoded = rows.column("file_path").combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    positions = rows.column("pos").combine_chunks()
+    if isinstance(positions, pa.ChunkedArray):
+        positions = positions.chunk(0) if positions.num_chunks else pa.nulls(0, pa.int64())
+    which, where = numbers_of(encoded.indices), numbers_of(positions)
+    return {name: where[which == number] for number, name in enumerate(encoded.dictionary.to_pylist())}
+
+
+def _local(path: str, table: TableVersion) -> str:
+    """The path as the engines spell it: pyiceberg gives some local files a URL, and others not."""
+    if path.startswith("file:"):
+        return path.removeprefix("file://") if path.startswith("file:///") else path.removeprefix("file:")
+    return path + settings_of(table.uri)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import TYPE_CHECKING
 
 from dpcore.errors import ConfigError
-from pipelines.source import TableFormat
+
+if TYPE_CHECKING:
+    from pipelines.source import TableFormat
 
 _LONGEST_NAME = 200  # Length of the ledger's columns, in characters.
 _CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -38,6 +41,8 @@ def table_version(text: str) -> tuple[TableFormat, int]:
 
     Raises: ConfigError when the text is neither ``delta:VERSION`` nor ``iceberg:SNAPSHOT``.
     """
+    from pipelines.source import TableFormat
+
     name, _, number = text.partition(":")
     if name not in tuple(TableFormat) or not (number.isascii() and number.isdigit()):
         raise ConfigError(f"--table is {text!r}; want delta:VERSION or iceberg:SNAPSHOT")

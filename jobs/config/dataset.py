@@ -131,8 +131,8 @@ class Dataset(Section):
     @model_validator(mode="after")
     def _one_location(self) -> Self:
         if (self.path is None) == (self.table is None):
-            found = "neither path nor table" if self.path is None else "path and table"
-            raise ValueError(f"{found} is given; want the path of Parquet files, or a version of a table")
+            found = "neither path nor table is" if self.path is None else "both path and table are"
+            raise ValueError(f"{found} given; want the path of Parquet files, or a version of a table")
         return self
 
     @model_validator(mode="after")

@@ -15,7 +15,7 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import epsilon_of
 from dpcore.kernel.sensitivity import Neighbours
 from jobs import log
-from jobs.commands.arguments import check_line, check_name, table_version
+from jobs.arguments import check_line, check_name, table_version
 from jobs.config import LARGEST_EPSILON, LARGEST_QUIET_DELTA
 from jobs.figures import format_exact
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger

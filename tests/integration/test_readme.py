@@ -12,6 +12,7 @@ import yaml
 
 from jobs.cli import main
 from jobs.planning.job import load_job
+from pipelines.yaml_file import read_yaml
 from tests.support.datasets import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -27,10 +28,22 @@ def test_every_snippet_runs_in_order_in_an_empty_folder(tmp_path: Path, monkeypa
         elif file := re.match(r"# (\S+\.yaml)\n", block):
             Path(file[1]).write_text(block)
         else:
-            ran += [_workload(line) for line in block.splitlines() if line]
+            ran += [_section(line) for line in block.splitlines() if line]
     assert (tmp_path / "out" / "people" / "_SUCCESS").exists()
     assert any((tmp_path / "data" / "people-synthetic").iterdir())
-    known = {"generate", "plan", "validate", "budget", "run", "verify", "evaluate", "cat", "make", "workload"}
+    known = {
+        "generate",
+        "plan",
+        "validate",
+        "budget",
+        "run",
+        "verify",
+        "evaluate",
+        "cat",
+        "make",
+        "workload",
+        "dataset",
+    }
     assert set(ran) == known
 
 
@@ -88,10 +101,16 @@ def _command(shown: str) -> str:
     return program
 
 
-def _workload(line: str) -> str:
-    """Plans the release of people.yaml with another workload, by a mechanism that takes every workload."""
-    config = yaml.safe_load(Path("people.yaml").read_text())
-    config |= yaml.safe_load(line) | {"mechanism": {"name": "independent"}}
+def _section(line: str) -> str:
+    """Plans the release of people.yaml with another workload or dataset, by a mechanism that takes every workload."""
+    config = read_yaml(Path("people.yaml"), "config", dates=False)
+    Path("other.yaml").write_text(line)
+    ((name, section),) = read_yaml(Path("other.yaml"), "config", dates=False).items()
+    if name == "dataset":
+        section = config[name] | section
+        if "table" in section:
+            del section["path"]
+    config |= {name: section, "mechanism": {"name": "independent"}}
     Path("other.yaml").write_text(yaml.safe_dump(config))
     assert load_job("other.yaml").plan.steps, line
-    return "workload"
+    return name

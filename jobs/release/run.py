@@ -44,7 +44,7 @@ from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.generate.rows import write_rows
 from pipelines.layout import TableLayout
-from pipelines.source import Source, fingerprint_now, open_source, open_with_contents
+from pipelines.source import AnySource, Source, fingerprint_now, open_source, open_with_contents
 from pipelines.source.content import FileContent, fingerprint
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
@@ -375,7 +375,7 @@ class _ObservedEngine:
         """Name of the engine."""
         return self.engine.name
 
-    def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
+    def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
         """The engine's merged accumulator. SENSITIVE."""
         counts = self.engine.reduce(source, aggregator)  # SENSITIVE
         self.check()

@@ -15,7 +15,7 @@ from pipelines.arrow import booleans, integers, nulls_of, numbers_of
 from pipelines.contribution import basket_block, shard_numbers, table_block
 from pipelines.encode import EncodedRows, encode_batch, unit_column
 from pipelines.layout import TableLayout
-from pipelines.source import DataFile, Source
+from pipelines.source import AnySource, DataFile, Source
 from pipelines.source.batches import read_batches
 
 
@@ -55,7 +55,7 @@ def units_in_many_files(per_file: Iterable[pa.Array]) -> pa.Array:
 
 
 def accumulate(
-    batches: Iterable[pa.RecordBatch], source: Source, aggregator: Aggregator, dropped: pa.Array | None = None
+    batches: Iterable[pa.RecordBatch], source: AnySource, aggregator: Aggregator, dropped: pa.Array | None = None
 ) -> NDArray[np.int64]:
     """The aggregator's accumulator over whole units. No value in a row makes this function fail. SENSITIVE.
 
@@ -67,7 +67,7 @@ def accumulate(
     return aggregator.add(aggregator.create(), whole_units(batches, source, dropped))
 
 
-def whole_units(batches: Iterable[pa.RecordBatch], source: Source, dropped: pa.Array | None = None) -> Block:
+def whole_units(batches: Iterable[pa.RecordBatch], source: AnySource, dropped: pa.Array | None = None) -> Block:
     """Encodes rows of whole units and truncates each unit to the contribution bound. SENSITIVE.
 
     The arguments are those of ``accumulate``.
@@ -81,7 +81,7 @@ def whole_units(batches: Iterable[pa.RecordBatch], source: Source, dropped: pa.A
 
 
 def split_by_unit(
-    batch: pa.RecordBatch, source: Source, shards: int, wanted: range | None = None, *, unitless: bool = False
+    batch: pa.RecordBatch, source: AnySource, shards: int, wanted: range | None = None, *, unitless: bool = False
 ) -> list[pa.RecordBatch]:
     """Splits a batch into shards by a keyed hash of the unit, so that all rows of a unit get into the same shard.
 

@@ -15,6 +15,7 @@ import pickle
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from tempfile import gettempdir, mkdtemp
 from typing import NamedTuple, final
@@ -34,7 +35,7 @@ from pipelines.engines import worker_tasks
 from pipelines.engines.failures import failure, without_values
 from pipelines.engines.parts import Part, parts_of
 from pipelines.engines.worker_tasks import Counts, Slice, Work
-from pipelines.source import DataFile, Source
+from pipelines.source import AnySource, DataFile, FrameSource
 
 _MIN_BUCKETS = 8
 # Runners whose workers see this machine's temporary folder.
@@ -74,11 +75,13 @@ class BeamEngine:
             )
         self._folder: str = folder or gettempdir()
 
-    def reduce(self, source: Source, aggregator: Aggregator) -> Counts:
+    def reduce(self, source: AnySource, aggregator: Aggregator) -> Counts:
         """The merged accumulator over all units, before ``extract``. SENSITIVE.
 
         Raises: The exceptions of ``Engine``.
         """
+        if isinstance(source, FrameSource):
+            raise ConfigError("the data are a frame, which Beam cannot read; want files, or the engine local or spark")
         clustered = source.layout.clustered_by_unit
         parts = [] if clustered else parts_of(source)
         if clustered:
@@ -88,7 +91,7 @@ class BeamEngine:
         try:
             with _temporary_folder(self._folder) as folder:
                 counts = FileSystems.join(folder, "counts")
-                task = _stored(FileSystems.join(folder, "task"), Work(source, aggregator, buckets))
+                task = _stored(FileSystems.join(folder, "task"), Work(replace(source, files=()), aggregator, buckets))
                 pipeline = beam.Pipeline(options=self._options)
                 slices = _clustered(pipeline, source.files, task) if clustered else _unclustered(pipeline, parts, task)
                 _sum_into(counts, slices, task)

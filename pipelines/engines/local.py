@@ -20,8 +20,9 @@ from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_many_files, units_of_file
 from pipelines.engines.failures import without_values
 from pipelines.engines.parts import Part, parts_of
-from pipelines.source import Source
+from pipelines.source import AnySource, FrameSource, Source
 from pipelines.source.batches import read_batches
+from pipelines.source.frames import frame_batches, is_spark_frame
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -55,7 +56,7 @@ class LocalEngine:
         """Name of the engine, as in configs."""
         return "local"
 
-    def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
+    def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
         """The merged accumulator over all units, before ``extract``. SENSITIVE.
 
         Raises: InputError for unreadable files; EngineError for any other failure.
@@ -68,17 +69,19 @@ class LocalEngine:
             pa.default_memory_pool().release_unused()
             return reduced
 
-    def broken_units(self, source: Source) -> pa.Array:
+    def broken_units(self, source: AnySource) -> pa.Array:
         """The units that contradict ``clustered_by_unit``; empty without this claim. SENSITIVE."""
-        if len(source.files) == 1 or not source.layout.clustered_by_unit:
+        if isinstance(source, FrameSource) or len(source.files) == 1 or not source.layout.clustered_by_unit:
             return pa.nulls(0)
         with ThreadPoolExecutor(self._workers) as pool:
             return units_in_many_files(pool.map(functools.partial(units_of_file, source), source.files))
 
-    def over_whole_units(self, source: Source, task: Callable[[Iterable[pa.RecordBatch]], R]) -> Iterator[R]:
+    def over_whole_units(self, source: AnySource, task: Callable[[Iterable[pa.RecordBatch]], R]) -> Iterator[R]:
         """Yields the results of ``task`` over groups of batches. A group holds whole units, each row once."""
         with ThreadPoolExecutor(self._workers) as pool:
-            if source.layout.clustered_by_unit:
+            if isinstance(source, FrameSource):
+                yield from self._over_frame(source, task, pool)
+            elif source.layout.clustered_by_unit:
                 yield from _mapped(pool, self._workers, lambda file: task(read_batches(source, file)), source.files)
             else:
                 yield from self._over_shards(source, task, pool)
@@ -98,6 +101,23 @@ class LocalEngine:
                 for shard, batches in zip(shards, split_part, strict=True):
                     shard.extend(batches)
             yield from _mapped(pool, self._workers, task, shards)
+
+    def _over_frame(
+        self, source: FrameSource, task: Callable[[Iterable[pa.RecordBatch]], R], pool: ThreadPoolExecutor
+    ) -> Iterator[R]:
+        """As ``_over_shards``, for a stream of Arrow batches, which is read once."""
+        if is_spark_frame(source.frame):
+            raise ConfigError("the frame is a Spark DataFrame; want engine: {name: spark}")
+        batches = list(frame_batches(source))
+        rows = sum(batch.num_rows for batch in batches)
+        if rows <= _SHARD_ROWS:
+            yield task(batches)
+            return
+        wanted = range(max(self._workers, math.ceil(rows / _SHARD_ROWS)))
+        whole = Source((), source.layout, source.salt)
+        split = functools.partial(split_by_unit, source=whole, shards=len(wanted), unitless=True)
+        shards = zip(*_mapped(pool, self._workers, split, batches), strict=True)
+        yield from _mapped(pool, self._workers, task, map(list, shards))
 
     @property
     def _workers(self) -> int:

@@ -1,117 +1,142 @@
-"""The Spark engine: one task per file of whole units, or rows shuffled by unit. Spark also sums the counts.
+# py4j has no annotations.
+# mypy: disable-error-code="import-untyped"
+"""The Spark engine: classic sessions read files with RDDs; Spark Connect, and every frame, use ``spark_frames``.
 
-The tasks themselves are in ``worker_tasks``. They read Parquet with the same code as every other engine and not with
-Spark's reader, whose types differ (it has no unsigned integers, and its own timestamps). The tasks are deterministic,
-because Spark may run any task more than once.
+The tasks themselves are in ``worker_tasks``.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TypeVar, final
+from typing import TYPE_CHECKING, TypeVar, final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.core.broadcast import Broadcast
-from pyspark.core.rdd import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dpcore.errors import ConfigError, EngineError
+from dpcore.errors import ConfigError
 from pipelines.aggregators.protocol import Aggregator
-from pipelines.engines import worker_tasks
+from pipelines.engines import spark_frames, worker_tasks
 from pipelines.engines.failures import failure, without_values
-from pipelines.engines.java import find_java
 from pipelines.engines.parts import Part, parts_of
+from pipelines.engines.spark_session import context_of, open_session, send_packages
 from pipelines.engines.worker_tasks import Counts, Slice, Work
-from pipelines.source import DataFile, Source
+from pipelines.source import AnySource, DataFile, FrameSource, Source
+from pipelines.source.frames import is_spark_frame
+
+if TYPE_CHECKING:  # Spark 3.5 has these types in other modules.
+    from pyspark.core.broadcast import Broadcast
+    from pyspark.core.rdd import RDD
+
+__all__ = ["SparkEngine", "open_session"]
 
 T = TypeVar("T")
 
-
-def open_session(settings: Mapping[str, str] | None = None) -> SparkSession:
-    """The active session, or else a new one on the configured master (local[*] outside a cluster).
-
-    settings: Spark settings of a new session, by name.
-
-    Raises: EngineError when there is no Java, or Spark does not start.
-    """
-    if session := SparkSession.getActiveSession():
-        return session
-    # Under spark-submit the JVM is already running; otherwise this process starts it.
-    if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
-        os.environ["JAVA_HOME"] = str(find_java().home)
-    # Spark's default is the `python3` on PATH, which may lack the packages of this process.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    try:
-        return SparkSession.builder.config(map={**_checkout(), **(settings or {})}).getOrCreate()
-    except (Py4JError, PySparkException, OSError) as error:
-        raise EngineError(f"Spark does not start ({type(error).__name__}); see its own log for the reason") from None
-
-
-def _checkout() -> dict[str, str]:
-    """The setting that lets workers import a checkout, if this code runs from one."""
-    root = Path(__file__).parents[2]
-    return {"spark.executorEnv.PYTHONPATH": str(root)} if (root / "pyproject.toml").is_file() else {}
+# Tasks of a Spark Connect server, whose number of cores a client cannot ask for.
+_TASKS = 16
 
 
 @final
 class SparkEngine:
     """Sums an aggregator on the executors of one Spark session.
 
-    session: A classic session, because Spark Connect has no RDDs.
+    session: A classic session, or one of Spark Connect. Workers of a Spark Connect server get this project's code.
     partitions: Number of buckets of units, at least 1. The default is about one per million rows.
 
-    Raises: EngineError for a session of Spark Connect; ConfigError when partitions is below 1.
+    Raises: ConfigError when partitions is below 1; EngineError when a Spark Connect server refuses the code.
     """
 
     name = "spark"
 
     def __init__(self, session: SparkSession, partitions: int | None = None) -> None:
-        if not isinstance(getattr(session, "_sc", None), SparkContext):
-            raise EngineError(
-                "the session is one of Spark Connect; want a classic session, such as spark-submit creates"
-            )
         if partitions is not None and partitions < 1:
             raise ConfigError(f"engine partitions is {partitions}; want >= 1")
-        self._context = session.sparkContext
+        self._session = session
+        self._context = context_of(session)
         self._partitions = partitions
+        if self._context is None:
+            send_packages(session)
 
-    def reduce(self, source: Source, aggregator: Aggregator) -> Counts:
+    def reduce(self, source: AnySource, aggregator: Aggregator) -> Counts:
         """The merged accumulator over all units, before ``extract``. SENSITIVE.
 
         Raises: The exceptions of ``Engine``.
         """
         with without_values("Spark's driver"):
             try:
+                if isinstance(source, FrameSource):
+                    return self._of_frame(source, aggregator)
+                if self._context is None:
+                    return self._by_frames(source, aggregator)
                 with ExitStack() as broadcasts:
-                    count = self._clustered if source.layout.clustered_by_unit else self._unclustered
-                    return count(source, aggregator, broadcasts)
+                    files = _Files(self._context, self._partitions, broadcasts)
+                    return (
+                        files.clustered(source, aggregator)
+                        if source.layout.clustered_by_unit
+                        else files.unclustered(source, aggregator)
+                    )
             except (Py4JError, PySparkException) as error:
                 raise failure("Spark", str(error)) from None
 
-    def _clustered(self, source: Source, aggregator: Aggregator, broadcasts: ExitStack) -> Counts:
+    def _of_frame(self, source: FrameSource, aggregator: Aggregator) -> Counts:
+        if not is_spark_frame(source.frame):
+            raise ConfigError("the frame is no Spark DataFrame; want engine: {name: local}, or a Spark DataFrame")
+        rows = 0 if self._partitions else source.frame.count()  # SENSITIVE
+        buckets = self._partitions or worker_tasks.buckets_for(rows, self._tasks)
+        work = Work(Source((), source.layout, source.salt), aggregator, buckets)
+        return spark_frames.count_rows(source.frame, work)
+
+    def _by_frames(self, source: Source, aggregator: Aggregator) -> Counts:
+        tasks, bare = self._tasks, replace(source, files=())
+        if source.layout.clustered_by_unit:
+            buckets = self._partitions or worker_tasks.buckets_for_files(len(source.files), tasks)
+            work = Work(bare, aggregator, buckets)
+            broken = spark_frames.broken_units(self._session, work, source.files, tasks)  # SENSITIVE
+            return spark_frames.count_files(self._session, work, source.files, broken, tasks)
+        parts = parts_of(source)
+        buckets = self._partitions or worker_tasks.buckets_for(sum(part.rows for part in parts), tasks)
+        return spark_frames.count_parts(self._session, Work(bare, aggregator, buckets), parts, tasks)
+
+    @property
+    def _tasks(self) -> int:
+        """Number of tasks that run at once, as far as it is known."""
+        return _TASKS if self._context is None else self._context.defaultParallelism
+
+
+class _Files:
+    """Files on a classic session, with RDDs: one task per file of whole units, or a shuffle of serialised rows.
+
+    context: The context of the session.
+    partitions: Number of buckets of units; None for about one per million rows.
+    broadcasts: Removes what was sent to the executors when it closes.
+    """
+
+    def __init__(self, context: SparkContext, partitions: int | None, broadcasts: ExitStack) -> None:
+        self._context = context
+        self._partitions = partitions
+        self._broadcasts = broadcasts
+
+    def clustered(self, source: Source, aggregator: Aggregator) -> Counts:
         buckets = worker_tasks.buckets_for_files(len(source.files), self._context.defaultParallelism)
-        work = self._broadcast(Work(source, aggregator, self._partitions or buckets), broadcasts)
+        work = self._broadcast(Work(replace(source, files=()), aggregator, self._partitions or buckets))
         files = self._context.parallelize(source.files, len(source.files))
         broken: list[bytes] = []
         if len(source.files) > 1:
             units_by_bucket = files.flatMap(partial(_split_units, work)).groupByKey(work.value.buckets)
             broken = units_by_bucket.flatMap(_broken_units).collect()  # SENSITIVE
-        dropped = self._broadcast(worker_tasks.joined_units(broken), broadcasts)
+        dropped = self._broadcast(worker_tasks.joined_units(broken))
         return self._summed(files.flatMap(partial(_count_file, work, dropped)), work)
 
-    def _unclustered(self, source: Source, aggregator: Aggregator, broadcasts: ExitStack) -> Counts:
+    def unclustered(self, source: Source, aggregator: Aggregator) -> Counts:
         parts = parts_of(source)
         rows = sum(part.rows for part in parts)
         buckets = self._partitions or worker_tasks.buckets_for(rows, self._context.defaultParallelism)
-        work = self._broadcast(Work(source, aggregator, buckets), broadcasts)
+        work = self._broadcast(Work(replace(source, files=()), aggregator, buckets))
         pieces = self._context.parallelize(parts, max(len(parts), 1)).flatMap(partial(_split_rows, work))
         slices = pieces.partitionBy(buckets, _identity).mapPartitions(partial(_count_bucket, work))
         return self._summed(slices, work)
@@ -120,10 +145,10 @@ class SparkEngine:
         summed = slices.reduceByKey(partial(_merged, work), self._context.defaultParallelism).collect()  # SENSITIVE
         return worker_tasks.joined_counts(work.value.aggregator, summed)
 
-    def _broadcast(self, value: T, broadcasts: ExitStack) -> Broadcast[T]:
-        """Sends a value once to each executor instead of with each task. It is removed when ``broadcasts`` closes."""
+    def _broadcast(self, value: T) -> Broadcast[T]:
+        """Sends a value once to each executor instead of with each task. It is removed at the end."""
         broadcast = self._context.broadcast(value)
-        broadcasts.callback(broadcast.destroy)
+        self._broadcasts.callback(broadcast.destroy)
         return broadcast
 
 

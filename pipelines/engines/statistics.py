@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpcore.exact_statistics import Contribution, Request
 from pipelines.aggregators import aggregator_for
 from pipelines.aggregators.protocol import Aggregator
-from pipelines.source import Source
+from pipelines.source import AnySource
 
 
 class Engine(Protocol):
@@ -28,7 +28,7 @@ class Engine(Protocol):
         """Name of the engine, as in configs."""
         ...
 
-    def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
+    def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
         """The merged accumulator over all units, before ``extract``. SENSITIVE."""
         ...
 
@@ -38,10 +38,10 @@ class EngineStatistics:
     """The exact statistics of a source on an engine. SENSITIVE: only for the kernel and for offline evaluation.
 
     engine: The engine that reads the data.
-    source: The checked files.
+    source: The checked files or frame.
     """
 
-    def __init__(self, engine: Engine, source: Source) -> None:
+    def __init__(self, engine: Engine, source: AnySource) -> None:
         self._engine = engine
         self._source = source
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipelines.aggregators.protocol import Aggregator
+from pipelines.arrow import without_views
 from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_many_files, units_of_file
 from pipelines.engines.failures import guarded, without_values
 from pipelines.engines.parts import Part
@@ -89,6 +90,16 @@ def split_rows(work: Work, part: Part) -> Iterator[tuple[int, bytes]]:
     """
     batches = read_batches(work.source, part.file, part.row_groups)
     return guarded(piece for batch in batches for piece in _pieces(_decoded(batch), work))
+
+
+def split_batches(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    """As ``split_rows``, for rows that an engine has read itself. SENSITIVE.
+
+    batches: Rows with the columns of the layout and of its filter.
+    """
+    layout = work.source.layout
+    rows = (layout.where.apply(without_views(batch)).select(list(layout.columns)) for batch in batches)
+    return guarded(piece for batch in rows for piece in _pieces(_decoded(batch), work))
 
 
 def split_units(work: Work, file: DataFile) -> Iterator[tuple[int, bytes]]:

@@ -2,6 +2,7 @@
 
 * ``opening``: start here. It finds the files of a location, checks them, and gives a ``Source`` for the engines.
 * ``batches``: reads the rows of one file of a source, which is all that engines do with it.
+* ``frames``: frames of Spark and streams of Arrow as sources, instead of files.
 * ``data_file``: one file, with what its folder or its table says about its rows.
 * ``listing``: finds the files of folders and globs, and refuses folders of tables. ``stores``: local disks and object
   stores.
@@ -13,6 +14,7 @@
 from __future__ import annotations
 
 from pipelines.source.data_file import DataFile
+from pipelines.source.frames import FrameSource, open_frame
 from pipelines.source.opening import (
     SALT_BYTES,
     Location,
@@ -24,14 +26,20 @@ from pipelines.source.opening import (
 )
 from pipelines.source.tables import TableFormat, TableVersion
 
+AnySource = Source | FrameSource
+"""What an engine can aggregate."""
+
 __all__ = [
     "SALT_BYTES",
+    "AnySource",
     "DataFile",
+    "FrameSource",
     "Location",
     "Source",
     "TableFormat",
     "TableVersion",
     "fingerprint_now",
+    "open_frame",
     "open_source",
     "open_with_contents",
     "read_contents",

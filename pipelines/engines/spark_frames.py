@@ -1,0 +1,181 @@
+"""Aggregation by DataFrames alone, with ``mapInArrow``: for frames as sources, and for sessions without RDDs.
+
+Spark Connect and serverless Spark have neither RDDs nor broadcasts nor caches, so nothing here uses them. The tasks are
+those of ``worker_tasks``. A row of a frame between two steps is a key and bytes: a bucket with rows or units of it, or
+the number of a slice with counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines.aggregators.protocol import Aggregator
+from pipelines.arrow import integers
+from pipelines.engines import worker_tasks
+from pipelines.engines.parts import Part
+from pipelines.engines.worker_tasks import Counts, Work
+from pipelines.source import DataFile
+
+T = TypeVar("T")
+
+_KEYED = "key bigint, content binary"
+# Less than this many bytes of counts go to the driver as they are; more are summed by the workers first.
+_DRIVER_BYTES = 1 << 26
+
+
+def broken_units(session: SparkSession, work: Work, files: Sequence[DataFile], tasks: int) -> pa.Array | None:
+    """The units with rows in more than one file; None if there are none. SENSITIVE.
+
+    session: Any session.
+    work: Arguments of every task.
+    files: The files.
+    tasks: Number of tasks that share the files.
+    """
+    if len(files) < 2:
+        return None
+    units = _spread(session, len(files), tasks).mapInArrow(partial(_split_units, work, files), _KEYED)
+    found = units.repartition(min(work.buckets, tasks), "key").mapInArrow(_find_broken, _KEYED)
+    return worker_tasks.joined_units(bytes(row["content"]) for row in found.collect())  # SENSITIVE
+
+
+def count_files(
+    session: SparkSession, work: Work, files: Sequence[DataFile], dropped: pa.Array | None, tasks: int
+) -> Counts:
+    """The summed counts of files of whole units. SENSITIVE.
+
+    dropped: Units with rows in several files; None for none.
+
+    The other arguments are those of ``broken_units``.
+    """
+    counted = _spread(session, len(files), tasks).mapInArrow(partial(_count_files, work, dropped, files), _KEYED)
+    return _summed(counted, work, tasks)
+
+
+def count_parts(session: SparkSession, work: Work, parts: Sequence[Part], tasks: int) -> Counts:
+    """The summed counts of parts of files, whose rows are first brought to buckets of whole units. SENSITIVE.
+
+    parts: Parts of all files.
+
+    The other arguments are those of ``broken_units``.
+    """
+    return _count_pieces(
+        _spread(session, len(parts), tasks).mapInArrow(partial(_split_parts, work, parts), _KEYED), work
+    )
+
+
+def count_rows(frame: DataFrame, work: Work) -> Counts:
+    """The summed counts of the rows of a frame, which are first brought to buckets of whole units. SENSITIVE.
+
+    frame: Rows with the columns of the layout and of its filter.
+    work: Arguments of every task.
+    """
+    columns = [frame[_quoted(column)] for column in work.source.layout.columns_to_read]
+    return _count_pieces(frame.select(*columns).mapInArrow(partial(_split_batches, work), _KEYED), work)
+
+
+def _count_pieces(pieces: DataFrame, work: Work) -> Counts:
+    counted = pieces.repartition(work.buckets, "key").mapInArrow(partial(_count_buckets, work), _KEYED)
+    return _summed(counted, work, work.buckets)
+
+
+def _summed(counted: DataFrame, work: Work, tasks: int) -> Counts:
+    """Sums the counts of all tasks: on the driver if they are few, and otherwise slice by slice on the workers."""
+    size = work.aggregator.create().size * 8
+    if tasks * size > _DRIVER_BYTES:
+        counted = counted.repartition(max(1, min(tasks, size // _DRIVER_BYTES + 1)), "key")
+        counted = counted.mapInArrow(partial(_sum_slices, work.aggregator), _KEYED)
+    slices = ((row["key"], np.frombuffer(row["content"], dtype=np.int64)) for row in counted.collect())  # SENSITIVE
+    return worker_tasks.joined_counts(work.aggregator, _merged(work.aggregator, slices))
+
+
+def _spread(session: SparkSession, count: int, tasks: int) -> DataFrame:
+    """The numbers 0 .. count - 1, spread over tasks."""
+    return session.range(0, count, 1, max(1, min(count, tasks)))
+
+
+def _split_units(work: Work, files: Sequence[DataFile], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for file in _chosen(files, batches):
+        yield from _keyed(worker_tasks.split_units(work, file))
+
+
+def _find_broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _, pieces in _by_key(batches):
+        yield from _keyed((0, piece) for piece in worker_tasks.broken_units(pieces))
+
+
+def _count_files(
+    work: Work, dropped: pa.Array | None, files: Sequence[DataFile], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    found = (found for file in _chosen(files, batches) for found in worker_tasks.count_file(work, dropped, file))
+    yield from _counts(_merged(work.aggregator, found))
+
+
+def _split_parts(work: Work, parts: Sequence[Part], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for part in _chosen(parts, batches):
+        yield from _keyed(worker_tasks.split_rows(work, part))
+
+
+def _split_batches(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from _keyed(worker_tasks.split_batches(work, batches))
+
+
+def _count_buckets(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    found = (found for _, pieces in _by_key(batches) for found in worker_tasks.count_bucket(work, pieces))
+    yield from _counts(_merged(work.aggregator, found))
+
+
+def _sum_slices(aggregator: Aggregator, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    slices = ((key, np.frombuffer(content, dtype=np.int64)) for batch in batches for key, content in _rows(batch))
+    yield from _counts(_merged(aggregator, slices))
+
+
+def _merged(aggregator: Aggregator, slices: Iterable[tuple[int, Counts]]) -> Iterable[tuple[int, Counts]]:
+    """Adds the slices with the same number."""
+    sums: dict[int, Counts] = {}
+    for number, counts in slices:
+        sums[number] = aggregator.merge(sums[number], counts) if number in sums else counts.copy()
+    return sums.items()
+
+
+def _chosen(items: Sequence[T], batches: Iterable[pa.RecordBatch]) -> Iterator[T]:
+    """The items whose numbers a task was given."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield items[number]
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, Any]]:
+    contents = batch.column(1)
+    for row, key in enumerate(batch.column(0).to_pylist()):
+        yield key, contents[row].as_buffer()
+
+
+def _by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[Any]]]:
+    """The contents of each key that a task was given."""
+    rows = sorted((row for batch in batches for row in _rows(batch)), key=lambda row: row[0])
+    for key, group in groupby(rows, key=lambda row: row[0]):
+        yield key, [content for _, content in group]
+
+
+def _counts(slices: Iterable[tuple[int, Counts]]) -> Iterator[pa.RecordBatch]:
+    return _keyed((number, counts.tobytes()) for number, counts in slices)
+
+
+def _keyed(rows: Iterable[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
+    """One batch per row, so that a task never holds all of its output."""
+    for key, content in rows:
+        stops = integers(np.array([0, len(content)], dtype=np.int32)).buffers()[1]
+        binary = pa.Array.from_buffers(pa.binary(), 1, [None, stops, pa.py_buffer(content)])
+        yield pa.record_batch([integers(np.array([key], dtype=np.int64)), binary], names=["key", "content"])
+
+
+def _quoted(column: str) -> str:
+    """A column's name for Spark, in which a dot would name a field of a struct."""
+    return f"`{column.replace('`', '``')}`"

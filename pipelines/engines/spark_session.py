@@ -1,0 +1,88 @@
+# py4j has no annotations.
+# mypy: disable-error-code="import-untyped"
+"""Spark sessions: a new one, and what kind of session one is. Spark 3.5 and 4 are supported."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from dpcore.errors import EngineError
+from pipelines.engines.java import find_java
+
+_ROOT = Path(__file__).parents[2]
+_PACKAGES = ("dpcore", "pipelines", "jobs")
+_SENT = "_marquee_packages_sent"
+
+
+def open_session(settings: Mapping[str, str] | None = None) -> SparkSession:
+    """The active session, or else a new one on the configured master (local[*] outside a cluster).
+
+    settings: Spark settings of a new session, by name. With ``spark.remote``, or the environment variable
+        ``SPARK_REMOTE``, it is a session of Spark Connect, which needs no Java on this machine.
+
+    Raises: EngineError when there is no Java, or Spark does not start.
+    """
+    if session := SparkSession.getActiveSession():
+        return session
+    settings = settings or {}
+    remote = "spark.remote" in settings or "SPARK_REMOTE" in os.environ
+    # Under spark-submit the JVM is already running; otherwise this process starts it.
+    if not remote and "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
+        os.environ["JAVA_HOME"] = str(find_java().home)
+    # Spark's default is the `python3` on PATH, which may lack the packages of this process.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        all_settings: dict[str, bool | float | int | str | None] = {**({} if remote else _checkout()), **settings}
+        return SparkSession.builder.config(map=all_settings).getOrCreate()
+    except (Py4JError, PySparkException, OSError) as error:
+        raise EngineError(f"Spark does not start ({type(error).__name__}); see its own log for the reason") from None
+
+
+def context_of(session: SparkSession) -> SparkContext | None:
+    """The context of a classic session; None for a session of Spark Connect, which has no RDDs."""
+    context = getattr(session, "_sc", None)
+    return context if isinstance(context, SparkContext) else None
+
+
+def send_packages(session: SparkSession) -> None:
+    """Sends this project's code to the workers of a Spark Connect server, once a session.
+
+    Raises: EngineError when the server refuses it.
+    """
+    if getattr(session, _SENT, False):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder) / "marquee.zip"
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as content:
+            for package in _PACKAGES:
+                for path in sorted((_ROOT / package).rglob("*.py")):
+                    content.write(path, path.relative_to(_ROOT))
+        try:
+            _artifacts(session)(str(archive), pyfile=True)
+        except PySparkException as error:
+            raise EngineError(
+                f"Spark Connect does not accept the code of tasks ({type(error).__name__}); want a server that allows "
+                "artifacts, or Marquee installed on its workers"
+            ) from None
+    setattr(session, _SENT, True)
+
+
+def _artifacts(session: SparkSession) -> Any:
+    """``addArtifacts``, which Spark 3.5 has on sessions of Spark Connect alone."""
+    return getattr(session, "addArtifacts")  # noqa: B009
+
+
+def _checkout() -> dict[str, str]:
+    """The setting that lets workers import a checkout, if this code runs from one."""
+    return {"spark.executorEnv.PYTHONPATH": str(_ROOT)} if (_ROOT / "pyproject.toml").is_file() else {}

@@ -1,0 +1,89 @@
+"""Frames as sources: a Spark DataFrame for the Spark engine, and any stream of Arrow batches for the local engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from dpcore.errors import ConfigError
+from pipelines.arrow import without_views
+from pipelines.layout import Layout
+from pipelines.source.columns import check_schemas
+from pipelines.source.data_file import DataFile
+from pipelines.source.opening import SALT_BYTES
+
+
+class ArrowStream(Protocol):
+    """Anything that gives its rows as Arrow batches: tables of pyarrow, frames of pandas, Polars and DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The stream of the Arrow PyCapsule interface."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FrameSource:
+    """A frame with the layout of its rows.
+
+    frame: A Spark DataFrame, or an ``ArrowStream`` that gives the same rows each time it is read.
+    layout: The public layout of the rows, which are never taken to be clustered by unit.
+    salt: Secret key of the hash that truncates units, 16 bytes. SENSITIVE: it is never logged.
+
+    Raises: ConfigError when the salt has another length.
+    """
+
+    frame: Any = field(repr=False)
+    layout: Layout
+    salt: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.salt) != SALT_BYTES:
+            raise ConfigError(f"the salt has {len(self.salt)} bytes; want {SALT_BYTES}")
+
+
+def open_frame(frame: Any, layout: Layout, salt: bytes) -> FrameSource:
+    """Checks that a frame has the layout's columns and types. No rows are read.
+
+    frame: A Spark DataFrame, or an ``ArrowStream``. A stream that can be read only once is refused, because a mechanism
+        may ask several times.
+    layout: The public layout of the rows. A claim that they are clustered by unit is about files, and is dropped.
+    salt: Secret key of the hash that truncates units, 16 bytes.
+
+    Raises: InputError that names the column; ConfigError for another kind of frame.
+    """
+    layout = replace(layout, clustered_by_unit=False)
+    check_schemas([(DataFile("the frame"), _schema_of(frame))], layout)
+    return FrameSource(frame, layout, salt)
+
+
+def frame_batches(source: FrameSource) -> Iterator[pa.RecordBatch]:
+    """The rows of an ``ArrowStream`` that pass the filter, in batches with the columns of the layout. SENSITIVE."""
+    layout = source.layout
+    with pa.RecordBatchReader.from_stream(source.frame) as reader:
+        for batch in reader:
+            rows = without_views(batch.select(list(layout.columns_to_read)))
+            yield layout.where.apply(rows).select(list(layout.columns))
+
+
+def is_spark_frame(frame: object) -> bool:
+    """Whether a frame is a DataFrame of Spark, classic or Connect."""
+    return any(kind.__module__.startswith("pyspark.sql") for kind in type(frame).__mro__)
+
+
+def _schema_of(frame: Any) -> pa.Schema:
+    if is_spark_frame(frame):
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(frame.schema)
+    if isinstance(frame, pa.RecordBatchReader):
+        raise ConfigError("the frame is a stream that can be read once; want a table, or read_all() of the stream")
+    if not hasattr(frame, "__arrow_c_stream__"):
+        raise ConfigError(
+            f"the frame is a {type(frame).__name__}; want a Spark DataFrame, or a frame with Arrow's PyCapsule "
+            "interface, such as those of pyarrow, pandas, Polars and DuckDB"
+        )
+    with pa.RecordBatchReader.from_stream(frame) as reader:
+        return reader.schema

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -55,7 +56,7 @@ def open_frame(frame: Any, layout: Layout, salt: bytes) -> FrameSource:
     Raises: InputError that names the column; ConfigError for another kind of frame.
     """
     layout = replace(layout, clustered_by_unit=False)
-    check_schemas([(DataFile("the frame"), _schema_of(frame))], layout)
+    check_schemas([(DataFile("the frame"), _schema_of(frame, layout.columns_to_read))], layout)
     return FrameSource(frame, layout, salt)
 
 
@@ -73,11 +74,9 @@ def is_spark_frame(frame: object) -> bool:
     return any(kind.__module__.startswith("pyspark.sql") for kind in type(frame).__mro__)
 
 
-def _schema_of(frame: Any) -> pa.Schema:
+def _schema_of(frame: Any, columns: Collection[str]) -> pa.Schema:
     if is_spark_frame(frame):
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        return to_arrow_schema(frame.schema)
+        return _spark_schema(frame, columns)
     if isinstance(frame, pa.RecordBatchReader):
         raise ConfigError("the frame is a stream that can be read once; want a table, or read_all() of the stream")
     if not hasattr(frame, "__arrow_c_stream__"):
@@ -87,3 +86,14 @@ def _schema_of(frame: Any) -> pa.Schema:
         )
     with pa.RecordBatchReader.from_stream(frame) as reader:
         return reader.schema
+
+
+def _spark_schema(frame: Any, columns: Collection[str]) -> pa.Schema:
+    """The schema of the batches that tasks get of a Spark DataFrame, for some of its columns."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    wanted = StructType([field for field in frame.schema.fields if field.name in columns])
+    # Spark 4 asks for the time zone of timestamps, whose values are the same in all of them.
+    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(wanted, **zone)

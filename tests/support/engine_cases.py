@@ -75,7 +75,7 @@ def messy_table(bound: int = 2, seed: int = 0) -> Case:
         "member": _drawn(draw, [True, False], count, pa.bool_()),
     }
     return Case(
-        f"table with {bound} rows a unit", layout, _shuffled(pa.table(columns), draw), _table_requests(layout, draw)
+        f"table with {bound} rows a unit", layout, _shuffled(pa.table(columns), draw), table_requests(layout, draw)
     )
 
 
@@ -90,7 +90,7 @@ def text_units(seed: int = 1) -> Case:
         "colour": _drawn(draw, ["red", "green", "pink"], 200, pa.large_string()),
         "level": _drawn(draw, [1, 2, 3, 4], 200, pa.uint8()),
     }
-    return Case("table with text units", layout, pa.table(columns), _table_requests(layout, draw))
+    return Case("table with text units", layout, pa.table(columns), table_requests(layout, draw))
 
 
 def messy_baskets(bound: int | None = 3, seed: int = 2) -> Case:
@@ -148,7 +148,8 @@ def write_parts(parts: Sequence[pa.Table], folder: Path) -> list[list[dict[str, 
     return [part.to_pylist() for part in parts]
 
 
-def _table_requests(layout: TableLayout, draw: np.random.Generator) -> tuple[Request, ...]:
+def table_requests(layout: TableLayout, draw: np.random.Generator) -> tuple[Request, ...]:
+    """Requests of every kind about a table."""
     domain = layout.schema.domain
     cliques = [clique for order in (0, 1, 2) for clique in combinations(domain.names, order)]
     conjunctions = random_conjunctions(layout.view, 40, 2, draw, negate=True)

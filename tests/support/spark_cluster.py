@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 ADDRESS = "127.0.0.1"
 START_SECONDS = 120
 STOP_SECONDS = 20
+CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 CHEAP_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -98,6 +100,37 @@ def spark_cluster(folder: Path) -> Iterator[SparkCluster]:
         yield SparkCluster(master, environment)
 
 
+@contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    """Starts a Spark Connect server with two cores, logs in ``folder``; gives its URL for ``spark.remote``."""
+    with socket.socket() as free:
+        free.bind((ADDRESS, 0))
+        port = free.getsockname()[1]
+    # The workers know nothing of this checkout: the client must send them its code.
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
+        "JAVA_HOME": str(find_java().home),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": ADDRESS,
+    }
+    environment.pop("PYTHONPATH", None)
+    settings = {
+        "spark.connect.grpc.binding.address": ADDRESS,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": CHEAP_JAVA,
+        "spark.sql.artifact.isolation.enabled": "true",
+    }
+    server = ["org.apache.spark.deploy.SparkSubmit", "--master", "local[2]", "--class", CONNECT_SERVER]
+    for name, value in settings.items():
+        server += ["--conf", f"{name}={value}"]
+    log = folder / "connect.log"
+    with _daemon([*server, "spark-internal"], log, environment, cwd=folder):
+        _wait_for(log, r"Spark Connect server started at: (\S+)", 1)
+        yield f"sc://{ADDRESS}:{port}"
+
+
 def tasks_by_worker(events: Path) -> dict[str, int]:
     """Finished tasks of each worker, by the address of its pages, from the one event log in a folder."""
     (log,) = events.iterdir()
@@ -114,12 +147,15 @@ def tasks_by_worker(events: Path) -> dict[str, int]:
 
 
 @contextmanager
-def _daemon(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Iterator[None]:
+def _daemon(
+    command: Sequence[str], log: Path, environment: Mapping[str, str], cwd: Path | None = None
+) -> Iterator[None]:
     """One Spark process in its own group, so that what it starts ends with it."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             [str(SPARK_HOME / "bin" / "spark-class"), *command],
             env=dict(environment),
+            cwd=cwd,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,

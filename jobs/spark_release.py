@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(prog="spark_release.py", description="Run one release on Spark.")
     parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the release's YAML config")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key of the config")
     parser.add_argument("--again", action="store_true", help="charge again what another version was charged for")
     parser.add_argument("--log-format", choices=[*log.LogFormat], default=log.LogFormat.TEXT, help="events on stderr")
     parser.add_argument("--debug", action="store_true", help="print the traceback of an error, which may quote data")
@@ -31,15 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log_format = log.LogFormat(chosen.log_format)
     log.configure(log_format)
     say = exit_codes.reporter(log_format)
-    return exit_codes.guarded(lambda: _release(chosen.config, chosen.again), debug=chosen.debug, say=say)
+    return exit_codes.guarded(lambda: _release(chosen.config, chosen.set, chosen.again), debug=chosen.debug, say=say)
 
 
-def _release(path: Path, again: bool) -> None:
+def _release(path: Path, settings: Sequence[str], again: bool) -> None:
     from jobs.config import EngineChoice, load_config
     from jobs.planning.job import job_of
     from jobs.release.run import release
 
-    config = load_config(path)
+    config = load_config(path, settings)
     own = config.engine.options if config.engine.name == "spark" else {}
     spark = EngineChoice(name="spark", options={key: own[key] for key in own if key == "partitions"})
     outcome = release(job_of(config.model_copy(update={"engine": spark}), path.parent, str(path)), again=again)

@@ -7,9 +7,12 @@ from typing import Annotated
 
 import typer
 
+from jobs.options import Settings
+
 
 def run(
     config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
+    settings: Settings = None,
     again: Annotated[
         bool,
         typer.Option(
@@ -27,6 +30,8 @@ def run(
 
         marquee run adult.yaml
 
+        marquee run adult.yaml --set dataset.snapshot=2026-11-23 --set "dataset.path=data/*2026-11-23/*.parquet"
+
         marquee --log-format json run adult.yaml
     """
     from jobs.outputs.certificate import promise
@@ -34,7 +39,7 @@ def run(
     from jobs.release.more_rows import advice_on_rows
     from jobs.release.run import release
 
-    job = load_job(config)
+    job = load_job(config, settings or ())
     outcome = release(job, again=again)
     typer.echo(outcome.line)
     typer.echo(f"release {outcome.release_id}")

@@ -8,9 +8,12 @@ from typing import Annotated
 
 import typer
 
+from jobs.options import Settings
+
 
 def status(
     config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
+    settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how far the release of a config has progressed, as the ledger records it.
@@ -24,7 +27,7 @@ def status(
     from jobs.ledger import SqlLedger
     from jobs.planning.job import load_job
 
-    job = load_job(config)
+    job = load_job(config, settings or ())
     ledger = SqlLedger(job.config.privacy.ledger)
     record = ledger.release(job.release_id)
     facts = {

@@ -54,4 +54,6 @@ def test_a_script_sets_keys_of_the_config(name: str, tmp_path: Path) -> None:
     arguments = ("--config", str(config), "--set", "dataset.snapshot=second", "--set", "privacy.epsilno=1")
     finished = run(ROOT / "jobs" / name, *arguments, folder=tmp_path, python_path=str(ROOT))
     assert finished.returncode == 2
-    assert finished.stderr == f"marquee: {config}: --set privacy.epsilno: unknown key 'epsilno'; did you mean 'epsilon'?\n"
+    assert (
+        finished.stderr == f"marquee: {config}: --set privacy.epsilno: unknown key 'epsilno'; did you mean 'epsilon'?\n"
+    )

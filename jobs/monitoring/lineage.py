@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
+from dpcore.errors import ConfigError
 from jobs import exit_codes, log
 from jobs.monitoring.facet import NAME, PRODUCER, privacy_facet
 from jobs.planning.identity import bound_path
@@ -129,11 +131,11 @@ class _Sender:
             while (make := self._events.get()) is not None:
                 try:
                     client.emit(make(run_id))
-                except Exception as error:  # noqa: BLE001 - whatever a transport raises; its message may hold secrets
-                    self._problem = type(error).__name__
+                except Exception as error:  # noqa: BLE001 - whatever a transport raises
+                    self._problem = _described(error)
             client.close(self._timeout)
         except Exception as error:  # noqa: BLE001 - a wrong configuration of the client, in a thread of its own
-            self._problem = type(error).__name__
+            self._problem = _described(error)
 
     def _connected(self) -> tuple[Any, str]:
         """The client and the id of this run."""
@@ -142,14 +144,22 @@ class _Sender:
         from openlineage.client.uuid import generate_new_uuid
 
         client = OpenLineageClient()
+        if client.transport.kind == "console" and (client.config.transport or {}).get("type") != "console":
+            raise ConfigError("the client found no transport in its configuration")  # It would print the events.
         self._timeout = float(getattr(client.transport, "timeout", DEFAULT_TIMEOUT))
         return client, str(generate_new_uuid())
+
+
+def _described(error: Exception) -> str:
+    """What went wrong, without the message of a library, which may contain a key of the receiver."""
+    return str(error) if isinstance(error, ConfigError) else type(error).__name__
 
 
 def _quiet_loggers() -> None:
     """Keeps the client's own lines off stderr: one warning says what they would. Its variable brings them back."""
     if "OPENLINEAGE_CLIENT_LOGGING" in os.environ:
         return
+    warnings.filterwarnings("ignore", module="urllib3")  # It warns of what it cannot do when it is imported.
     logging.getLogger("openlineage").addHandler(logging.NullHandler())
     logging.getLogger("openlineage").propagate = False
     sender = threading.get_ident()
@@ -171,7 +181,8 @@ def _event(
     read = event_v2.InputDataset(
         *dataset_name(job.config.dataset.path), facets={"version": version(job.config.dataset.snapshot)}
     )
-    made = event_v2.OutputDataset("file", str(job.output), facets={"version": version(job.release_id), NAME: facet})
+    facets_of_output: dict[str, Any] = {"version": version(job.release_id), NAME: facet}
+    made = event_v2.OutputDataset("file", str(job.output), facets=facets_of_output)
     return event_v2.RunEvent(
         eventType=event_v2.RunState[state],
         eventTime=now,

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from dpcore.errors import ConfigError
 from jobs.config.section import Section
-from pipelines.yaml_file import parse_yaml
+from pipelines.yaml_file import LARGEST_DEPTH, parse_yaml
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\{))")
 _SEGMENT: Final = re.compile(r'(?:"(?P<quoted>[^"]+)"|(?P<plain>[^".=\s]+))(?P<end>\.|$)')
@@ -103,14 +103,16 @@ def _escaped(value: Any) -> Any:
 
 
 def _path(written: str) -> list[str]:
-    """The parts of a key. Raises ValueError when there is none, or a quote is not closed."""
+    """The parts of a key. Raises ValueError when there is none or too many, or a quote is not closed."""
     parts, start = [], 0
-    while found := _SEGMENT.match(written, start):
+    while (found := _SEGMENT.match(written, start)) and len(parts) < LARGEST_DEPTH:
         parts.append(found["quoted"] or found["plain"])
         start = found.end()
         if not found["end"]:
             return parts
-    raise ValueError('is no key; want keys with dots between them, and "..." around a key that contains dots')
+    raise ValueError(
+        f'is no key; want up to {LARGEST_DEPTH} keys with dots between them, and "..." around a key that contains dots'
+    )
 
 
 def _replaced(node: Any, path: Sequence[str], value: Any, kind: Any, place: Place) -> Any:

@@ -118,7 +118,8 @@ def test_a_value_that_the_file_repeats_by_an_alias_is_set_once() -> None:
 
 @pytest.mark.parametrize(("setting", "says"), [
     ("dataset.snapshot", "--set dataset.snapshot has no value; want --set KEY=VALUE"),
-    ("=5", "--set : is no key; want keys with dots between them"),
+    ("=5", "--set : is no key; want up to 50 keys with dots between them"),
+    (f"mechanism{'.a' * 5000}=5", ".a: is no key; want up to 50 keys"),
     ("a..b=5", "--set a..b: is no key"),
     ('engine."options=5', '--set engine."options: is no key'),
     ("privcy.epsilon=1", "--set privcy.epsilon: unknown key 'privcy'; did you mean 'privacy'?"),

@@ -104,7 +104,8 @@ def _escaped(value: Any) -> Any:
 
 def _path(written: str) -> list[str]:
     """The parts of a key. Raises ValueError when there is none or too many, or a quote is not closed."""
-    parts, start = [], 0
+    parts: list[str] = []
+    start = 0
     while (found := _SEGMENT.match(written, start)) and len(parts) < LARGEST_DEPTH:
         parts.append(found["quoted"] or found["plain"])
         start = found.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -39,9 +40,11 @@ def test_a_script_does_not_import_its_neighbours(name: str, tmp_path: Path) -> N
 def test_beam_releases_once_with_its_own_options(tmp_path: Path) -> None:
     config = write_release(tmp_path, clustered=False)
     arguments = ("--config", str(config), "--runner=DirectRunner", f"--temp_location={tmp_path / 'temporary'}")
+    arguments += ("--set", "dataset.snapshot=second")
     first = run(ROOT / "jobs" / "beam_release.py", *arguments, folder=tmp_path)
     assert first.returncode == 0, first.stderr
     assert answers(tmp_path) == EXACT
+    assert json.loads(published(tmp_path)["certificate.json"])["dataset"]["snapshot"] == "second"
     before = published(tmp_path)
     second = run(ROOT / "jobs" / "beam_release.py", *arguments, folder=tmp_path)
     assert second.stdout == f"already published: {tmp_path / 'out'}\n"

@@ -21,8 +21,8 @@ LOCKS = ROOT / "deploy" / "requirements"
 PERMISSIVE = {
     "0BSD", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MIT-0", "PSF-2.0", "Zlib",
 }  # fmt: skip
-# The drivers of PostgreSQL are an extra, and so is the client of OpenLineage, which needs certifi; pathspec is needed only
-# to build the wheel.
+# The drivers of PostgreSQL are an extra, and so is the client of OpenLineage, which needs certifi; pathspec is needed
+# only to build the wheel.
 COPYLEFT = {
     "certifi": "MPL-2.0", "psycopg": "LGPL-3.0-only", "psycopg-binary": "LGPL-3.0-only", "pathspec": "MPL-2.0",
 }  # fmt: skip

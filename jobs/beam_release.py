@@ -21,7 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: Command-line arguments; those of this process when None. Options that this program does not know are
         passed to Beam.
     """
-    from jobs import exit_codes, log
+    from jobs.config import EngineChoice
+    from jobs.scripts import add_options, run_with
 
     # Abbreviations are off, because an abbreviated option of this program could be one of Beam's.
     parser = argparse.ArgumentParser(
@@ -29,27 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Run one release on Beam; all other options are Beam's.",
         allow_abbrev=False,
     )
-    parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the release's YAML config")
-    parser.add_argument("--again", action="store_true", help="charge again what another version was charged for")
-    parser.add_argument("--log-format", choices=[*log.LogFormat], default=log.LogFormat.TEXT, help="events on stderr")
-    parser.add_argument("--debug", action="store_true", help="print the traceback of an error, which may quote data")
+    add_options(parser)
     chosen, options = parser.parse_known_args(arguments)
-    log_format = log.LogFormat(chosen.log_format)
-    log.configure(log_format)
-    say = exit_codes.reporter(log_format)
-    return exit_codes.guarded(lambda: _release(chosen.config, chosen.again, options), debug=chosen.debug, say=say)
-
-
-def _release(path: Path, again: bool, options: list[str]) -> None:
-    from jobs.config import EngineChoice, load_config
-    from jobs.planning.job import job_of
-    from jobs.release.run import release
-
-    beam = EngineChoice(name="beam", options={"arguments": options})
-    outcome = release(
-        job_of(load_config(path).model_copy(update={"engine": beam}), path.parent, str(path)), again=again
-    )
-    sys.stdout.write(f"{outcome.line}\n")
+    return run_with(chosen, lambda _: EngineChoice(name="beam", options={"arguments": options}))
 
 
 def _find_packages() -> None:

@@ -20,18 +20,24 @@ class LogFormat(StrEnum):
 _pending: LogFormat | None = None
 """Format that ``configure`` requested and that structlog does not use yet; None when there is none."""
 _quiet = False
+_format = LogFormat.TEXT
 
 
 def configure(log_format: LogFormat) -> None:
     """Sets the format of events for the whole process. Warnings of ``dpcore`` and ``pipelines`` become events too."""
-    global _pending
-    _pending = log_format
+    global _pending, _format
+    _pending = _format = log_format
     if "structlog" in sys.modules:
         _set_up()
     for package in ("dpcore", "pipelines"):
         logger = logging.getLogger(package)
         logger.handlers = [_WarningHandler()]
         logger.propagate = False
+
+
+def for_machines() -> bool:
+    """Whether events are written for machines, so that a command should print its result for them as well."""
+    return _format is LogFormat.JSON
 
 
 @contextmanager
@@ -52,6 +58,12 @@ def failure(sentence: str, code: int) -> None:
     code: Exit code of the process.
     """
     _logger().error(sentence, exit_code=code)
+
+
+def detail(event: str, **facts: str | int | float | bool | None) -> None:
+    """Writes an event that only machines read, and nothing in the format for people; otherwise as ``info``."""
+    if for_machines() and not _quiet:
+        _logger().info(event, **facts)
 
 
 def info(event: str, **facts: str | int | float | None) -> None:

@@ -13,6 +13,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobs.config import EngineChoice
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,30 +24,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     arguments: Command-line arguments; those of this process when None.
     """
-    from jobs import exit_codes, log
+    from jobs.scripts import add_options, run_with
 
     parser = argparse.ArgumentParser(prog="spark_release.py", description="Run one release on Spark.")
-    parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the release's YAML config")
-    parser.add_argument("--again", action="store_true", help="charge again what another version was charged for")
-    parser.add_argument("--log-format", choices=[*log.LogFormat], default=log.LogFormat.TEXT, help="events on stderr")
-    parser.add_argument("--debug", action="store_true", help="print the traceback of an error, which may quote data")
-    chosen = parser.parse_args(arguments)
-    log_format = log.LogFormat(chosen.log_format)
-    log.configure(log_format)
-    say = exit_codes.reporter(log_format)
-    return exit_codes.guarded(lambda: _release(chosen.config, chosen.again), debug=chosen.debug, say=say)
+    add_options(parser)
+    return run_with(parser.parse_args(arguments), _spark)
 
 
-def _release(path: Path, again: bool) -> None:
-    from jobs.config import EngineChoice, load_config
-    from jobs.planning.job import job_of
-    from jobs.release.run import release
-
-    config = load_config(path)
-    own = config.engine.options if config.engine.name == "spark" else {}
-    spark = EngineChoice(name="spark", options={key: own[key] for key in own if key == "partitions"})
-    outcome = release(job_of(config.model_copy(update={"engine": spark}), path.parent, str(path)), again=again)
-    sys.stdout.write(f"{outcome.line}\n")
+def _spark(own: EngineChoice) -> EngineChoice:
+    options = own.options if own.name == "spark" else {}
+    return own.model_copy(
+        update={"name": "spark", "options": {key: options[key] for key in options if key == "partitions"}}
+    )
 
 
 def _find_packages() -> None:

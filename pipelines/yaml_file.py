@@ -85,29 +85,40 @@ def read_yaml(path: Path, kind: str, *, dates: bool) -> object:
 
     Raises: ConfigError that names the file and the line.
     """
-    text = read_text(path, f"a YAML {kind}", LARGEST_FILE)
+    return parse_yaml(read_text(path, f"a YAML {kind}", LARGEST_FILE), str(path), dates=dates)
+
+
+def parse_yaml(text: str, name: str, *, dates: bool) -> object:
+    """Reads YAML from a text, as ``read_yaml`` reads it from a file.
+
+    text: The text.
+    name: Where it comes from, for error messages.
+    dates: Whether an unquoted date is read as a date. If not, it stays text.
+
+    Raises: ConfigError that names ``name`` and the line.
+    """
     loader = _Loader if dates else _DatesAsText
     try:
         _check_size(text)
         return yaml.load(text, Loader=loader)
     except (AttributeError, LookupError) as error:  # A tag, such as !!int, on a value of another kind.
-        raise ConfigError(f"{path}: a tag (!!) does not fit its value; want no tags") from error
+        raise ConfigError(f"{name}: a tag (!!) does not fit its value; want no tags") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f", line {mark.line + 1}"
         if isinstance(error, _Refused):
-            raise ConfigError(f"{path}{line}: {error.problem}") from error
+            raise ConfigError(f"{name}{line}: {error.problem}") from error
         problem = ", ".join(filter(None, (error.context, error.problem)))
         raise ConfigError(
-            f"{path}{line} is not valid YAML ({problem}); want closed brackets and quotes, "
+            f"{name}{line} is not valid YAML ({problem}); want closed brackets and quotes, "
             "spaces as indentation, and no tags"
         ) from error
     except yaml.YAMLError as error:
         problem = " ".join(str(error).split())
-        raise ConfigError(f"{path} is not valid YAML ({problem}); want text without control characters") from error
+        raise ConfigError(f"{name} is not valid YAML ({problem}); want text without control characters") from error
     except (ValueError, TypeError) as error:
         raise ConfigError(
-            f"{path} is not valid YAML: a number or a date is out of range ({error}); want dates such as 2026-01-31"
+            f"{name} is not valid YAML: a number or a date is out of range ({error}); want dates such as 2026-01-31"
         ) from error
 
 

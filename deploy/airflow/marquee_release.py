@@ -7,6 +7,9 @@ release as a program, and does not import Marquee. Environment variables:
                           marquee_people.
     MARQUEE_RUN           Command before the config, ``marquee run`` by default. On Spark, in client deploy mode:
                           ``spark-submit --master yarn /opt/marquee/jobs/spark_release.py --config``.
+    MARQUEE_SCHEDULE      When the DAGs run, such as ``@daily``; by default they run only when they are triggered.
+    MARQUEE_SET           Keys of the config to set, as words of a shell, with Airflow's templates:
+                          ``dataset.snapshot={{ds}} 'dataset.path=/data/*={{ds}}/*.parquet'``.
 """
 
 from __future__ import annotations
@@ -25,12 +28,19 @@ from airflow.sdk import DAG, task
 FINAL = {2: "config", 3: "input", 4: "budget refused", 7: "integrity"}
 CONFIGS = Path(os.environ.get("MARQUEE_CONFIGS", "/etc/marquee/configs"))
 COMMAND = shlex.split(os.environ.get("MARQUEE_RUN", "marquee run"))
+SCHEDULE = os.environ.get("MARQUEE_SCHEDULE")
+SETTINGS = shlex.split(os.environ.get("MARQUEE_SET", ""))
 
 
 @task(retries=5, retry_delay=timedelta(minutes=2), retry_exponential_backoff=True, max_retry_delay=timedelta(hours=1))
-def release(config: str) -> None:
-    """Runs one release. Exit code 0 is success, whether the release was published now or by an earlier run."""
-    code = subprocess.run([*COMMAND, config], cwd=CONFIGS, check=False).returncode
+def release(config: str, settings: list[str]) -> None:
+    """Runs one release. Exit code 0 is success, whether the release was published now or by an earlier run.
+
+    config: The config file.
+    settings: Keys to set, as ``KEY=VALUE``. Airflow fills in the templates.
+    """
+    options = [word for setting in settings for word in ("--set", setting)]
+    code = subprocess.run([*COMMAND, config, *options], cwd=CONFIGS, check=False).returncode
     if code in FINAL:
         raise AirflowFailException(f"{config}: exit code {code} ({FINAL[code]}); it will not be retried")
     if code:
@@ -41,6 +51,6 @@ for path in sorted(CONFIGS.glob("*.yaml")):
     if path.name.endswith(".schema.yaml"):
         continue
     # Only one run at a time, because the lock of a release admits only one process.
-    with DAG(f"marquee_{path.stem}", schedule=None, catchup=False, max_active_runs=1, tags=["marquee"]) as dag:
-        release(str(path))
+    with DAG(f"marquee_{path.stem}", schedule=SCHEDULE, catchup=False, max_active_runs=1, tags=["marquee"]) as dag:
+        release(str(path), SETTINGS)
     globals()[dag.dag_id] = dag

@@ -7,9 +7,12 @@ from typing import Annotated
 
 import typer
 
+from jobs.options import Settings
+
 
 def evaluate(
     config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
+    settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compare a published release, and trivial baselines, with the exact answers. SENSITIVE: for the operator only.
@@ -32,7 +35,7 @@ def evaluate(
     from jobs.release.evaluation import evaluate as compare
     from jobs.sensitive import announce
 
-    job = load_job(config)
+    job = load_job(config, settings or ())
     comparison = compare(job)
     announce(content_of(job))
     typer.echo(comparison_json(comparison) if as_json else "\n".join(comparison_lines(comparison)))

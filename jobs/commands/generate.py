@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from jobs.options import Settings
 from jobs.progress import bar
 
 app = typer.Typer(help="Generate example data, or more synthetic rows of a published release.")
@@ -76,6 +77,7 @@ def rows(
     out: Folder,
     rows: Annotated[int, typer.Option(help="Number of synthetic rows; any number costs no budget.")],
     seed: Annotated[int, typer.Option(help="Public seed; the same release, rows and seed give the same rows.")] = 0,
+    settings: Settings = None,
 ) -> None:
     """Draw more synthetic rows from the graphical model of a published release. This costs no budget.
 
@@ -87,5 +89,5 @@ def rows(
     from jobs.release.more_rows import write_more_rows
 
     with bar("synthetic rows") as report:
-        paths = write_more_rows(load_job(config), out, rows, seed, report)
+        paths = write_more_rows(load_job(config, settings or ()), out, rows, seed, report)
     typer.echo(f"{len(paths)} files in {out}")

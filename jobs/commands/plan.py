@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jobs.options import Settings
+
 if TYPE_CHECKING:
     from jobs.outputs.plan_report import LedgerFacts
     from jobs.planning.job import Job
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 def plan(
     config: Annotated[Path | None, typer.Argument(help="The release's YAML config.")] = None,
+    settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a config and exit.")] = False,
 ) -> None:
@@ -23,6 +26,8 @@ def plan(
     Examples:
 
         marquee plan adult.yaml
+
+        marquee plan adult.yaml --set privacy.epsilon=0.5 --set mechanism.name=mst
 
         marquee plan --schema > marquee.schema.json
     """
@@ -35,7 +40,7 @@ def plan(
     from jobs.planning.job import load_job
     from jobs.release.signing import signer
 
-    job = load_job(config)
+    job = load_job(config, settings or ())
     key = signer(job.config.output.signing_key)
     facts = (job, _ledger_facts(job), None if key is None else key.fingerprint)
     typer.echo(json.dumps(plan_facts(*facts), indent=2) if as_json else "\n".join(plan_lines(*facts)))

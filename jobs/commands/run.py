@@ -7,16 +7,15 @@ from typing import Annotated
 
 import typer
 
+from jobs.options import AGAIN_HELP, MetricsFile, SensitiveLog, Settings
+
 
 def run(
     config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
-    again: Annotated[
-        bool,
-        typer.Option(
-            "--again",
-            help="Make a new release with a new charge, although another version was charged for the same config.",
-        ),
-    ] = False,
+    settings: Settings = None,
+    again: Annotated[bool, typer.Option("--again", help=AGAIN_HELP)] = False,
+    metrics_file: MetricsFile = None,
+    log_sensitive: SensitiveLog = None,
 ) -> None:
     """Make a release: check the config and the data, reserve the budget, answer the queries, publish.
 
@@ -27,15 +26,17 @@ def run(
 
         marquee run adult.yaml
 
-        marquee --log-format json run adult.yaml
+        marquee run adult.yaml --set dataset.snapshot=2026-11-23 --set "dataset.path=data/*2026-11-23/*.parquet"
+
+        marquee --log-format json run adult.yaml --metrics-file /var/lib/node_exporter/adult.prom
     """
+    from jobs.monitoring.attempt import Watchers, attempt
     from jobs.outputs.certificate import promise
     from jobs.planning.job import load_job
     from jobs.release.more_rows import advice_on_rows
-    from jobs.release.run import release
 
-    job = load_job(config)
-    outcome = release(job, again=again)
+    watchers = Watchers(metrics_file, log_sensitive)
+    job, outcome = attempt(lambda: load_job(config, settings or ()), config, again=again, watchers=watchers)
     typer.echo(outcome.line)
     typer.echo(f"release {outcome.release_id}")
     typer.echo(promise(job))

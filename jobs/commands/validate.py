@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcore.errors import InputError
+from jobs.options import Settings
 
 if TYPE_CHECKING:
     from jobs.planning.job import Job
@@ -19,7 +20,9 @@ _TREATMENT = (
 )
 
 
-def validate(config: Annotated[Path, typer.Argument(help="The release's YAML config.")]) -> None:
+def validate(
+    config: Annotated[Path, typer.Argument(help="The release's YAML config.")], settings: Settings = None
+) -> None:
     """Check a config against its data, and report what a release would map, drop or truncate.
 
     All data are read once, and no budget is spent. The report is SENSITIVE: it contains exact counts and is for the
@@ -36,7 +39,7 @@ def validate(config: Annotated[Path, typer.Argument(help="The release's YAML con
     from pipelines.inspect import inspect_source
     from pipelines.source import SALT_BYTES, open_source
 
-    job = load_job(config)
+    job = load_job(config, settings or ())
     # No unit is truncated here, so any salt will do.
     source = open_source(location_of(job.config.dataset), job.layout, bytes(SALT_BYTES))
     findings = inspect_source(source)  # SENSITIVE

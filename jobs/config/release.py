@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -11,6 +12,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_
 
 from dpcore.errors import ConfigError
 from jobs.config.dataset import Dataset
+from jobs.config.output_path import check_placeholders
+from jobs.config.parameters import with_environment, with_settings
 from jobs.config.section import Section, Text
 from jobs.config.workload import Queries
 from pipelines.yaml_file import read_yaml
@@ -37,6 +40,8 @@ def _auto_or_count(value: object) -> object:
 def _local_path(value: object) -> object:
     if isinstance(value, str) and "://" in value:
         raise ValueError("is a URL; want a folder on this machine, because the output is always local")
+    if isinstance(value, str):
+        check_placeholders(value)
     return value
 
 
@@ -122,7 +127,9 @@ class Output(Section):
     """What the release writes, and where."""
 
     path: Annotated[Text, BeforeValidator(_local_path)] = Field(
-        description="Folder of the release, new or empty. A relative path starts at the folder of the config file."
+        description="Folder of the release, new or empty. A relative path starts at the folder of the config file. "
+        "{dataset.name}, {dataset.snapshot}, {mechanism.name} and {release_id} (its first 12 digits) stand for their "
+        "values; {{ and }} are braces."
     )
     synthetic_rows: Annotated[Literal["auto"] | int, BeforeValidator(_auto_or_count)] = Field(
         default="auto",
@@ -169,13 +176,19 @@ class Config(Section):
         return self
 
 
-def load_config(path: Path | str) -> Config:
+def load_config(path: Path | str, settings: Sequence[str] = ()) -> Config:
     """Reads and checks a config file.
+
+    Environment variables in its values are replaced first, except in values that ``settings`` replace.
+
+    path: The file.
+    settings: Keys that are set in place of the file's, as ``KEY=VALUE`` (``jobs.config.parameters``).
 
     Raises: ConfigError that names the file and the key.
     """
     document = read_yaml(Path(path), "config", dates=False)
     try:
+        document = with_environment(with_settings(document, settings, Config), os.environ)
         return parse_config(document)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -30,9 +30,20 @@ class Section(BaseModel):
         if not isinstance(values, Mapping) or cls.model_config.get("extra") != "forbid":
             return values
         for key in values:
-            if key not in cls.renamed_keys:
-                check_key(str(key), list(cls._keys()))
+            cls.check_own_key(str(key))
         return {cls._current_name(key, values): value for key, value in values.items()}
+
+    @classmethod
+    def check_own_key(cls, key: str) -> None:
+        """Raises ValueError that suggests the nearest known key, if this section allows no such key."""
+        if cls.model_config.get("extra") == "forbid" and key not in cls.renamed_keys:
+            check_key(key, cls._keys())
+
+    @classmethod
+    def type_of(cls, key: str) -> Any:
+        """The type of the value of a key; Any for a key whose type is not declared."""
+        types = {field.alias or name: field.annotation for name, field in cls.model_fields.items()}
+        return types.get(cls.renamed_keys.get(key, key), Any)
 
     @classmethod
     def _current_name(cls, key: str, values: Mapping[str, object]) -> str:

@@ -32,7 +32,8 @@ def bind(connection: Connection, dataset: DatasetBudget, planned: PlannedRelease
     elif dataset.path != planned.path:
         raise ConfigError(
             f"dataset {dataset.name!r} is bound to {dataset.path}; want that path; if the same data have moved, run "
-            "marquee budget move; for data about other units, use another dataset name"
+            "marquee budget move; if each snapshot has a folder of its own, write a wildcard in the part that changes, "
+            "because the folder above the first wildcard is bound; for data about other units, use another dataset name"
         )
     if planned.linked_files:
         known = connection.execute(select(PLACES.c.path).where(PLACES.c.dataset == dataset.name)).scalars()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +23,7 @@ from jobs.mechanisms import mechanism_of
 from jobs.planning.dataset import layout_of
 from jobs.planning.engines import check_engine
 from jobs.planning.identity import Identity, identity_of
-from jobs.planning.paths import with_absolute_paths
+from jobs.planning.paths import with_absolute_output, with_absolute_paths
 from jobs.planning.smallest_budget import plan_within_budget
 from jobs.planning.work import Work, work_of
 from jobs.workload.building import workload_of
@@ -74,14 +74,15 @@ class Job:
         return Path(self.config.output.path)
 
 
-def load_job(path: Path | str) -> Job:
+def load_job(path: Path | str, settings: Sequence[str] = ()) -> Job:
     """Reads a config file and every public file that it names. No private data are read.
 
     path: The config file.
+    settings: Keys that are set in place of the file's, as ``KEY=VALUE``.
 
     Raises: The exceptions of ``job_of``; ConfigError when the file is not a valid config.
     """
-    return job_of(load_config(path), Path(path).parent, str(path))
+    return job_of(load_config(path, settings), Path(path).parent, str(path))
 
 
 def job_of(config: Config, folder: Path, name: str = "") -> Job:
@@ -117,6 +118,8 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
         )
         work = work_of(plan, stand_in.queries.size, _synthetic_units(config, mechanism, unit), layout)
     identity = identity_of(config, schema, files.digests)
+    with _naming(name):
+        config = with_absolute_output(config, folder, identity.release_id)
     return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, work, identity)
 
 

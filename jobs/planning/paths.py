@@ -10,21 +10,23 @@ from typing import Final
 
 from dpcore.errors import ConfigError
 from jobs.config import Config
+from jobs.config.output_path import expanded_output
 
 _SQLITE: Final = re.compile(r"(?P<start>sqlite(?:\+\w+)?:///)(?P<file>[^?]+)(?P<query>\?.*)?", re.DOTALL)
 _IN_MEMORY: Final = (":memory:", "file:")
 
 
 def with_absolute_paths(config: Config, folder: Path) -> Config:
-    """The config with absolute paths for schema, data, public files, SQLite ledger, output and signing key.
+    """The config with absolute paths for schema, data, public files, SQLite ledger and signing key.
 
     Absolute paths and URLs stay as they are, and ``~`` becomes the home folder. Paths are no part of the release id.
+    ``with_absolute_output`` resolves the output, which may contain the release id.
 
     config: The config as it was written.
     folder: The folder of the config file.
 
-    Raises: ConfigError when the data, the ledger or the output are missing there, but the data, the ledger or a release
-        exist at the same path in the working folder, where earlier versions looked for them.
+    Raises: ConfigError when the data or the ledger are missing there, but exist at the same path in the working folder,
+        where earlier versions looked for them.
     """
     _check_no_zero_byte(config)
     base = os.path.realpath(folder)
@@ -40,10 +42,7 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
         ),
         "privacy": config.privacy.model_copy(update={"ledger": _ledger(config.privacy.ledger, base)}),
         "output": config.output.model_copy(
-            update={
-                "path": _output(config.output.path, base),
-                "signing_key": config.output.signing_key and _absolute(config.output.signing_key, base),
-            }
+            update={"signing_key": config.output.signing_key and _absolute(config.output.signing_key, base)}
         ),
     }
     if conjunctions is not None:
@@ -53,6 +52,20 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
         }
         update["workload"] = config.workload.model_copy(update={"conjunctions": conjunctions.model_copy(update=files)})
     return config.model_copy(update=update)
+
+
+def with_absolute_output(config: Config, folder: Path, release_id: str) -> Config:
+    """The config with the absolute path of the output, and with values in place of its placeholders.
+
+    config: The config, whose output path is as it was written.
+    folder: The folder of the config file.
+    release_id: The id of the release.
+
+    Raises: ConfigError when a placeholder's value would lead elsewhere, or when a release lies at the same path in
+        the working folder, where earlier versions put it.
+    """
+    path = _output(expanded_output(config, release_id), os.path.realpath(folder))
+    return config.model_copy(update={"output": config.output.model_copy(update={"path": path})})
 
 
 def _check_no_zero_byte(config: Config) -> None:

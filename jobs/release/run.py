@@ -19,10 +19,11 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.mechanisms.api import Progress, Release
 from dpcore.mechanisms.clipping.popularity import noisy_popularity
 from dpcore.workload import Workload
-from jobs import log
+from jobs import log, sensitive
 from jobs.config import LARGEST_QUIET_DELTA
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import DatasetBudget, DatasetSecrets, PlannedRelease, Protection, ReleaseRecord, State
+from jobs.monitoring.stages import AGGREGATE, ANSWER, OPEN, PLAN, PUBLISH, WRITE, stage
 from jobs.outputs.answers_table import write_answers
 from jobs.outputs.certificate import KernelRecord, write_certificate
 from jobs.outputs.model_file import write_model
@@ -80,9 +81,11 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
     known_record = ledger.release(job.release_id)
     _check_known(job, ledger, published, trace, known_record)
     try:
-        source, contents = open_with_contents(
-            location_of(job.config.dataset), job.layout, secrets.salt, secrets.fingerprint_key
-        )
+        with stage(OPEN):
+            source, contents = open_with_contents(
+                location_of(job.config.dataset), job.layout, secrets.salt, secrets.fingerprint_key
+            )
+        _record_sizes(contents)
         planned = _planned(job, source, contents, secrets, again)
     except InputError:
         if known_record is None or not _is_done(job, dataset, known_record):
@@ -91,7 +94,8 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
         if outcome is None:
             raise
         return outcome
-    record = ledger.plan(planned)
+    with stage(PLAN):
+        record = ledger.plan(planned)
     log.info("planned", release=job.release_id[:12], dataset=dataset.name, state=record.state.value)
     outcome = finished(job, ledger, record)
     if outcome is not None:
@@ -163,21 +167,20 @@ def _run(
         return outcome
     journal = _open_journal(job, ledger, record)
     observed = _ObservedEngine(engine, check, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
-    result = _run_mechanism(job, ledger, EngineStatistics(observed, source), journal, progress)
+    with stage(ANSWER):
+        result = _run_mechanism(job, ledger, EngineStatistics(observed, source), journal, progress)
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
     staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
     drawn = KernelRecord(
         result.charges, len(journal), journal.head, ledger.ledger_id(), ledger.charged_at(job.release_id)
     )
-    _write(job, result.release, drawn, staging, progress)
-    publish.publish(
-        staging,
-        job.output,
-        job.release_id,
-        signer=signer(job.config.output.signing_key),
-        record=partial(ledger.record_manifest, job.release_id),
-    )
+    with stage(WRITE):
+        _write(job, result.release, drawn, staging, progress)
+    record_manifest = partial(ledger.record_manifest, job.release_id)
+    with stage(PUBLISH):
+        key = signer(job.config.output.signing_key)
+        publish.publish(staging, job.output, job.release_id, signer=key, record=record_manifest)
     ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
     log.info("published", release=job.release_id[:12], output=str(job.output))
     return Outcome(job.release_id, job.output, already=False)
@@ -271,6 +274,14 @@ def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
     """Whether the ledger records exactly this release as published, so that its input is no longer needed."""
     same = (record.dataset, record.budget) == (dataset.name, job.budget)
     return same and record.state is State.PUBLISHED and dataset.path == bound_path(job.config.dataset.place)
+
+
+def _record_sizes(contents: tuple[FileContent, ...]) -> None:
+    """Records the sizes of the data in the operator's log. SENSITIVE. The sizes of files in stores are not known."""
+    if sensitive.is_logging():
+        files = [local_path(content.file) for content in contents]
+        size = sum(map(os.path.getsize, files)) if all(map(os.path.isfile, files)) else None
+        sensitive.record("input", files=len(files), rows=sum(content.rows for content in contents), bytes=size)
 
 
 def _planned(
@@ -377,7 +388,8 @@ class _ObservedEngine:
 
     def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
         """The engine's merged accumulator. SENSITIVE."""
-        counts = self.engine.reduce(source, aggregator)  # SENSITIVE
+        with stage(AGGREGATE):
+            counts = self.engine.reduce(source, aggregator)  # SENSITIVE
         self.check()
         self.on_reduced()
         return counts

@@ -95,5 +95,5 @@ def _spark_schema(frame: Any, columns: Collection[str]) -> pa.Schema:
 
     wanted = StructType([field for field in frame.schema.fields if field.name in columns])
     # Spark 4 asks for the time zone of timestamps, whose values are the same in all of them.
-    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(wanted, **zone)

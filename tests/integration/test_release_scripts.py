@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -39,10 +40,23 @@ def test_a_script_does_not_import_its_neighbours(name: str, tmp_path: Path) -> N
 def test_beam_releases_once_with_its_own_options(tmp_path: Path) -> None:
     config = write_release(tmp_path, clustered=False)
     arguments = ("--config", str(config), "--runner=DirectRunner", f"--temp_location={tmp_path / 'temporary'}")
+    arguments += ("--set", "dataset.snapshot=second")
     first = run(ROOT / "jobs" / "beam_release.py", *arguments, folder=tmp_path)
     assert first.returncode == 0, first.stderr
     assert answers(tmp_path) == EXACT
+    assert json.loads(published(tmp_path)["certificate.json"])["dataset"]["snapshot"] == "second"
     before = published(tmp_path)
     second = run(ROOT / "jobs" / "beam_release.py", *arguments, folder=tmp_path)
     assert second.stdout == f"already published: {tmp_path / 'out'}\n"
     assert published(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_sets_keys_of_the_config(name: str, tmp_path: Path) -> None:
+    config = write_release(tmp_path, clustered=False)
+    arguments = ("--config", str(config), "--set", "dataset.snapshot=second", "--set", "privacy.epsilno=1")
+    finished = run(ROOT / "jobs" / name, *arguments, folder=tmp_path, python_path=str(ROOT))
+    assert finished.returncode == 2
+    assert (
+        finished.stderr == f"marquee: {config}: --set privacy.epsilno: unknown key 'epsilno'; did you mean 'epsilon'?\n"
+    )

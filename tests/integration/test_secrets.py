@@ -97,6 +97,33 @@ def test_a_release_and_its_checks_show_no_secret(world: World, postgres: Server)
 
 
 @pytest.mark.full
+def test_a_secret_of_a_variable_stays_in_the_ledger_s_url(
+    world: World, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with everything that watches a run."""
+    secret = SECRETS["password of the URL"]
+    monkeypatch.setenv("LEDGER_PASSWORD", secret)
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "file")
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__LOG_FILE_PATH", str(world.folder / "events"))
+    written_url = world.config["privacy"]["ledger"]
+    world.set("privacy.ledger", written_url.replace(secret, "${LEDGER_PASSWORD}"))
+    texts = ""
+    for arguments in (
+        ("plan", "release.yaml", "--json"),
+        ("run", "release.yaml", "--metrics-file", "m.prom", "--log-sensitive", "sizes"),
+        ("status", "release.yaml"),
+        ("run", "release.yaml", "--set", "privacy.ledger.url=x"),
+    ):
+        code, printed, lines = watched(world.folder, *arguments)
+        assert code == (2 if "--set" in arguments else 0), printed
+        texts += printed + lines
+    assert (world.folder / "m.prom").is_file()
+    assert len(list(world.folder.glob("events*"))) == 2
+    world.config["privacy"]["ledger"] = written_url
+    check_hidden(world, postgres, texts)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize(
     "broken", ["postgresql://postgres:{}@127.0.0.1:1/nowhere", "postgresql://postgres:{}@/none?host=/"]
 )

@@ -48,7 +48,7 @@ def test_both_workers_count_and_the_release_is_published(
     events.mkdir()
     finished = cluster.submit(
         ROOT / "jobs" / "spark_release.py",
-        ["--config", str(config)],
+        ["--config", str(config), "--set", "dataset.snapshot=second"],
         py_files=packages if archive else None,
         events=events,
         cwd=tmp_path,
@@ -56,6 +56,8 @@ def test_both_workers_count_and_the_release_is_published(
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert answers(tmp_path) == EXACT
     assert (tmp_path / "out" / "_SUCCESS").exists()
+    certificate = json.loads((tmp_path / "out" / "certificate.json").read_text())
+    assert certificate["dataset"]["snapshot"] == "second"
     tasks = tasks_by_worker(events)
     assert len(tasks) == 2
     assert min(tasks.values()) >= 1

@@ -21,8 +21,11 @@ LOCKS = ROOT / "deploy" / "requirements"
 PERMISSIVE = {
     "0BSD", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MIT-0", "PSF-2.0", "Zlib",
 }  # fmt: skip
-# The drivers of PostgreSQL are an extra, and pathspec is needed only to build the wheel.
-COPYLEFT = {"psycopg": "LGPL-3.0-only", "psycopg-binary": "LGPL-3.0-only", "pathspec": "MPL-2.0"}
+# The drivers of PostgreSQL are an extra, and so is the client of OpenLineage, which needs certifi; pathspec is needed
+# only to build the wheel.
+COPYLEFT = {
+    "certifi": "MPL-2.0", "psycopg": "LGPL-3.0-only", "psycopg-binary": "LGPL-3.0-only", "pathspec": "MPL-2.0",
+}  # fmt: skip
 OF_CLASSIFIERS = {
     "MIT License": "MIT", "BSD License": "BSD", "Apache Software License": "Apache-2.0", "ISC License (ISCL)": "ISC",
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
@@ -92,7 +95,10 @@ def test_the_wheel_is_reproducible_and_holds_the_packages_alone(tmp_path: Path) 
     assert hashlib.sha256(first.read_bytes()).digest() == hashlib.sha256(second.read_bytes()).digest()
     names = zipfile.ZipFile(first).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"dpcore", "pipelines", "jobs"}
-    assert {"jobs/config/config.schema.json", "jobs/outputs/certificate.schema.json", "jobs/py.typed"} <= set(names)
+    assert {
+        "jobs/config/config.schema.json", "jobs/outputs/certificate.schema.json",
+        "jobs/monitoring/privacy_facet.schema.json", "jobs/py.typed",
+    } <= set(names)  # fmt: skip
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 

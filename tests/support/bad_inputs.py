@@ -86,6 +86,7 @@ CASES: dict[str, list[Case]] = {
         Case("epsilon infinite", 2, setting("privacy.epsilon", float("inf"))),
         Case("delta -1", 2, setting("privacy.delta", -1)),
         Case("delta 1", 2, setting("privacy.delta", 1)),
+        Case("a variable that is not set", 2, setting("dataset.snapshot", "${NO_SUCH_DAY}")),
         Case("units 0", 2, setting("privacy.units", 0)),
         Case("replacing without a number", 2, setting("privacy.neighbours", "replace_one_unit")),
         Case("a table without a schema", 2, lambda w: (w.config["dataset"].pop("schema"), w.save())),
@@ -234,6 +235,9 @@ CASES: dict[str, list[Case]] = {
     "The output": [
         Case("output in a store", 2, setting("output.path", "s3://bucket/out")),
         Case("output of 300 letters", 2, setting("output.path", "out/" + "x" * 300)),
+        Case("output with an unknown placeholder", 2, setting("output.path", "out/{snapshot}")),
+        Case("output of a snapshot that leads elsewhere", 2, both(
+            setting("dataset.snapshot", "../x"), setting("output.path", "out/{dataset.snapshot}"))),
         Case("output in a file", 2, setting("output.path", f"{SCHEMA_FILE}/out")),
         Case("output among the data", 2, both(setting("dataset.path", "."), setting("output.path", "data/out"))),
         Case("output of something else", 2, foreign_output),

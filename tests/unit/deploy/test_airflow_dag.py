@@ -36,7 +36,7 @@ class Dag:
 
 def task(**settings: object) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        def scheduled(*arguments: str) -> None:
+        def scheduled(*arguments: object) -> None:
             calls.append((function, arguments))
 
         scheduled.now, scheduled.settings = function, settings  # type: ignore[attr-defined]
@@ -45,7 +45,7 @@ def task(**settings: object) -> Callable[[Callable[..., None]], Callable[..., No
     return decorate
 
 
-calls: list[tuple[Callable[..., None], tuple[str, ...]]] = []
+calls: list[tuple[Callable[..., None], tuple[object, ...]]] = []
 
 
 @pytest.fixture
@@ -59,17 +59,25 @@ def dags(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     for name in ("people.yaml", "people.schema.yaml", "films.yaml"):
         (tmp_path / name).write_text("")
     program = tmp_path / "marquee"
-    program.write_text('#!/bin/sh\n[ "$1" = run ] && [ -f films.yaml ] && exit "$(basename "$2" .yaml)"\n')
+    program.write_text(
+        '#!/bin/sh\nprintf "%s\\n" "$@" >arguments\n'
+        '[ "$1" = run ] && [ -f films.yaml ] && exit "$(basename "$2" .yaml)"\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("MARQUEE_CONFIGS", str(tmp_path))
     monkeypatch.setenv("MARQUEE_RUN", f"'{program}' run")
+    monkeypatch.setenv("MARQUEE_SCHEDULE", "@daily")
+    monkeypatch.setenv("MARQUEE_SET", "dataset.snapshot={{ds}} 'dataset.path=a b/*={{ ds }}'")
     calls.clear()
     return runpy.run_path(str(ROOT / "deploy" / "airflow" / "marquee_release.py"))
 
 
 def test_there_is_one_dag_with_one_task_for_each_config(dags: dict[str, Any], tmp_path: Path) -> None:
     assert sorted(name for name in dags if name.startswith("marquee_")) == ["marquee_films", "marquee_people"]
-    assert [arguments for _, arguments in calls] == [(str(tmp_path / "films.yaml"),), (str(tmp_path / "people.yaml"),)]
+    settings = ["dataset.snapshot={{ds}}", "dataset.path=a b/*={{ ds }}"]
+    configs = [str(tmp_path / name) for name in ("films.yaml", "people.yaml")]
+    assert [arguments for _, arguments in calls] == [(config, settings) for config in configs]
+    assert dags["marquee_films"].settings["schedule"] == "@daily"
     assert dags["marquee_films"].settings["max_active_runs"] == 1
     assert dags["release"].settings["retries"] > 0
 
@@ -93,8 +101,14 @@ def test_only_failures_that_may_pass_are_tried_again(
 ) -> None:
     run = dags["release"].now
     if kind is None:
-        run(f"{code}.yaml")
+        run(f"{code}.yaml", [])
         return
     with pytest.raises(AirflowException, match=f"exit code {code}") as caught:
-        run(f"{code}.yaml")
+        run(f"{code}.yaml", [])
     assert type(caught.value) is kind
+
+
+def test_settings_are_options_of_the_command(dags: dict[str, Any], tmp_path: Path) -> None:
+    dags["release"].now("0.yaml", ["dataset.snapshot=2026-11-23", "dataset.path=a b"])
+    words = (tmp_path / "arguments").read_text().splitlines()
+    assert words == ["run", "0.yaml", "--set", "dataset.snapshot=2026-11-23", "--set", "dataset.path=a b"]

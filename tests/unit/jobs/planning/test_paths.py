@@ -12,7 +12,7 @@ import yaml
 from dpcore.errors import ConfigError
 from jobs.config import parse_config
 from jobs.planning.job import load_job
-from jobs.planning.paths import with_absolute_paths
+from jobs.planning.paths import with_absolute_output, with_absolute_paths
 from tests.support.releases import SCHEMA, TABLE
 
 
@@ -30,6 +30,7 @@ def resolved(folder: Path, path: str = "data", ledger: str = "sqlite:///marquee.
     document: dict[str, Any] = copy.deepcopy(TABLE)
     document["dataset"]["path"], document["privacy"]["ledger"], document["output"]["path"] = path, ledger, output
     config = with_absolute_paths(parse_config(document), Path(folder.name))
+    config = with_absolute_output(config, Path(folder.name), "0" * 64)
     assert config.dataset.table_schema == str(folder / "people.schema.yaml")
     return [config.dataset.path, config.privacy.ledger, config.output.path]
 

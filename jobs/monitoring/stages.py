@@ -1,0 +1,52 @@
+"""The stages of a run and their durations. Durations are public in the log, but no guarantee covers them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from jobs import log, sensitive
+
+OPEN: Final = "open"
+PLAN: Final = "plan"
+AGGREGATE: Final = "aggregate"
+ANSWER: Final = "answer"
+WRITE: Final = "write"
+PUBLISH: Final = "publish"
+STAGES: Final = (OPEN, PLAN, AGGREGATE, ANSWER, WRITE, PUBLISH)
+"""All stages: reading the footers of the data, planning in the ledger, each aggregation of the data, all answers of the
+mechanism (aggregations included), writing the files, and publishing them."""
+
+_seconds: dict[str, float] | None = None
+
+
+@contextmanager
+def measured_stages() -> Iterator[dict[str, float]]:
+    """Yields the total duration of each stage so far, in seconds, of all stages within this context."""
+    global _seconds
+    before, _seconds = _seconds, {}
+    try:
+        yield _seconds
+    finally:
+        _seconds = before
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Measures one stage, also one that fails, and writes it to the log for machines.
+
+    name: One of ``STAGES``.
+    """
+    start = time.monotonic()
+    done = False
+    try:
+        yield
+        done = True
+    finally:
+        seconds = time.monotonic() - start
+        if _seconds is not None:
+            _seconds[name] = _seconds.get(name, 0.0) + seconds
+        log.detail("stage", stage=name, seconds=round(seconds, 3), done=done)
+        sensitive.record("stage", stage=name, seconds=seconds, done=done)

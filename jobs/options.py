@@ -1,0 +1,29 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+SET_HELP: Final = (
+    "Set a key of the config in place of the file's, such as dataset.snapshot=2026-11-23 or "
+    "workload.products.0.weight=2 (may be repeated). The value is read as YAML. Never set a secret, "
+    "because others may see command lines."
+)
+
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=SET_HELP)]
+"""Keys of the config that the command line sets; None without any."""
+
+AGAIN_HELP: Final = "Make a new release with a new charge, although another version was charged for the same config."
+METRICS_HELP: Final = (
+    "Write metrics of the run to this file for Prometheus's node exporter; counters of earlier runs in it go on. Use "
+    "one file per config (extra [metrics])."
+)
+SENSITIVE_HELP: Final = (
+    "SENSITIVE: add exact sizes of the input to this file, as JSON lines for the operator only (mode 0600)."
+)
+
+MetricsFile = Annotated[Path | None, typer.Option("--metrics-file", help=METRICS_HELP)]
+SensitiveLog = Annotated[Path | None, typer.Option("--log-sensitive", help=SENSITIVE_HELP)]

@@ -49,7 +49,7 @@ def _release(path: Path, again: bool, options: list[str]) -> None:
     outcome = release(
         job_of(load_config(path).model_copy(update={"engine": beam}), path.parent, str(path)), again=again
     )
-    sys.stdout.write(f"{outcome.line}\n")
+    sys.stdout.write(f"{outcome.line}\nrelease {outcome.release_id}\n")
 
 
 def _find_packages() -> None:

@@ -43,7 +43,7 @@ def _release(path: Path, again: bool) -> None:
     own = config.engine.options if config.engine.name == "spark" else {}
     spark = EngineChoice(name="spark", options={key: own[key] for key in own if key == "partitions"})
     outcome = release(job_of(config.model_copy(update={"engine": spark}), path.parent, str(path)), again=again)
-    sys.stdout.write(f"{outcome.line}\n")
+    sys.stdout.write(f"{outcome.line}\nrelease {outcome.release_id}\n")
 
 
 def _find_packages() -> None:

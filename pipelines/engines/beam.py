@@ -59,7 +59,8 @@ class BeamEngine:
     options: Beam's command-line options. ``--temp_location`` names a folder that all workers can reach; it is required
         unless the runner is local. During the run, a new folder in it holds the task and the exact counts. SENSITIVE.
 
-    Raises: ConfigError when a runner that is not local has no ``--temp_location``.
+    Raises: ConfigError when a runner that is not local has no ``--temp_location``, or when there is a
+        ``--template_location``.
     """
 
     name = "beam"
@@ -67,10 +68,17 @@ class BeamEngine:
     def __init__(self, options: Sequence[str] = ()) -> None:
         self._options = PipelineOptions(list(options))
         runner = self._options.view_as(StandardOptions).runner or ""
-        folder = self._options.view_as(GoogleCloudOptions).temp_location
+        cloud = self._options.view_as(GoogleCloudOptions)
+        folder = cloud.temp_location
         if folder is None and runner not in _LOCAL_RUNNERS:
             raise ConfigError(
                 f"Beam runner {runner!r} has no --temp_location; want a folder that all its workers can reach"
+            )
+        if cloud.template_location:
+            # Beam would say that the pipeline is done.
+            raise ConfigError(
+                "Beam option --template_location makes a template of a pipeline and does not run it; want options "
+                "without it, because a release needs the counts of each pipeline"
             )
         self._folder: str = folder or gettempdir()
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from apache_beam.runners.dataflow.dataflow_runner import DataflowPipelineResult, DataflowRunner
+from apache_beam.runners.runner import PipelineState
 
 from dpcore.errors import ConfigError, EngineError, InputError
 from dpcore.queries import UnitCount
@@ -105,6 +107,12 @@ def test_a_damaged_file_is_named(task: tuple[Source, Aggregator]) -> None:
 def test_workers_elsewhere_need_a_folder_that_they_reach() -> None:
     with pytest.raises(ConfigError, match="Beam runner 'DataflowRunner' has no --temp_location; want a folder"):
         BeamEngine(["--runner=DataflowRunner"])
+
+
+def test_a_template_is_refused_because_it_would_run_nothing() -> None:
+    assert DataflowPipelineResult(None, DataflowRunner()).wait_until_finish() == PipelineState.DONE
+    with pytest.raises(ConfigError, match="^Beam option --template_location makes a template of a pipeline and does"):
+        BeamEngine(["--runner=DataflowRunner", "--temp_location=gs://b/t", "--template_location=gs://b/template"])
 
 
 def test_no_unit_at_all_is_zero(tmp_path: Path) -> None:

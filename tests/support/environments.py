@@ -45,7 +45,7 @@ def _install(folder: Path, lock: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
     venv.create(folder, with_pip=True)
     command = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    command += ["install", "--no-compile", "--require-hashes", "-r", lock]
+    command += ["install", "--no-compile", "--no-deps", "--require-hashes", "-r", lock]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{lock.name} cannot be installed; want a package index that pip reaches:\n{done.stderr}")

@@ -31,6 +31,7 @@ def environment(name: str) -> Path:
     with (ROOT / f".venv-{name}" / ".installing").open("w") as installing:
         fcntl.flock(installing, fcntl.LOCK_EX)
         if not stamp.exists() or stamp.read_text() != digest:
+            stamp.unlink(missing_ok=True)
             _install(folder, lock)
             stamp.write_text(digest)
     return folder / "bin"

@@ -48,4 +48,4 @@ def _release(chosen: argparse.Namespace, engine: Callable[[EngineChoice], Engine
 
     watchers = Watchers(chosen.metrics_file, chosen.log_sensitive)
     _, outcome = attempt(load, path, again=chosen.again, watchers=watchers)
-    sys.stdout.write(f"{outcome.line}\n")
+    sys.stdout.write(f"{outcome.line}\nrelease {outcome.release_id}\n")

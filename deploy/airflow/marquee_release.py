@@ -1,7 +1,7 @@
-"""Defines one Airflow DAG per release config in a folder. A DAG retries exactly the failures that may be temporary.
+"""Defines one Airflow DAG per release config in a folder, for Airflow 2.10 and 3 on Python 3.11 or newer.
 
-Airflow needs a separate environment, because its pinned packages conflict with Marquee's. A DAG therefore starts a
-release as a program, and does not import Marquee. Environment variables:
+``marquee_operator.py`` lies in the same folder, or on PYTHONPATH. A DAG retries exactly the failures that may be
+temporary. Environment variables:
 
     MARQUEE_CONFIGS       Folder of the YAML configs, where their relative paths start; the DAG of people.yaml is
                           marquee_people.
@@ -10,47 +10,52 @@ release as a program, and does not import Marquee. Environment variables:
     MARQUEE_SCHEDULE      When the DAGs run, such as ``@daily``; by default they run only when they are triggered.
     MARQUEE_SET           Keys of the config to set, as words of a shell, with Airflow's templates:
                           ``dataset.snapshot={{ds}} 'dataset.path=/data/*={{ds}}/*.parquet'``.
+    MARQUEE_RETRY_SECONDS Seconds until the first retry, 120 by default; each later one waits twice as long.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-import subprocess
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from airflow.exceptions import AirflowException, AirflowFailException
-from airflow.sdk import DAG, task
+try:
+    from airflow.sdk import DAG, CronDataIntervalTimetable
+except ImportError:  # Airflow 2.10
+    from airflow import DAG
+    from airflow.timetables.interval import CronDataIntervalTimetable
 
-# After these errors the same command would fail again, so they must not be retried. All other codes (5 ledger,
-# 6 engine, a killed process) may be retried: the release continues where it stopped, and is charged once.
-FINAL = {2: "config", 3: "input", 4: "budget refused", 7: "integrity"}
+from marquee_operator import MarqueeReleaseOperator
+
 CONFIGS = Path(os.environ.get("MARQUEE_CONFIGS", "/etc/marquee/configs"))
 COMMAND = shlex.split(os.environ.get("MARQUEE_RUN", "marquee run"))
-SCHEDULE = os.environ.get("MARQUEE_SCHEDULE")
-SETTINGS = shlex.split(os.environ.get("MARQUEE_SET", ""))
-
-
-@task(retries=5, retry_delay=timedelta(minutes=2), retry_exponential_backoff=True, max_retry_delay=timedelta(hours=1))
-def release(config: str, settings: list[str]) -> None:
-    """Runs one release. Exit code 0 is success, whether the release was published now or by an earlier run.
-
-    config: The config file.
-    settings: Keys to set, as ``KEY=VALUE``. Airflow fills in the templates.
-    """
-    options = [word for setting in settings for word in ("--set", setting)]
-    code = subprocess.run([*COMMAND, config, *options], cwd=CONFIGS, check=False).returncode
-    if code in FINAL:
-        raise AirflowFailException(f"{config}: exit code {code} ({FINAL[code]}); it will not be retried")
-    if code:
-        raise AirflowException(f"{config}: exit code {code}; it may be retried")
-
+SETTINGS = dict(word.split("=", 1) for word in shlex.split(os.environ.get("MARQUEE_SET", "")))
+# A timetable and not a text, because ds would be the day before the run in Airflow 2, and the day of the run in Airflow
+# 3. Here it is the first day of the interval in both: the data of 23 November are released after its end.
+TIMES = os.environ.get("MARQUEE_SCHEDULE")
+SCHEDULE = CronDataIntervalTimetable(TIMES, timezone="UTC") if TIMES else None
 
 for path in sorted(CONFIGS.glob("*.yaml")):
     if path.name.endswith(".schema.yaml"):
         continue
-    # Only one run at a time, because the lock of a release admits only one process.
-    with DAG(f"marquee_{path.stem}", schedule=SCHEDULE, catchup=False, max_active_runs=1, tags=["marquee"]) as dag:
-        release(str(path), SETTINGS)
+    with DAG(
+        f"marquee_{path.stem}",
+        schedule=SCHEDULE,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,  # Each interval that is made up for would be charged.
+        max_active_runs=1,  # The lock of a release admits only one process.
+        tags=["marquee"],
+    ) as dag:
+        MarqueeReleaseOperator(
+            task_id="release",
+            config=str(path),
+            settings=SETTINGS,
+            command=COMMAND,
+            folder=str(CONFIGS),
+            retries=5,
+            retry_delay=timedelta(seconds=float(os.environ.get("MARQUEE_RETRY_SECONDS", "120"))),
+            retry_exponential_backoff=True,
+            max_retry_delay=timedelta(hours=1),
+        )
     globals()[dag.dag_id] = dag

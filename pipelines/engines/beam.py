@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from tempfile import gettempdir, mkdtemp
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 from uuid import uuid4
 
 import apache_beam as beam
@@ -38,6 +38,8 @@ from pipelines.engines.worker_tasks import Counts, Slice, Work
 from pipelines.source import AnySource, DataFile, FrameSource
 
 _MIN_BUCKETS = 8
+# Slices are numbered from 0.
+_ARRIVED = -1
 # Runners whose workers see this machine's temporary folder.
 _LOCAL_RUNNERS = ("", "DirectRunner", "BundleBasedDirectRunner", "SwitchingDirectRunner", "FnApiRunner")
 
@@ -60,7 +62,8 @@ class BeamEngine:
     options: Beam's command-line options. ``--temp_location`` names a folder that all workers can reach; it is required
         unless the runner is local. During the run, a new folder in it holds the task and the exact counts. SENSITIVE.
 
-    Raises: ConfigError when a runner that is not local has no ``--temp_location``.
+    Raises: ConfigError when a runner that is not local has no ``--temp_location``, or when there is a
+        ``--template_location``.
     """
 
     name = "beam"
@@ -68,10 +71,17 @@ class BeamEngine:
     def __init__(self, options: Sequence[str] = ()) -> None:
         self._options = PipelineOptions(list(options))
         runner = self._options.view_as(StandardOptions).runner or ""
-        folder = self._options.view_as(GoogleCloudOptions).temp_location
+        cloud = self._options.view_as(GoogleCloudOptions)
+        folder = cloud.temp_location
         if folder is None and runner not in _LOCAL_RUNNERS:
             raise ConfigError(
                 f"Beam runner {runner!r} has no --temp_location; want a folder that all its workers can reach"
+            )
+        if cloud.template_location:
+            # Beam would say that the pipeline is done.
+            raise ConfigError(
+                "Beam option --template_location makes a template of a pipeline and does not run it; want options "
+                "without it, because a release needs the counts of each pipeline"
             )
         self._folder: str = folder or gettempdir()
 
@@ -93,39 +103,68 @@ class BeamEngine:
                 counts = FileSystems.join(folder, "counts")
                 task = _stored(FileSystems.join(folder, "task"), Work(replace(source, files=()), aggregator, buckets))
                 pipeline = beam.Pipeline(options=self._options)
-                slices = _clustered(pipeline, source.files, task) if clustered else _unclustered(pipeline, parts, task)
-                _sum_into(counts, slices, task)
+                inputs, slices = (
+                    _clustered(pipeline, source.files, task) if clustered else _unclustered(pipeline, parts, task)
+                )
+                _sum_into(counts, inputs, slices, task)
                 _run(pipeline)
-                return worker_tasks.joined_counts(aggregator, _read(counts))  # SENSITIVE
+                sums = dict(_read(counts))  # SENSITIVE
+                _check_arrived(sums.pop(_ARRIVED, None), len(source.files) if clustered else len(parts))
+                return worker_tasks.joined_counts(aggregator, sums.items())
         except Exception as error:  # noqa: BLE001 - every runner has its own exceptions
             raise failure("Beam", "".join(traceback.format_exception_only(error))) from None
 
 
-def _clustered(pipeline: beam.Pipeline, files: Sequence[DataFile], task: StoredTask) -> PCollection[Slice]:
+def _clustered(
+    pipeline: beam.Pipeline, files: Sequence[DataFile], task: StoredTask
+) -> tuple[PCollection[DataFile], PCollection[Slice]]:
+    """The files after they are spread, and the slices of their counts."""
     # Reshuffle keeps Beam from processing all files in the one task that lists them.
     spread = pipeline | "Files" >> beam.Create(files) | "Spread files" >> beam.Reshuffle()
     units = spread | "Split units" >> beam.FlatMap(_split_units, task) | "Meet units" >> beam.GroupByKey()
     broken = units | "Broken units" >> beam.FlatMap(_broken_units)
     slices: PCollection[Slice] = spread | "Count files" >> beam.FlatMap(_count_file, task, AsList(broken))
-    return slices
+    return spread, slices
 
 
-def _unclustered(pipeline: beam.Pipeline, parts: Sequence[Part], task: StoredTask) -> PCollection[Slice]:
+def _unclustered(
+    pipeline: beam.Pipeline, parts: Sequence[Part], task: StoredTask
+) -> tuple[PCollection[Part], PCollection[Slice]]:
+    """The parts of files after they are spread, and the slices of their counts."""
     spread = pipeline | "Parts" >> beam.Create(parts) | "Spread parts" >> beam.Reshuffle()
     rows = spread | "Split rows" >> beam.FlatMap(_split_rows, task) | "Meet rows" >> beam.GroupByKey()
     slices: PCollection[Slice] = rows | "Count units" >> beam.FlatMap(_count_bucket, task)
-    return slices
+    return spread, slices
 
 
-def _sum_into(path: str, slices: PCollection[Slice], task: StoredTask) -> None:
-    """Sums the slices with the same number, and writes the sums through Beam, which renames whole files into place."""
+def _sum_into(path: str, inputs: PCollection[Any], slices: PCollection[Slice], task: StoredTask) -> None:
+    """Sums the slices with the same number, and writes the sums through Beam, which renames whole files into place.
+
+    The number of inputs that have arrived at the workers is written beside them, under the number ``_ARRIVED``.
+    """
     write = beam.io.WriteToText(
         path,
         append_trailing_newlines=False,
         coder=beam.coders.BytesCoder(),
         compression_type=CompressionTypes.UNCOMPRESSED,
     )
-    _ = slices | "Sum" >> beam.CombinePerKey(_Sum(task)) | "Records" >> beam.MapTuple(_record) | "Write" >> write
+    arrived = inputs | "Arrived" >> beam.Map(lambda _: (_ARRIVED, 1)) | "How many" >> beam.CombinePerKey(sum)
+    sums = slices | "Sum" >> beam.CombinePerKey(_Sum(task))
+    records = (
+        sums | "Records" >> beam.MapTuple(_record),
+        arrived | "Record of arrivals" >> beam.MapTuple(lambda number, count: _record(number, np.array([count]))),
+    )
+    _ = records | "Together" >> beam.Flatten() | "Write" >> write
+
+
+def _check_arrived(arrived: Counts | None, sent: int) -> None:
+    """Raises an EngineError unless every input has arrived: a runner that loses elements would publish zeros."""
+    found = 0 if arrived is None else int(arrived[0])
+    if found != sent:
+        raise EngineError(
+            f"Beam's runner says that it is done, but {found} of {sent} tasks have arrived at its workers; "
+            "want a runner that loses none"
+        )
 
 
 def _run(pipeline: beam.Pipeline) -> None:

@@ -6,8 +6,11 @@ import os
 import pickle
 from pathlib import Path
 
+import apache_beam
 import numpy as np
 import pytest
+from apache_beam.runners.dataflow.dataflow_runner import DataflowPipelineResult, DataflowRunner
+from apache_beam.runners.runner import PipelineState
 
 from dpcore.errors import ConfigError, EngineError, InputError
 from dpcore.queries import UnitCount
@@ -105,6 +108,23 @@ def test_a_damaged_file_is_named(task: tuple[Source, Aggregator]) -> None:
 def test_workers_elsewhere_need_a_folder_that_they_reach() -> None:
     with pytest.raises(ConfigError, match="Beam runner 'DataflowRunner' has no --temp_location; want a folder"):
         BeamEngine(["--runner=DataflowRunner"])
+
+
+@pytest.mark.parametrize("task", [True], ids=["clustered"], indirect=True)
+def test_a_runner_that_loses_tasks_is_an_error_and_not_zeros(
+    task: tuple[Source, Aggregator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runner loses two of three files on their way to the workers."""
+    lost = apache_beam.Filter(lambda path: path == task[0].files[0])
+    monkeypatch.setattr(beam.beam, "Reshuffle", lambda: lost)
+    with pytest.raises(EngineError, match="says that it is done, but 1 of 3 tasks have arrived at its workers; want"):
+        BeamEngine().reduce(*task)
+
+
+def test_a_template_is_refused_because_it_would_run_nothing() -> None:
+    assert DataflowPipelineResult(None, DataflowRunner()).wait_until_finish() == PipelineState.DONE
+    with pytest.raises(ConfigError, match="^Beam option --template_location makes a template of a pipeline and does"):
+        BeamEngine(["--runner=DataflowRunner", "--temp_location=gs://b/t", "--template_location=gs://b/template"])
 
 
 def test_no_unit_at_all_is_zero(tmp_path: Path) -> None:

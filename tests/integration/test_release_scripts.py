@@ -47,7 +47,9 @@ def test_beam_releases_once_with_its_own_options(tmp_path: Path) -> None:
     assert json.loads(published(tmp_path)["certificate.json"])["dataset"]["snapshot"] == "second"
     before = published(tmp_path)
     second = run(ROOT / "jobs" / "beam_release.py", *arguments, folder=tmp_path)
-    assert second.stdout == f"already published: {tmp_path / 'out'}\n"
+    already, release = second.stdout.splitlines()
+    assert already == f"already published: {tmp_path / 'out'}"
+    assert release == f"release {json.loads(before['certificate.json'])['release_id']}"
     assert published(tmp_path) == before
 
 

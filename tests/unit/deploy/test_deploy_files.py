@@ -16,6 +16,7 @@ from tests.support.datasets import ROOT
 
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = (DEPLOY / "docker" / "Dockerfile").read_text()
+BEAM_DOCKERFILE = (DEPLOY / "dataflow" / "Dockerfile").read_text()
 EXECUTOR = {
     "SPARK_HOME": "/opt/spark",
     "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@driver:7078",
@@ -77,14 +78,16 @@ def test_the_container_is_an_executor(tmp_path: Path) -> None:
 
 
 def test_the_image_copies_what_exists_and_manifests_name_this_version() -> None:
-    copied = [line.split()[1:-1] for line in DOCKERFILE.splitlines() if line.startswith("COPY")]
-    assert copied
-    for source in (name for names in copied for name in names):
-        assert (ROOT / source).exists(), source
+    for dockerfile in (DOCKERFILE, BEAM_DOCKERFILE):
+        copied = [line.split()[1:-1] for line in dockerfile.splitlines() if line.startswith("COPY")]
+        assert copied
+        for source in (name for names in copied for name in names):
+            assert (ROOT / source).exists(), source
     images = {manifest("spark-application.yaml")["spec"]["image"], _container()["image"]}
     assert images == {f"marquee:{VERSION}"}
     assert f"-t marquee:{VERSION} " in DOCKERFILE
-    assert f"dist/marquee-{VERSION}.tar.gz" in (DEPLOY / "dataflow" / "README.md").read_text()
+    for place in ("Dockerfile", "README.md", "job.yaml"):
+        assert f"/marquee/marquee-beam:{VERSION}" in (DEPLOY / "dataflow" / place).read_text(), place
 
 
 def test_the_spark_application_runs_the_script_of_the_image_on_its_spark() -> None:
@@ -97,11 +100,13 @@ def test_the_spark_application_runs_the_script_of_the_image_on_its_spark() -> No
 
 
 def test_the_job_gives_up_on_what_cannot_pass() -> None:
-    rules = manifest("job.yaml")["spec"]["podFailurePolicy"]["rules"]
-    codes = rules[0]["onExitCodes"]
-    assert rules[0]["action"] == "FailJob"
-    assert codes["containerName"] == _container()["name"]
-    assert codes["values"] == [exit_codes.CONFIG, exit_codes.INPUT, exit_codes.BUDGET, exit_codes.INTEGRITY]
+    for place in ("kubernetes", "dataflow"):
+        job = yaml.safe_load((DEPLOY / place / "job.yaml").read_text())["spec"]
+        rules, (container,) = job["podFailurePolicy"]["rules"], job["template"]["spec"]["containers"]
+        codes = rules[0]["onExitCodes"]
+        assert rules[0]["action"] == "FailJob"
+        assert codes["containerName"] == container["name"]
+        assert codes["values"] == [exit_codes.CONFIG, exit_codes.INPUT, exit_codes.BUDGET, exit_codes.INTEGRITY]
 
 
 def _container() -> dict[str, Any]:

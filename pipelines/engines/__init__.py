@@ -5,6 +5,8 @@
 * ``spark`` and ``beam``: engines on many processes or machines, which need the extras of the same names.
 * ``worker_tasks``: the tasks of Spark and Beam, which read files, send rows to buckets of whole units, and count a
   bucket. ``spark`` and ``beam`` only connect these tasks.
+* ``spark_frames``: DataFrames as sources, and Spark Connect. ``spark_session``: opens sessions of Spark.
+* ``claim``: the claim that files hold whole units, which is checked once for each source.
 * ``accumulation``: the step that every engine runs on batches of whole units, which gives an accumulator.
 * ``parts``: splits files along row groups. ``failures``: tasks whose errors have no data values. ``java``: finds a Java
   for Spark.

@@ -14,6 +14,7 @@ from pipelines.aggregators.protocol import Aggregator, Block
 from pipelines.arrow import booleans, integers, nulls_of, numbers_of
 from pipelines.contribution import basket_block, shard_numbers, table_block
 from pipelines.encode import EncodedRows, encode_batch, unit_column
+from pipelines.engines.claim import range_of
 from pipelines.layout import TableLayout
 from pipelines.source import AnySource, DataFile, Source
 from pipelines.source.batches import read_batches
@@ -34,17 +35,12 @@ def units_in_many_files(per_file: Iterable[pa.Array]) -> pa.Array:
 
     per_file: The distinct units of each file.
     """
-    ranged = []
-    for units in per_file:
-        if len(units):
-            # Text is compared as bytes, because text that is not valid UTF-8 has no Python string.
-            ends = pc.min_max(units.view(pa.large_binary()) if pa.types.is_large_string(units.type) else units)
-            ranged.append((ends["min"].as_py(), ends["max"].as_py(), units))
-    ranged.sort(key=lambda entry: entry[:2])
+    ranged = [(found, units) for units in per_file if (found := range_of(units)) is not None]
+    ranged.sort(key=lambda entry: entry[0])
     broken: list[pa.Array] = []
     overlapping: list[pa.Array] = []
     reach = None
-    for low, high, units in ranged:
+    for (low, high), units in ranged:
         if reach is None or low > reach:
             broken.extend(_repeated(overlapping))
             overlapping, reach = [], high

@@ -8,7 +8,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpcore.errors import ConfigError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_many_files, units_of_file
+from pipelines.engines.claim import ClaimCheck, Counted, RangeSeen, UnitRange
 from pipelines.engines.failures import without_values
 from pipelines.engines.parts import Part, parts_of
 from pipelines.source import AnySource, FrameSource, Source
@@ -44,6 +45,7 @@ class LocalEngine:
 
     threads: int | None = None
     rows_in_memory: int = 200_000_000
+    _claim: ClaimCheck = field(default_factory=ClaimCheck, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:
@@ -62,12 +64,28 @@ class LocalEngine:
         Raises: InputError for unreadable files; EngineError for any other failure.
         """
         with without_values("the local engine"):
-            broken = self.broken_units(source)  # SENSITIVE
-            task = functools.partial(accumulate, source=source, aggregator=aggregator, dropped=broken)
-            reduced = functools.reduce(aggregator.merge, self.over_whole_units(source, task), aggregator.create())
+            if isinstance(source, FrameSource) or not source.layout.clustered_by_unit:
+                task = functools.partial(accumulate, source=source, aggregator=aggregator)
+                counted = functools.reduce(aggregator.merge, self.over_whole_units(source, task), aggregator.create())
+            else:
+                count = functools.partial(self._count_files, source, aggregator)
+                counted = self._claim.counts(source, count, lambda: self.broken_units(source))
             # The driver needs the memory of the rows for its own tables.
             pa.default_memory_pool().release_unused()
-            return reduced
+            return counted
+
+    def _count_files(self, source: Source, aggregator: Aggregator, dropped: pa.Array | None) -> Counted:
+        """The counts of files of whole units, and the ranges of their units. SENSITIVE."""
+        counts, ranges = aggregator.create(), []
+
+        def count(batches: Iterable[pa.RecordBatch]) -> tuple[NDArray[np.int64], UnitRange | None]:
+            seen = RangeSeen()
+            return accumulate(seen.over(batches, source.layout.unit), source, aggregator, dropped), seen.range
+
+        for found, seen in self.over_whole_units(source, count):
+            counts = aggregator.merge(counts, found)
+            ranges += [] if seen is None else [seen]
+        return counts, ranges
 
     def broken_units(self, source: AnySource) -> pa.Array:
         """The units that contradict ``clustered_by_unit``; empty without this claim. SENSITIVE."""

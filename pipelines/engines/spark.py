@@ -22,10 +22,11 @@ from pyspark.sql import SparkSession
 from dpcore.errors import ConfigError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines import spark_frames, worker_tasks
+from pipelines.engines.claim import ClaimCheck, Counted
 from pipelines.engines.failures import failure, without_values
 from pipelines.engines.parts import Part, parts_of
 from pipelines.engines.spark_session import context_of, open_session, send_packages
-from pipelines.engines.worker_tasks import Counts, Slice, Work
+from pipelines.engines.worker_tasks import Counts, Found, SlicePart, Work
 from pipelines.source import AnySource, DataFile, FrameSource, Source
 from pipelines.source.frames import is_spark_frame
 
@@ -59,6 +60,7 @@ class SparkEngine:
         self._session = session
         self._context = context_of(session)
         self._partitions = partitions
+        self._claim = ClaimCheck()
         if self._context is None:
             send_packages(session)
 
@@ -74,7 +76,7 @@ class SparkEngine:
                 if self._context is None:
                     return self._by_frames(source, aggregator)
                 with ExitStack() as broadcasts:
-                    files = _Files(self._context, self._partitions, broadcasts)
+                    files = _Files(self._context, self._partitions, self._claim, broadcasts)
                     return (
                         files.clustered(source, aggregator)
                         if source.layout.clustered_by_unit
@@ -95,9 +97,12 @@ class SparkEngine:
         tasks, bare = self._tasks, replace(source, files=())
         if source.layout.clustered_by_unit:
             buckets = self._partitions or worker_tasks.buckets_for_files(len(source.files), tasks)
-            work = Work(bare, aggregator, buckets)
-            broken = spark_frames.broken_units(self._session, work, source.files, tasks)  # SENSITIVE
-            return spark_frames.count_files(self._session, work, source.files, broken, tasks)
+            arguments = self._session, Work(bare, aggregator, buckets), source.files, tasks
+            return self._claim.counts(
+                source,
+                lambda dropped: spark_frames.count_files(*arguments, dropped),
+                lambda: spark_frames.broken_units(*arguments),
+            )
         parts = parts_of(source)
         buckets = self._partitions or worker_tasks.buckets_for(sum(part.rows for part in parts), tasks)
         return spark_frames.count_parts(self._session, Work(bare, aggregator, buckets), parts, tasks)
@@ -113,11 +118,13 @@ class _Files:
 
     context: The context of the session.
     partitions: Number of buckets of units; None for about one per million rows.
+    claim: Knows which units of the last source break the claim of clustered files.
     broadcasts: Removes what was sent to the executors when it closes.
     """
 
-    def __init__(self, context: SparkContext, partitions: int | None, broadcasts: ExitStack) -> None:
+    def __init__(self, context: SparkContext, partitions: int | None, claim: ClaimCheck, broadcasts: ExitStack) -> None:
         self._context = context
+        self._claim = claim
         self._partitions = partitions
         self._broadcasts = broadcasts
 
@@ -125,25 +132,36 @@ class _Files:
         buckets = worker_tasks.buckets_for_files(len(source.files), self._context.defaultParallelism)
         work = self._broadcast(Work(replace(source, files=()), aggregator, self._partitions or buckets))
         files = self._context.parallelize(source.files, len(source.files))
-        broken: list[bytes] = []
-        if len(source.files) > 1:
+
+        def count(dropped: pa.Array | None) -> Counted:
+            self._context.setJobDescription("marquee: count files of whole units")
+            return self._summed(
+                files.flatMap(partial(_count_file, work, self._broadcast(dropped))), work, len(source.files)
+            )
+
+        def find() -> pa.Array | None:
+            self._context.setJobDescription("marquee: find units with rows in several files")
             units_by_bucket = files.flatMap(partial(_split_units, work)).groupByKey(work.value.buckets)
-            broken = units_by_bucket.flatMap(_broken_units).collect()  # SENSITIVE
-        dropped = self._broadcast(worker_tasks.joined_units(broken))
-        return self._summed(files.flatMap(partial(_count_file, work, dropped)), work)
+            return worker_tasks.joined_units(units_by_bucket.flatMap(_broken_units).collect())  # SENSITIVE
+
+        return self._claim.counts(source, count, find)
 
     def unclustered(self, source: Source, aggregator: Aggregator) -> Counts:
         parts = parts_of(source)
         rows = sum(part.rows for part in parts)
         buckets = self._partitions or worker_tasks.buckets_for(rows, self._context.defaultParallelism)
         work = self._broadcast(Work(replace(source, files=()), aggregator, buckets))
+        self._context.setJobDescription("marquee: bring the rows of each unit together, and count them")
         pieces = self._context.parallelize(parts, max(len(parts), 1)).flatMap(partial(_split_rows, work))
         slices = pieces.partitionBy(buckets, _identity).mapPartitions(partial(_count_bucket, work))
-        return self._summed(slices, work)
+        return self._summed(slices, work, buckets)[0]
 
-    def _summed(self, slices: RDD[Slice], work: Broadcast[Work]) -> Counts:
-        summed = slices.reduceByKey(partial(_merged, work), self._context.defaultParallelism).collect()  # SENSITIVE
-        return worker_tasks.joined_counts(work.value.aggregator, summed)
+    def _summed(self, slices: RDD[Found], work: Broadcast[Work], tasks: int) -> Counted:
+        """Sums what all tasks have found: on the driver if it is little, and otherwise slice by slice on executors."""
+        slices = slices.mapPartitions(partial(_summed_in_task, work))
+        if tasks * worker_tasks.bytes_of(work.value.aggregator) > worker_tasks.DRIVER_BYTES:
+            slices = slices.reduceByKey(partial(_joined_parts, work), self._context.defaultParallelism)
+        return worker_tasks.joined(work.value, slices.collect())  # SENSITIVE
 
     def _broadcast(self, value: T) -> Broadcast[T]:
         """Sends a value once to each executor instead of with each task. It is removed at the end."""
@@ -160,20 +178,24 @@ def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     return worker_tasks.broken_units(bucket[1])
 
 
-def _count_file(work: Broadcast[Work], dropped: Broadcast[pa.Array | None], file: DataFile) -> Iterator[Slice]:
-    return worker_tasks.count_file(work.value, dropped.value, file)
+def _count_file(work: Broadcast[Work], dropped: Broadcast[pa.Array | None], file: DataFile) -> Iterator[Found]:
+    return worker_tasks.count_file_with_range(work.value, dropped.value, file)
 
 
 def _split_rows(work: Broadcast[Work], part: Part) -> Iterator[tuple[int, bytes]]:
     return worker_tasks.split_rows(work.value, part)
 
 
-def _count_bucket(work: Broadcast[Work], pieces: Iterable[tuple[int, bytes]]) -> Iterator[Slice]:
+def _count_bucket(work: Broadcast[Work], pieces: Iterable[tuple[int, bytes]]) -> Iterator[Found]:
     return worker_tasks.count_bucket(work.value, (rows for _, rows in pieces))
 
 
-def _merged(work: Broadcast[Work], left: Counts, right: Counts) -> Counts:
-    return worker_tasks.merged(work.value, left, right)
+def _summed_in_task(work: Broadcast[Work], found: Iterable[Found]) -> Iterable[Found]:
+    return worker_tasks.summed(work.value, found).items()
+
+
+def _joined_parts(work: Broadcast[Work], left: SlicePart, right: SlicePart) -> SlicePart:
+    return worker_tasks.joined_parts(work.value, left, right)
 
 
 def _identity(bucket: int) -> int:

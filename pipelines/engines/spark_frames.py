@@ -7,6 +7,7 @@ the number of a slice with counts.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -16,18 +17,16 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.aggregators.protocol import Aggregator
 from pipelines.arrow import integers
 from pipelines.engines import worker_tasks
+from pipelines.engines.claim import Counted
 from pipelines.engines.parts import Part
-from pipelines.engines.worker_tasks import Counts, Work
+from pipelines.engines.worker_tasks import Counts, Found, Work
 from pipelines.source import DataFile
 
 T = TypeVar("T")
 
 _KEYED = "key bigint, content binary"
-# Less than this many bytes of counts go to the driver as they are; more are summed by the workers first.
-_DRIVER_BYTES = 1 << 26
 
 
 def broken_units(session: SparkSession, work: Work, files: Sequence[DataFile], tasks: int) -> pa.Array | None:
@@ -46,9 +45,9 @@ def broken_units(session: SparkSession, work: Work, files: Sequence[DataFile], t
 
 
 def count_files(
-    session: SparkSession, work: Work, files: Sequence[DataFile], dropped: pa.Array | None, tasks: int
-) -> Counts:
-    """The summed counts of files of whole units. SENSITIVE.
+    session: SparkSession, work: Work, files: Sequence[DataFile], tasks: int, dropped: pa.Array | None
+) -> Counted:
+    """The summed counts of files of whole units, and the ranges of their units. SENSITIVE.
 
     dropped: Units with rows in several files; None for none.
 
@@ -82,17 +81,16 @@ def count_rows(frame: DataFrame, work: Work) -> Counts:
 
 def _count_pieces(pieces: DataFrame, work: Work) -> Counts:
     counted = pieces.repartition(work.buckets, "key").mapInArrow(partial(_count_buckets, work), _KEYED)
-    return _summed(counted, work, work.buckets)
+    return _summed(counted, work, work.buckets)[0]
 
 
-def _summed(counted: DataFrame, work: Work, tasks: int) -> Counts:
-    """Sums the counts of all tasks: on the driver if they are few, and otherwise slice by slice on the workers."""
-    size = work.aggregator.create().size * 8
-    if tasks * size > _DRIVER_BYTES:
-        counted = counted.repartition(max(1, min(tasks, size // _DRIVER_BYTES + 1)), "key")
-        counted = counted.mapInArrow(partial(_sum_slices, work.aggregator), _KEYED)
-    slices = ((row["key"], np.frombuffer(row["content"], dtype=np.int64)) for row in counted.collect())  # SENSITIVE
-    return worker_tasks.joined_counts(work.aggregator, _merged(work.aggregator, slices))
+def _summed(counted: DataFrame, work: Work, tasks: int) -> Counted:
+    """Sums what all tasks have found: on the driver if it is little, and otherwise slice by slice on the workers."""
+    size = worker_tasks.bytes_of(work.aggregator)
+    if tasks * size > worker_tasks.DRIVER_BYTES:
+        counted = counted.repartition(max(1, min(tasks, size // worker_tasks.DRIVER_BYTES + 1)), "key")
+        counted = counted.mapInArrow(partial(_sum_found, work), _KEYED)
+    return worker_tasks.joined(work, (_found(row["key"], row["content"]) for row in counted.collect()))  # SENSITIVE
 
 
 def _spread(session: SparkSession, count: int, tasks: int) -> DataFrame:
@@ -113,8 +111,10 @@ def _find_broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _count_files(
     work: Work, dropped: pa.Array | None, files: Sequence[DataFile], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    found = (found for file in _chosen(files, batches) for found in worker_tasks.count_file(work, dropped, file))
-    yield from _counts(_merged(work.aggregator, found))
+    chosen = _chosen(files, batches)
+    yield from _sent(
+        work, (found for file in chosen for found in worker_tasks.count_file_with_range(work, dropped, file))
+    )
 
 
 def _split_parts(work: Work, parts: Sequence[Part], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -127,21 +127,23 @@ def _split_batches(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 
 def _count_buckets(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    found = (found for _, pieces in _by_key(batches) for found in worker_tasks.count_bucket(work, pieces))
-    yield from _counts(_merged(work.aggregator, found))
+    yield from _sent(
+        work, (found for _, pieces in _by_key(batches) for found in worker_tasks.count_bucket(work, pieces))
+    )
 
 
-def _sum_slices(aggregator: Aggregator, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    slices = ((key, np.frombuffer(content, dtype=np.int64)) for batch in batches for key, content in _rows(batch))
-    yield from _counts(_merged(aggregator, slices))
+def _sum_found(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from _sent(work, (_found(key, content) for batch in batches for key, content in _rows(batch)))
 
 
-def _merged(aggregator: Aggregator, slices: Iterable[tuple[int, Counts]]) -> Iterable[tuple[int, Counts]]:
-    """Adds the slices with the same number."""
-    sums: dict[int, Counts] = {}
-    for number, counts in slices:
-        sums[number] = aggregator.merge(sums[number], counts) if number in sums else counts.copy()
-    return sums.items()
+def _sent(work: Work, found: Iterable[Found]) -> Iterator[pa.RecordBatch]:
+    """What a task has found, summed, as rows."""
+    for number, part in worker_tasks.summed(work, found).items():
+        yield from _keyed([(number, pickle.dumps(part) if isinstance(part, list) else part.tobytes())])
+
+
+def _found(number: int, content: Any) -> Found:
+    return number, pickle.loads(content) if number == worker_tasks.RANGES else np.frombuffer(content, dtype=np.int64)
 
 
 def _chosen(items: Sequence[T], batches: Iterable[pa.RecordBatch]) -> Iterator[T]:
@@ -162,10 +164,6 @@ def _by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[Any]]
     rows = sorted((row for batch in batches for row in _rows(batch)), key=lambda row: row[0])
     for key, group in groupby(rows, key=lambda row: row[0]):
         yield key, [content for _, content in group]
-
-
-def _counts(slices: Iterable[tuple[int, Counts]]) -> Iterator[pa.RecordBatch]:
-    return _keyed((number, counts.tobytes()) for number, counts in slices)
 
 
 def _keyed(rows: Iterable[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:

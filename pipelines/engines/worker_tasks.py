@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.arrow import without_views
 from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_many_files, units_of_file
+from pipelines.engines.claim import Counted, RangeSeen, UnitRange
 from pipelines.engines.failures import guarded, without_values
 from pipelines.engines.parts import Part
 from pipelines.source import DataFile, Source
@@ -28,6 +29,16 @@ from pipelines.source.batches import read_batches
 Counts = NDArray[np.int64]
 Slice = tuple[int, Counts]
 """Number of a slice, from 0, and its counts."""
+
+SlicePart = Counts | list[UnitRange]
+Found = tuple[int, SlicePart]
+"""A slice, or ``RANGES`` and the ranges of the units of files."""
+
+RANGES = -1
+"""Number of what is no slice, but the ranges of the units of files."""
+
+DRIVER_BYTES = 1 << 26
+"""Less than this many bytes of counts of all tasks go to the driver as they are; more are summed by executors first."""
 
 _SLICE = 1 << 20  # Counts per slice: 8 MiB.
 _BUCKET_ROWS = 1 << 20
@@ -68,6 +79,15 @@ def count_file(work: Work, dropped: pa.Array | None, file: DataFile) -> Iterator
     Returns: Slices of the accumulator.
     """
     return guarded(_slices(lambda: accumulate(read_batches(work.source, file), work.source, work.aggregator, dropped)))
+
+
+def count_file_with_range(work: Work, dropped: pa.Array | None, file: DataFile) -> Iterator[Found]:
+    """As ``count_file``, with the range of the file's units, whose number is ``RANGES``. SENSITIVE."""
+    seen = RangeSeen()
+    batches = seen.over(read_batches(work.source, file), work.source.layout.unit)
+    yield from guarded(_slices(lambda: accumulate(batches, work.source, work.aggregator, dropped)))
+    if seen.range is not None:
+        yield RANGES, [seen.range]
 
 
 def count_bucket(work: Work, pieces: Iterable[bytes]) -> Iterator[Slice]:
@@ -135,6 +155,26 @@ def joined_units(pieces: Iterable[bytes]) -> pa.Array | None:
 
 
 @without_values("a task")
+def summed(work: Work, found: Iterable[Found]) -> dict[int, SlicePart]:
+    """Adds the slices with the same number, and joins the ranges. SENSITIVE."""
+    sums: dict[int, SlicePart] = {}
+    for number, part in found:
+        if number in sums:
+            sums[number] = joined_parts(work, sums[number], part)
+        else:  # Slices of counts are views of arrays that others may own.
+            sums[number] = part if isinstance(part, list) else part.copy()
+    return sums
+
+
+@without_values("a task")
+def joined_parts(work: Work, left: SlicePart, right: SlicePart) -> SlicePart:
+    """Adds two slices with the same number, or joins the ranges of two tasks; may change ``left``. SENSITIVE."""
+    if isinstance(left, list) or isinstance(right, list):
+        return [*left, *right]
+    return work.aggregator.merge(left, right)
+
+
+@without_values("a task")
 def merged(work: Work, left: Counts, right: Counts) -> Counts:
     """Adds the counts of two tasks; changes and returns ``left``. SENSITIVE."""
     return work.aggregator.merge(left, right)
@@ -146,6 +186,19 @@ def joined_counts(aggregator: Aggregator, slices: Iterable[Slice]) -> Counts:
     for number, values in slices:
         counts[number * _SLICE : number * _SLICE + values.size] = values
     return counts
+
+
+def joined(work: Work, found: Iterable[Found]) -> Counted:
+    """The whole accumulator and all ranges, from what the tasks have found. SENSITIVE."""
+    sums = summed(work, found)
+    ranges = sums.pop(RANGES, [])
+    slices = ((number, part) for number, part in sums.items() if isinstance(part, np.ndarray))
+    return joined_counts(work.aggregator, slices), ranges if isinstance(ranges, list) else []
+
+
+def bytes_of(aggregator: Aggregator) -> int:
+    """The size of an accumulator in bytes."""
+    return aggregator.create().nbytes
 
 
 def _slices(count: Callable[[], Counts]) -> Iterator[Slice]:

@@ -1,7 +1,7 @@
 """One release by one engine, as ``marquee run`` makes it, and the CPU seconds of its whole process tree.
 
-``python -m tests.benchmarks.engine_job CONFIG ENGINE [--empty]`` prints one JSON object. With ``--empty`` nothing is released:
-the program is imported and the engine opened, which is what a release costs before it reads a row.
+``python -m tests.benchmarks.engine_job CONFIG ENGINE [--empty]`` prints one JSON object. With ``--empty`` nothing is
+released: the program is imported and the engine opened, which is what a release costs before it reads a row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ SPARK = {
     "spark.master": "local[2]",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
@@ -47,7 +46,7 @@ def main(config: str, engine: str, *options: str) -> None:
     if "--empty" not in options:
         release(job, engine=opened)
     seconds = process_tree.cpu_seconds()
-    print(json.dumps({"cpu": seconds, "wall": time.perf_counter() - started}))  # noqa: T201
+    print(json.dumps({"cpu": seconds, "wall": time.perf_counter() - started}))
 
 
 if __name__ == "__main__":

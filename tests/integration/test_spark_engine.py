@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -68,9 +67,3 @@ def test_there_is_one_session(session: SparkSession) -> None:
 def test_no_partition_is_refused(session: SparkSession) -> None:
     with pytest.raises(ConfigError, match="engine partitions is 0; want >= 1"):
         SparkEngine(session, 0)
-
-
-def test_a_session_of_spark_connect_is_refused() -> None:
-    connect = SimpleNamespace()  # Such a session has no Spark context behind it.
-    with pytest.raises(EngineError, match="want a classic session"):
-        SparkEngine(connect)  # type: ignore[arg-type]

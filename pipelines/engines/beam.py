@@ -55,12 +55,26 @@ class StoredTask(NamedTuple):
     sha256: bytes
 
 
+class SpilledPiece(NamedTuple):
+    """Where the rows of a bucket are that one task has split off. SENSITIVE: the file holds rows.
+
+    path: A file beside the task.
+    start: First byte.
+    size: Number of bytes.
+    """
+
+    path: str
+    start: int
+    size: int
+
+
 @final
 class BeamEngine:
     """Sums an aggregator with one Beam pipeline.
 
     options: Beam's command-line options. ``--temp_location`` names a folder that all workers can reach; it is required
-        unless the runner is local. During the run, a new folder in it holds the task and the exact counts. SENSITIVE.
+        unless the runner is local. During the run, a new folder in it holds the task and the exact counts, and for a
+        local runner all rows that are not clustered. SENSITIVE.
 
     Raises: ConfigError when a runner that is not local has no ``--temp_location``, or when there is a
         ``--template_location``.
@@ -84,6 +98,7 @@ class BeamEngine:
                 "without it, because a release needs the counts of each pipeline"
             )
         self._folder: str = folder or gettempdir()
+        self._local = runner in _LOCAL_RUNNERS and "://" not in self._folder
 
     def reduce(self, source: AnySource, aggregator: Aggregator) -> Counts:
         """The merged accumulator over all units, before ``extract``. SENSITIVE.
@@ -104,7 +119,9 @@ class BeamEngine:
                 task = _stored(FileSystems.join(folder, "task"), Work(replace(source, files=()), aggregator, buckets))
                 pipeline = beam.Pipeline(options=self._options)
                 inputs, slices = (
-                    _clustered(pipeline, source.files, task) if clustered else _unclustered(pipeline, parts, task)
+                    _clustered(pipeline, source.files, task)
+                    if clustered
+                    else _unclustered(pipeline, parts, task, spill=self._local)
                 )
                 _sum_into(counts, inputs, slices, task)
                 _run(pipeline)
@@ -128,10 +145,17 @@ def _clustered(
 
 
 def _unclustered(
-    pipeline: beam.Pipeline, parts: Sequence[Part], task: StoredTask
+    pipeline: beam.Pipeline, parts: Sequence[Part], task: StoredTask, *, spill: bool
 ) -> tuple[PCollection[Part], PCollection[Slice]]:
-    """The parts of files after they are spread, and the slices of their counts."""
+    """The parts of files after they are spread, and the slices of their counts.
+
+    spill: Whether rows meet in files, because the runner would group them in the memory of one process.
+    """
     spread = pipeline | "Parts" >> beam.Create(parts) | "Spread parts" >> beam.Reshuffle()
+    if spill:
+        places = spread | "Spill rows" >> beam.FlatMap(_spill_rows, task) | "Meet places" >> beam.GroupByKey()
+        spilled: PCollection[Slice] = places | "Count units" >> beam.FlatMap(_count_spilled_bucket, task)
+        return spread, spilled
     rows = spread | "Split rows" >> beam.FlatMap(_split_rows, task) | "Meet rows" >> beam.GroupByKey()
     slices: PCollection[Slice] = rows | "Count units" >> beam.FlatMap(_count_bucket, task)
     return spread, slices
@@ -217,8 +241,32 @@ def _split_rows(part: Part, task: StoredTask) -> Iterator[tuple[int, bytes]]:
     return worker_tasks.split_rows(_work(task), part)
 
 
+def _spill_rows(part: Part, task: StoredTask) -> Iterator[tuple[int, SpilledPiece]]:
+    """As ``_split_rows``, with the pieces in a file beside the task. A task that runs again writes another file."""
+    path = os.path.join(os.path.dirname(task.path), f"rows-{uuid4()}")
+    with open(path, "xb") as file:
+        for bucket, piece in worker_tasks.split_rows(_work(task), part):
+            start = file.tell()
+            file.write(piece)
+            yield bucket, SpilledPiece(path, start, len(piece))
+
+
 def _count_bucket(bucket: tuple[int, Iterable[bytes]], task: StoredTask) -> Iterator[Slice]:
     return worker_tasks.count_bucket(_work(task), bucket[1])
+
+
+def _count_spilled_bucket(bucket: tuple[int, Iterable[SpilledPiece]], task: StoredTask) -> Iterator[Slice]:
+    return worker_tasks.count_bucket(_work(task), map(_spilled, bucket[1]))
+
+
+def _spilled(piece: SpilledPiece) -> bytes:
+    """The bytes of a piece. SENSITIVE."""
+    with open(piece.path, "rb") as file:
+        file.seek(piece.start)
+        content = file.read(piece.size)
+    if len(content) != piece.size:
+        raise EngineError(f"{piece.path} is shorter than it was written; want more space in --temp_location")
+    return content
 
 
 def _stored(path: str, work: Work) -> StoredTask:

@@ -34,7 +34,7 @@ from tests.benchmarks.provenance import commit, machine
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).resolve().parent
 ROWS, ATTRIBUTES, VALUES, FILES = 10_000_000, 10, 8, 16
-USERS, FILMS, PAIRS = 48_000, 17_770, 10_180_000
+USERS, FILMS, PAIRS = 480_189, 17_770, 101_800_000
 REPEATS = 3
 
 
@@ -80,7 +80,7 @@ def table(clustered: bool) -> Callable[[Path], dict[str, Any]]:
 
 
 def baskets(cache: Path) -> dict[str, Any]:
-    """10 million pairs of 48,000 users and 17,770 films, in 16 files by user."""
+    """100 million pairs of 480,189 users and 17,770 films, in 16 files by user: the size of Netflix."""
 
     def make(folder: Path) -> None:
         write_baskets(folder, users=USERS, films=FILMS, pairs=PAIRS, files=FILES, seed=1)
@@ -91,7 +91,7 @@ def baskets(cache: Path) -> dict[str, Any]:
 
 
 MARGINALS = {"marginals": {"order": 3}}
-TRIPLES = {"conjunctions": {"count": 50_000, "order": 3, "seed": 1}}
+TRIPLES = {"conjunctions": {"count": 500_000, "order": 3, "seed": 1}}
 CASES = {
     "spark_table": CostCase(table(clustered=True), MARGINALS, "spark", 1.8),
     "spark_table_unclustered": CostCase(table(clustered=False), MARGINALS, "spark", 2.5),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -43,9 +44,9 @@ class RoundedTables:
         """
         if units > LARGEST_UNITS:
             raise ValueError(f"units is {units}; want at most {LARGEST_UNITS}")
-        # A copy frees the other half of the memory of a rounded table.
-        tables = tuple(np.array(table, dtype=np.int32) for table in round_model(tree, conditionals, units, generator))
-        return cls(tree, tables, units)
+        # A copy frees the other half of a table's memory; ``map`` keeps no table while the next one is rounded.
+        tables = map(partial(np.array, dtype=np.int32), round_model(tree, conditionals, units, generator))
+        return cls(tree, tuple(tables), units)
 
     @classmethod
     def of_product(

@@ -48,7 +48,7 @@ def baskets(
         paths = write_baskets(
             out, users=users, films=films, pairs=pairs, files=files, seed=seed, threads=threads, progress=count_written
         )
-    typer.echo(f"{len(paths)} files in {out}")
+    typer.echo(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}")
 
 
 @app.command()
@@ -100,4 +100,4 @@ def rows(
     choice = own if engine in (None, own.name) else EngineChoice(name=engine)
     with bar("synthetic rows") as report:
         paths = write_more_rows(job, out, rows, seed, report, choice)
-    typer.echo(f"{len(paths)} files in {out}")
+    typer.echo(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}")

@@ -9,6 +9,9 @@ The counts of two halves are integers that sum to the counts of the whole, so no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,28 +22,56 @@ LARGEST_UNITS = (1 << 31) - 1
 """The largest number of units that ``Model.rounded`` accepts. Counts are int32, and their products fit in int64."""
 
 
-def partition_rows(rounded: RoundedRows, size: int, seed: int, partition: int) -> SyntheticRows:
-    """The rows of one partition, in random order.
+def partition_rows(rounded: RoundedRows, size: int, seed: int, first: int, end: int) -> Iterator[SyntheticRows]:
+    """Yields the rows of the partitions ``first`` .. ``end`` - 1, each in random order.
 
     rounded: The counts of all rows.
     size: Number of units of each partition but the last, >= 1.
     seed: Public seed, >= 0.
-    partition: Number of the partition, from 0.
+    first, end: Numbers of partitions, from 0. Each partition is a function of the other arguments and its number; a run
+        of several partitions takes less time, because their paths share ranges.
 
-    Returns: Rows that are a function of the arguments. The rows of all partitions together have exactly the counts of
-        ``rounded``. The counts of a partition are its share of them, up to a few counts.
-    Raises: ValueError for a partition that does not exist.
+    The rows of all partitions together have exactly the counts of ``rounded``. The counts of a partition are its share
+    of them, up to a few counts. Memory holds one partition, two copies of the counts, and one more for each doubling of
+    the length of the run.
+
+    Raises: ValueError for partitions that do not exist.
     """
-    first, end = 0, -(-rounded.units // size)
-    if not 0 <= partition < end:
-        raise ValueError(f"partition is {partition}; want 0 .. {end - 1}")
+    partitions = -(-rounded.units // size)
+    if not 0 <= first <= end <= partitions:
+        raise ValueError(f"partitions are {first} .. {end}; want a range within 0 .. {partitions}")
+    if first == end:
+        return
+    for number, share in _shares(rounded, size, seed, range(first, end), (0, partitions)):
+        yield share.rows(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,))))
+
+
+def _shares(
+    rounded: RoundedRows, size: int, seed: int, wanted: range, limits: tuple[int, int]
+) -> Iterator[tuple[int, RoundedRows]]:
+    """Yields the counts of the wanted partitions with their numbers.
+
+    wanted: At least one partition within the limits.
+    limits: The range of partitions that ``rounded`` is the counts of: its first, and the one after its last.
+    """
+    first, end = limits
     while end - first > 1:
         middle = (first + end) // 2
-        generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(first, end)))
-        is_first = partition < middle
-        rounded = rounded.half((middle - first) * size, generator, first=is_first)
-        first, end = (first, middle) if is_first else (middle, end)
-    return rounded.rows(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(partition,))))
+        half = partial(_half, rounded, (middle - first) * size, seed, limits)
+        if wanted.start < middle < wanted.stop:
+            # Counts of a range are kept only as long as both of its halves are wanted.
+            yield from _shares(half(first=True), size, seed, range(wanted.start, middle), (first, middle))
+            wanted = range(middle, wanted.stop)
+        is_first = wanted.stop <= middle
+        rounded = half(first=is_first)
+        del half
+        first, end = limits = (first, middle) if is_first else (middle, end)
+    yield first, rounded
+
+
+def _half(rounded: RoundedRows, units: int, seed: int, limits: tuple[int, int], *, first: bool) -> RoundedRows:
+    """One half of the counts of a range of partitions, by the random generator of this range."""
+    return rounded.half(units, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=limits)), first=first)
 
 
 def half_of_counts(

@@ -1,6 +1,6 @@
 # Beam annotates only part of its interface.
 # mypy: allow-untyped-calls
-"""Synthetic rows on Beam's workers, one element per part.
+"""Synthetic rows on Beam's workers, one element per run of parts.
 
 Importing Beam takes seconds, so this module is imported only where the engine is asked for.
 """
@@ -68,8 +68,8 @@ class BeamRowWorkers:
         try:
             pipeline = beam.Pipeline(options=self._options)
             # Reshuffle keeps Beam from making all parts in the one task that lists them.
-            parts = pipeline | "Parts" >> beam.Create(range(task.parts)) | "Spread parts" >> beam.Reshuffle()
-            _ = parts | "Write rows" >> beam.FlatMap(_written, _stored(shared, task))
+            runs = pipeline | "Runs" >> beam.Create(task.runs()) | "Spread runs" >> beam.Reshuffle()
+            _ = runs | "Write rows" >> beam.FlatMap(_written, _stored(shared, task))
             _run(pipeline)
             for part in range(task.parts):
                 path = FileSystems.join(shared, part_name(part))
@@ -124,14 +124,15 @@ def _task(stored: _StoredTask) -> RowsTask:
     return task
 
 
-def _written(part: int, stored: _StoredTask) -> Iterator[int]:
-    """Writes one part. Beam may do this more than once, so the file gets its name when it is complete."""
+def _written(run: range, stored: _StoredTask) -> Iterator[int]:
+    """Writes some parts. Beam may do this more than once, so a file gets its name when it is complete."""
 
     def parts() -> Iterator[int]:
-        unfinished = FileSystems.join(stored.folder, uuid4().hex)
-        with FileSystems.create(unfinished) as file:
-            file.write(_task(stored).content(part))
-        FileSystems.rename([unfinished], [FileSystems.join(stored.folder, part_name(part))])
-        yield part
+        for part, content in _task(stored).contents(run):
+            unfinished = FileSystems.join(stored.folder, uuid4().hex)
+            with FileSystems.create(unfinished) as file:
+                file.write(content)
+            FileSystems.rename([unfinished], [FileSystems.join(stored.folder, part_name(part))])
+            yield part
 
     return guarded(parts())

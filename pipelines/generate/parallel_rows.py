@@ -1,4 +1,4 @@
-"""One part of the synthetic rows as a task, which any process can do alone, and the threads that do all of them here.
+"""Parts of the synthetic rows as tasks, which any process can do alone, and the threads that do all of them here.
 
 ``spark_rows`` and ``beam_rows`` do the same tasks on workers. A task holds public values only: counts that were rounded
 from a model, the layout, and a seed.
@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, final
+from typing import Final, Protocol, final
+
+import pyarrow as pa
 
 from dpcore.errors import ConfigError
 from dpcore.estimation.model import RoundedRows
@@ -20,11 +22,13 @@ from dpcore.estimation.row_partitions import partition_rows
 from pipelines.generate.row_files import part_name, rows_table, write_file
 from pipelines.layout import Layout
 
+_RUN: Final = 4  # Parts that one worker makes one after the other.
+
 
 @final
 @dataclass(frozen=True, eq=False)
 class RowsTask:
-    """Everything that a worker needs for any part of the rows. Public.
+    """Everything that a worker needs for any parts of the rows. Public.
 
     rounded: The counts of all rows.
     layout: The public layout of the data.
@@ -46,16 +50,26 @@ class RowsTask:
         """Number of units in all parts before this one; for ``part`` = ``parts``, the number of all units."""
         return min(self.rounded.units, part * self.size)
 
-    def write(self, part: int, file: Path | BinaryIO) -> None:
-        """Writes one part as a Parquet file; equal tasks give equal rows on every machine."""
-        rows = partition_rows(self.rounded, self.size, self.seed, part)
-        write_file(rows_table(rows, self.units_before(part), self.layout), self.layout, file)
+    def runs(self, workers: int | None = None) -> list[range]:
+        """The parts in runs of up to ``_RUN``, which one worker makes faster than single parts.
 
-    def content(self, part: int) -> bytes:
-        """The content of the Parquet file of one part."""
-        file = io.BytesIO()
-        self.write(part, file)
-        return file.getvalue()
+        workers: Number of workers; runs are short enough that each gets one. Unknown when None.
+        """
+        length = _RUN if workers is None else max(1, min(_RUN, self.parts // workers))
+        return [range(first, min(first + length, self.parts)) for first in range(0, self.parts, length)]
+
+    def tables(self, run: range) -> Iterator[tuple[int, pa.Table]]:
+        """Yields some consecutive parts with their numbers; equal tasks give equal rows on every machine."""
+        made = partition_rows(self.rounded, self.size, self.seed, run.start, run.stop)
+        for part, rows in zip(run, made, strict=True):
+            yield part, rows_table(rows, self.units_before(part), self.layout)
+
+    def contents(self, run: range) -> Iterator[tuple[int, bytes]]:
+        """Yields the content of the Parquet file of some consecutive parts, with their numbers."""
+        for part, table in self.tables(run):
+            file = io.BytesIO()
+            write_file(table, self.layout, file)
+            yield part, file.getvalue()
 
 
 class RowWorkers(Protocol):
@@ -87,9 +101,11 @@ class LocalRowWorkers:
     def write(self, task: RowsTask, folder: Path) -> Iterator[int]:
         """See ``RowWorkers``."""
 
-        def write_part(part: int) -> None:
-            task.write(part, folder / part_name(part))
+        def write_run(run: range) -> int:
+            for part, table in task.tables(run):
+                write_file(table, task.layout, folder / part_name(part))
+            return run.stop
 
-        with ThreadPoolExecutor(self.threads or len(os.sched_getaffinity(0))) as pool:
-            for part, _ in enumerate(pool.map(write_part, range(task.parts))):
-                yield part + 1
+        threads = self.threads or len(os.sched_getaffinity(0))
+        with ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(write_run, task.runs(threads))

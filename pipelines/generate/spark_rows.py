@@ -67,7 +67,8 @@ class SparkRowWorkers:
 
     def _made(self, task: RowsTask, scratch: str, mark: str, parts: range) -> list[Any]:
         """One row per part: its number, the size of its file, and the file's content unless it was written."""
-        frame = self._session.range(parts.start, parts.stop, 1, len(parts))
+        tasks = sum(run.start in parts for run in task.runs()) or 1  # Spark gives each task consecutive numbers.
+        frame = self._session.range(parts.start, parts.stop, 1, tasks)
         try:
             return frame.mapInArrow(_task(task, scratch, mark), _RESULT).collect()
         except (Py4JError, PySparkException) as error:
@@ -96,14 +97,13 @@ def _task(task: RowsTask, scratch: str, mark: str) -> Callable[[Iterator[pa.Reco
 
 def _results(task: RowsTask, scratch: Path, mark: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        for part in batch.column(0).to_pylist():
-            result = _result(task, scratch, mark, part)
-            yield pa.RecordBatch.from_pylist([result], schema=_RESULT_IN_ARROW)
+        numbers = batch.column(0).to_pylist()
+        for part, content in task.contents(range(numbers[0], numbers[-1] + 1)):
+            yield pa.RecordBatch.from_pylist([_result(scratch, mark, part, content)], schema=_RESULT_IN_ARROW)
 
 
-def _result(task: RowsTask, scratch: Path, mark: str, part: int) -> dict[str, object]:
+def _result(scratch: Path, mark: str, part: int, content: bytes) -> dict[str, object]:
     """Writes one part to the driver's folder, or returns its content if this is another machine's or user's."""
-    content = task.content(part)
     result: dict[str, object] = {"part": part, "bytes": len(content), "content": None}
     try:
         if (scratch / _MARK).read_text() == mark:

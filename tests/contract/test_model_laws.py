@@ -218,7 +218,7 @@ def test_rounded_rows_in_partitions_have_the_models_frequencies(row: Row) -> Non
     """As samples do; and no single column is further from its mean than a few units, where samples are hundreds off."""
     model = row.make()
     rounded = model.rounded(ROWS, np.random.default_rng(3))
-    parts = [partition_rows(rounded, 3_000, 8, number) for number in range(7)]
+    parts = partition_rows(rounded, 3_000, 8, 0, 7)
     matrix = np.concatenate([columns_of(part, row.view) for part in parts])
     assert matrix.shape == (ROWS, row.view.columns)
     for queries in [*conjunctions(row.view), parities(row.view)]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,7 +94,7 @@ def test_executors_that_do_not_see_the_folder_return_their_files(
 ) -> None:
     """The driver, and it alone, gives the mark another name, as if executors looked at another machine's folder."""
     monkeypatch.setattr(spark_rows, "_MARK", "mark of the driver")
-    monkeypatch.setattr(spark_rows, "_BYTES_IN_MEMORY", 3 * len(task().content(0)))
+    monkeypatch.setattr(spark_rows, "_BYTES_IN_MEMORY", 3 * len(next(task().contents(range(1)))[1]))
     content, seen = written(tmp_path / "rows", spark_workers())
     assert content == written(tmp_path / "local", LocalRowWorkers(2))[0]
     assert seen[0] == SIZE, "the first job is of one part"
@@ -103,17 +102,13 @@ def test_executors_that_do_not_see_the_folder_return_their_files(
 
 
 def test_a_part_is_written_only_where_the_mark_is_the_drivers(tmp_path: Path) -> None:
-    content = task().content(2)
-    unseen = spark_rows._result(task(), tmp_path / "nowhere", "mine", 2)
+    returned = {"part": 2, "bytes": 5, "content": b"rows!"}
+    assert spark_rows._result(tmp_path / "nowhere", "mine", 2, b"rows!") == returned
     (tmp_path / "mark").write_text("another's")
-    assert (
-        unseen
-        == spark_rows._result(task(), tmp_path, "mine", 2)
-        == {"part": 2, "bytes": len(content), "content": content}
-    )
+    assert spark_rows._result(tmp_path, "mine", 2, b"rows!") == returned
     (tmp_path / "mark").write_text("mine")
-    assert spark_rows._result(task(), tmp_path, "mine", 2) == {"part": 2, "bytes": len(content), "content": None}
-    assert (tmp_path / part_name(2)).read_bytes() == content
+    assert spark_rows._result(tmp_path, "mine", 2, b"rows!") == {**returned, "content": None}
+    assert (tmp_path / part_name(2)).read_bytes() == b"rows!"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mark", part_name(2)]
 
 
@@ -169,11 +164,17 @@ def test_a_task_that_was_replaced_is_not_loaded(tmp_path: Path) -> None:
         beam_rows._task(stored)
 
 
-def test_a_task_writes_what_it_returns(tmp_path: Path) -> None:
-    file = io.BytesIO()
-    task().write(7, file)
-    assert file.getvalue() == task().content(7)
+def test_runs_hold_every_part_once() -> None:
     assert [task().units_before(part) for part in (0, 1, 7, 8)] == [0, 64, 448, 500]
+    for workers, runs in ((None, 2), (1, 2), (2, 2), (3, 4), (8, 8), (100, 8)):
+        found = task().runs(workers)
+        assert [part for run in found for part in run] == list(range(8))
+        assert len(found) == runs
+
+
+def test_parts_of_a_run_are_those_made_alone() -> None:
+    together = dict(task().contents(range(3, 7)))
+    assert together == {part: dict(task().contents(range(part, part + 1)))[part] for part in range(3, 7)}
 
 
 def test_few_rows_are_made_here_whatever_the_engine() -> None:

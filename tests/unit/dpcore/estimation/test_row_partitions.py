@@ -160,8 +160,11 @@ def test_one_partition_alone_is_that_of_all(name: str, units: int, size: int) ->
     assert [leaf.units for leaf in leaves] == [min(size, units - start) for start in range(0, units, size)]
     for number, leaf in enumerate(leaves):
         rows = leaf.rows(np.random.default_rng(np.random.SeedSequence(11, spawn_key=(number,))))
-        alone = partition_rows(pickle.loads(pickle.dumps(rounded)), size, 11, number)
+        (alone,) = partition_rows(pickle.loads(pickle.dumps(rounded)), size, 11, number, number + 1)
         assert all(map(np.array_equal, arrays(alone), arrays(rows)))
+        run = list(partition_rows(rounded, size, 11, max(0, number - 2), number + 1))
+        assert len(run) == min(3, number + 1)
+        assert all(map(np.array_equal, arrays(run[-1]), arrays(rows)))
     for number, whole in enumerate(counts(rounded)):
         assert np.array_equal(sum(counts(leaf)[number] for leaf in leaves), whole)
     assert units == rounded.units
@@ -185,7 +188,7 @@ def recounted(parts: list[SyntheticRows], rounded: RoundedRows) -> list[NDArray[
 @pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("records")])
 def test_all_partitions_together_have_the_rounded_counts(name: str) -> None:
     rounded = MODELS[name]().rounded(403, np.random.default_rng(2))
-    parts = [partition_rows(rounded, 31, 11, number) for number in range(13)]
+    parts = list(partition_rows(rounded, 31, 11, 0, 13))
     for found, wanted in zip(recounted(parts, rounded), counts(rounded), strict=True):
         assert np.array_equal(found, wanted)
 
@@ -202,22 +205,26 @@ def test_a_partition_is_a_fair_share(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in MODELS if "one value" not in name])
 def test_rows_depend_on_the_seed(name: str) -> None:
     rounded = MODELS[name]().rounded(300, np.random.default_rng(2))
-    first, again, other = (arrays(partition_rows(rounded, 100, seed, 1)) for seed in (1, 1, 2))
+    first, again, other = (arrays(next(partition_rows(rounded, 100, seed, 1, 2))) for seed in (1, 1, 2))
     assert all(map(np.array_equal, first, again))
     assert not all(map(np.array_equal, first, other))
 
 
 def test_units_of_a_partition_of_baskets_begin_at_0() -> None:
     rounded = independent_baskets().rounded(300, np.random.default_rng(2))
-    rows = partition_rows(rounded, 100, 1, 2)
+    (rows,) = partition_rows(rounded, 100, 1, 2, 3)
     assert isinstance(rows, BasketRows)
     assert (rows.units, rows.unit.min(), rows.unit.max()) == (100, 0, 99)
 
 
-@pytest.mark.parametrize("partition", [-1, 4])
-def test_a_partition_that_does_not_exist_is_refused(partition: int) -> None:
-    with pytest.raises(ValueError, match=r"want 0 \.\. 3"):
-        partition_rows(dense().rounded(40, np.random.default_rng(2)), 10, 1, partition)
+@pytest.mark.parametrize(("first", "end"), [(-1, 1), (3, 5), (2, 1)])
+def test_partitions_that_do_not_exist_are_refused(first: int, end: int) -> None:
+    with pytest.raises(ValueError, match=r"want a range within 0 \.\. 4"):
+        next(partition_rows(dense().rounded(40, np.random.default_rng(2)), 10, 1, first, end))
+
+
+def test_an_empty_range_has_no_rows() -> None:
+    assert list(partition_rows(dense().rounded(40, np.random.default_rng(2)), 10, 1, 2, 2)) == []
 
 
 @pytest.mark.parametrize("name", ["dense", "independent baskets", "records of a table"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 from dpcore.estimation.model import BasketRows, SyntheticRows, TableRows
 from pipelines.attributes import Attribute
 from pipelines.layout import BasketLayout, Layout, TableLayout
+
+_LARGEST_INT8: Final = 128  # Codes whose numbers fit into one signed byte.
 
 
 def part_name(part: int) -> str:
@@ -67,4 +69,6 @@ def _decoded(rows: TableRows, start: int, layout: TableLayout) -> pa.Table:
 def _values(attribute: Attribute, codes: pa.Array) -> pa.DictionaryArray:
     """The value of each code. Codes of one value share an entry of the dictionary, and codes of null have none."""
     values = attribute.decode(np.arange(attribute.size)).dictionary_encode()
-    return pa.DictionaryArray.from_arrays(values.indices.take(codes), values.dictionary)
+    # One byte per row where that is enough; the entries are as many as the codes or fewer.
+    indices = values.indices.cast(pa.int8() if attribute.size <= _LARGEST_INT8 else pa.int32())
+    return pa.DictionaryArray.from_arrays(indices.take(codes), values.dictionary)

@@ -18,4 +18,4 @@ def spark_workers() -> RowWorkers:
     return SparkRowWorkers(open_session({**settings, "spark.ui.showConsoleProgress": "false"}))
 
 
-CASE = rows_case("spark, local[2]", spark_workers)
+CASE = rows_case("spark, local[2]", spark_workers, largest_mb=3_072.0)  # The JVM alone needs about 700 MB.

@@ -93,10 +93,11 @@ def test_codes_of_one_value_are_one_entry_and_null_is_none() -> None:
     """Two bins whose middle is the same number, `other` of integers, and null."""
     narrow = Attribute("narrow", Kind.FLOAT, edges=(1.0, 1.0 + 2**-52, 1.0 + 2**-51))
     number = Attribute("number", Kind.CATEGORICAL, values=(7, 5), other=True)
-    layout = TableLayout("person", Schema((narrow, number)))
-    codes = np.array(list(product(range(narrow.size), range(number.size))), dtype=np.int32)
+    many = Attribute("many", Kind.CATEGORICAL, values=tuple(f"v{value}" for value in range(128)), null=True)
+    layout = TableLayout("person", Schema((narrow, number, many)))
+    codes = np.array(list(product(range(narrow.size), range(number.size), range(many.size))), dtype=np.int32)
     table = rows_table(TableRows(layout.schema.domain, codes), 10, layout)
-    for attribute, column in (narrow, 0), (number, 1):
+    for attribute, column in (narrow, 0), (number, 1), (many, 2):
         wanted = attribute.decode(codes[:, column])
         assert table[attribute.column].combine_chunks().dictionary_decode().equals(wanted)
         assert table[attribute.column].combine_chunks().dictionary.null_count == 0

@@ -14,8 +14,6 @@ from typing import Any, Final, final
 from uuid import uuid4
 
 import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dpcore.errors import EngineError
@@ -71,7 +69,7 @@ class SparkRowWorkers:
         frame = self._session.range(parts.start, parts.stop, 1, tasks)
         try:
             return frame.mapInArrow(_task(task, scratch, mark), _RESULT).collect()
-        except (Py4JError, PySparkException) as error:
+        except Exception as error:  # noqa: BLE001 - those of py4j, of a client without it, and of its transport
             raise EngineError(
                 f"Spark did not finish the synthetic rows ({type(error).__name__}); see its own log for the reason"
             ) from None

@@ -13,6 +13,8 @@ Subpackages:
 Files:
     model.py: the protocol of a model.
     independent.py: the product of one-way marginals, the smallest model.
+    row_partitions.py: synthetic rows in partitions that any worker makes alone; rounded_items.py: those of independent
+        items.
     record_model.py: a model that is a list of weighted records.
     least_squares.py: answers with standard deviations and intervals; Kronecker products times a vector.
     linear_answers.py: answers of a workload from the tables of a model.

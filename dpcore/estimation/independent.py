@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView, Clique, Domain
+from dpcore.estimation.graphical.sampling.rounded_tables import RoundedTables
 from dpcore.estimation.linear_answers import answers_of_products
 from dpcore.estimation.model import BasketRows, SyntheticRows, TableRows
+from dpcore.estimation.rounded_items import RoundedItems, dealt_items
 from dpcore.queries import Marginals, Parities, Products, Queries
 
 
@@ -54,6 +56,13 @@ class IndependentModel:
         ]
         return TableRows(self.domain, np.stack(codes, axis=1).astype(np.int32))
 
+    def rounded(self, units: int, generator: np.random.Generator) -> RoundedTables | RoundedItems:
+        """The counts of each attribute's values, or of the units that hold each item; see ``Model``."""
+        if self.domain is None:
+            return RoundedItems.of(self.probabilities, units, generator)
+        factors = [((name,), p) for name, p in zip(self.domain.names, self._distributions(), strict=True)]
+        return RoundedTables.of_product(self.domain, factors, units, generator)
+
     def _distributions(self) -> list[NDArray[np.float64]]:
         return [self.probabilities[start:stop] for start, stop in self.view.groups]
 
@@ -66,12 +75,7 @@ class IndependentModel:
 
     def _sample_baskets(self, units: int, generator: np.random.Generator) -> BasketRows:
         """Draws, for each item, how many units hold it, and then which units."""
-        holder_counts = generator.binomial(units, self.probabilities)
-        units_of_item = [generator.choice(units, size=count, replace=False) for count in holder_counts.tolist()]
-        unit = np.concatenate(units_of_item).astype(np.int32)
-        item = np.repeat(np.arange(self.view.columns, dtype=np.int32), holder_counts)
-        order = np.lexsort((item, unit))
-        return BasketRows(units, unit[order], item[order])
+        return dealt_items(units, generator.binomial(units, self.probabilities), generator)
 
 
 def to_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:

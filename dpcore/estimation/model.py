@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,31 @@ class BasketRows:
 SyntheticRows = TableRows | BasketRows
 
 
+class RoundedRows(Protocol):
+    """The integer counts of synthetic rows that are not dealt yet. Public, and sent to workers by pickle.
+
+    See ``row_partitions`` for how workers use it.
+    """
+
+    @property
+    def units(self) -> int:
+        """Number of units, >= 0."""
+        ...
+
+    def half(self, units: int, generator: np.random.Generator, *, first: bool) -> Self:
+        """The counts of the first ``units`` units, or those of the others. The two sum to the counts of all units.
+
+        units: Number of units of the first part, 0 .. ``self.units``.
+        generator: The source of randomness. Both parts are computed from a generator in the same state.
+        first: Whether to return the first part.
+        """
+        ...
+
+    def rows(self, generator: np.random.Generator) -> SyntheticRows:
+        """Rows with exactly these counts, in random order."""
+        ...
+
+
 class Model(Protocol):
     """A public distribution over records, scaled to a number of units. Everything computed from it is post-processing.
 
@@ -49,6 +74,7 @@ class Model(Protocol):
         * The answers of overlapping marginals agree, and the answers of products are linear in those of marginals.
         * The frequencies in ``sample(n, generator)`` approach ``answer / total``. Equal generator states give equal
           samples.
+        * The mean of the frequencies in ``rounded(n, generator)`` is ``answer / total``, and so is their limit.
     """
 
     @property
@@ -68,5 +94,16 @@ class Model(Protocol):
 
         units: The number of synthetic units, >= 0.
         generator: The source of randomness. It need not be secret, because the model is public.
+        """
+        ...
+
+    def rounded(self, units: int, generator: np.random.Generator) -> RoundedRows:
+        """The counts of synthetic rows, by randomised rounding.
+
+        units: The number of synthetic units, 0 .. 2^31 - 1.
+        generator: The source of randomness. It need not be secret, because the model is public.
+
+        Each count that the model keeps is its mean, rounded up or down, so the error of a marginal does not grow with
+        ``units`` as that of independent rows does.
         """
         ...

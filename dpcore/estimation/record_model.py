@@ -14,6 +14,7 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.linear_answers import answers_of_products
 from dpcore.estimation.model import BasketRows, SyntheticRows, TableRows
+from dpcore.estimation.row_partitions import LARGEST_UNITS, half_of_counts
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 
 _WORD_BITS = 64  # Bits per word of a bitmap.
@@ -66,6 +67,22 @@ class RecordModel:
         whole_copies, permuted = np.repeat(np.arange(records), units // records), generator.permutation(records)
         record_of_unit = np.concatenate([whole_copies, permuted[: units % records]])
         generator.shuffle(record_of_unit)
+        return self.copies(record_of_unit)
+
+    def rounded(self, units: int, generator: np.random.Generator) -> RoundedRecords:
+        """The number of copies of each record, by the rule of ``sample``; see ``Model``.
+
+        Raises: ValueError for more than ``LARGEST_UNITS`` units.
+        """
+        if units > LARGEST_UNITS:
+            raise ValueError(f"units is {units}; want at most {LARGEST_UNITS}")
+        records = len(self.records)
+        copies = np.full(records, units // records, dtype=np.int32)
+        copies[generator.permutation(records)[: units % records]] += 1
+        return RoundedRecords(self, copies)
+
+    def copies(self, record_of_unit: NDArray[np.int64]) -> SyntheticRows:
+        """Rows that are copies of records, of which unit u has number record_of_unit[u]; int64 [units]."""
         domain = self.view.domain
         if domain is not None:
             return TableRows(domain, self._codes()[record_of_unit])
@@ -120,6 +137,35 @@ class RecordModel:
             packed = np.packbits(rows.T, axis=1, bitorder="little")
             bitmaps[start:stop, : packed.shape[1]] = packed
         return bitmaps.view(np.dtype("<u8"))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RoundedRecords:
+    """How many units are copies of each record. Implements ``RoundedRows``.
+
+    model: The records.
+    copies: int32 [T].
+    """
+
+    model: RecordModel
+    copies: NDArray[np.int32]
+
+    @property
+    def units(self) -> int:
+        """Number of units."""
+        return int(self.copies.sum(dtype=np.int64))
+
+    def half(self, units: int, generator: np.random.Generator, *, first: bool) -> RoundedRecords:
+        """The copies among the first ``units`` units, or among the others; see ``half_of_counts``."""
+        totals = np.array([units], dtype=np.int64)
+        return RoundedRecords(self.model, half_of_counts(self.copies[None, :], totals, generator, first=first)[0])
+
+    def rows(self, generator: np.random.Generator) -> SyntheticRows:
+        """The copies in random order."""
+        record_of_unit = np.repeat(np.arange(len(self.copies)), self.copies)
+        generator.shuffle(record_of_unit)
+        return self.model.copies(record_of_unit)
 
 
 @compiled

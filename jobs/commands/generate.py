@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -49,7 +49,7 @@ def baskets(
         paths = write_baskets(
             out, users=users, films=films, pairs=pairs, files=files, seed=seed, threads=threads, progress=count_written
         )
-    typer.echo(f"{len(paths)} files in {out}")
+    typer.echo(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}")
 
 
 @app.command()
@@ -77,17 +77,29 @@ def rows(
     out: Folder,
     rows: Annotated[int, typer.Option(help="Number of synthetic rows; any number costs no budget.")],
     seed: Annotated[int, typer.Option(help="Public seed; the same release, rows and seed give the same rows.")] = 0,
+    engine: Annotated[
+        Literal["local", "spark", "beam"] | None,
+        typer.Option(help="Engine that draws the rows, which are the same on all; the config's engine by default."),
+    ] = None,
     settings: Settings = None,
 ) -> None:
     """Draw more synthetic rows from the graphical model of a published release. This costs no budget.
 
+    Up to 10 million rows are drawn by threads of this process, whatever the engine.
+
     Examples:
 
         marquee generate rows adult.yaml data/adult-synthetic --rows 10000000
+
+        marquee generate rows adult.yaml data/adult-synthetic --rows 500000000 --engine spark
     """
+    from jobs.config import EngineChoice
     from jobs.planning.job import load_job
     from jobs.release.more_rows import write_more_rows
 
+    job = load_job(config, settings or ())
+    own = job.config.engine
+    choice = own if engine in (None, own.name) else EngineChoice(name=engine)
     with bar("synthetic rows") as report:
-        paths = write_more_rows(load_job(config, settings or ()), out, rows, seed, report)
-    typer.echo(f"{len(paths)} files in {out}")
+        paths = write_more_rows(job, out, rows, seed, report, choice)
+    typer.echo(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}")

@@ -110,7 +110,7 @@ class MechanismChoice(Section):
 
 
 class EngineChoice(Section):
-    """Where the data are aggregated. The engine affects only the speed: every engine gives the same release."""
+    """Where data are aggregated and many rows are drawn. It affects the speed: every engine gives the same release."""
 
     name: Literal["local", "spark", "beam"] = Field(
         default="local",

@@ -11,6 +11,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.recommendation import Recommendation, recommended
 from jobs.outputs.certificate import numerical_bound, promise
 from jobs.outputs.counted_rows import filter_text, table_text
+from jobs.planning.engines import FEW_ROWS
 from jobs.planning.identity import identifying_config
 from jobs.planning.job import Job
 from jobs.planning.rows import LARGEST_UNCERTAIN, smallest_certain_number
@@ -80,7 +81,7 @@ def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> l
         f"mechanism  {job.config.mechanism.name}, for {job.mechanism.traits.recommended_for}",
         f"recommended {advice.name}: {advice.why}",
         f"rounds     {plan.rounds}",
-        f"time       at least {_time(job.work.seconds)} of CPU time on the driver, for rounds and synthetic rows",
+        f"time       at least {_time(job.work.seconds)} of CPU time on {_place(job)}, for rounds and synthetic rows",
         f"memory     about {plan.memory_bytes / 2**20:,.0f} MiB on the driver",
         f"error      {_error(job)}",
     ]
@@ -132,6 +133,13 @@ def _time(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:,.1f} seconds"
     return f"{seconds / 60:,.0f} minutes" if seconds < 7200 else f"{seconds / 3600:,.1f} hours"
+
+
+def _place(job: Job) -> str:
+    """Where rounds and synthetic rows are computed."""
+    rows = job.config.output.synthetic_rows
+    on_workers = job.config.engine.name != "local" and isinstance(rows, int) and rows > FEW_ROWS
+    return "the driver and the engine's workers" if on_workers else "the driver"
 
 
 def _error(job: Job) -> str:

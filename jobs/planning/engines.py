@@ -1,16 +1,23 @@
-"""Builds the engine of a config. Spark and Beam are imported only when the config names them."""
+"""Builds the engine of a config, and the workers that make its synthetic rows.
+
+Spark and Beam are imported only when the config names them.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from dpcore.errors import ConfigError
 from jobs.config import EngineChoice
 from jobs.config.section import check_key
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine
+from pipelines.generate.parallel_rows import LocalRowWorkers, RowWorkers
 
 _OPTIONS = {"local": ["threads", "rows_in_memory"], "spark": ["partitions", "settings"], "beam": ["arguments"]}
+FEW_ROWS: Final = 10_000_000
+"""Up to this many synthetic rows are made by threads of the driver, because workers would not be faster."""
+
 _COUNTS = {"threads", "rows_in_memory", "partitions"}
 
 
@@ -54,6 +61,32 @@ def open_engine(choice: EngineChoice) -> Engine:
         from pipelines.engines.beam import BeamEngine
 
         return BeamEngine(options.get("arguments", ()))
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"engine {choice.name} needs {error.name!r}; install marquee[{choice.name}]") from error
+
+
+def open_row_workers(choice: EngineChoice, rows: int) -> RowWorkers:
+    """Opens the workers of an engine for synthetic rows. They affect the speed and never the rows.
+
+    choice: The section ``engine`` of a config.
+    rows: Number of rows. Up to ``FEW_ROWS`` are made by threads of this process, whatever the engine.
+
+    Raises: ConfigError when an option is invalid or the engine's extra is not installed; EngineError when the engine
+        does not start.
+    """
+    check_engine(choice)
+    options = choice.options
+    if choice.name == "local" or rows <= FEW_ROWS:
+        return LocalRowWorkers(options.get("threads"))
+    try:
+        if choice.name == "spark":
+            from pipelines.engines.spark import open_session
+            from pipelines.generate.spark_rows import SparkRowWorkers
+
+            return SparkRowWorkers(open_session(options.get("settings")))
+        from pipelines.generate.beam_rows import BeamRowWorkers
+
+        return BeamRowWorkers(options.get("arguments", ()))
     except ModuleNotFoundError as error:
         raise ConfigError(f"engine {choice.name} needs {error.name!r}; install marquee[{choice.name}]") from error
 

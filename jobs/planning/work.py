@@ -1,4 +1,4 @@
-"""What a release costs the driver at least: seconds for rounds and synthetic rows, and bytes of the rows on disk.
+"""What a release costs at least: CPU seconds for rounds and synthetic rows, and bytes of the rows on disk.
 
 A typing error in a number of rounds or rows would otherwise show only after the charge, as a run that hardly ends. The
 fit of a model comes on top, so these are no predictions of the whole time.
@@ -18,18 +18,18 @@ LARGEST_SECONDS: Final = 86_400.0
 """The most seconds that a release may need at least: a day."""
 
 # The fastest of seven mechanisms, on three workloads each, needed .7 ms a round with 540 answers, and 2.4 ms with
-# 25,920. Rows of a model took 30 ns a value, and 10.3 bytes for 12 columns of 17 values each.
+# 25,920. Rows of a model took 20 to 30 ns a value, and 7.3 bytes for 12 columns of 17 values each, with their numbers.
 _SECONDS_A_ROUND: Final = 5e-4
 _SECONDS_AN_ANSWER: Final = 5e-8
-_SECONDS_A_VALUE: Final = 2.5e-8
-_BYTES_OF_A_UNIT: Final = 2.5
+_SECONDS_A_VALUE: Final = 2e-8
+_BYTES_OF_A_UNIT: Final = 0.1
 
 
 @dataclass(frozen=True)
 class Work:
     """Lower bounds for a release. They are rough, from measurements on one processor.
 
-    seconds: CPU seconds of the driver for all rounds and rows, at least.
+    seconds: CPU seconds for all rounds and rows, at least: of the driver, and of the workers that make rows.
     rows_bytes: Size of the synthetic rows on disk, about; None where their number is not known in advance, as always
         for baskets.
     """
@@ -67,4 +67,4 @@ def _rows_bytes(rows: int | None, layout: Layout) -> int | None:
     if not isinstance(layout, TableLayout):
         return None
     bits = sum(math.ceil(math.log2(max(2, attribute.size))) for attribute in layout.schema.attributes)
-    return math.ceil(rows * (_BYTES_OF_A_UNIT + bits / 8))
+    return round(rows * (_BYTES_OF_A_UNIT + bits / 8))

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from dpcore.errors import ConfigError
 from dpcore.mechanisms.api import Progress
+from jobs.config import EngineChoice
 from jobs.config.release import LARGEST_ROWS
 from jobs.outputs.model_file import MODEL, read_model
+from jobs.planning.engines import open_row_workers
 from jobs.planning.job import Job
 from jobs.release.evaluation import published_folder
 from jobs.release.run import check_outside
@@ -34,7 +36,9 @@ def advice_on_rows(job: Job, output: Path) -> str | None:
     )
 
 
-def write_more_rows(job: Job, folder: Path, rows: int, seed: int, progress: Progress) -> list[Path]:
+def write_more_rows(
+    job: Job, folder: Path, rows: int, seed: int, progress: Progress, engine: EngineChoice | None = None
+) -> list[Path]:
     """Draws synthetic rows from the model of a published release and writes them to a folder.
 
     job: The release.
@@ -42,10 +46,11 @@ def write_more_rows(job: Job, folder: Path, rows: int, seed: int, progress: Prog
     rows: Number of rows, from 1 to ``LARGEST_ROWS``.
     seed: Public seed, at least 0. The rows are a function of the release, their number and the seed.
     progress: Called with the number of rows written so far, and the number of all rows.
+    engine: The engine on which rows are drawn; by default that of the config. It affects the speed, never the rows.
 
     Returns: The written files.
     Raises: ConfigError when the release is not published or has no model, or when the folder is not empty or lies among
-        the data.
+        the data, or when the engine's extra is not installed. EngineError when the engine does not start or finish.
     """
     want_at_least(1, rows=rows)
     want_at_least(0, seed=seed)
@@ -58,4 +63,5 @@ def write_more_rows(job: Job, folder: Path, rows: int, seed: int, progress: Prog
             f"release {job.release_id[:12]} has no {MODEL}, because {job.config.mechanism.name} fits no graphical "
             "model; want a release of a mechanism that does"
         )
-    return write_rows(model, rows, job.layout, empty_folder(folder), seed=seed, progress=progress)
+    workers = open_row_workers(engine or job.config.engine, rows)
+    return write_rows(model, rows, job.layout, empty_folder(folder), seed=seed, workers=workers, progress=progress)

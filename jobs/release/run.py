@@ -28,7 +28,7 @@ from jobs.outputs.answers_table import write_answers
 from jobs.outputs.certificate import KernelRecord, write_certificate
 from jobs.outputs.model_file import write_model
 from jobs.planning.dataset import location_of
-from jobs.planning.engines import open_engine
+from jobs.planning.engines import open_engine, open_row_workers
 from jobs.planning.identity import bound_path, linked_files, local_path
 from jobs.planning.job import Job
 from jobs.planning.rows import auto_rows
@@ -264,7 +264,9 @@ def _write(job: Job, made: Release, record: KernelRecord, staging: Path, progres
         if rows:
             with progress("synthetic rows") as report:
                 seed = int(_generator(job, 1).integers(2**63))
-                write_rows(model, rows, job.layout, staging / "synthetic", seed=seed, progress=report)
+                workers = open_row_workers(job.config.engine, rows)
+                folder = staging / "synthetic"
+                write_rows(model, rows, job.layout, folder, seed=seed, workers=workers, progress=report)
     else:
         log.info("no synthetic rows, because this mechanism fits no model", mechanism=job.config.mechanism.name)
     write_certificate(staging / "certificate.json", job, workload, record, rows or None)

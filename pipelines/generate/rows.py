@@ -1,23 +1,24 @@
-"""Writes synthetic rows, which are drawn from a model, to Parquet in parallel blocks. All of it is post-processing."""
+"""Writes synthetic rows, which are drawn from a model, to Parquet in parallel parts. All of it is post-processing."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import islice
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.model import BasketRows, Model, SyntheticRows, TableRows
-from pipelines.layout import BasketLayout, Layout, TableLayout
+from dpcore.estimation.model import Model, SyntheticRows
+from pipelines.generate.parallel_rows import LocalRowWorkers, RowsTask, RowWorkers
+from pipelines.generate.row_files import part_name, rows_table, write_file
+from pipelines.layout import Layout, TableLayout
 
-UNITS_AT_ONCE = 100_000
+FEW_UNITS: Final = 100_000
+"""Up to this many units are drawn at once, into one file."""
+
+_LARGEST_PART: Final = 1_000_000  # Units of a table per part.
+_VALUES_OF_A_PART: Final = 16_000_000  # Parts of wide tables have fewer units, so that a worker needs about 200 MB.
 
 
 def write_rows(
@@ -27,85 +28,59 @@ def write_rows(
     folder: Path,
     *,
     seed: int,
-    block: int = UNITS_AT_ONCE,
+    workers: RowWorkers | None = None,
+    size: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
-    """Writes synthetic units to Parquet, with one file per block.
+    """Writes synthetic units to Parquet, with one file per part.
 
     The files have the columns of the layout; attributes that the model lacks are left out. Codes are decoded to values
-    that encode to the same codes, and units are numbered from 0. A basket without items has no row. The rows of a
-    graphical model come from its randomised rounding over all blocks; rows of other models are independent samples.
+    that encode to the same codes, and units are numbered from 0. A basket without items has no row.
+
+    Up to ``FEW_UNITS`` units are one part: the rows of a graphical model by randomised rounding, and otherwise
+    ``model.sample``. More units are rounded once, here (``Model.rounded``), and the parts are made by workers
+    (``partition_rows``): all parts together have exactly the rounded counts.
 
     model: The model of a release.
     units: Number of units, at least 0.
     layout: The public layout of the data.
     folder: Folder of the files, which is created if it is missing.
-    seed: Public seed. The rows depend on model, units, seed and block, and not on the number of threads.
-    block: Units per file, at least 1.
+    seed: Public seed. The rows depend on model, units, seed and size, and not on the workers.
+    workers: Who makes the parts of more than ``FEW_UNITS`` units; by default, threads of this process.
+    size: Units per part, at least 1; if given, any number of units is rounded and split. The default is that of
+        ``units_of_a_part``.
     progress: Called with the number of units written so far, and the number of all units.
 
     Returns: The written files.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    starts = range(0, units, block)
-    draws = _draws(model, units, block, seed)
-    workers = len(os.sched_getaffinity(0))
-    files: list[Path] = []
-
-    def write(start: int, draw: Callable[[], SyntheticRows]) -> Path:
-        path = folder / f"part-{start // block:05d}.parquet"
-        pq.write_table(rows_table(draw(), start, layout), path, compression="zstd")
-        return path
-
-    with ThreadPoolExecutor(workers) as pool:
-        # One wave has one block per worker, so that a block is in memory only while it is written.
-        for first in range(0, len(starts), workers):
-            wave = starts[first : first + workers]
-            files += pool.map(write, wave, islice(draws, len(wave)))
-            if progress is not None:
-                progress(min(units, (first + workers) * block), units)
-    return files
-
-
-def _draws(model: Model, units: int, block: int, seed: int) -> Iterator[Callable[[], SyntheticRows]]:
-    """Yields one function per block, which returns the block's rows.
-
-    Blocks of a graphical model depend on each other, so this iterator draws them in order. A block of another model is
-    drawn when its function is called.
-    """
+    if not units:
+        return []
+    report = progress or (lambda done, total: None)
     seeds = np.random.SeedSequence(seed)
+    if size is None and units <= FEW_UNITS:
+        path = folder / part_name(0)
+        write_file(rows_table(_few_rows(model, units, seeds), 0, layout), layout, path)
+        report(units, units)
+        return [path]
+    rounded = model.rounded(units, np.random.default_rng(seeds))
+    task = RowsTask(rounded, layout, size or units_of_a_part(layout), seed)
+    for parts in (workers or LocalRowWorkers()).write(task, folder):
+        report(task.units_before(parts), units)
+    return [folder / part_name(part) for part in range(task.parts)]
+
+
+def units_of_a_part(layout: Layout) -> int:
+    """Number of units in each part of more than ``FEW_UNITS`` units.
+
+    Baskets have parts of ``FEW_UNITS`` units, because the number of their items is not known in advance.
+    """
+    if not isinstance(layout, TableLayout):
+        return FEW_UNITS
+    return min(_LARGEST_PART, max(FEW_UNITS, _VALUES_OF_A_PART // max(1, len(layout.schema.attributes))))
+
+
+def _few_rows(model: Model, units: int, seeds: np.random.SeedSequence) -> SyntheticRows:
     if isinstance(model, GraphicalModel):
-        for rows in model.row_blocks(units, block, np.random.default_rng(seeds)):
-            yield partial(_same_rows, rows)
-        return
-    sizes = [min(block, units - start) for start in range(0, units, block)]
-    for size, child in zip(sizes, seeds.spawn(len(sizes)), strict=True):
-        yield partial(_sample_rows, model, size, child)
-
-
-def _same_rows(rows: SyntheticRows) -> SyntheticRows:
-    return rows
-
-
-def _sample_rows(model: Model, units: int, seed: np.random.SeedSequence) -> SyntheticRows:
-    return model.sample(units, np.random.default_rng(seed))
-
-
-def rows_table(rows: SyntheticRows, start: int, layout: Layout) -> pa.Table:
-    """Converts sampled rows to the layout's columns. Units are numbered from ``start``."""
-    match rows, layout:
-        case TableRows(), TableLayout():
-            return _decoded(rows, start, layout)
-        case BasketRows(), BasketLayout():
-            unit = pa.array(rows.unit.astype(np.int64) + start)
-            return pa.table({layout.unit: unit, layout.item: pa.array(rows.item)})
-        case _:
-            raise TypeError(f"{type(rows).__name__} for {type(layout).__name__}; want rows of the layout's shape")
-
-
-def _decoded(rows: TableRows, start: int, layout: TableLayout) -> pa.Table:
-    columns = {layout.unit: pa.array(np.arange(start, start + len(rows.codes), dtype=np.int64))}
-    for attribute in layout.schema.attributes:
-        if attribute.name in rows.domain:
-            columns[attribute.column] = attribute.decode(rows.codes[:, rows.domain.index(attribute.name)])
-    return pa.table(columns)
+        return model.rows(units, np.random.default_rng(seeds))
+    return model.sample(units, np.random.default_rng(seeds.spawn(1)[0]))

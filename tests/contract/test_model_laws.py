@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Domain
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.independent import IndependentModel
-from dpcore.estimation.model import Model, SyntheticRows, TableRows
+from dpcore.estimation.model import Model, RoundedRows, SyntheticRows, TableRows
 from dpcore.estimation.multiplicative_weights.dense import DenseModel
 from dpcore.estimation.multiplicative_weights.factored import FactoredModel
 from dpcore.estimation.record_model import RecordModel
+from dpcore.estimation.row_partitions import partition_rows
 from dpcore.queries import Conjunctions, Marginals, Parities, Queries
 from dpcore.queries.generation import random_conjunctions
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
@@ -91,6 +92,9 @@ class Rounded:
 
     def sample(self, units: int, generator: np.random.Generator) -> SyntheticRows:
         return self.model.rows(units, generator)
+
+    def rounded(self, units: int, generator: np.random.Generator) -> RoundedRows:
+        return self.model.rounded(units, generator)
 
 
 def independent_baskets() -> Model:
@@ -207,6 +211,22 @@ def test_rows_come_as_often_as_the_answers_say(row: Row) -> None:
     for queries in [*conjunctions(row.view), parities(row.view)]:
         frequencies = count_satisfied(queries, matrix) / ROWS
         assert np.abs(frequencies - model.answer(queries) / model.total).max() < LARGEST_ERROR
+
+
+@every_model
+def test_rounded_rows_in_partitions_have_the_models_frequencies(row: Row) -> None:
+    """As samples do; and no single column is further from its mean than a few units, where samples are hundreds off."""
+    model = row.make()
+    rounded = model.rounded(ROWS, np.random.default_rng(3))
+    parts = partition_rows(rounded, 3_000, 8, 0, 7)
+    matrix = np.concatenate([columns_of(part, row.view) for part in parts])
+    assert matrix.shape == (ROWS, row.view.columns)
+    for queries in [*conjunctions(row.view), parities(row.view)]:
+        frequencies = count_satisfied(queries, matrix) / ROWS
+        assert np.abs(frequencies - model.answer(queries) / model.total).max() < LARGEST_ERROR
+    means = ROWS * model.answer(Conjunctions.single_columns(row.view)) / model.total
+    furthest = np.abs(matrix.sum(axis=0) - means).max()
+    assert furthest < (len(model.records) if isinstance(model, RecordModel) else 5)
 
 
 @every_model

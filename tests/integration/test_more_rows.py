@@ -21,6 +21,10 @@ from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.mwem.mwem import Mwem
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB
 from dpcore.queries import Marginals
+from jobs.config import EngineChoice
+from jobs.planning.engines import open_row_workers
+from pipelines.generate.parallel_rows import RowWorkers
+from tests.support import engines
 from tests.support.graphical_models import random_model
 from tests.support.graphs import GraphShape
 from tests.support.releases import World, table_world
@@ -59,14 +63,14 @@ def test_the_model_is_a_file_of_the_release(table: World) -> None:
 
 def test_more_rows_come_without_the_data_and_without_a_charge(table: World) -> None:
     shutil.rmtree(table.folder / "data")
-    code, out, err = table.marquee("generate", "rows", "release.yaml", "more", "--rows", "250000")
-    assert (code, out) == (0, "3 files in more\n"), err
+    code, out, err = table.marquee("generate", "rows", "release.yaml", "more", "--rows", "1250000")
+    assert (code, out) == (0, "2 files in more\n"), err
     rows = pq.read_table(table.folder / "more")
-    assert rows.num_rows == 250_000
-    assert np.array_equal(np.sort(rows.column("person").to_numpy()), np.arange(250_000))
+    assert rows.num_rows == 1_250_000
+    assert np.array_equal(rows.column("person").to_numpy(), np.arange(1_250_000))
     model = load_model(io.BytesIO((table.folder / "out/people/model.npz").read_bytes()))
-    women = float(np.mean(np.array(rows.column("sex").to_pylist()) == "female"))
-    assert women == pytest.approx(one_way(model, "sex")[0], abs=2 / 250_000)
+    women = float(np.mean(rows.column("sex").to_numpy() == "female"))
+    assert women == pytest.approx(one_way(model, "sex")[0], abs=2 / 1_250_000)
     assert table.charges() == 1
 
 
@@ -83,6 +87,39 @@ def test_rows_are_a_function_of_their_seed(table: World) -> None:
     first = content("first", 1)
     assert content("again", 1) == first
     assert content("other", 2) != first
+
+
+def test_the_engine_of_more_rows_can_be_chosen(table: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another engine than the config's has no options; few rows are drawn here on every engine, with the same bytes."""
+    asked: list[tuple[EngineChoice, int]] = []
+
+    def opened(choice: EngineChoice, rows: int) -> RowWorkers:
+        asked.append((choice, rows))
+        return open_row_workers(choice, rows)
+
+    monkeypatch.setattr("jobs.release.more_rows.open_row_workers", opened)
+    table.set("engine", {"name": "local", "options": {"threads": 2}})
+    for folder, *option in (("own",), ("named", "--engine", "local"), ("spark", "--engine", "spark")):
+        code, _, err = table.marquee("generate", "rows", "release.yaml", folder, "--rows", "200000", *option)
+        assert code == 0, err
+    own = EngineChoice(name="local", options={"threads": 2})
+    assert asked == [(own, 200_000), (own, 200_000), (EngineChoice(name="spark"), 200_000)]
+    first, *others = [
+        (table.folder / folder / "part-00000.parquet").read_bytes() for folder in ("own", "named", "spark")
+    ]
+    assert others == [first, first]
+
+
+@pytest.mark.spark
+def test_more_rows_on_spark_are_those_of_the_driver(table: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    engines.spark_engine()
+    monkeypatch.setattr("jobs.planning.engines.FEW_ROWS", 1)
+    monkeypatch.setattr("pipelines.generate.rows.FEW_UNITS", 100)
+    for engine in ("local", "spark"):
+        code, _, err = table.marquee("generate", "rows", "release.yaml", engine, "--rows", "5000", "--engine", engine)
+        assert code == 0, err
+    contents = [(table.folder / engine / "part-00000.parquet").read_bytes() for engine in ("local", "spark")]
+    assert contents[0] == contents[1]
 
 
 def test_wrong_requests_are_config_errors(table: World) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.domain import Clique, Domain
 from dpcore.errors import DomainTooLargeError
+from dpcore.estimation.graphical.sampling.rounded_tables import RoundedTables
 from dpcore.estimation.linear_answers import answers_of_products
 from dpcore.estimation.model import TableRows
 from dpcore.estimation.multiplicative_weights.one_hot import answers_of_tables
@@ -70,6 +71,10 @@ class DenseModel:
         cells = np.minimum(cells, cumulative.size - 1)
         codes = np.stack(np.unravel_index(cells, self.domain.sizes), axis=1)
         return TableRows(self.domain, codes.astype(np.int32))
+
+    def rounded(self, units: int, generator: np.random.Generator) -> RoundedTables:
+        """The table as integer counts; see ``Model``."""
+        return RoundedTables.of_product(self.domain, [(self.domain.names, self.table)], units, generator)
 
 
 def tables_of(table: NDArray[np.float64], domain: Domain, queries: Marginals) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import Clique, Domain
+from dpcore.estimation.graphical.sampling.rounded_tables import RoundedTables
 from dpcore.estimation.linear_answers import answers_of_products
 from dpcore.estimation.model import TableRows
 from dpcore.estimation.multiplicative_weights.dense import LARGEST_CELLS, DenseModel, MultiplicativeWeights, check_size
@@ -66,6 +67,11 @@ class FactoredModel:
         for group in self.groups:
             codes[:, self.domain.axes(group.domain.names)] = group.sample(units, generator).codes
         return TableRows(self.domain, codes)
+
+    def rounded(self, units: int, generator: np.random.Generator) -> RoundedTables:
+        """The tables of all groups as integer counts; see ``Model``."""
+        factors = [(group.domain.names, group.table) for group in self.groups]
+        return RoundedTables.of_product(self.domain, factors, units, generator)
 
     @cached_property
     def _factors(self) -> dict[int, Factor]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -17,6 +17,7 @@ from dpcore.estimation.graphical.answering.answers import one_hot_answers
 from dpcore.estimation.graphical.answering.calibrated import Calibrated
 from dpcore.estimation.graphical.inference.node_tables import Conditionals
 from dpcore.estimation.graphical.sampling.integer_tables import round_model
+from dpcore.estimation.graphical.sampling.rounded_tables import RoundedTables
 from dpcore.estimation.graphical.sampling.synthetic_rows import dealt_codes, sampled_codes
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.linear_answers import answers_of_products
@@ -94,23 +95,18 @@ class GraphicalModel:
         Each row has the model's distribution, and the marginals of all rows together stay within about one count of
         their means.
         """
-        return next(self.row_blocks(units, max(1, units), generator))
-
-    def row_blocks(self, units: int, block: int, generator: np.random.Generator) -> Iterator[TableRows]:
-        """Synthetic rows as from ``rows``, in random order and in blocks; one empty block for ``units`` 0.
-
-        units: Number of rows, >= 0.
-        block: Number of rows of each block but the last, >= 1.
-        generator: Algorithmic randomness.
-
-        All blocks together have the same counts in each node as the result of ``rows`` for a generator in the same
-        state; a single block has larger sampling error. Memory holds the model, one block, 9 bytes for each cell of the
-        largest node, and the integer tables of all nodes if there are several blocks.
-        """
-        # The rows are dealt by a generator of their own, so that the rounding does not depend on the size of blocks.
+        # The rows are dealt by a generator of their own, so that they can be dealt again from the same rounding.
         (dealing,) = generator.spawn(1)
         tables = round_model(self.tree, self.conditionals, units, generator)
-        yield from map(partial(TableRows, self.domain), dealt_codes(self.tree, tables, units, block, dealing))
+        return TableRows(self.domain, dealt_codes(self.tree, tables, units, dealing))
+
+    def rounded(self, units: int, generator: np.random.Generator) -> RoundedTables:
+        """The integer tables from which ``rows`` would deal its rows, for a generator in the same state.
+
+        units: Number of rows, 0 .. 2^31 - 1.
+        generator: Algorithmic randomness.
+        """
+        return RoundedTables.of(self.tree, self.conditionals, units, generator)
 
     def _check_named(self, queries: Marginals) -> None:
         """Checks the attributes that the cliques name; other attributes of the queries' domain may be unknown."""

@@ -36,29 +36,30 @@ def sampled_codes(
 
 
 def dealt_codes(
-    tree: JunctionTree, tables: Iterable[Counts], units: int, block: int, generator: np.random.Generator
-) -> Iterator[NDArray[np.int32]]:
-    """Deals rows with exactly the counts of ``tables``, in random order, in blocks.
+    tree: JunctionTree, tables: Iterable[Counts], units: int, generator: np.random.Generator
+) -> NDArray[np.int32]:
+    """Deals rows with exactly the counts of ``tables``, in random order: codes, int32 [units, attributes].
 
     tree: The junction tree.
-    tables: Integer tables of all nodes from ``round_model`` for ``units`` rows. They are consumed one by one: each is
-        dealt to the first block before the next is requested.
+    tables: Integer tables of all nodes for ``units`` rows, such as those of ``round_model``. They are consumed one by
+        one and overwritten: each is dealt before the next is requested.
     units: Number of rows, >= 0.
-    block: Number of rows of each block but the last, >= 1.
     generator: Algorithmic randomness.
 
-    Yields: Codes of one block, int32 [block or fewer, attributes].
-
     Each value of a separator has an urn of residuals, from which its rows draw without replacement. Given the counts,
-    attributes of different nodes depend on each other only through their separators. Memory holds one block, and one
-    table if all rows are one block, else a copy of all tables.
+    attributes of different nodes depend on each other only through their separators. Memory holds the rows and one
+    table.
     """
-    has_several = units > block
-    urns = _urns_of(tree, map(np.copy, tables) if has_several else iter(tables))
-    kept: list[_Urns] = []
-    yield _block(tree, min(block, units), urns, kept if has_several else None, generator)
-    for start in range(block, units, block):
-        yield _block(tree, min(block, units - start), iter(kept), None, generator)
+    codes = np.zeros((units, len(tree.domain.names)), dtype=np.int32)
+    remaining_tables = iter(tables)
+    for plan in _plans(tree):
+        _deal_table(next(remaining_tables), codes, plan, generator)  # No local name: the table is freed.
+    return codes
+
+
+def _deal_table(table: Counts, codes: NDArray[np.int32], plan: _Plan, generator: np.random.Generator) -> None:
+    """Deals the residuals of one node to all rows."""
+    _deal(table, _fill_urns(table), codes, plan, generator)
 
 
 class _Plan(NamedTuple):
@@ -74,47 +75,6 @@ class _Plan(NamedTuple):
     strides: NDArray[np.int64]
     own: NDArray[np.int64]
     codes: Offsets
-
-
-class _Urns(NamedTuple):
-    """The urns of a node, one for each cell of its separator.
-
-    counts: Partial sums from ``_fill_urns``, integers [urns, cells of the residual].
-    remaining: Number of residuals in each urn, int64 [urns].
-    plan: The columns that the node reads and writes.
-    """
-
-    counts: Counts
-    remaining: NDArray[np.int64]
-    plan: _Plan
-
-
-def _block(
-    tree: JunctionTree,
-    units: int,
-    urns: Iterator[_Urns],
-    kept: list[_Urns] | None,
-    generator: np.random.Generator,
-) -> NDArray[np.int32]:
-    """The rows of one block, int32 [units, attributes]; the urns are appended to ``kept``, or freed one by one."""
-    codes = np.zeros((units, len(tree.domain.names)), dtype=np.int32)
-    for urn in urns:
-        _deal(urn.counts, urn.remaining, codes, urn.plan, generator)
-        if kept is not None:
-            kept.append(urn)
-        del urn  # This frees its table before the next is made.
-    return codes
-
-
-def _urns_of(tree: JunctionTree, tables: Iterator[Counts]) -> Iterator[_Urns]:
-    """The urns of each node, made when they are needed."""
-    for plan in _plans(tree):
-        yield _filled(next(tables), plan)
-
-
-def _filled(table: Counts, plan: _Plan) -> _Urns:
-    """The urns that hold the rows of a table."""
-    return _Urns(table, _fill_urns(table), plan)
 
 
 def _plans(tree: JunctionTree) -> Iterator[_Plan]:

@@ -91,25 +91,22 @@ def test_rows_are_closer_to_the_answers_than_samples() -> None:
 
 
 @pytest.mark.parametrize("units", [0, 1, 13])
-def test_rows_and_blocks_have_as_many_rows_as_are_asked(units: int) -> None:
+def test_there_are_as_many_rows_as_are_asked(units: int) -> None:
     for name in ("no cliques", "disconnected", "attributes of one value", "everything in one clique"):
         model = random_model(SHAPES[name], 2)
         assert model.rows(units, np.random.default_rng(1)).codes.shape == (units, len(model.domain.names))
         assert model.sample(units, np.random.default_rng(1)).codes.shape == (units, len(model.domain.names))
-        blocks = [rows.codes for rows in model.row_blocks(units, 5, np.random.default_rng(1))]
-        assert sum(len(codes) for codes in blocks) == units
-        assert max(len(codes) for codes in blocks) <= 5
+        rounded = model.rounded(units, np.random.default_rng(1))
+        assert rounded.rows(np.random.default_rng(1)).codes.shape == (units, len(model.domain.names))
 
 
-def test_blocks_of_any_size_are_the_rows_of_one_rounding() -> None:
+def test_rows_are_dealt_from_the_rounded_tables() -> None:
     model, units = random_model(SHAPES["chain"], 2), 200
-
-    def counts(block: int) -> list[list[int]]:
-        codes = np.concatenate([rows.codes for rows in model.row_blocks(units, block, np.random.default_rng(3))])
-        tables = [(codes[:, list(model.domain.axes(node))].T, model.domain.shape(node)) for node in model.tree.nodes]
-        return [np.bincount(np.ravel_multi_index(cells, shape), minlength=1).tolist() for cells, shape in tables]
-
-    assert counts(1) == counts(30) == counts(200) == counts(999)
+    codes = model.rows(units, np.random.default_rng(3)).codes
+    rounded = model.rounded(units, np.random.default_rng(3))
+    for node, table in zip(model.tree.nodes, rounded.tables, strict=True):
+        cells = np.ravel_multi_index(codes[:, list(model.domain.axes(node))].T, model.domain.shape(node))
+        assert np.array_equal(np.bincount(cells, minlength=table.size), table.ravel())
 
 
 def test_a_model_without_attributes_has_rows_without_columns() -> None:

@@ -16,6 +16,8 @@ from dpcore.estimation.graphical.inference.node_tables import Conditionals
 from dpcore.estimation.graphical.sampling.integer_tables import round_model
 from dpcore.estimation.graphical.sampling.synthetic_rows import _fill_urns, dealt_codes, sampled_codes
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
+from dpcore.estimation.model import TableRows
+from dpcore.estimation.row_partitions import partition_rows
 from tests.support.graphical_models import joint_table, random_model
 from tests.support.graphs import SHAPES
 
@@ -25,27 +27,23 @@ def counted(codes: NDArray[np.int32], domain: Domain, node: tuple[str, ...]) -> 
     return np.bincount(cells, minlength=domain.size(node)).tolist()
 
 
-def dealt(model: GraphicalModel, units: int, block: int, seed: int = 1) -> list[NDArray[np.int32]]:
+def dealt(model: GraphicalModel, units: int, seed: int = 1) -> NDArray[np.int32]:
     tables = round_model(model.tree, model.conditionals, units, np.random.default_rng(9))
-    return list(dealt_codes(model.tree, tables, units, block, np.random.default_rng(seed)))
+    return dealt_codes(model.tree, tables, units, np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("block", [1, 7, 40, 100])
 @pytest.mark.parametrize("name", SHAPES)
-def test_all_blocks_together_have_the_counts_of_the_tables(name: str, block: int) -> None:
+def test_dealt_rows_have_the_counts_of_the_tables(name: str) -> None:
     model = random_model(SHAPES[name], 5)
-    blocks = dealt(model, 40, block)
-    assert [len(codes) for codes in blocks] == [min(block, 40 - start) for start in range(0, 40, block)]
-    codes = np.concatenate(blocks)
+    codes = dealt(model, 40)
     tables = tuple(round_model(model.tree, model.conditionals, 40, np.random.default_rng(9)))
     for node, table in zip(model.tree.nodes, tables, strict=True):
         assert counted(codes, model.domain, node) == table.ravel().tolist()
 
 
-def test_no_rows_are_one_empty_block() -> None:
+def test_no_rows_have_the_shape_of_rows() -> None:
     model = random_model(SHAPES["disconnected"], 5)
-    (codes,) = dealt(model, 0, 10)
-    assert codes.shape == (0, 6)
+    assert dealt(model, 0).shape == (0, 6)
     assert sampled_codes(model.tree, model.conditionals, 0, np.random.default_rng(1)).shape == (0, 6)
 
 
@@ -55,14 +53,18 @@ def frequencies(codes: NDArray[np.int32], sizes: tuple[int, ...]) -> NDArray[np.
 
 
 @pytest.mark.parametrize("name", ["tree", "cycle", "disconnected", "missing attribute", "one attribute"])
-@pytest.mark.parametrize("way", ["sampled", "dealt"])
+@pytest.mark.parametrize("way", ["sampled", "dealt", "in partitions"])
 def test_records_come_as_often_as_the_joint_table_says(name: str, way: str) -> None:
     """20,000 rows: six standard deviations of a frequency, also for records that no node holds whole."""
     model, units = random_model(SHAPES[name], 6), 20_000
     if way == "sampled":
         codes = sampled_codes(model.tree, model.conditionals, units, np.random.default_rng(3))
+    elif way == "dealt":
+        codes = dealt(model, units)
     else:
-        codes = np.concatenate(dealt(model, units, 3_000))
+        rounded = model.rounded(units, np.random.default_rng(9))
+        parts = partition_rows(rounded, 300, 4, 0, 67)
+        codes = np.concatenate([part.codes for part in parts if isinstance(part, TableRows)])
     joint = joint_table(model)
     error = np.abs(frequencies(codes, model.domain.sizes) - joint)
     assert (error <= 6 * np.sqrt(joint * (1 - joint) / units) + 1e-12).all()
@@ -70,11 +72,11 @@ def test_records_come_as_often_as_the_joint_table_says(name: str, way: str) -> N
 
 
 def test_the_order_of_dealt_rows_says_nothing() -> None:
-    """The first of four blocks is a random quarter: counts of its cells within six standard deviations of theirs."""
+    """Each quarter is a random one: counts of its cells within six standard deviations of those of all rows."""
     model, units = random_model(SHAPES["chain"], 6, zeros=0.0), 20_000
-    blocks = dealt(model, units, units // 4)
-    whole = frequencies(np.concatenate(blocks), model.domain.sizes)
-    for codes in blocks:
+    rows = dealt(model, units)
+    whole = frequencies(rows, model.domain.sizes)
+    for codes in np.split(rows, 4):
         error = np.abs(frequencies(codes, model.domain.sizes) - whole)
         assert (error <= 6 * np.sqrt(whole * (1 - whole) / len(codes)) + 1e-12).all()
 
@@ -83,13 +85,13 @@ def test_nodes_are_tied_by_their_separators_alone() -> None:
     """b is half 0 in either value of a, and c of b: dealt in order, a and c would be copies of each other."""
     tree = JunctionTree.of(Domain.of({"a": 2, "b": 2, "c": 2}), [("a", "b"), ("b", "c")])
     tables = tuple(np.full((1, 4), 2_500) if parent < 0 else np.full((2, 2), 2_500) for parent in tree.parents)
-    (codes,) = dealt_codes(tree, tables, 10_000, 10_000, np.random.default_rng(4))
+    codes = dealt_codes(tree, tables, 10_000, np.random.default_rng(4))
     assert np.bincount(codes[:, 0] * 2 + codes[:, 2], minlength=4).tolist() == pytest.approx([2_500] * 4, abs=150)
 
 
 def test_one_generator_state_gives_the_same_rows() -> None:
     model = random_model(SHAPES["grid"], 6)
-    first, again, other = (np.concatenate(dealt(model, 50, 20, seed)) for seed in (1, 1, 2))
+    first, again, other = (dealt(model, 50, seed) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -98,9 +100,8 @@ def test_a_wide_residual_is_drawn_to_its_last_cell() -> None:
     """100 values: as many splits of an urn; every unit of the last row is dealt."""
     tree = JunctionTree.of(Domain.of({"a": 100}), [])
     table = np.arange(100)[None, :]
-    for block in (1_000, 4_950):
-        codes = np.concatenate(list(dealt_codes(tree, (table.copy(),), 4_950, block, np.random.default_rng(1))))
-        assert counted(codes, tree.domain, ("a",)) == list(range(100))
+    codes = dealt_codes(tree, (table.copy(),), 4_950, np.random.default_rng(1))
+    assert counted(codes, tree.domain, ("a",)) == list(range(100))
 
 
 def halves(counts: list[int], low: int, high: int, urn: list[int]) -> None:
@@ -153,5 +154,9 @@ def test_rows_need_little_memory_beside_the_model() -> None:
     small = 0.98 * cells  # Less than any further table.
     assert peak(lambda: model.rows(units, np.random.default_rng(1))) < 9 * cells + small
     assert peak(lambda: model.sample(units, np.random.default_rng(1))) < 8 * cells + small
-    blocks = peak(lambda: list(model.row_blocks(units, 10, np.random.default_rng(1))))
-    assert blocks < 9 * cells + 4 * model.tree.cells + small
+    # A rounded table of int32 lies in the memory of float64 until it is copied.
+    rounded = peak(lambda: model.rounded(units, np.random.default_rng(1)))
+    assert rounded < 9 * cells + 4 * model.tree.cells + small
+    whole = model.rounded(units, np.random.default_rng(1))
+    # Two copies, and while a margin is summed, its axes.
+    assert peak(lambda: next(partition_rows(whole, 10, 1, 3, 4))) < 2 * 4 * model.tree.cells + 2 * small

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.datasets import ROOT
+from tests.support.small_release import EXACT, answers, write_release
 from tests.support.spark_cluster import connect_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
@@ -66,3 +67,16 @@ def test_a_spark_connect_server(tmp_path: Path) -> None:
     """The server's workers have none of this project's code, so the session sends it."""
     with connect_server(tmp_path) as remote:
         check(comparison(sys.executable, str(tmp_path / "data"), remote), "4.", "connect")
+        (tmp_path / "release").mkdir()
+        config = write_release(tmp_path / "release", clustered=True)
+        engine = f"engine={{name: spark, options: {{settings: {{spark.remote: '{remote}'}}}}}}"
+        finished = subprocess.run(
+            [sys.executable, "-m", "jobs", "run", str(config), "--set", engine],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+        assert answers(tmp_path / "release") == EXACT

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,8 @@ from dpcore.queries import UnitCount
 from pipelines.engines.accumulation import read_batches
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine
-from pipelines.layout import Layout, TableLayout
+from pipelines.layout import Layout
+from pipelines.row_filter import Condition, RowFilter
 from tests.audit.section import Row, Size
 from tests.reliability import influence_data as data
 from tests.reliability.influence_checks import Aggregate, Influence, aggregates, answers, influence
@@ -81,7 +82,7 @@ def run(size: Size) -> list[Row]:
     for name, layout, aggregate, relation in cases():
         found = Found()
         for clustered in (False, True) if size is Size.FULL else (False,):
-            search(_with_claim(layout, clustered), aggregate, relation, _STEPS[size], engine, found)
+            search(replace(layout, clustered_by_unit=clustered), aggregate, relation, _STEPS[size], engine, found)
         rows.append(row_of("local", name, aggregate, relation, found))
         if size is Size.FULL and aggregate.name in _DISTRIBUTED and found.worst is not None:
             for other, made in (("beam", beam_engine), ("spark", spark_engine)):
@@ -91,13 +92,22 @@ def run(size: Size) -> list[Row]:
     return rows
 
 
+_TABLE_FILTER = RowFilter((Condition("colour", ("red", "blue", "pink")), Condition("age", low=10, high=90)))
+_BASKET_FILTER = RowFilter((Condition("film", low=2, high=9),))
+
+
 def cases() -> Iterator[tuple[str, Layout, Aggregate, Neighbours]]:
-    """Every aggregate of four layouts, under both relations. Replacing a unit leaves the number of units as it is."""
+    """Every aggregate of six layouts, two of them with a filter of rows, under both relations.
+
+    Replacing a unit leaves the number of units as it is.
+    """
     layouts: dict[str, Layout] = {
         "table, 1 row": data.table_layout(1, False),
         "table, 3 rows": data.table_layout(3, False),
         "baskets, 3 items": data.basket_layout(3, False),
         "baskets, all items": data.basket_layout(None, False),
+        "table, 2 rows, filtered": replace(data.table_layout(2, False), where=_TABLE_FILTER),
+        "baskets, 3 items, filtered": replace(data.basket_layout(3, False), where=_BASKET_FILTER),
     }
     for name, layout in layouts.items():
         for aggregate in aggregates(layout):
@@ -193,12 +203,6 @@ def _changed(pair: Pair, draw: np.random.Generator) -> Pair:
     if pair.second is not None and draw.random() < 0.5:
         return Pair(pair.world, pair.first, data.changed_unit(pair.world, pair.second, draw))
     return Pair(pair.world, data.changed_unit(pair.world, pair.first, draw), pair.second)
-
-
-def _with_claim(layout: Layout, clustered: bool) -> Layout:
-    if isinstance(layout, TableLayout):
-        return data.table_layout(layout.max_rows_per_unit, clustered)
-    return data.basket_layout(layout.max_items_per_unit, clustered)
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 _MIN_PIVOT: Final = 1e-10  # Relative to the largest pivot; linearly dependent rows leave a pivot of rounding size.
 _TOLERANCE: Final = 1e-9  # Relative size of B u that counts as rounding.
@@ -38,6 +37,8 @@ class ResidualFrame:
 
         Raises ValueError unless B has rank n - 1 and the total is not a linear function of B x.
         """
+        from scipy.linalg import solve_triangular  # Workers, which make no frames, need not import it.
+
         size = matrix.shape[1]
         cost = int((matrix**2).sum(axis=0).max()) if matrix.size else 0
         scale = float(np.sqrt(cost / size)) or 1.0

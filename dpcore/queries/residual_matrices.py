@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import hadamard
 
 from dpcore.frozen import frozen
 from dpcore.queries.ranges import LARGEST_MATRIX
@@ -34,6 +33,8 @@ def residual_matrix(size: int) -> NDArray[np.int64]:
         largest = math.isqrt(LARGEST_MATRIX)
         raise ValueError(f"residuals of an attribute of {size:,} values; want at most {largest:,}, as wider bins make")
     if size & (size - 1) == 0:
+        from scipy.linalg import hadamard  # Each worker would take longer to import it than to count a small file.
+
         return frozen(hadamard(size, dtype=np.int64)[1:], np.int64)
     return frozen(size * np.eye(size, dtype=np.int64) - 1, np.int64)
 

@@ -36,7 +36,7 @@ from jobs.ledger import records as ledger_records
 from jobs.ledger import releases as ledger_releases
 from jobs.ledger import rows as ledger_rows
 from jobs.ledger.windows import start_of
-from pipelines import contribution, encode
+from pipelines import column_codes, contribution
 from pipelines.aggregators import clipped, contingency, protocol
 from pipelines.engines import accumulation, local
 from tests.audit import clipped_bugs, clipped_checks, kernel_checks, pipeline_checks, score_checks
@@ -351,8 +351,8 @@ BUGS = [
     Bug("tables of any size taken", exact_answers.ExactAnswers, "_check_rows", lambda *_: 1 << 44, "aggregates"),
     Bug("epsilon taken as rho", conversion, "zcdp_of", lambda epsilon, _: Fraction(epsilon), "conversion"),
     Bug("order of the conversion ignored", conversion, "epsilon_of_zcdp", lambda rho, _: rho, "conversion"),
-    Bug("bins from the data", encode, "_bins", edges_of_the_data, "encoding"),
-    Bug("domain from the data", encode, "_listed_indices", values_of_the_data, "encoding"),
+    Bug("bins from the data", column_codes, "_bins", edges_of_the_data, "encoding"),
+    Bug("domain from the data", column_codes, "_listed_indices", values_of_the_data, "encoding"),
     Bug("rows kept by position", contribution, "_smallest", first_rows, "kept by hash"),
     Bug("rows kept by a known hash", contribution, "key_of", lambda _: KEY_OF(bytes(16)), "secret salt"),
     Bug("a row too many kept", contribution, "_smallest", lambda h, s, bound: SMALLEST(h, s, bound + 1), "bound kept"),

@@ -33,7 +33,7 @@ PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 class Death:
     """Which process dies, and how often.
 
-    module: The engine's module, of which the task ``_split_rows`` kills. victim: Key of VICTIMS, which the task calls.
+    module: The engine's module, of which the task that splits rows kills. victim: Key of VICTIMS, which the task calls.
     times: How many tasks kill it. codes: The exit codes that the run may have. cluster: Whether Spark is a cluster.
     """
 
@@ -116,10 +116,10 @@ def _options(engine: str, cluster: SparkCluster | None, order: Mapping[str, str]
 def arm_tasks(module: str, environment: Mapping[str, str]) -> None:
     """Makes the tasks of this process's engine kill. module: The engine's."""
     os.environ |= environment
-    name = "deadly_to_spark" if module == _SPARK else "deadly_to_beam"
+    replaced, name = ("_split_rows", "deadly_to_spark") if module == _SPARK else ("_spill_rows", "deadly_to_beam")
     # Workers import the function by its name.
     task_that_kills = getattr(importlib.import_module("tests.reliability.engine_faults"), name)
-    importlib.import_module(module)._split_rows = task_that_kills
+    setattr(importlib.import_module(module), replaced, task_that_kills)
 
 
 def deadly_to_spark(work: Any, part: Any) -> Iterator[Any]:
@@ -129,9 +129,9 @@ def deadly_to_spark(work: Any, part: Any) -> Iterator[Any]:
 
 
 def deadly_to_beam(part: Any, stored: Any) -> Iterator[Any]:
-    """In place of the task ``_split_rows`` of Beam."""
+    """In place of the task ``_spill_rows`` of Beam, which a worker process imports as it is."""
     _kill_in_turn()
-    return worker_tasks.split_rows(importlib.import_module(_BEAM)._work(stored), part)
+    return importlib.import_module(_BEAM)._spill_rows(part, stored)
 
 
 def _kill_in_turn() -> None:

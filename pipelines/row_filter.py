@@ -7,6 +7,7 @@ truncated to the contribution bound.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -51,6 +52,8 @@ class Condition:
         limits = self.low is not None or self.high is not None
         if limits == bool(self.values):
             raise ConfigError(f"the filter of column {self.column!r} wants a list of values, or min, max or both")
+        if any(isinstance(limit, float) and not math.isfinite(limit) for limit in (self.low, self.high)):
+            raise ConfigError(f"the filter of column {self.column!r} has a limit that is not finite; want a number")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise ConfigError(f"the filter of column {self.column!r} has min > max; want min <= max")
         if self.values:

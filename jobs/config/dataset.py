@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from jobs.config.section import Positive, Section, Text
+
+_METADATA: Final = re.compile(r"/metadata/[^/]*\.metadata\.json(\.gz)?(?=$|\?)")
 
 
 def _label(value: object) -> object:
@@ -26,15 +29,26 @@ def _check_passing(value: object) -> object:
     return tuple(values)
 
 
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
 class Limits(Section):
     """The numbers or dates that pass a filter: from ``min`` to ``max``, both included."""
 
-    min: int | float | str | None = Field(default=None, description="Smallest number or first date that passes.")
-    max: int | float | str | None = Field(default=None, description="Largest number or last date that passes.")
+    min: int | Finite | str | None = Field(default=None, description="Smallest number or first date that passes.")
+    max: int | Finite | str | None = Field(default=None, description="Largest number or last date that passes.")
 
 
 Listed = Annotated[tuple[str | int | bool, ...], Field(strict=False)]
 Passing = Annotated[Listed | Limits, BeforeValidator(_check_passing)]
+
+
+def table_folder(uri: str) -> str:
+    """The folder of a table: every version of an Iceberg table has a metadata file of its own in it.
+
+    uri: The folder, or one of its ``metadata/*.metadata.json``.
+    """
+    return _METADATA.sub("", uri)
 
 
 class TableChoice(Section):
@@ -125,8 +139,8 @@ class Dataset(Section):
 
     @property
     def place(self) -> str:
-        """Path or URL of the data, or of their table."""
-        return self.path or "" if self.table is None else self.table.uri
+        """Path or URL of the data, or of the folder of their table."""
+        return self.path or "" if self.table is None else table_folder(self.table.uri)
 
     @model_validator(mode="after")
     def _one_location(self) -> Self:

@@ -186,8 +186,8 @@ def _check_arrived(arrived: Counts | None, sent: int) -> None:
     found = 0 if arrived is None else int(arrived[0])
     if found != sent:
         raise EngineError(
-            f"Beam's runner says that it is done, but {found} of {sent} tasks have arrived at its workers; "
-            "want a runner that loses none"
+            "Beam's runner says that it is done, but not all tasks have arrived at its workers; want a runner that "
+            "loses none"
         )
 
 

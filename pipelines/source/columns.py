@@ -115,6 +115,11 @@ def _value(text: str, kind: pa.DataType) -> pa.Array | None:
 
 def _type_in(file: DataFile, schema: pa.Schema, column: str, layout: Layout) -> pa.DataType:
     """The type of a column, after the check that the layout can use it."""
+    if column == layout.unit and column in dict(file.constants):
+        raise InputError(
+            f"column {column!r} of units is in names of folders alone, which messages and logs repeat; want it in the "
+            "files"
+        )
     if not file.stored(column):
         constant_column(file, column, layout, 1)
         return type_of_constant(layout, column)

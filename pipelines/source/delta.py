@@ -39,10 +39,15 @@ def delta_files(table: TableVersion) -> tuple[list[DataFile], TableColumns]:
             DataFile(
                 uri + settings_of(table.uri),
                 tuple((column, text_of_value(value)) for column, value in (partition or {}).items()),
-                deleted=live.get(_plain(uri), b""),
+                deleted=live.pop(uri, b""),
             )
             for uri, partition in zip(opened.file_uris(), _partitions(actions), strict=True)
         ]
+        if live or len({file.path for file in files}) != len(files):  # Rows that were deleted would be counted.
+            raise InputError(
+                f"{table} has deleted rows that cannot be matched with its files; want a copy of the table's present "
+                "rows as plain Parquet"
+            )
     except DeltaError as error:
         raise InputError(f"{table} cannot be read; its log or a list of deleted rows is damaged") from cause_of(error)
     return files, TableColumns(str(table), {column.name: None for column in opened.schema().fields})
@@ -77,16 +82,15 @@ def _partitions(actions: pa.Table) -> list[Any]:
 
 
 def _live_rows(opened: DeltaTable) -> dict[str, bytes]:
-    """``DataFile.deleted`` of every file with deleted rows, by path. SENSITIVE."""
+    """``DataFile.deleted`` of every file with deleted rows, by path. SENSITIVE.
+
+    The library escapes the names here once more than those of all files.
+    """
     reader = pa.RecordBatchReader.from_stream(opened.deletion_vectors())
     packed = {}
     for batch in reader:
         for row, uri in enumerate(batch.column("filepath").to_pylist()):
             kept = batch.column("selection_vector")[row].values
-            packed[_plain(uri)] = packed_deletions(np.asarray(numbers_of(kept), dtype=np.bool_))
+            path = unquote(uri.removeprefix("file://"))
+            packed[path] = packed_deletions(np.asarray(numbers_of(kept), dtype=np.bool_))
     return packed
-
-
-def _plain(uri: str) -> str:
-    """A path or URL in one spelling, because the library escapes some of them and others not."""
-    return unquote(unquote(uri.removeprefix("file://")))

@@ -80,6 +80,8 @@ def _read_footer(file: DataFile, needed: Collection[str], table: TableColumns | 
         # The parser wants a file; this one consists of nothing but the footer.
         with pq.ParquetFile(pa.BufferReader(_MAGIC + footer)) as parquet:
             schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
+        if (live := file.live_rows()) is not None and live.size != rows:  # SENSITIVE
+            raise InputError(f"{file.path} does not have the rows that its table says; want a whole table")
         known = _with_folder(file, schema, needed) if table is None else _with_table(file, schema, needed, table)
         content = content_of(file.path, size, footer, rows, key, known.beside_the_file)
         return ReadFooter(known, schema, content)

@@ -48,7 +48,9 @@ class FrameSource:
 def open_frame(frame: Any, layout: Layout, salt: bytes) -> FrameSource:
     """Checks that a frame has the layout's columns and types. No rows are read.
 
-    frame: A Spark DataFrame, or an ``ArrowStream``. A stream that can be read only once is refused, because a mechanism
+    frame: A Spark DataFrame, or an ``ArrowStream``, which must have the same rows each time it is read: the tasks of a
+        frame with ``limit``, ``sample`` or ``rand`` may see other rows when they run again, so write such a frame to
+        files first. A stream that can be read only once is refused, because a mechanism
         may ask several times.
     layout: The public layout of the rows. A claim that they are clustered by unit is about files, and is dropped.
     salt: Secret key of the hash that truncates units, 16 bytes.

@@ -23,6 +23,7 @@ from pipelines.foreign_errors import cause_of
 from pipelines.source.data_file import DataFile, packed_deletions
 from pipelines.source.footers import TableColumns
 from pipelines.source.stores import (
+    ALIASES,
     filesystem_of,
     iceberg_options,
     reading,
@@ -92,12 +93,12 @@ def _data_file(
     if file.file_format is not FileFormat.PARQUET:
         raise unreadable_feature(table, [f"files of format {file.file_format}"])
     constants = {column: text_of_value(value) for column, value in {**defaults, **_partition(opened, file)}.items()}
-    deleted = b""
-    if task.delete_files:
-        live = np.ones(file.record_count, dtype=np.bool_)
-        for positions in deletes.get(file.file_path, ()):
-            live[positions] = False
-        deleted = packed_deletions(live)
+    live = np.ones(file.record_count, dtype=np.bool_)
+    for positions in deletes.get(_normal(file.file_path), ()):
+        if positions.size and not 0 <= positions.min() <= positions.max() < live.size:
+            raise InputError(f"{table} has a list of deleted rows with positions outside its file; it is damaged")
+        live[positions] = False
+    deleted = packed_deletions(live)
     return DataFile(_local(file.file_path, table), tuple(constants.items()), deleted=deleted)
 
 
@@ -120,7 +121,7 @@ def _deletes(table: TableVersion, tasks: list[FileScanTask]) -> Deletes:
         if file.file_format is not FileFormat.PARQUET:
             raise unreadable_feature(table, [f"lists of deleted rows in format {file.file_format}"])
         for name, positions in reading(path, lambda path=path: _positions(_local(path, table))).items():  # type: ignore[misc]
-            deletes[name].append(positions)
+            deletes[_normal(name)].append(positions)
     return deletes
 
 
@@ -135,7 +136,17 @@ def _positions(path: str) -> dict[str, NDArray[np.int64]]:
     if isinstance(positions, pa.ChunkedArray):
         positions = positions.chunk(0) if positions.num_chunks else pa.nulls(0, pa.int64())
     which, where = numbers_of(encoded.indices), numbers_of(positions)
+    if encoded.null_count or positions.null_count:
+        raise InputError(f"{path} is no list of deleted rows: it has nulls; want a table that is not damaged")
     return {name: where[which == number] for number, name in enumerate(encoded.dictionary.to_pylist())}
+
+
+def _normal(path: str) -> str:
+    """One spelling of a path, because the engines that write a table may spell it in several ways."""
+    scheme, _, rest = path.partition(":")
+    if scheme == "file" or not rest.startswith("//"):
+        return "/" + (rest if scheme == "file" else path).lstrip("/")
+    return f"{ALIASES.get(scheme, scheme)}:{rest}"
 
 
 def _local(path: str, table: TableVersion) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from urllib.parse import unquote
@@ -44,6 +45,7 @@ def _matching(filesystem: fs.FileSystem, inner: str, path: str) -> list[str]:
     kind = filesystem.get_file_info(inner).type
     if kind is fs.FileType.File:
         _refuse_tables_above(filesystem, inner.rpartition("/")[0], path, listed=False)
+        _refuse_linked_tables(filesystem, [inner], path)
         return [inner]
     if kind is fs.FileType.Directory:
         base, pattern = inner.rstrip("/"), "**/*.parquet"
@@ -64,7 +66,9 @@ def _matching(filesystem: fs.FileSystem, inner: str, path: str) -> list[str]:
     start = len(base.lstrip("/")) + 1
     relative = [info.path.lstrip("/")[start:] for info in listing if info.type is fs.FileType.File]
     _refuse_tables_inside(base, relative, path)
-    return [f"{base}/{name}" for name in relative if wanted.fullmatch(name) and not _hidden(name)]
+    names = [f"{base}/{name}" for name in relative if wanted.fullmatch(name) and not _hidden(name)]
+    _refuse_linked_tables(filesystem, names, path)
+    return names
 
 
 def _hidden(relative: str) -> bool:
@@ -94,6 +98,13 @@ def _refuse_tables_above(filesystem: fs.FileSystem, folder: str, path: str, *, l
             raise _is_table(_LOGS[info.base_name], above, path)
         if has_iceberg:
             raise _is_table("Iceberg", above, path)
+
+
+def _refuse_linked_tables(filesystem: fs.FileSystem, names: Iterable[str], path: str) -> None:
+    """Refuses local files that are in a table once symbolic links are resolved."""
+    if isinstance(filesystem, fs.LocalFileSystem):
+        for folder in sorted({os.path.dirname(os.path.realpath(name)) for name in names}):
+            _refuse_tables_above(filesystem, folder, path, listed=False)
 
 
 def _refuse_tables_inside(base: str, files: Iterable[str], path: str) -> None:

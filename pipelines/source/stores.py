@@ -7,7 +7,7 @@ import importlib
 import os
 import re
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 import pyarrow as pa
@@ -19,8 +19,8 @@ from pipelines.source.footer import FooterError
 
 # What the stores S3, Google Cloud Storage and Azure say about a bucket or container that does not exist.
 _NO_BUCKET = ("NO_SUCH_BUCKET", "NoSuchBucket", "bucket does not exist", "ContainerNotFound")
-# Names that other programs give to the schemes of pyarrow.
-_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
+ALIASES: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
+"""Names that other programs give to the schemes of pyarrow."""
 _SETTINGS = re.compile(r"\?(?=\w+=)")
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ def _parts(url: str) -> tuple[str, str, str]:
     scheme, _, rest = url.partition("://")
     found = None if scheme == "file" else _SETTINGS.search(rest)
     settings = rest[found.start() :] if found else ""
-    return _SCHEMES.get(scheme.lower(), scheme), rest[: len(rest) - len(settings)], settings
+    return ALIASES.get(scheme.lower(), scheme), rest[: len(rest) - len(settings)], settings
 
 
 @functools.lru_cache(maxsize=256)

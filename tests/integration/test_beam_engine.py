@@ -117,7 +117,7 @@ def test_a_runner_that_loses_tasks_is_an_error_and_not_zeros(
     """The runner loses two of three files on their way to the workers."""
     lost = apache_beam.Filter(lambda path: path == task[0].files[0])
     monkeypatch.setattr(beam.beam, "Reshuffle", lambda: lost)
-    with pytest.raises(EngineError, match="says that it is done, but 1 of 3 tasks have arrived at its workers; want"):
+    with pytest.raises(EngineError, match="says that it is done, but not all tasks have arrived at its workers; want"):
         BeamEngine().reduce(*task)
 
 

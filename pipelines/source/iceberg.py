@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from pyarrow import fs
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.manifest import DataFile as IcebergFile
-from pyiceberg.manifest import FileFormat
+from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
 from pyiceberg.table import FileScanTask, StaticTable
 from pyiceberg.transforms import IdentityTransform
 
@@ -55,7 +56,7 @@ def iceberg_files(table: TableVersion) -> tuple[list[DataFile], TableColumns]:
         raise InputError(f"{table} cannot be read; its manifests are damaged") from cause_of(error)
     except OSError as error:
         raise InputError(f"{table} cannot be read; one of its manifests is missing") from cause_of(error)
-    deletes = _deletes(table, tasks)  # SENSITIVE
+    deletes = _deletes(table, opened)  # SENSITIVE
     defaults = {field.name: field.initial_default for field in schema.fields if field.initial_default is not None}
     files = [_data_file(table, opened, task, deletes, defaults) for task in tasks]
     return files, TableColumns(str(table), {field.name: field.field_id for field in schema.fields})
@@ -113,15 +114,26 @@ def _partition(opened: StaticTable, file: IcebergFile) -> dict[str, Any]:
     }
 
 
-def _deletes(table: TableVersion, tasks: list[FileScanTask]) -> Deletes:
-    """The deleted positions in all files, from each list of deleted rows once. SENSITIVE."""
-    lists = {file.file_path: file for task in tasks for file in task.delete_files}
+def _deletes(table: TableVersion, opened: StaticTable) -> Deletes:
+    """The deleted positions in all files of the snapshot. SENSITIVE.
+
+    Every list of the snapshot is read, because the library passes over lists that spell the path of a file differently.
+    """
+    snapshot = opened.snapshot_by_id(table.version)
+    manifests = [] if snapshot is None else snapshot.manifests(opened.io)
     deletes: Deletes = defaultdict(list)
-    for path, file in lists.items():
-        if file.file_format is not FileFormat.PARQUET:
-            raise unreadable_feature(table, [f"lists of deleted rows in format {file.file_format}"])
-        for name, positions in reading(path, lambda path=path: _positions(_local(path, table))).items():  # type: ignore[misc]
-            deletes[_normal(name)].append(positions)
+    for manifest in manifests:
+        if manifest.content is not ManifestContent.DELETES:
+            continue
+        for entry in manifest.fetch_manifest_entry(opened.io, discard_deleted=True):
+            file = entry.data_file
+            if file.content is DataFileContent.EQUALITY_DELETES:
+                raise unreadable_feature(table, ["equality deletes"])
+            if file.file_format is not FileFormat.PARQUET:
+                raise unreadable_feature(table, [f"lists of deleted rows in format {file.file_format}"])
+            path = _local(file.file_path, table)
+            for name, positions in reading(path, partial(_positions, path)).items():
+                deletes[_normal(name)].append(positions)
     return deletes
 
 

@@ -336,8 +336,7 @@ def test_lists_of_deleted_rows_find_their_files_in_every_spelling(tmp_path: Path
     location = TableVersion(TableFormat.ICEBERG, f"{tmp_path}/ice/ns/people", snapshot.snapshot_id)
     source = open_source(location, LAYOUT, SALT)
     live = sum(batch.num_rows for file in source.files for batch in read_batches(source, file))
-    # pyiceberg does not attach a list to a file whose path it cannot find in the list's bounds.
-    assert live == rows_before - 2 or (live == rows_before and spelling != "file:///")
+    assert live == rows_before - 2
 
 
 def test_refuses_positions_outside_a_file(tmp_path: Path) -> None:

@@ -71,17 +71,17 @@ class SparkEngine:
         """
         with without_values("Spark's driver"):
             try:
-                if isinstance(source, FrameSource):
-                    return self._of_frame(source, aggregator)
-                if self._context is None:
-                    return self._by_frames(source, aggregator)
-                with ExitStack() as broadcasts:
-                    files = _Files(self._context, self._partitions, self._claim, broadcasts)
-                    return (
-                        files.clustered(source, aggregator)
-                        if source.layout.clustered_by_unit
-                        else files.unclustered(source, aggregator)
-                    )
+                with ExitStack() as cleanup:
+                    if self._context is not None:
+                        self._context.setJobDescription(f"marquee: {_described(source)}")
+                        cleanup.callback(self._context.setJobDescription, None)  # type: ignore[arg-type]
+                    if isinstance(source, FrameSource):
+                        return self._of_frame(source, aggregator)
+                    if self._context is None:
+                        return self._by_frames(source, aggregator)
+                    files = _Files(self._context, self._partitions, self._claim, cleanup)
+                    count = files.clustered if source.layout.clustered_by_unit else files.unclustered
+                    return count(source, aggregator)
             except (Py4JError, PySparkException) as error:
                 raise failure("Spark", str(error)) from None
 
@@ -134,7 +134,6 @@ class _Files:
         files = self._context.parallelize(source.files, len(source.files))
 
         def count(dropped: pa.Array | None) -> Counted:
-            self._context.setJobDescription("marquee: count files of whole units")
             return self._summed(
                 files.flatMap(partial(_count_file, work, self._broadcast(dropped))), work, len(source.files)
             )
@@ -151,7 +150,6 @@ class _Files:
         rows = sum(part.rows for part in parts)
         buckets = self._partitions or worker_tasks.buckets_for(rows, self._context.defaultParallelism)
         work = self._broadcast(Work(replace(source, files=()), aggregator, buckets))
-        self._context.setJobDescription("marquee: bring the rows of each unit together, and count them")
         pieces = self._context.parallelize(parts, max(len(parts), 1)).flatMap(partial(_split_rows, work))
         slices = pieces.partitionBy(buckets, _identity).mapPartitions(partial(_count_bucket, work))
         return self._summed(slices, work, buckets)[0]
@@ -168,6 +166,13 @@ class _Files:
         broadcast = self._context.broadcast(value)
         self._broadcasts.callback(broadcast.destroy)
         return broadcast
+
+
+def _described(source: AnySource) -> str:
+    """What an operator reads on Spark's pages about the jobs of an aggregation."""
+    if isinstance(source, FrameSource) or not source.layout.clustered_by_unit:
+        return "bring the rows of each unit together, and count them"
+    return "count files of whole units"
 
 
 def _split_units(work: Broadcast[Work], file: DataFile) -> Iterator[tuple[int, bytes]]:

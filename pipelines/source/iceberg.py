@@ -49,14 +49,12 @@ def iceberg_files(table: TableVersion) -> tuple[list[DataFile], TableColumns]:
     try:
         scan = opened.scan(snapshot_id=table.version)
         schema = scan.projection()
+        deletes = _deletes(table, opened)  # SENSITIVE
         tasks = list(scan.plan_files())
-    except (ValueError, NotImplementedError) as error:
-        if "equality" in str(error).lower():
-            raise unreadable_feature(table, ["equality deletes"]) from cause_of(error)
+    except ValueError as error:
         raise InputError(f"{table} cannot be read; its manifests are damaged") from cause_of(error)
     except OSError as error:
         raise InputError(f"{table} cannot be read; one of its manifests is missing") from cause_of(error)
-    deletes = _deletes(table, opened)  # SENSITIVE
     defaults = {field.name: field.initial_default for field in schema.fields if field.initial_default is not None}
     files = [_data_file(table, opened, task, deletes, defaults) for task in tasks]
     return files, TableColumns(str(table), {field.name: field.field_id for field in schema.fields})

@@ -16,7 +16,7 @@ from dpcore.queries import Marginals, UnitCount
 from dpcore.queries.generation import random_conjunctions
 from pipelines.aggregators import aggregator_for
 from pipelines.attributes import Attribute, Kind
-from pipelines.encode import encode_column
+from pipelines.column_codes import encode_column
 from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_many_files
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema

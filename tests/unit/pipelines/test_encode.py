@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from pipelines.attributes import Attribute, Kind
-from pipelines.encode import EncodedRows, code_dtype, encode_batch, encode_column, encode_table, unit_column
+from pipelines.column_codes import encode_column
+from pipelines.encode import EncodedRows, code_dtype, encode_batch, encode_table, unit_column
 from pipelines.layout import BasketLayout, TableLayout
 from pipelines.schema import Schema
 

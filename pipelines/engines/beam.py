@@ -8,16 +8,13 @@ that name the engine.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
-import pickle
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
-from tempfile import gettempdir, mkdtemp
+from tempfile import gettempdir
 from typing import Any, NamedTuple, final
 from uuid import uuid4
 
@@ -32,7 +29,8 @@ from apache_beam.runners.runner import PipelineState
 from dpcore.errors import ConfigError, EngineError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines import worker_tasks
-from pipelines.engines.failures import failure, without_values
+from pipelines.engines.beam_files import StoredTask, load_task, new_folder, store_task
+from pipelines.engines.failures import failure
 from pipelines.engines.parts import Part, parts_of
 from pipelines.engines.worker_tasks import Counts, Slice, Work
 from pipelines.source import AnySource, DataFile, FrameSource
@@ -42,17 +40,6 @@ _MIN_BUCKETS = 8
 _ARRIVED = -1
 # Runners whose workers see this machine's temporary folder.
 _LOCAL_RUNNERS = ("", "DirectRunner", "BundleBasedDirectRunner", "SwitchingDirectRunner", "FnApiRunner")
-
-
-class StoredTask(NamedTuple):
-    """The arguments of the tasks in a file, because they may be too large for the pipeline.
-
-    path: The file, in a folder that all workers can reach.
-    sha256: SHA-256 of its content.
-    """
-
-    path: str
-    sha256: bytes
 
 
 class SpilledPiece(NamedTuple):
@@ -116,7 +103,7 @@ class BeamEngine:
         try:
             with _temporary_folder(self._folder) as folder:
                 counts = FileSystems.join(folder, "counts")
-                task = _stored(FileSystems.join(folder, "task"), Work(replace(source, files=()), aggregator, buckets))
+                task = store_task(folder, Work(replace(source, files=()), aggregator, buckets))
                 pipeline = beam.Pipeline(options=self._options)
                 inputs, slices = (
                     _clustered(pipeline, source.files, task)
@@ -211,7 +198,7 @@ class _Sum(beam.CombineFn):
         """Adds one slice."""
         if not mutable_accumulator.size:
             return element.copy()  # Beam does not allow an element to be changed.
-        return worker_tasks.merged(_work(self._task), mutable_accumulator, element)
+        return worker_tasks.merged(load_task(self._task), mutable_accumulator, element)
 
     def merge_accumulators(self, accumulators: Iterable[Counts]) -> Counts:
         """Adds the sums of several workers."""
@@ -226,7 +213,7 @@ class _Sum(beam.CombineFn):
 
 
 def _split_units(file: DataFile, task: StoredTask) -> Iterator[tuple[int, bytes]]:
-    return worker_tasks.split_units(_work(task), file)
+    return worker_tasks.split_units(load_task(task), file)
 
 
 def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
@@ -234,29 +221,29 @@ def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
 
 
 def _count_file(file: DataFile, task: StoredTask, broken: Sequence[bytes]) -> Iterator[Slice]:
-    return worker_tasks.count_file(_work(task), worker_tasks.joined_units(broken), file)
+    return worker_tasks.count_file(load_task(task), worker_tasks.joined_units(broken), file)
 
 
 def _split_rows(part: Part, task: StoredTask) -> Iterator[tuple[int, bytes]]:
-    return worker_tasks.split_rows(_work(task), part)
+    return worker_tasks.split_rows(load_task(task), part)
 
 
 def _spill_rows(part: Part, task: StoredTask) -> Iterator[tuple[int, SpilledPiece]]:
     """As ``_split_rows``, with the pieces in a file beside the task. A task that runs again writes another file."""
-    path = os.path.join(os.path.dirname(task.path), f"rows-{uuid4()}")
+    path = os.path.join(task.folder, f"rows-{uuid4()}")
     with open(path, "xb") as file:
-        for bucket, piece in worker_tasks.split_rows(_work(task), part):
+        for bucket, piece in worker_tasks.split_rows(load_task(task), part):
             start = file.tell()
             file.write(piece)
             yield bucket, SpilledPiece(path, start, len(piece))
 
 
 def _count_bucket(bucket: tuple[int, Iterable[bytes]], task: StoredTask) -> Iterator[Slice]:
-    return worker_tasks.count_bucket(_work(task), bucket[1])
+    return worker_tasks.count_bucket(load_task(task), bucket[1])
 
 
 def _count_spilled_bucket(bucket: tuple[int, Iterable[SpilledPiece]], task: StoredTask) -> Iterator[Slice]:
-    return worker_tasks.count_bucket(_work(task), map(_spilled, bucket[1]))
+    return worker_tasks.count_bucket(load_task(task), map(_spilled, bucket[1]))
 
 
 def _spilled(piece: SpilledPiece) -> bytes:
@@ -267,29 +254,6 @@ def _spilled(piece: SpilledPiece) -> bytes:
     if len(content) != piece.size:
         raise EngineError(f"{piece.path} is shorter than it was written; want more space in --temp_location")
     return content
-
-
-def _stored(path: str, work: Work) -> StoredTask:
-    """Writes the arguments of the tasks. SENSITIVE."""
-    content = pickle.dumps(work)
-    _write(path, content)
-    return StoredTask(path, hashlib.sha256(content).digest())
-
-
-@lru_cache(maxsize=1)
-@without_values("a task")
-def _work(task: StoredTask) -> Work:
-    """The arguments of the tasks, read once per process. SENSITIVE.
-
-    Unpickling runs whatever the bytes ask for. The hash therefore comes first, and comes with the pipeline, not with
-    the file.
-    """
-    with FileSystems.open(task.path) as file:
-        content = file.read()
-    if hashlib.sha256(content).digest() != task.sha256:
-        raise EngineError(f"{task.path} is not the task of this run; want a --temp_location that nobody else writes to")
-    work: Work = pickle.loads(content)
-    return work
 
 
 def _record(number: int, counts: Counts) -> bytes:
@@ -307,24 +271,14 @@ def _read(path: str) -> Iterator[Slice]:
             yield int(record[0]), record[1:]
 
 
-def _write(path: str, content: bytes) -> None:
-    with FileSystems.create(path) as file:
-        file.write(content)
-
-
 @contextmanager
 def _temporary_folder(parent: str) -> Iterator[str]:
     """A new folder that is removed afterwards. A local folder can be read only by its owner."""
-    if "://" in parent:
-        folder = FileSystems.join(parent, f"marquee-{uuid4().hex}")
-        FileSystems.mkdirs(folder)
-    else:
-        os.makedirs(parent, exist_ok=True)
-        folder = mkdtemp(prefix="marquee-", dir=parent)
+    folder = new_folder(parent)
     try:
         yield folder
     finally:
-        _work.cache_clear()
+        load_task.cache_clear()
         try:
             FileSystems.delete([folder])
         except BeamIOError:

@@ -18,6 +18,7 @@ from pipelines.aggregators import aggregator_for
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines import beam, worker_tasks
 from pipelines.engines.beam import BeamEngine
+from pipelines.engines.beam_files import StoredTask
 from pipelines.engines.local import LocalEngine
 from pipelines.source import Source, open_source
 from tests.support import engine_cases
@@ -84,12 +85,14 @@ class Bomb:
 def test_a_task_that_somebody_has_replaced_is_not_unpickled(
     task: tuple[Source, Aggregator], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = beam._write
+    store = beam.store_task
 
-    def replaced(path: str, content: bytes) -> None:
-        write(path, pickle.dumps(Bomb(tmp_path / "exploded")))
+    def replaced(place: str, work: object) -> StoredTask:
+        stored = store(place, work)
+        Path(stored.path).write_bytes(pickle.dumps(Bomb(tmp_path / "exploded")))
+        return stored
 
-    monkeypatch.setattr(beam, "_write", replaced)
+    monkeypatch.setattr(beam, "store_task", replaced)
     with pytest.raises(EngineError):
         BeamEngine([f"--temp_location={folder}"]).reduce(*task)
     assert not (tmp_path / "exploded").exists()

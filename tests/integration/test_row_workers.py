@@ -154,14 +154,14 @@ def test_beam_passes_parts_through_its_temporary_folder(tmp_path: Path) -> None:
 
 @pytest.mark.beam
 def test_a_task_that_was_replaced_is_not_loaded(tmp_path: Path) -> None:
-    from pipelines.generate import beam_rows
+    from pipelines.engines import beam_files
 
-    stored = beam_rows._stored(str(tmp_path), task())
-    assert beam_rows._task(stored).units_before(8) == UNITS
-    beam_rows._task.cache_clear()
+    stored = beam_files.store_task(str(tmp_path), task())
+    assert beam_files.load_task(stored).units_before(8) == UNITS
+    beam_files.load_task.cache_clear()
     Path(stored.path).write_bytes(b"another task")
     with pytest.raises(EngineError, match="is not the task of this run"):
-        beam_rows._task(stored)
+        beam_files.load_task(stored)
 
 
 def test_runs_hold_every_part_once() -> None:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +32,12 @@ def python_with_spark_35(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
-def comparison(python: Path | str, *arguments: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+def output(python: Path | str, module: str, *arguments: str) -> str:
+    """What a module prints, run by another process without this one's settings of Spark."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     finished = subprocess.run(
-        [str(python), "-m", "tests.support.frame_jobs", *arguments],
-        env={**variables, "SPARK_LOCAL_IP": "127.0.0.1", **(environment or {})},
+        [str(python), "-m", module, *arguments],
+        env={**variables, "SPARK_LOCAL_IP": "127.0.0.1"},
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -45,7 +45,11 @@ def comparison(python: Path | str, *arguments: str, environment: Mapping[str, st
         check=False,
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    found: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+    return finished.stdout
+
+
+def comparison(python: Path | str, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(output(python, "tests.support.frame_jobs", *arguments).splitlines()[-1])
     return found
 
 
@@ -70,13 +74,5 @@ def test_a_spark_connect_server(tmp_path: Path) -> None:
         (tmp_path / "release").mkdir()
         config = write_release(tmp_path / "release", clustered=True)
         engine = f"engine={{name: spark, options: {{settings: {{spark.remote: '{remote}'}}}}}}"
-        finished = subprocess.run(
-            [sys.executable, "-m", "jobs", "run", str(config), "--set", engine],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert finished.returncode == 0, finished.stdout + finished.stderr
+        output(sys.executable, "jobs", "run", str(config), "--set", engine)
         assert answers(tmp_path / "release") == EXACT

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import socket
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.daemons import daemon, free_port
 from tests.support.datasets import ROOT
 from tests.support.environments import environment
 
 SECONDS = 200
-STOP_SECONDS = 20
 # The components of an Airflow; in 2, the scheduler reads the DAGs too.
 COMPONENTS: dict[str, list[list[str]]] = {
     "airflow": [["api-server", "--workers", "1", "--port", "PORT"], ["scheduler"], ["dag-processor"]],
@@ -85,7 +82,7 @@ def airflow(name: str, folder: Path, variables: Mapping[str, str]) -> Iterator[A
     variables: Environment variables of its processes, and so of its DAGs.
     """
     programs = environment(name)
-    port = _free_port()
+    port = free_port()
     own = {
         "AIRFLOW_HOME": str(folder),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "deploy" / "airflow"),
@@ -96,7 +93,7 @@ def airflow(name: str, folder: Path, variables: Mapping[str, str]) -> Iterator[A
         "AIRFLOW__API_AUTH__JWT_SECRET": "of a test, which lasts for minutes and listens on no network",
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
-        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(_free_port()),
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "NO_PROXY": "127.0.0.1",
@@ -114,33 +111,8 @@ def airflow(name: str, folder: Path, variables: Mapping[str, str]) -> Iterator[A
     with ExitStack() as daemons:
         for component in COMPONENTS[name]:
             arguments = [str(port) if word == "PORT" else word for word in component]
-            daemons.enter_context(_daemon([program, *arguments], folder / f"{component[0]}.log", whole))
+            daemons.enter_context(daemon([program, *arguments], folder / f"{component[0]}.log", whole))
         yield Airflow(folder)
-
-
-@contextmanager
-def _daemon(command: Sequence[str], log: Path, variables: Mapping[str, str]) -> Iterator[None]:
-    """One component in its own group, so that what it starts ends with it."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, env=dict(variables), stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    try:
-        yield
-    finally:
-        for how in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(process.pid, how)
-                process.wait(STOP_SECONDS)
-            except (ProcessLookupError, subprocess.TimeoutExpired):
-                continue
-
-
-def _free_port() -> int:
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        port: int = chosen.getsockname()[1]
-        return port
 
 
 def _decoded(value: Any) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,11 +16,12 @@ from pathlib import Path
 import pyspark
 
 from pipelines.engines.java import find_java
+from tests.support.daemons import daemon, free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
+SPARK_CLASS = str(SPARK_HOME / "bin" / "spark-class")
 ADDRESS = "127.0.0.1"
 START_SECONDS = 120
-STOP_SECONDS = 20
 CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 CHEAP_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -90,12 +89,12 @@ def spark_cluster(folder: Path) -> Iterator[SparkCluster]:
     anywhere = ["--host", ADDRESS, "--port", "0", "--webui-port", "0"]
     with ExitStack() as daemons:
         master_log = folder / "master.log"
-        daemons.enter_context(_daemon([f"{deploy}.master.Master", *anywhere], master_log, environment))
+        daemons.enter_context(daemon([SPARK_CLASS, f"{deploy}.master.Master", *anywhere], master_log, environment))
         master = _wait_for(master_log, r"Starting Spark master at (spark://\S+)", 1)[0]
         for number in (1, 2):
             size = ["--cores", "1", "--memory", "640m", "--work-dir", str(folder / f"work{number}")]
             worker = [f"{deploy}.worker.Worker", *anywhere, *size, master]
-            daemons.enter_context(_daemon(worker, folder / f"worker{number}.log", environment))
+            daemons.enter_context(daemon([SPARK_CLASS, *worker], folder / f"worker{number}.log", environment))
         _wait_for(master_log, r"Registering worker (\S+)", 2)
         yield SparkCluster(master, environment)
 
@@ -103,9 +102,7 @@ def spark_cluster(folder: Path) -> Iterator[SparkCluster]:
 @contextmanager
 def connect_server(folder: Path) -> Iterator[str]:
     """Starts a Spark Connect server with two cores, logs in ``folder``; gives its URL for ``spark.remote``."""
-    with socket.socket() as free:
-        free.bind((ADDRESS, 0))
-        port = free.getsockname()[1]
+    port = free_port(ADDRESS)
     # The workers know nothing of this checkout: the client must send them its code.
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
@@ -126,7 +123,7 @@ def connect_server(folder: Path) -> Iterator[str]:
     for name, value in settings.items():
         server += ["--conf", f"{name}={value}"]
     log = folder / "connect.log"
-    with _daemon([*server, "spark-internal"], log, environment, cwd=folder):
+    with daemon([SPARK_CLASS, *server, "spark-internal"], log, environment, cwd=folder):
         _wait_for(log, r"Spark Connect server started at: (\S+)", 1)
         yield f"sc://{ADDRESS}:{port}"
 
@@ -144,31 +141,6 @@ def tasks_by_worker(events: Path) -> dict[str, int]:
             worker = worker_of[event["Task Info"]["Executor ID"]]
             tasks[worker] = tasks.get(worker, 0) + 1
     return tasks
-
-
-@contextmanager
-def _daemon(
-    command: Sequence[str], log: Path, environment: Mapping[str, str], cwd: Path | None = None
-) -> Iterator[None]:
-    """One Spark process in its own group, so that what it starts ends with it."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [str(SPARK_HOME / "bin" / "spark-class"), *command],
-            env=dict(environment),
-            cwd=cwd,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield
-    finally:
-        for how in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(process.pid, how)
-                process.wait(STOP_SECONDS)
-            except (ProcessLookupError, subprocess.TimeoutExpired):
-                continue
 
 
 def _wait_for(log: Path, pattern: str, count: int) -> list[str]:

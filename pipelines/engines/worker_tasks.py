@@ -171,7 +171,7 @@ def joined_parts(work: Work, left: SlicePart, right: SlicePart) -> SlicePart:
     """Adds two slices with the same number, or joins the ranges of two tasks; may change ``left``. SENSITIVE."""
     if isinstance(left, list) or isinstance(right, list):
         return [*left, *right]
-    return work.aggregator.merge(left, right)
+    return merged(work, left, right)
 
 
 @without_values("a task")

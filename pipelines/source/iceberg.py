@@ -15,7 +15,9 @@ from pyarrow import fs
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
-from pyiceberg.table import FileScanTask, StaticTable
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import StaticTable
 from pyiceberg.transforms import IdentityTransform
 
 from dpcore.errors import InputError
@@ -55,8 +57,7 @@ def iceberg_files(table: TableVersion) -> tuple[list[DataFile], TableColumns]:
         raise InputError(f"{table} cannot be read; its manifests are damaged") from cause_of(error)
     except OSError as error:
         raise InputError(f"{table} cannot be read; one of its manifests is missing") from cause_of(error)
-    defaults = {field.name: field.initial_default for field in schema.fields if field.initial_default is not None}
-    files = [_data_file(table, opened, task, deletes, defaults) for task in tasks]
+    files = [_data_file(table, opened, schema, task.file, deletes) for task in tasks]
     return files, TableColumns(str(table), {field.name: field.field_id for field in schema.fields})
 
 
@@ -86,24 +87,26 @@ def _newest_metadata(table: TableVersion) -> str:
 
 
 def _data_file(
-    table: TableVersion, opened: StaticTable, task: FileScanTask, deletes: Deletes, defaults: dict[str, Any]
+    table: TableVersion, opened: StaticTable, schema: Schema, file: IcebergFile, deletes: Deletes
 ) -> DataFile:
-    file = task.file
+    defaults = {field.name: field.initial_default for field in schema.fields if field.initial_default is not None}
     if file.file_format is not FileFormat.PARQUET:
         raise unreadable_feature(table, [f"files of format {file.file_format}"])
-    constants = {column: text_of_value(value) for column, value in {**defaults, **_partition(opened, file)}.items()}
-    live = np.ones(file.record_count, dtype=np.bool_)
-    for positions in deletes.get(_normal(file.file_path), ()):
-        if positions.size and not 0 <= positions.min() <= positions.max() < live.size:
+    values = {**defaults, **_partition(opened.metadata.specs()[file.spec_id], schema, file)}
+    constants = tuple((column, text_of_value(value)) for column, value in values.items())
+    deleted = b""
+    if positions := deletes.get(_normal(file.file_path)):
+        live = np.ones(file.record_count, dtype=np.bool_)
+        listed = np.concatenate(positions)
+        if listed.size and not 0 <= listed.min() <= listed.max() < live.size:
             raise InputError(f"{table} has a list of deleted rows with positions outside its file; it is damaged")
-        live[positions] = False
-    deleted = packed_deletions(live)
-    return DataFile(_local(file.file_path, table), tuple(constants.items()), deleted=deleted)
+        live[listed] = False
+        deleted = packed_deletions(live)
+    return DataFile(_local(file.file_path, table), constants, deleted=deleted)
 
 
-def _partition(opened: StaticTable, file: IcebergFile) -> dict[str, Any]:
+def _partition(spec: PartitionSpec, schema: Schema, file: IcebergFile) -> dict[str, Any]:
     """The values of columns that the table is partitioned by, which files that were added to it may lack."""
-    spec, schema = opened.metadata.specs()[file.spec_id], opened.metadata.schema()
     names = {field.field_id: field.name for field in schema.fields}
     return {
         names[field.source_id]: file.partition[place]
@@ -138,17 +141,15 @@ def _deletes(table: TableVersion, opened: StaticTable) -> Deletes:
 def _positions(path: str) -> dict[str, NDArray[np.int64]]:
     """The content of one list of deleted rows."""
     filesystem, inner = filesystem_of(path)
-    rows = pq.read_table(inner, filesystem=filesystem, columns=["file_path", "pos"]).combine_chunks()
-    encoded = rows.column("file_path").combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    positions = rows.column("pos").combine_chunks()
-    if isinstance(positions, pa.ChunkedArray):
-        positions = positions.chunk(0) if positions.num_chunks else pa.nulls(0, pa.int64())
-    which, where = numbers_of(encoded.indices), numbers_of(positions)
-    if encoded.null_count or positions.null_count:
+    rows = pq.read_table(inner, filesystem=filesystem, columns=["file_path", "pos"])
+    names, positions = (pa.concat_arrays([pa.nulls(0, column.type), *column.chunks]) for column in rows.columns)
+    if names.null_count or positions.null_count:
         raise InputError(f"{path} is no list of deleted rows: it has nulls; want a table that is not damaged")
-    return {name: where[which == number] for number, name in enumerate(encoded.dictionary.to_pylist())}
+    encoded = names.dictionary_encode()
+    file_of_row = numbers_of(encoded.indices)
+    by_file = numbers_of(positions)[np.argsort(file_of_row, kind="stable")]
+    stops = np.cumsum(np.bincount(file_of_row, minlength=len(encoded.dictionary)))[:-1]
+    return dict(zip(encoded.dictionary.to_pylist(), np.split(by_file, stops), strict=True)) if len(names) else {}
 
 
 def _normal(path: str) -> str:
@@ -160,7 +161,6 @@ def _normal(path: str) -> str:
 
 
 def _local(path: str, table: TableVersion) -> str:
-    """The path as the engines spell it: pyiceberg gives some local files a URL, and others not."""
-    if path.startswith("file:"):
-        return path.removeprefix("file://") if path.startswith("file:///") else path.removeprefix("file:")
-    return path + settings_of(table.uri)
+    """The path with the settings that the URL of the table has."""
+    normal = _normal(path)
+    return normal + settings_of(table.uri) if "://" in normal else normal

@@ -103,7 +103,8 @@ def _refuse_tables_above(filesystem: fs.FileSystem, folder: str, path: str, *, l
 def _refuse_linked_tables(filesystem: fs.FileSystem, names: Iterable[str], path: str) -> None:
     """Refuses local files that are in a table once symbolic links are resolved."""
     if isinstance(filesystem, fs.LocalFileSystem):
-        for folder in sorted({os.path.dirname(os.path.realpath(name)) for name in names}):
+        places = {(os.path.dirname(name), os.path.dirname(os.path.realpath(name))) for name in names}
+        for folder in sorted({real for spelled, real in places if real != spelled}):
             _refuse_tables_above(filesystem, folder, path, listed=False)
 
 

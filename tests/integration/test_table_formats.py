@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +23,9 @@ from pipelines.attributes import Attribute, Kind
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.layout import TableLayout
 from pipelines.schema import Schema
-from pipelines.source import Location, TableFormat, TableVersion, open_source, read_contents
+from pipelines.source import Location, Source, TableFormat, TableVersion, fingerprint_now, open_source, read_contents
 from pipelines.source.batches import read_batches
+from pipelines.source.data_file import packed_deletions
 from tests.support.engine_cases import SALT
 from tests.support.engines import ENGINES
 from tests.support.tables import delete_by_list, delete_by_vector
@@ -359,3 +360,25 @@ def test_refuses_units_that_only_folders_name(tmp_path: Path) -> None:
 def test_every_metadata_file_of_a_table_is_in_one_place() -> None:
     assert table_folder("/data/t/metadata/v3.metadata.json") == table_folder("/data/t") == "/data/t"
     assert table_folder("s3://b/t/metadata/00001-x.gz.metadata.json") == "s3://b/t"
+
+
+def test_deleted_rows_are_found_in_every_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.source.batches._BATCH_ROWS", 30)
+    people = pa.table({"person": range(100), "region": ["north"] * 100, "year": [2001] * 100, "score": [0.1] * 100})
+    pq.write_table(people, tmp_path / "a.parquet", row_group_size=40)
+    (file,) = open_source(str(tmp_path), LAYOUT, SALT).files
+    live = np.arange(100) % 7 != 3
+    source = Source((replace(file, deleted=packed_deletions(live)),), LAYOUT, SALT)
+    for groups, rows_of in ((None, range(100)), ((1, 2), range(40, 100)), ((2,), range(80, 100))):
+        batches = read_batches(source, source.files[0], groups)
+        found = [person for batch in batches for person in batch.column("person").to_pylist()]
+        assert found == [row for row in rows_of if live[row]]
+
+
+def test_deleted_rows_change_the_fingerprint(tmp_path: Path) -> None:
+    _delta(tmp_path)
+    before = open_source(TableVersion(TableFormat.DELTA, str(tmp_path), 1), LAYOUT, SALT)
+    delete_by_vector(tmp_path, 0, [0])
+    after = open_source(TableVersion(TableFormat.DELTA, str(tmp_path), 2), LAYOUT, SALT)
+    assert before.paths == after.paths
+    assert fingerprint_now(before, b"key") != fingerprint_now(after, b"key")

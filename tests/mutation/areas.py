@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutation import aggregators, aim, bounds, contribution, fit, journal, kernel, ledger, publish, verification
+from tests.mutation import (
+    aggregators,
+    aim,
+    bounds,
+    contribution,
+    fit,
+    journal,
+    kernel,
+    ledger,
+    publish,
+    source,
+    verification,
+)
 from tests.mutation.mutant import Mutant
 
 AREAS: Final[dict[str, tuple[Mutant, ...]]] = {
@@ -17,5 +29,6 @@ AREAS: Final[dict[str, tuple[Mutant, ...]]] = {
     "kernel": kernel.MUTANTS,
     "ledger": ledger.MUTANTS,
     "publish": publish.MUTANTS,
+    "source": source.MUTANTS,
     "verification": verification.MUTANTS,
 }

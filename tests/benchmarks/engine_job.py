@@ -1,24 +1,26 @@
-"""One release by one engine, as ``marquee run`` makes it, and the CPU seconds of its whole process tree.
+"""What one engine does for one release, and the CPU seconds and memory of the whole process tree.
 
-``python -m tests.benchmarks.engine_job CONFIG ENGINE [--empty]`` prints one JSON object. With ``--empty`` nothing is
-released: the program is imported and the engine opened, which is what a release costs before it reads a row.
+``python -m tests.benchmarks.engine_job CONFIG ENGINE [--empty | --aggregate]`` prints one JSON object. ENGINE is local,
+spark, beam, or spark:URL for a Spark Connect server. By default the release is made as ``marquee run`` makes it. With
+``--aggregate`` its queries are counted once, on Spark from a DataFrame, and the SHA-256 of the exact counts is printed.
+With ``--empty`` the engine is opened and nothing is read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.benchmarks import process_tree
 
-SPARK = {
-    "spark.master": "local[2]",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
+SPARK = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_SECONDS_BETWEEN_LOOKS = 0.1
 
 
 def main(config: str, engine: str, *options: str) -> None:
@@ -28,25 +30,61 @@ def main(config: str, engine: str, *options: str) -> None:
     from jobs.release.run import release
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    name, _, variant = engine.partition(":")
-    settings: dict[str, object] = {}
-    if name == "spark":
-        settings = {"settings": {"spark.remote": variant} if variant else SPARK}
+    name, _, remote = engine.partition(":")
+    settings = {"settings": {"spark.remote": remote} if remote else SPARK} if name == "spark" else {}
     path = Path(config)
     choice = EngineChoice(name=name, options=settings)  # type: ignore[arg-type]
     job = job_of(load_config(path).model_copy(update={"engine": choice}), path.parent)
-    opened = open_engine(choice)
-    if name == "spark" and "--empty" in options:
-        from pyspark.sql import SparkSession
-
-        session = SparkSession.getActiveSession()
-        assert session is not None
-        session.range(2).collect()
+    opened, counts = open_engine(choice), ""
+    peak = _Peak()
+    if "--empty" in options and name == "spark":
+        _session().range(2).collect()
     started = time.perf_counter()
-    if "--empty" not in options:
+    if "--aggregate" in options:
+        counts = _counted(job, opened)
+    elif "--empty" not in options:
         release(job, engine=opened)
-    seconds = process_tree.cpu_seconds()
-    print(json.dumps({"cpu": seconds, "wall": time.perf_counter() - started}))
+    seconds, wall = process_tree.cpu_seconds(), time.perf_counter() - started
+    print(json.dumps({"cpu": seconds, "wall": wall, "peak_mb": peak.stopped(), "counts": counts}))
+
+
+def _counted(job: Any, engine: Any) -> str:
+    """SHA-256 of the exact counts of the release's queries, of generated data."""
+    from dpcore.exact_statistics import QueryAnswers
+    from pipelines.engines.statistics import EngineStatistics
+    from pipelines.source import SALT_BYTES, open_frame, open_source
+
+    salt, folder = bytes(SALT_BYTES), job.config.dataset.place
+    if engine.name == "spark":
+        source: Any = open_frame(_session().read.parquet(folder), job.layout, salt)
+    else:
+        source = open_source(folder, job.layout, salt)
+    counts = EngineStatistics(engine, source).aggregate(QueryAnswers(job.stand_in.queries))
+    return hashlib.sha256(counts.tobytes()).hexdigest()
+
+
+def _session() -> Any:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+class _Peak:
+    """Peak resident memory of this process tree, looked at from a thread."""
+
+    def __init__(self) -> None:
+        self._largest, self._ended = 0.0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stopped(self) -> float:
+        self._ended.set()
+        self._thread.join()
+        return self._largest
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
+            self._largest = max(self._largest, process_tree.resident_mb(os.getpid()))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ DRIVER_BYTES = 1 << 26
 """Less than this many bytes of counts of all tasks go to the driver as they are; more are summed by executors first."""
 
 _SLICE = 1 << 20  # Counts per slice: 8 MiB.
+_JOINED_ROWS = 1 << 18
 _BUCKET_ROWS = 1 << 20
 _BUCKET_FILES = 16
 
@@ -119,7 +120,7 @@ def split_batches(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[tup
     """
     layout = work.source.layout
     rows = (layout.where.apply(without_views(batch)).select(list(layout.columns)) for batch in batches)
-    return guarded(piece for batch in rows for piece in _pieces(_decoded(batch), work))
+    return guarded(piece for batch in _joined_batches(rows) for piece in _pieces(_decoded(batch), work))
 
 
 def split_units(work: Work, file: DataFile) -> Iterator[tuple[int, bytes]]:
@@ -205,6 +206,18 @@ def _slices(count: Callable[[], Counts]) -> Iterator[Slice]:
     counts = count()
     for number, start in enumerate(range(0, counts.size, _SLICE)):
         yield number, counts[start : start + _SLICE]
+
+
+def _joined_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Joins small batches, because every piece of a batch costs as much as the counting of some thousand rows."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(held.num_rows for held in waiting) >= _JOINED_ROWS:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 def _pieces(batch: pa.RecordBatch, work: Work) -> Iterator[tuple[int, bytes]]:

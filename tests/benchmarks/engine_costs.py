@@ -123,7 +123,7 @@ def cost(config: dict[str, Any], engine: str, work: str) -> dict[str, Any]:
         if engine != "connect":
             empty, full = _job(folder, engine, "--empty"), _job(folder, engine, work)
             return {**full, "empty": empty["cpu"], "cpu": full["cpu"] - empty["cpu"]}
-        with connect_server(folder) as remote:
+        with connect_server(folder, {}) as remote:
             # The server is a child of this process, and so is the client: both count.
             before = process_tree.cpu_seconds()
             _job(folder, f"spark:{remote}", "--empty")

@@ -68,7 +68,7 @@ def test_spark_35(python_with_spark_35: Path, tmp_path: Path) -> None:
 
 
 def test_a_spark_connect_server(tmp_path: Path) -> None:
-    """The server's workers have none of this project's code, so the session sends it."""
+    """The comparison sends this project's code to the workers; the release finds that they have the same code."""
     with connect_server(tmp_path) as remote:
         check(comparison(sys.executable, str(tmp_path / "data"), remote), "4.", "connect")
         (tmp_path / "release").mkdir()

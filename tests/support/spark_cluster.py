@@ -100,10 +100,12 @@ def spark_cluster(folder: Path) -> Iterator[SparkCluster]:
 
 
 @contextmanager
-def connect_server(folder: Path) -> Iterator[str]:
-    """Starts a Spark Connect server with two cores, logs in ``folder``; gives its URL for ``spark.remote``."""
+def connect_server(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Starts a Spark Connect server with two cores, logs in ``folder``; gives its URL for ``spark.remote``.
+
+    settings: Settings of the server; None for those that start it fast.
+    """
     port = free_port(ADDRESS)
-    # The workers know nothing of this checkout: the client must send them its code.
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
         "JAVA_HOME": str(find_java().home),
@@ -112,15 +114,15 @@ def connect_server(folder: Path) -> Iterator[str]:
         "SPARK_LOCAL_IP": ADDRESS,
     }
     environment.pop("PYTHONPATH", None)
-    settings = {
+    own = {
         "spark.connect.grpc.binding.address": ADDRESS,
         "spark.connect.grpc.binding.port": str(port),
         "spark.ui.enabled": "false",
-        "spark.driver.extraJavaOptions": CHEAP_JAVA,
         "spark.sql.artifact.isolation.enabled": "true",
     }
     server = ["org.apache.spark.deploy.SparkSubmit", "--master", "local[2]", "--class", CONNECT_SERVER]
-    for name, value in settings.items():
+    fast = {"spark.driver.extraJavaOptions": CHEAP_JAVA}
+    for name, value in (own | (fast if settings is None else dict(settings))).items():
         server += ["--conf", f"{name}={value}"]
     log = folder / "connect.log"
     with daemon([SPARK_CLASS, *server, "spark-internal"], log, environment, cwd=folder):

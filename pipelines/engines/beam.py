@@ -8,6 +8,7 @@ that name the engine.
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 import traceback
@@ -15,25 +16,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from tempfile import gettempdir
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeVar, final
 from uuid import uuid4
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions
-from apache_beam.pvalue import AsList, PCollection
+from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.runners.runner import PipelineState
 
 from dpcore.errors import ConfigError, EngineError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines import worker_tasks
 from pipelines.engines.beam_files import StoredTask, load_task, new_folder, store_task
+from pipelines.engines.claim import ClaimCheck, Counted, line_of, range_from
 from pipelines.engines.failures import failure
 from pipelines.engines.parts import Part, parts_of
 from pipelines.engines.worker_tasks import Counts, Slice, Work
-from pipelines.source import AnySource, DataFile, FrameSource
+from pipelines.source import AnySource, DataFile, FrameSource, Source
+
+T = TypeVar("T")
 
 _MIN_BUCKETS = 8
 # Slices are numbered from 0.
@@ -85,6 +90,7 @@ class BeamEngine:
                 "without it, because a release needs the counts of each pipeline"
             )
         self._folder: str = folder or gettempdir()
+        self._claim = ClaimCheck()
         self._local = runner in _LOCAL_RUNNERS and "://" not in self._folder
 
     def reduce(self, source: AnySource, aggregator: Aggregator) -> Counts:
@@ -94,58 +100,89 @@ class BeamEngine:
         """
         if isinstance(source, FrameSource):
             raise ConfigError("the data are a frame, which Beam cannot read; want files, or the engine local or spark")
-        clustered = source.layout.clustered_by_unit
-        parts = [] if clustered else parts_of(source)
-        if clustered:
-            buckets = worker_tasks.buckets_for_files(len(source.files), _MIN_BUCKETS)
-        else:
-            buckets = worker_tasks.buckets_for(sum(part.rows for part in parts), _MIN_BUCKETS)
         try:
+            if source.layout.clustered_by_unit:
+                return self._of_files(source, aggregator)
+            parts = parts_of(source)
+            buckets = worker_tasks.buckets_for(sum(part.rows for part in parts), _MIN_BUCKETS)
+            work = Work(replace(source, files=()), aggregator, buckets)
             with _temporary_folder(self._folder) as folder:
-                counts = FileSystems.join(folder, "counts")
-                task = store_task(folder, Work(replace(source, files=()), aggregator, buckets))
                 pipeline = beam.Pipeline(options=self._options)
-                inputs, slices = (
-                    _clustered(pipeline, source.files, task)
-                    if clustered
-                    else _unclustered(pipeline, parts, task, spill=self._local)
-                )
-                _sum_into(counts, inputs, slices, task)
-                _run(pipeline)
-                sums = dict(_read(counts))  # SENSITIVE
-                _check_arrived(sums.pop(_ARRIVED, None), len(source.files) if clustered else len(parts))
-                return worker_tasks.joined_counts(aggregator, sums.items())
+                task = store_task(folder, work)
+                spread = _spread(pipeline, "parts", parts)
+                slices = _spilled_slices(spread, task) if self._local else _grouped_slices(spread, task)
+                return self._counted(pipeline, spread, slices, task, work, len(parts))
         except Exception as error:  # noqa: BLE001 - every runner has its own exceptions
             raise failure("Beam", "".join(traceback.format_exception_only(error))) from None
 
+    def _of_files(self, source: Source, aggregator: Aggregator) -> Counts:
+        """The counts of files of whole units, with one pipeline unless units must be compared. SENSITIVE."""
+        buckets = worker_tasks.buckets_for_files(len(source.files), _MIN_BUCKETS)
+        work = Work(replace(source, files=()), aggregator, buckets)
 
-def _clustered(
-    pipeline: beam.Pipeline, files: Sequence[DataFile], task: StoredTask
-) -> tuple[PCollection[DataFile], PCollection[Slice]]:
-    """The files after they are spread, and the slices of their counts."""
-    # Reshuffle keeps Beam from processing all files in the one task that lists them.
-    spread = pipeline | "Files" >> beam.Create(files) | "Spread files" >> beam.Reshuffle()
-    units = spread | "Split units" >> beam.FlatMap(_split_units, task) | "Meet units" >> beam.GroupByKey()
-    broken = units | "Broken units" >> beam.FlatMap(_broken_units)
-    slices: PCollection[Slice] = spread | "Count files" >> beam.FlatMap(_count_file, task, AsList(broken))
-    return spread, slices
+        def count(dropped: pa.Array | None) -> Counted:
+            with _temporary_folder(self._folder) as folder:
+                pipeline = beam.Pipeline(options=self._options)
+                task = store_task(folder, replace(work, dropped=dropped))
+                spread = _spread(pipeline, "files", source.files)
+                found = spread | "Count files" >> beam.FlatMap(_count_file, task).with_outputs("ranges", main="slices")
+                ranges = FileSystems.join(folder, "ranges")
+                _ = found.ranges | "Ranges" >> _written(ranges)
+                counts = self._counted(pipeline, spread, found.slices, task, work, len(source.files))
+                return counts, [range_from(line) for line in _lines(ranges)]  # SENSITIVE
+
+        def find() -> pa.Array | None:
+            with _temporary_folder(self._folder) as folder:
+                pipeline = beam.Pipeline(options=self._options)
+                task = store_task(folder, work)
+                units = _spread(pipeline, "files", source.files) | "Split units" >> beam.FlatMap(_split_units, task)
+                broken = units | "Meet units" >> beam.GroupByKey() | "Broken units" >> beam.FlatMap(_broken_units)
+                pieces = FileSystems.join(folder, "broken")
+                _ = broken | "As lines" >> beam.Map(base64.b64encode) | "Write units" >> _written(pieces)
+                _run(pipeline)
+                return worker_tasks.joined_units(map(base64.b64decode, _lines(pieces)))  # SENSITIVE
+
+        return self._claim.counts(source, count, find)
+
+    def _counted(
+        self,
+        pipeline: beam.Pipeline,
+        inputs: PCollection[Any],
+        slices: PCollection[Slice],
+        task: StoredTask,
+        work: Work,
+        sent: int,
+    ) -> Counts:
+        """Runs a pipeline, and reads the counts that it has written beside its task. SENSITIVE.
+
+        sent: Number of inputs.
+        """
+        counts = FileSystems.join(task.folder, "counts")
+        _sum_into(counts, inputs, slices, task)
+        _run(pipeline)
+        sums = dict(_read(counts))  # SENSITIVE
+        _check_arrived(sums.pop(_ARRIVED, None), sent)
+        return worker_tasks.joined_counts(work.aggregator, sums.items())
 
 
-def _unclustered(
-    pipeline: beam.Pipeline, parts: Sequence[Part], task: StoredTask, *, spill: bool
-) -> tuple[PCollection[Part], PCollection[Slice]]:
-    """The parts of files after they are spread, and the slices of their counts.
+def _spread(pipeline: beam.Pipeline, what: str, items: Sequence[T]) -> PCollection[T]:
+    """The inputs of tasks. Reshuffle keeps Beam from processing all of them in the one task that lists them."""
+    spread: PCollection[T] = pipeline | f"List {what}" >> beam.Create(items) | f"Spread {what}" >> beam.Reshuffle()
+    return spread
 
-    spill: Whether rows meet in files, because the runner would group them in the memory of one process.
-    """
-    spread = pipeline | "Parts" >> beam.Create(parts) | "Spread parts" >> beam.Reshuffle()
-    if spill:
-        places = spread | "Spill rows" >> beam.FlatMap(_spill_rows, task) | "Meet places" >> beam.GroupByKey()
-        spilled: PCollection[Slice] = places | "Count units" >> beam.FlatMap(_count_spilled_bucket, task)
-        return spread, spilled
-    rows = spread | "Split rows" >> beam.FlatMap(_split_rows, task) | "Meet rows" >> beam.GroupByKey()
+
+def _grouped_slices(parts: PCollection[Part], task: StoredTask) -> PCollection[Slice]:
+    """Counts rows that the runner brings together by the bucket of their unit."""
+    rows = parts | "Split rows" >> beam.FlatMap(_split_rows, task) | "Meet rows" >> beam.GroupByKey()
     slices: PCollection[Slice] = rows | "Count units" >> beam.FlatMap(_count_bucket, task)
-    return spread, slices
+    return slices
+
+
+def _spilled_slices(parts: PCollection[Part], task: StoredTask) -> PCollection[Slice]:
+    """Counts rows that meet in files, because a local runner would group them in the memory of one process."""
+    places = parts | "Spill rows" >> beam.FlatMap(_spill_rows, task) | "Meet places" >> beam.GroupByKey()
+    slices: PCollection[Slice] = places | "Count units" >> beam.FlatMap(_count_spilled_bucket, task)
+    return slices
 
 
 def _sum_into(path: str, inputs: PCollection[Any], slices: PCollection[Slice], task: StoredTask) -> None:
@@ -153,19 +190,23 @@ def _sum_into(path: str, inputs: PCollection[Any], slices: PCollection[Slice], t
 
     The number of inputs that have arrived at the workers is written beside them, under the number ``_ARRIVED``.
     """
-    write = beam.io.WriteToText(
-        path,
-        append_trailing_newlines=False,
-        coder=beam.coders.BytesCoder(),
-        compression_type=CompressionTypes.UNCOMPRESSED,
-    )
     arrived = inputs | "Arrived" >> beam.Map(lambda _: (_ARRIVED, 1)) | "How many" >> beam.CombinePerKey(sum)
     sums = slices | "Sum" >> beam.CombinePerKey(_Sum(task))
     records = (
         sums | "Records" >> beam.MapTuple(_record),
         arrived | "Record of arrivals" >> beam.MapTuple(lambda number, count: _record(number, np.array([count]))),
     )
-    _ = records | "Together" >> beam.Flatten() | "Write" >> write
+    _ = records | "Together" >> beam.Flatten() | "Write" >> _written(path, lines=False)
+
+
+def _written(path: str, *, lines: bool = True) -> beam.io.WriteToText:
+    """Writes bytes to files whose names begin with a path. Beam renames whole files into place."""
+    return beam.io.WriteToText(
+        path,
+        append_trailing_newlines=lines,
+        coder=beam.coders.BytesCoder(),
+        compression_type=CompressionTypes.UNCOMPRESSED,
+    )
 
 
 def _check_arrived(arrived: Counts | None, sent: int) -> None:
@@ -220,8 +261,12 @@ def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     return worker_tasks.broken_units(bucket[1])
 
 
-def _count_file(file: DataFile, task: StoredTask, broken: Sequence[bytes]) -> Iterator[Slice]:
-    return worker_tasks.count_file(load_task(task), worker_tasks.joined_units(broken), file)
+def _count_file(file: DataFile, task: StoredTask) -> Iterator[Slice | TaggedOutput[str, bytes]]:
+    for number, part in worker_tasks.count_file(load_task(task), file):
+        if isinstance(part, list):
+            yield from (TaggedOutput("ranges", line_of(found)) for found in part)
+        else:
+            yield number, part
 
 
 def _split_rows(part: Part, task: StoredTask) -> Iterator[tuple[int, bytes]]:
@@ -263,12 +308,22 @@ def _record(number: int, counts: Counts) -> bytes:
 
 
 def _read(path: str) -> Iterator[Slice]:
-    for metadata in FileSystems.match([f"{path}-*"])[0].metadata_list:
-        with FileSystems.open(metadata.path) as opened:
-            file = io.BytesIO(opened.read())
-        while file.tell() < file.getbuffer().nbytes:
+    for content in _contents(path):
+        file = io.BytesIO(content)
+        while file.tell() < len(content):
             record = np.load(file, allow_pickle=False)
             yield int(record[0]), record[1:]
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    return (line for content in _contents(path) for line in content.splitlines())
+
+
+def _contents(path: str) -> Iterator[bytes]:
+    """The files whose names begin with a path."""
+    for metadata in FileSystems.match([f"{path}-*"])[0].metadata_list:
+        with FileSystems.open(metadata.path) as file:
+            yield file.read()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ compared, and only if one of them breaks the claim are the files counted again, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -88,6 +89,18 @@ def range_of(units: pa.Array) -> UnitRange | None:
     # Text is compared as bytes, because text that is not valid UTF-8 has no Python string.
     ends = pc.min_max(units.view(pa.large_binary()) if pa.types.is_large_string(units.type) else units)
     return UnitRange(ends["min"].as_py(), ends["max"].as_py())
+
+
+def line_of(found: UnitRange) -> bytes:
+    """A range as one line of text. SENSITIVE."""
+    ends = [end.hex() if isinstance(end, bytes) else end for end in found]
+    return json.dumps(ends).encode()
+
+
+def range_from(line: bytes) -> UnitRange:
+    """The range that ``line_of`` has written. SENSITIVE."""
+    low, high = (bytes.fromhex(end) if isinstance(end, str) else end for end in json.loads(line))
+    return UnitRange(low, high)
 
 
 def are_disjoint(ranges: Sequence[UnitRange]) -> bool:

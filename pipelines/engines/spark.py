@@ -97,11 +97,13 @@ class SparkEngine:
         tasks, bare = self._tasks, replace(source, files=())
         if source.layout.clustered_by_unit:
             buckets = self._partitions or worker_tasks.buckets_for_files(len(source.files), tasks)
-            arguments = self._session, Work(bare, aggregator, buckets), source.files, tasks
+            work = Work(bare, aggregator, buckets)
             return self._claim.counts(
                 source,
-                lambda dropped: spark_frames.count_files(*arguments, dropped),
-                lambda: spark_frames.broken_units(*arguments),
+                lambda dropped: spark_frames.count_files(
+                    self._session, replace(work, dropped=dropped), source.files, tasks
+                ),
+                lambda: spark_frames.broken_units(self._session, work, source.files, tasks),
             )
         parts = parts_of(source)
         buckets = self._partitions or worker_tasks.buckets_for(sum(part.rows for part in parts), tasks)
@@ -130,17 +132,16 @@ class _Files:
 
     def clustered(self, source: Source, aggregator: Aggregator) -> Counts:
         buckets = worker_tasks.buckets_for_files(len(source.files), self._context.defaultParallelism)
-        work = self._broadcast(Work(replace(source, files=()), aggregator, self._partitions or buckets))
+        work = Work(replace(source, files=()), aggregator, self._partitions or buckets)
         files = self._context.parallelize(source.files, len(source.files))
 
         def count(dropped: pa.Array | None) -> Counted:
-            return self._summed(
-                files.flatMap(partial(_count_file, work, self._broadcast(dropped))), work, len(source.files)
-            )
+            sent = self._broadcast(replace(work, dropped=dropped))
+            return self._summed(files.flatMap(partial(_count_file, sent)), sent, len(source.files))
 
         def find() -> pa.Array | None:
             self._context.setJobDescription("marquee: find units with rows in several files")
-            units_by_bucket = files.flatMap(partial(_split_units, work)).groupByKey(work.value.buckets)
+            units_by_bucket = files.flatMap(partial(_split_units, self._broadcast(work))).groupByKey(work.buckets)
             return worker_tasks.joined_units(units_by_bucket.flatMap(_broken_units).collect())  # SENSITIVE
 
         return self._claim.counts(source, count, find)
@@ -183,8 +184,8 @@ def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     return worker_tasks.broken_units(bucket[1])
 
 
-def _count_file(work: Broadcast[Work], dropped: Broadcast[pa.Array | None], file: DataFile) -> Iterator[Found]:
-    return worker_tasks.count_file_with_range(work.value, dropped.value, file)
+def _count_file(work: Broadcast[Work], file: DataFile) -> Iterator[Found]:
+    return worker_tasks.count_file(work.value, file)
 
 
 def _split_rows(work: Broadcast[Work], part: Part) -> Iterator[tuple[int, bytes]]:

@@ -44,16 +44,12 @@ def broken_units(session: SparkSession, work: Work, files: Sequence[DataFile], t
     return worker_tasks.joined_units(bytes(row["content"]) for row in found.collect())  # SENSITIVE
 
 
-def count_files(
-    session: SparkSession, work: Work, files: Sequence[DataFile], tasks: int, dropped: pa.Array | None
-) -> Counted:
+def count_files(session: SparkSession, work: Work, files: Sequence[DataFile], tasks: int) -> Counted:
     """The summed counts of files of whole units, and the ranges of their units. SENSITIVE.
 
-    dropped: Units with rows in several files; None for none.
-
-    The other arguments are those of ``broken_units``.
+    The arguments are those of ``broken_units``.
     """
-    counted = _spread(session, len(files), tasks).mapInArrow(partial(_count_files, work, dropped, files), _KEYED)
+    counted = _spread(session, len(files), tasks).mapInArrow(partial(_count_files, work, files), _KEYED)
     return _summed(counted, work, tasks)
 
 
@@ -108,13 +104,9 @@ def _find_broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from _keyed((0, piece) for piece in worker_tasks.broken_units(pieces))
 
 
-def _count_files(
-    work: Work, dropped: pa.Array | None, files: Sequence[DataFile], batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _count_files(work: Work, files: Sequence[DataFile], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     chosen = _chosen(files, batches)
-    yield from _sent(
-        work, (found for file in chosen for found in worker_tasks.count_file_with_range(work, dropped, file))
-    )
+    yield from _sent(work, (found for file in chosen for found in worker_tasks.count_file(work, file)))
 
 
 def _split_parts(work: Work, parts: Sequence[Part], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

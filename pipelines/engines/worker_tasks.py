@@ -53,11 +53,13 @@ class Work:
     source: The checked files.
     aggregator: The aggregator to sum.
     buckets: Number of buckets of units, for steps that bring rows of several files together.
+    dropped: Units with rows in several clustered files, which ``count_file`` leaves out; None for none.
     """
 
     source: Source
     aggregator: Aggregator
     buckets: int
+    dropped: pa.Array | None = None
 
 
 def buckets_for(rows: int, workers: int) -> int:
@@ -70,23 +72,17 @@ def buckets_for_files(files: int, workers: int) -> int:
     return max(workers, -(-files // _BUCKET_FILES))
 
 
-def count_file(work: Work, dropped: pa.Array | None, file: DataFile) -> Iterator[Slice]:
+def count_file(work: Work, file: DataFile) -> Iterator[Found]:
     """Counts one file of whole units, without the dropped ones. SENSITIVE.
 
     work: Arguments of every task.
-    dropped: Units with rows in several files; None for none.
     file: The file.
 
-    Returns: Slices of the accumulator.
+    Returns: Slices of the accumulator, and then the range of the file's units under the number ``RANGES``.
     """
-    return guarded(_slices(lambda: accumulate(read_batches(work.source, file), work.source, work.aggregator, dropped)))
-
-
-def count_file_with_range(work: Work, dropped: pa.Array | None, file: DataFile) -> Iterator[Found]:
-    """As ``count_file``, with the range of the file's units, whose number is ``RANGES``. SENSITIVE."""
     seen = RangeSeen()
     batches = seen.over(read_batches(work.source, file), work.source.layout.unit)
-    yield from guarded(_slices(lambda: accumulate(batches, work.source, work.aggregator, dropped)))
+    yield from guarded(_slices(lambda: accumulate(batches, work.source, work.aggregator, work.dropped)))
     if seen.range is not None:
         yield RANGES, [seen.range]
 

@@ -14,7 +14,7 @@ from dpcore.exact_statistics import QueryAnswers
 from dpcore.queries import Marginals
 from pipelines.aggregators import aggregator_for
 from pipelines.attributes import Attribute, Kind
-from pipelines.engines.claim import RangeSeen, UnitRange, are_disjoint, range_of
+from pipelines.engines.claim import RangeSeen, UnitRange, are_disjoint, line_of, range_from, range_of
 from pipelines.engines.local import LocalEngine
 from pipelines.layout import TableLayout
 from pipelines.schema import Schema
@@ -89,6 +89,13 @@ def test_the_range_of_batches_is_that_of_all_of_them() -> None:
     assert seen.range is None
     assert list(seen.over(batches, "unit")) == batches
     assert seen.range == UnitRange(2, 7)
+
+
+@pytest.mark.parametrize("ends", [(-(2**63), 2**64 - 1), (b"a\n,", b"\xff"), (0, 0)])
+def test_a_range_can_be_written_as_a_line(ends: tuple[object, object]) -> None:
+    line = line_of(UnitRange(*ends))
+    assert b"\n" not in line
+    assert range_from(line) == UnitRange(*ends)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,10 +84,25 @@ def test_whole_files_without_their_broken_units_give_the_local_counts(tmp_path: 
     broken = worker_tasks.joined_units(
         found for pieces in groups.values() for found in worker_tasks.broken_units(pieces)
     )
-    slices = [found for file in source.files for found in worker_tasks.count_file(work, broken, file)]
+    without = replace(work, dropped=broken)
+    found = [found for file in source.files for found in worker_tasks.count_file(without, file)]
     assert broken is not None
     held = Counter(unit for path in source.paths for unit in set(pq.read_table(path)["unit"].to_pylist()))
     assert sorted(broken.to_pylist()) == sorted(unit for unit, files in held.items() if unit and files > 1)
+    counts, ranges = worker_tasks.joined(work, found)
+    assert len(ranges) == len(source.files)
+    np.testing.assert_array_equal(counts, LocalEngine(1).reduce(source, work.aggregator))
+
+
+def test_small_batches_of_a_frame_are_split_together(tmp_path: Path) -> None:
+    source = source_of(tmp_path, clustered=False)
+    work = Work(source, aggregator_for(QUERIES, source.layout), buckets=3)
+    rows = pa.concat_tables(pq.read_table(path) for path in source.paths)
+    small = rows.combine_chunks().to_batches(max_chunksize=10)
+    assert len(small) > 30
+    groups = grouped(list(worker_tasks.split_batches(work, small)))
+    assert {bucket: len(pieces) for bucket, pieces in groups.items()} == {0: 1, 1: 1, 2: 1}
+    slices = [found for pieces in groups.values() for found in worker_tasks.count_bucket(work, pieces)]
     np.testing.assert_array_equal(summed(work, slices), LocalEngine(1).reduce(source, work.aggregator))
 
 

@@ -242,10 +242,10 @@ def move(
             raise ConfigError(f"{option} is empty; want the new path of the data, and the reason for the move")
     sql_ledger = SqlLedger(ledger)
     compared = not new_content and sql_ledger.is_content_known(dataset)
-    place = path if version is None else table_folder(path)
+    root = path if version is None else table_folder(path)
     location = path if version is None else TableVersion(version[0], path, version[1])
     contents = read_contents(location) if compared else None
-    typer.echo(_line(sql_ledger.move(dataset, bound_path(place), reason, contents, new_content=new_content)))
+    typer.echo(_line(sql_ledger.move(dataset, bound_path(root), reason, contents, new_content=new_content)))
     if not compared and not new_content:
         typer.echo("the files at the new path were not compared, because no run has recorded the content of the data")
     _echo_ledger(sql_ledger)

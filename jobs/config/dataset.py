@@ -68,9 +68,9 @@ class TableChoice(Section):
 
     @model_validator(mode="after")
     def _version_matches_format(self) -> Self:
-        wanted, other = ("version", "snapshot_id") if self.format == "delta" else ("snapshot_id", "version")
-        if getattr(self, wanted) is None or getattr(self, other) is not None:
-            raise ValueError(f"format: {self.format} needs {wanted} and no {other}; want the number of one version")
+        wanted, unwanted = ("version", "snapshot_id") if self.format == "delta" else ("snapshot_id", "version")
+        if getattr(self, wanted) is None or getattr(self, unwanted) is not None:
+            raise ValueError(f"format: {self.format} needs {wanted} and no {unwanted}; want the number of one version")
         return self
 
 
@@ -138,15 +138,15 @@ class Dataset(Section):
         return {**values, "snapshot": label} if label else values
 
     @property
-    def place(self) -> str:
+    def root(self) -> str:
         """Path or URL of the data, or of the folder of their table."""
         return self.path or "" if self.table is None else table_folder(self.table.uri)
 
     @model_validator(mode="after")
     def _one_location(self) -> Self:
         if (self.path is None) == (self.table is None):
-            found = "neither path nor table is" if self.path is None else "both path and table are"
-            raise ValueError(f"{found} given; want the path of Parquet files, or a version of a table")
+            given = "neither path nor table is" if self.path is None else "both path and table are"
+            raise ValueError(f"{given} given; want the path of Parquet files, or a version of a table")
         return self
 
     @model_validator(mode="after")

@@ -179,7 +179,7 @@ def _event(
         facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(programmingLanguage="python", **failure)
     version = dataset_version_dataset.DatasetVersionDatasetFacet
     read = event_v2.InputDataset(
-        *dataset_name(job.config.dataset.place), facets={"version": version(job.config.dataset.snapshot)}
+        *dataset_name(job.config.dataset.root), facets={"version": version(job.config.dataset.snapshot)}
     )
     facets_of_output: dict[str, Any] = {"version": version(job.release_id), NAME: facet}
     made = event_v2.OutputDataset("file", str(job.output), facets=facets_of_output)

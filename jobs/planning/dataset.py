@@ -18,7 +18,7 @@ def location_of(dataset: Dataset) -> Location:
     """Where the data are: a path, or a version of a table."""
     table = dataset.table
     if table is None:
-        return dataset.place
+        return dataset.root
     number = table.version if table.snapshot_id is None else table.snapshot_id
     return TableVersion(TableFormat(table.format), table.uri, number or 0)
 

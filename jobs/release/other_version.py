@@ -75,7 +75,7 @@ def refusal(others: Sequence[OtherVersion]) -> ChargedBeforeError:
 
 def _check_same_input(job: Job, dataset: DatasetBudget, secrets: DatasetSecrets, other: OtherVersion) -> None:
     """Compares the input with that of another version's release. The input of a published release may be gone."""
-    path = job.config.dataset.place
+    path = job.config.dataset.root
     try:
         _, contents = open_with_contents(
             location_of(job.config.dataset), job.layout, secrets.salt, secrets.fingerprint_key

@@ -275,7 +275,7 @@ def _write(job: Job, made: Release, record: KernelRecord, staging: Path, progres
 def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
     """Whether the ledger records exactly this release as published, so that its input is no longer needed."""
     same = (record.dataset, record.budget) == (dataset.name, job.budget)
-    return same and record.state is State.PUBLISHED and dataset.path == bound_path(job.config.dataset.place)
+    return same and record.state is State.PUBLISHED and dataset.path == bound_path(job.config.dataset.root)
 
 
 def _record_sizes(contents: tuple[FileContent, ...]) -> None:
@@ -289,7 +289,7 @@ def _record_sizes(contents: tuple[FileContent, ...]) -> None:
 def _planned(
     job: Job, source: Source, contents: tuple[FileContent, ...], secrets: DatasetSecrets, again: bool
 ) -> PlannedRelease:
-    path = bound_path(job.config.dataset.place)
+    path = bound_path(job.config.dataset.root)
     return PlannedRelease(
         identity=job.identity,
         dataset=job.config.dataset.name,
@@ -343,7 +343,7 @@ def check_outside(job: Job, folder: Path, *files: str) -> None:
 
     Raises: ConfigError when one of the files would be among the data.
     """
-    path = local_path(job.config.dataset.place)
+    path = local_path(job.config.dataset.root)
     data = bound_path(path)
     deep = "**" in path or os.path.isdir(path)
     output = Path(os.path.realpath(folder))

@@ -125,10 +125,12 @@ class BeamEngine:
                 pipeline = beam.Pipeline(options=self._options)
                 task = store_task(folder, replace(work, dropped=dropped))
                 spread = _spread(pipeline, "files", source.files)
-                found = spread | "Count files" >> beam.FlatMap(_count_file, task).with_outputs("ranges", main="slices")
+                counted = spread | "Count files" >> beam.FlatMap(_count_file, task).with_outputs(
+                    "ranges", main="slices"
+                )
                 ranges = FileSystems.join(folder, "ranges")
-                _ = found.ranges | "Ranges" >> _written(ranges)
-                counts = self._counted(pipeline, spread, found.slices, task, work, len(source.files))
+                _ = counted.ranges | "Ranges" >> _written(ranges)
+                counts = self._counted(pipeline, spread, counted.slices, task, work, len(source.files))
                 return counts, [range_from(line) for line in _lines(ranges)]  # SENSITIVE
 
         def find() -> pa.Array | None:
@@ -211,8 +213,8 @@ def _written(path: str, *, lines: bool = True) -> beam.io.WriteToText:
 
 def _check_arrived(arrived: Counts | None, sent: int) -> None:
     """Raises an EngineError unless every input has arrived: a runner that loses elements would publish zeros."""
-    found = 0 if arrived is None else int(arrived[0])
-    if found != sent:
+    received = 0 if arrived is None else int(arrived[0])
+    if received != sent:
         raise EngineError(
             "Beam's runner says that it is done, but not all tasks have arrived at its workers; want a runner that "
             "loses none"
@@ -264,7 +266,7 @@ def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
 def _count_file(file: DataFile, task: StoredTask) -> Iterator[Slice | TaggedOutput[str, bytes]]:
     for number, part in worker_tasks.count_file(load_task(task), file):
         if isinstance(part, list):
-            yield from (TaggedOutput("ranges", line_of(found)) for found in part)
+            yield from (TaggedOutput("ranges", line_of(unit_range)) for unit_range in part)
         else:
             yield number, part
 

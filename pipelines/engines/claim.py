@@ -70,8 +70,8 @@ class RangeSeen:
         unit: Name of the column of units.
         """
         for batch in batches:
-            if (found := range_of(unit_column(batch.column(unit)))) is not None:
-                self._ends.append(found)
+            if (unit_range := range_of(unit_column(batch.column(unit)))) is not None:
+                self._ends.append(unit_range)
             yield batch
 
     @property
@@ -91,9 +91,9 @@ def range_of(units: pa.Array) -> UnitRange | None:
     return UnitRange(ends["min"].as_py(), ends["max"].as_py())
 
 
-def line_of(found: UnitRange) -> bytes:
+def line_of(unit_range: UnitRange) -> bytes:
     """A range as one line of text. SENSITIVE."""
-    ends = [end.hex() if isinstance(end, bytes) else end for end in found]
+    ends = [end.hex() if isinstance(end, bytes) else end for end in unit_range]
     return json.dumps(ends).encode()
 
 

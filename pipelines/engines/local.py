@@ -82,9 +82,9 @@ class LocalEngine:
             seen = RangeSeen()
             return accumulate(seen.over(batches, source.layout.unit), source, aggregator, dropped), seen.range
 
-        for found, seen in self.over_whole_units(source, count):
-            counts = aggregator.merge(counts, found)
-            ranges += [] if seen is None else [seen]
+        for file_counts, unit_range in self.over_whole_units(source, count):
+            counts = aggregator.merge(counts, file_counts)
+            ranges += [] if unit_range is None else [unit_range]
         return counts, ranges
 
     def broken_units(self, source: AnySource) -> pa.Array:

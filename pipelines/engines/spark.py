@@ -26,7 +26,7 @@ from pipelines.engines.claim import ClaimCheck, Counted
 from pipelines.engines.failures import failure, without_values
 from pipelines.engines.parts import Part, parts_of
 from pipelines.engines.spark_session import context_of, open_session, send_packages
-from pipelines.engines.worker_tasks import Counts, Found, SlicePart, Work
+from pipelines.engines.worker_tasks import Counts, SlicePart, TaskResult, Work
 from pipelines.source import AnySource, DataFile, FrameSource, Source
 from pipelines.source.frames import is_spark_frame
 
@@ -155,8 +155,8 @@ class _Files:
         slices = pieces.partitionBy(buckets, _identity).mapPartitions(partial(_count_bucket, work))
         return self._summed(slices, work, buckets)[0]
 
-    def _summed(self, slices: RDD[Found], work: Broadcast[Work], tasks: int) -> Counted:
-        """Sums what all tasks have found: on the driver if it is little, and otherwise slice by slice on executors."""
+    def _summed(self, slices: RDD[TaskResult], work: Broadcast[Work], tasks: int) -> Counted:
+        """Sums the results of all tasks: on the driver if it is little, and otherwise slice by slice on executors."""
         slices = slices.mapPartitions(partial(_summed_in_task, work))
         if tasks * worker_tasks.bytes_of(work.value.aggregator) > worker_tasks.DRIVER_BYTES:
             slices = slices.reduceByKey(partial(_joined_parts, work), self._context.defaultParallelism)
@@ -184,7 +184,7 @@ def _broken_units(bucket: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     return worker_tasks.broken_units(bucket[1])
 
 
-def _count_file(work: Broadcast[Work], file: DataFile) -> Iterator[Found]:
+def _count_file(work: Broadcast[Work], file: DataFile) -> Iterator[TaskResult]:
     return worker_tasks.count_file(work.value, file)
 
 
@@ -192,12 +192,12 @@ def _split_rows(work: Broadcast[Work], part: Part) -> Iterator[tuple[int, bytes]
     return worker_tasks.split_rows(work.value, part)
 
 
-def _count_bucket(work: Broadcast[Work], pieces: Iterable[tuple[int, bytes]]) -> Iterator[Found]:
+def _count_bucket(work: Broadcast[Work], pieces: Iterable[tuple[int, bytes]]) -> Iterator[TaskResult]:
     return worker_tasks.count_bucket(work.value, (rows for _, rows in pieces))
 
 
-def _summed_in_task(work: Broadcast[Work], found: Iterable[Found]) -> Iterable[Found]:
-    return worker_tasks.summed(work.value, found).items()
+def _summed_in_task(work: Broadcast[Work], results: Iterable[TaskResult]) -> Iterable[TaskResult]:
+    return worker_tasks.summed(work.value, results).items()
 
 
 def _joined_parts(work: Broadcast[Work], left: SlicePart, right: SlicePart) -> SlicePart:

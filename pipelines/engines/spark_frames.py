@@ -21,7 +21,7 @@ from pipelines.arrow import integers
 from pipelines.engines import worker_tasks
 from pipelines.engines.claim import Counted
 from pipelines.engines.parts import Part
-from pipelines.engines.worker_tasks import Counts, Found, Work
+from pipelines.engines.worker_tasks import Counts, TaskResult, Work
 from pipelines.source import DataFile
 
 T = TypeVar("T")
@@ -40,8 +40,8 @@ def broken_units(session: SparkSession, work: Work, files: Sequence[DataFile], t
     if len(files) < 2:
         return None
     units = _spread(session, len(files), tasks).mapInArrow(partial(_split_units, work, files), _KEYED)
-    found = units.repartition(min(work.buckets, tasks), "key").mapInArrow(_find_broken, _KEYED)
-    return worker_tasks.joined_units(bytes(row["content"]) for row in found.collect())  # SENSITIVE
+    broken = units.repartition(min(work.buckets, tasks), "key").mapInArrow(_find_broken, _KEYED)
+    return worker_tasks.joined_units(bytes(row["content"]) for row in broken.collect())  # SENSITIVE
 
 
 def count_files(session: SparkSession, work: Work, files: Sequence[DataFile], tasks: int) -> Counted:
@@ -81,12 +81,12 @@ def _count_pieces(pieces: DataFrame, work: Work) -> Counts:
 
 
 def _summed(counted: DataFrame, work: Work, tasks: int) -> Counted:
-    """Sums what all tasks have found: on the driver if it is little, and otherwise slice by slice on the workers."""
+    """Sums the results of all tasks: on the driver if it is little, and otherwise slice by slice on the workers."""
     size = worker_tasks.bytes_of(work.aggregator)
     if tasks * size > worker_tasks.DRIVER_BYTES:
         counted = counted.repartition(max(1, min(tasks, size // worker_tasks.DRIVER_BYTES + 1)), "key")
         counted = counted.mapInArrow(partial(_sum_found, work), _KEYED)
-    return worker_tasks.joined(work, (_found(row["key"], row["content"]) for row in counted.collect()))  # SENSITIVE
+    return worker_tasks.joined(work, (_result(row["key"], row["content"]) for row in counted.collect()))  # SENSITIVE
 
 
 def _spread(session: SparkSession, count: int, tasks: int) -> DataFrame:
@@ -106,7 +106,7 @@ def _find_broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _count_files(work: Work, files: Sequence[DataFile], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     chosen = _chosen(files, batches)
-    yield from _sent(work, (found for file in chosen for found in worker_tasks.count_file(work, file)))
+    yield from _sent(work, (result for file in chosen for result in worker_tasks.count_file(work, file)))
 
 
 def _split_parts(work: Work, parts: Sequence[Part], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -120,21 +120,21 @@ def _split_batches(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 def _count_buckets(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from _sent(
-        work, (found for _, pieces in _by_key(batches) for found in worker_tasks.count_bucket(work, pieces))
+        work, (result for _, pieces in _by_key(batches) for result in worker_tasks.count_bucket(work, pieces))
     )
 
 
 def _sum_found(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from _sent(work, (_found(key, content) for batch in batches for key, content in _rows(batch)))
+    yield from _sent(work, (_result(key, content) for batch in batches for key, content in _rows(batch)))
 
 
-def _sent(work: Work, found: Iterable[Found]) -> Iterator[pa.RecordBatch]:
-    """What a task has found, summed, as rows."""
-    for number, part in worker_tasks.summed(work, found).items():
+def _sent(work: Work, results: Iterable[TaskResult]) -> Iterator[pa.RecordBatch]:
+    """The results of a task, summed, as rows."""
+    for number, part in worker_tasks.summed(work, results).items():
         yield from _keyed([(number, pickle.dumps(part) if isinstance(part, list) else part.tobytes())])
 
 
-def _found(number: int, content: Any) -> Found:
+def _result(number: int, content: Any) -> TaskResult:
     return number, pickle.loads(content) if number == worker_tasks.RANGES else np.frombuffer(content, dtype=np.int64)
 
 

@@ -31,7 +31,7 @@ Slice = tuple[int, Counts]
 """Number of a slice, from 0, and its counts."""
 
 SlicePart = Counts | list[UnitRange]
-Found = tuple[int, SlicePart]
+TaskResult = tuple[int, SlicePart]
 """A slice, or ``RANGES`` and the ranges of the units of files."""
 
 RANGES = -1
@@ -72,7 +72,7 @@ def buckets_for_files(files: int, workers: int) -> int:
     return max(workers, -(-files // _BUCKET_FILES))
 
 
-def count_file(work: Work, file: DataFile) -> Iterator[Found]:
+def count_file(work: Work, file: DataFile) -> Iterator[TaskResult]:
     """Counts one file of whole units, without the dropped ones. SENSITIVE.
 
     work: Arguments of every task.
@@ -152,10 +152,10 @@ def joined_units(pieces: Iterable[bytes]) -> pa.Array | None:
 
 
 @without_values("a task")
-def summed(work: Work, found: Iterable[Found]) -> dict[int, SlicePart]:
+def summed(work: Work, results: Iterable[TaskResult]) -> dict[int, SlicePart]:
     """Adds the slices with the same number, and joins the ranges. SENSITIVE."""
     sums: dict[int, SlicePart] = {}
-    for number, part in found:
+    for number, part in results:
         if number in sums:
             sums[number] = joined_parts(work, sums[number], part)
         else:  # Slices of counts are views of arrays that others may own.
@@ -185,9 +185,9 @@ def joined_counts(aggregator: Aggregator, slices: Iterable[Slice]) -> Counts:
     return counts
 
 
-def joined(work: Work, found: Iterable[Found]) -> Counted:
-    """The whole accumulator and all ranges, from what the tasks have found. SENSITIVE."""
-    sums = summed(work, found)
+def joined(work: Work, results: Iterable[TaskResult]) -> Counted:
+    """The whole accumulator and all ranges, from the results of all tasks. SENSITIVE."""
+    sums = summed(work, results)
     ranges = sums.pop(RANGES, [])
     slices = ((number, part) for number, part in sums.items() if isinstance(part, np.ndarray))
     return joined_counts(work.aggregator, slices), ranges if isinstance(ranges, list) else []

@@ -56,7 +56,9 @@ class FileContent:
         return (self.footer, *groups) if groups else ()
 
 
-def content_of(file: str, size: int, footer: bytes, rows: int, key: bytes = b"", beside: bytes = b"") -> FileContent:
+def content_of(
+    file: str, size: int, footer: bytes, rows: int, key: bytes = b"", facts_outside: bytes = b""
+) -> FileContent:
     """What identifies the content of a file.
 
     file: Path or URL of the file.
@@ -64,11 +66,11 @@ def content_of(file: str, size: int, footer: bytes, rows: int, key: bytes = b"",
     footer: The footer as it is in the file.
     rows: Number of its rows.
     key: Key of ``keyed_footer``, at most 64 bytes.
-    beside: What decides about the rows and is not in the file: ``DataFile.beside_the_file``.
+    facts_outside: What decides about the rows and is not in the file: ``DataFile.facts_outside``.
 
     Raises: FooterError for a footer that contradicts itself.
     """
-    keyed = keyed_footer(size, footer, key, beside)  # SENSITIVE
+    keyed = keyed_footer(size, footer, key, facts_outside)  # SENSITIVE
     groups = read_row_groups(footer)  # SENSITIVE
     known = tuple(content for group in groups if (content := _row_group_content(group)) is not None)
     return FileContent(file, rows, _digest(b"file", _sized(size, footer)), known, keyed)
@@ -92,9 +94,9 @@ def fingerprint_of(keyed_footers: Sequence[bytes], key: bytes) -> str:
     return hashlib.blake2b(b"".join(digests), key=key, digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def keyed_footer(size: int, footer: bytes, key: bytes, beside: bytes = b"") -> bytes:
+def keyed_footer(size: int, footer: bytes, key: bytes, facts_outside: bytes = b"") -> bytes:
     """``FileContent.keyed_footer``, from the arguments of ``content_of``. SENSITIVE."""
-    return hashlib.blake2b(_sized(size, footer) + beside, key=key, digest_size=_DIGEST_BYTES).digest()
+    return hashlib.blake2b(_sized(size, footer) + facts_outside, key=key, digest_size=_DIGEST_BYTES).digest()
 
 
 def _sized(size: int, footer: bytes) -> bytes:

@@ -46,7 +46,7 @@ class DataFile:
         return np.unpackbits(bits, count=count).view(np.bool_)
 
     @property
-    def beside_the_file(self) -> bytes:
+    def facts_outside(self) -> bytes:
         """What decides about the rows and is not in the file: empty for a file that says everything. SENSITIVE."""
         if not (self.constants or self.stored_as or self.absent or self.deleted):
             return b""

@@ -71,7 +71,7 @@ def keyed_footer_now(file: DataFile, key: bytes) -> bytes:
     Raises: InputError when the file cannot be read any more.
     """
     size, footer = reading(file.path, lambda: _sized_footer(file.path))
-    return keyed_footer(size, footer, key, file.beside_the_file)
+    return keyed_footer(size, footer, key, file.facts_outside)
 
 
 def _read_footer(file: DataFile, needed: Collection[str], table: TableColumns | None, key: bytes) -> ReadFooter:
@@ -83,7 +83,7 @@ def _read_footer(file: DataFile, needed: Collection[str], table: TableColumns | 
         if (live := file.live_rows()) is not None and live.size != rows:  # SENSITIVE
             raise InputError(f"{file.path} does not have the rows that its table says; want a whole table")
         known = _with_folder(file, schema, needed) if table is None else _with_table(file, schema, needed, table)
-        content = content_of(file.path, size, footer, rows, key, known.beside_the_file)
+        content = content_of(file.path, size, footer, rows, key, known.facts_outside)
         return ReadFooter(known, schema, content)
 
     return reading(file.path, read)

@@ -78,7 +78,7 @@ def _newest_metadata(table: TableVersion) -> str:
     def newest() -> str:
         filesystem, inner = filesystem_of(table.uri)
         listing = filesystem.get_file_info(fs.FileSelector(f"{inner.rstrip('/')}/metadata", allow_not_found=True))
-        numbered = [(found, info.path) for info in listing if (found := _METADATA.fullmatch(info.base_name))]
+        numbered = [(match, info.path) for info in listing if (match := _METADATA.fullmatch(info.base_name))]
         if not numbered:
             raise InputError(f"there is no {table}; want the folder of an Iceberg table, or a file *.metadata.json")
         return url_inside(table.uri, max(numbered, key=lambda entry: (int(entry[0][1]), entry[1]))[1])
@@ -109,8 +109,8 @@ def _partition(spec: PartitionSpec, schema: Schema, file: IcebergFile) -> dict[s
     """The values of columns that the table is partitioned by, which files that were added to it may lack."""
     names = {field.field_id: field.name for field in schema.fields}
     return {
-        names[field.source_id]: file.partition[place]
-        for place, field in enumerate(spec.fields)
+        names[field.source_id]: file.partition[number]
+        for number, field in enumerate(spec.fields)
         if isinstance(field.transform, IdentityTransform) and field.source_id in names
     }
 

@@ -87,14 +87,14 @@ def _refuse_tables_above(filesystem: fs.FileSystem, folder: str, path: str, *, l
             return
         marks = [f"{above}/{name}" for name in _LOGS]
         try:
-            found = [info for info in filesystem.get_file_info(marks) if info.type is fs.FileType.Directory]
+            logs = [info for info in filesystem.get_file_info(marks) if info.type is fs.FileType.Directory]
             metadata = fs.FileSelector(f"{above}/{_ICEBERG_FOLDER}", allow_not_found=True)
             has_iceberg = any(_ICEBERG_FILE.fullmatch(info.base_name) for info in filesystem.get_file_info(metadata))
         except OSError:
             if listed and length == len(parts):
                 raise
             continue
-        for info in found:
+        for info in logs:
             raise _is_table(_LOGS[info.base_name], above, path)
         if has_iceberg:
             raise _is_table("Iceberg", above, path)

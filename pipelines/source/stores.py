@@ -105,8 +105,8 @@ def url_inside(path: str, inner: str) -> str:
 def _parts(url: str) -> tuple[str, str, str]:
     """The scheme as pyarrow names it, the part after it, and the settings with their question mark."""
     scheme, _, rest = url.partition("://")
-    found = None if scheme == "file" else _SETTINGS.search(rest)
-    settings = rest[found.start() :] if found else ""
+    match = None if scheme == "file" else _SETTINGS.search(rest)
+    settings = rest[match.start() :] if match else ""
     return ALIASES.get(scheme.lower(), scheme), rest[: len(rest) - len(settings)], settings
 
 

@@ -54,7 +54,7 @@ def _counted(job: Any, engine: Any) -> str:
     from pipelines.engines.statistics import EngineStatistics
     from pipelines.source import SALT_BYTES, open_frame, open_source
 
-    salt, folder = bytes(SALT_BYTES), job.config.dataset.place
+    salt, folder = bytes(SALT_BYTES), job.config.dataset.root
     if engine.name == "spark":
         source: Any = open_frame(_session().read.parquet(folder), job.layout, salt)
     else:

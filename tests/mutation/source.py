@@ -126,7 +126,7 @@ MUTANTS: Final = (
     Mutant(
         "rows deleted beside a file do not change the fingerprint",
         "pipelines/source/content.py",
-        "_sized(size, footer) + beside, key=key",
+        "_sized(size, footer) + facts_outside, key=key",
         "_sized(size, footer), key=key",
         f"{_FORMATS}::test_deleted_rows_change_the_fingerprint",
     ),

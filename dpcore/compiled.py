@@ -170,6 +170,19 @@ class KernelCache(_Cache):
                 path.unlink(missing_ok=True)
 
 
+@compiled
+def _same(value: int) -> int:
+    return value
+
+
+def prepare() -> None:
+    """Loads what the compiler needs before its first kernel, so that the processes forked from this one have it.
+
+    No thread is started.
+    """
+    _same(0)
+
+
 def cache_folders(source: str) -> Iterator[Path]:
     """Folders that may hold the compiled kernels of a source file, in the order of preference."""
     folder = Path(source).resolve().parent

@@ -40,6 +40,8 @@ T = TypeVar("T")
 
 # Tasks of a Spark Connect server, whose number of cores a client cannot ask for.
 _TASKS = 16
+# Each task sends its counts to the driver or a shuffle, whatever the number of its files.
+_TASKS_PER_CORE = 3
 
 
 @final
@@ -133,11 +135,12 @@ class _Files:
     def clustered(self, source: Source, aggregator: Aggregator) -> Counts:
         buckets = worker_tasks.buckets_for_files(len(source.files), self._context.defaultParallelism)
         work = Work(replace(source, files=()), aggregator, self._partitions or buckets)
-        files = self._context.parallelize(source.files, len(source.files))
+        tasks = min(len(source.files), _TASKS_PER_CORE * self._context.defaultParallelism)
+        files = self._context.parallelize(source.files, tasks)
 
         def count(dropped: pa.Array | None) -> Counted:
             sent = self._broadcast(replace(work, dropped=dropped))
-            return self._summed(files.flatMap(partial(_count_file, sent)), sent, len(source.files))
+            return self._summed(files.flatMap(partial(_count_file, sent)), sent, tasks)
 
         def find() -> pa.Array | None:
             self._context.setJobDescription("marquee: find units with rows in several files")

@@ -26,6 +26,7 @@ from pipelines.engines.java import find_java
 _ROOT = Path(__file__).parents[2]
 _PACKAGES = ("dpcore", "pipelines", "jobs")
 _SENT = "_marquee_packages_sent"
+_DAEMON = "pipelines.engines.spark_daemon"
 
 
 def open_session(settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -46,7 +47,8 @@ def open_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     # Spark's default is the `python3` on PATH, which may lack the packages of this process.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
-        all_settings: dict[str, bool | float | int | str | None] = {**({} if remote else _checkout()), **settings}
+        own = {} if remote else {**_checkout(), **_daemon(settings)}
+        all_settings: dict[str, bool | float | int | str | None] = {**own, **settings}
         return SparkSession.builder.config(map=all_settings).getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:
         raise EngineError(f"Spark does not start ({type(error).__name__}); see its own log for the reason") from None
@@ -116,6 +118,12 @@ def _have_this_code(session: SparkSession) -> bool:
 def _artifacts(session: SparkSession) -> Any:
     """``addArtifacts``, which Spark 3.5 has on sessions of Spark Connect alone."""
     return getattr(session, "addArtifacts")  # noqa: B009
+
+
+def _daemon(settings: Mapping[str, str]) -> dict[str, str]:
+    """The setting that prepares workers, where this process starts them, so that they have this project's code."""
+    local = "PYSPARK_GATEWAY_PORT" not in os.environ and settings.get("spark.master", "local").startswith("local")
+    return {"spark.python.daemon.module": _DAEMON} if local else {}
 
 
 def _checkout() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,15 @@ def test_a_damaged_file_is_named(session: SparkSession, task: tuple[Source, Aggr
 
 def test_there_is_one_session(session: SparkSession) -> None:
     assert open_session({"spark.app.name": "another"}) is session
+
+
+def _parent(_: object) -> str:
+    return Path(f"/proc/{os.getppid()}/cmdline").read_text()
+
+
+def test_workers_are_forked_from_a_daemon_that_has_this_code(session: SparkSession) -> None:
+    (command,) = set(session.sparkContext.parallelize(range(2), 2).map(_parent).collect())
+    assert "pipelines.engines.spark_daemon" in command.split("\0")
 
 
 def test_no_partition_is_refused(session: SparkSession) -> None:

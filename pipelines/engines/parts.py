@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipelines.source import DataFile, Source
 from pipelines.source.batches import open_parquet
-from pipelines.source.footers import READERS
+from pipelines.source.footers import readers_for
 from pipelines.source.stores import reading
 
 # Row groups are joined to parts of at least this number of rows, because every read of a part opens the file.
@@ -33,7 +33,7 @@ def parts_of(source: Source) -> list[Part]:
 
     Raises: InputError for a file that cannot be read.
     """
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(readers_for(source.files)) as pool:
         return [part for parts in pool.map(_parts_of_file, source.files) for part in parts]
 
 

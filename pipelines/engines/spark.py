@@ -159,9 +159,14 @@ class _Files:
         return self._summed(slices, work, buckets)[0]
 
     def _summed(self, slices: RDD[TaskResult], work: Broadcast[Work], tasks: int) -> Counted:
-        """Sums the results of all tasks: on the driver if it is little, and otherwise slice by slice on executors."""
+        """Sums the results of all tasks: on the driver if it is little, and otherwise slice by slice on executors.
+
+        tasks: Number of tasks. Each executor first sums those of many tasks, because each sends a whole accumulator.
+        """
         slices = slices.mapPartitions(partial(_summed_in_task, work))
         if tasks * worker_tasks.bytes_of(work.value.aggregator) > worker_tasks.DRIVER_BYTES:
+            if tasks > (enough := _TASKS_PER_CORE * self._context.defaultParallelism):
+                slices = slices.coalesce(enough).mapPartitions(partial(_summed_in_task, work))
             slices = slices.reduceByKey(partial(_joined_parts, work), self._context.defaultParallelism)
         return worker_tasks.joined(work.value, slices.collect())  # SENSITIVE
 

@@ -42,6 +42,7 @@ DRIVER_BYTES = 1 << 26
 
 _SLICE = 1 << 20  # Counts per slice: 8 MiB.
 _JOINED_ROWS = 1 << 18
+_PIECE_ROWS = 1 << 8  # Fewer rows in a piece would be more of its header than of rows.
 _BUCKET_ROWS = 1 << 20
 _BUCKET_FILES = 16
 
@@ -105,8 +106,9 @@ def split_rows(work: Work, part: Part) -> Iterator[tuple[int, bytes]]:
 
     Returns: (bucket, serialised rows) pieces.
     """
-    batches = read_batches(work.source, part.file, part.row_groups)
-    return guarded(piece for batch in batches for piece in _pieces(_decoded(batch), work))
+    batches = map(_decoded, read_batches(work.source, part.file, part.row_groups))
+    joined = _joined_batches(batches, _PIECE_ROWS * work.buckets)
+    return guarded(piece for batch in joined for piece in _pieces(batch, work))
 
 
 def split_batches(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
@@ -116,7 +118,8 @@ def split_batches(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[tup
     """
     layout = work.source.layout
     rows = (layout.where.apply(without_views(batch)).select(list(layout.columns)) for batch in batches)
-    return guarded(piece for batch in _joined_batches(rows) for piece in _pieces(_decoded(batch), work))
+    least = max(_JOINED_ROWS, _PIECE_ROWS * work.buckets)
+    return guarded(piece for batch in _joined_batches(map(_decoded, rows), least) for piece in _pieces(batch, work))
 
 
 def split_units(work: Work, file: DataFile) -> Iterator[tuple[int, bytes]]:
@@ -204,13 +207,13 @@ def _slices(count: Callable[[], Counts]) -> Iterator[Slice]:
         yield number, counts[start : start + _SLICE]
 
 
-def _joined_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Joins small batches, because every piece of a batch costs as much as the counting of some thousand rows."""
+def _joined_batches(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.RecordBatch]:
+    """Joins batches to at least ``least`` rows, because a piece costs as much as some thousand rows, however small."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(held.num_rows for held in waiting) >= _JOINED_ROWS:
-            yield pa.concat_batches(waiting)
+        if sum(held.num_rows for held in waiting) >= least:
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
             waiting = []
     if waiting:
         yield pa.concat_batches(waiting)

@@ -16,7 +16,8 @@ from pipelines.source.data_file import DataFile
 from pipelines.source.listing import partition_values
 from pipelines.source.stores import filesystem_of, reading
 
-READERS = 8
+_LOCAL_READERS = 8
+_REMOTE_READERS = 64  # A store answers in tens of milliseconds, in which a reader does nothing.
 _MAGIC = b"PAR1"
 _FOOTER_TAIL = 8  # Bytes: the length of the footer, and the magic bytes.
 _FIRST_READ = 1 << 16  # Bytes at the end of a file that are read at once; most footers are shorter.
@@ -49,6 +50,12 @@ class ReadFooter:
     content: FileContent
 
 
+def readers_for(files: Sequence[DataFile]) -> int:
+    """Number of threads that read footers at once: many where files are in a store."""
+    remote = any("://" in file.path and not file.path.lower().startswith("file:") for file in files)
+    return _REMOTE_READERS if remote else _LOCAL_READERS
+
+
 def read_footers(
     files: Sequence[DataFile], needed: Collection[str] = (), table: TableColumns | None = None, key: bytes = b""
 ) -> tuple[ReadFooter, ...]:
@@ -61,7 +68,7 @@ def read_footers(
 
     Raises: InputError for a file that cannot be read; EngineError when its store cannot be reached.
     """
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(readers_for(files)) as pool:
         return tuple(pool.map(functools.partial(_read_footer, needed=needed, table=table, key=key), files))
 
 
@@ -129,10 +136,11 @@ def _sized_footer(path: str) -> tuple[int, bytes]:
 
 def _footer_bytes(path: str, file: pa.NativeFile, size: int) -> bytes:
     """The footer of a file with the eight bytes after it."""
-    head = file.read_at(len(_MAGIC), 0) if size >= len(_MAGIC) else b""
-    if head != _MAGIC:
-        raise InputError(f"{path} is not a Parquet file; want a Parquet file, or a glob that excludes this one")
     end = bytes(file.read_at(min(size, _FIRST_READ), max(0, size - _FIRST_READ)))
+    if size <= _FIRST_READ or not end.endswith(_MAGIC):  # Otherwise the first bytes would cost another request.
+        head = end[: len(_MAGIC)] if size <= _FIRST_READ else file.read_at(len(_MAGIC), 0)
+        if head != _MAGIC:
+            raise InputError(f"{path} is not a Parquet file; want a Parquet file, or a glob that excludes this one")
     if size < len(_MAGIC) + _FOOTER_TAIL or not end.endswith(_MAGIC):
         raise InputError(f"{path} is truncated: its Parquet footer is missing; want the whole file")
     length = int.from_bytes(end[-_FOOTER_TAIL : -len(_MAGIC)], "little") + _FOOTER_TAIL

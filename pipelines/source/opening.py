@@ -12,7 +12,7 @@ from pipelines.layout import Layout
 from pipelines.source.columns import check_schemas
 from pipelines.source.content import FileContent, fingerprint_of
 from pipelines.source.data_file import DataFile
-from pipelines.source.footers import READERS, ReadFooter, keyed_footer_now, read_footers
+from pipelines.source.footers import ReadFooter, keyed_footer_now, read_footers, readers_for
 from pipelines.source.listing import find_files
 from pipelines.source.tables import TableVersion, table_files
 
@@ -91,7 +91,7 @@ def fingerprint_now(source: Source, key: bytes) -> str:
 
     Raises: InputError when a file cannot be read any more.
     """
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(readers_for(source.files)) as pool:
         return fingerprint_of(list(pool.map(partial(keyed_footer_now, key=key), source.files)), key)
 
 

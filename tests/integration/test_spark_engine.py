@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from dpcore.errors import ConfigError, EngineError, InputError
 from pipelines.aggregators import aggregator_for
 from pipelines.aggregators.protocol import Aggregator
+from pipelines.engines import worker_tasks
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.spark import SparkEngine, open_session
 from pipelines.source import Source, open_source
@@ -41,6 +42,14 @@ def task(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Source, Aggreg
 def test_partitions_do_not_change_a_bit(
     session: SparkSession, task: tuple[Source, Aggregator], partitions: int
 ) -> None:
+    np.testing.assert_array_equal(SparkEngine(session, partitions).reduce(*task), LocalEngine(1).reduce(*task))
+
+
+@pytest.mark.parametrize("partitions", [1, 20])
+def test_executors_sum_what_is_too_much_for_the_driver(
+    session: SparkSession, task: tuple[Source, Aggregator], partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_tasks, "DRIVER_BYTES", 0)
     np.testing.assert_array_equal(SparkEngine(session, partitions).reduce(*task), LocalEngine(1).reduce(*task))
 
 

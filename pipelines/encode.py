@@ -51,6 +51,8 @@ def encode_batch(batch: pa.RecordBatch, layout: Layout, dropped: pa.Array | None
     units = unit_column(batch.column(layout.unit))
     valid = units.is_valid() if units.null_count else None
     if dropped is not None and len(dropped):
+        if len(dropped) > len(units):  # A lookup makes a table of all its values, which is smaller the other way round.
+            dropped = dropped.filter(pc.is_in(dropped, value_set=pc.unique(units)))
         retained = pc.invert(pc.is_in(units, value_set=dropped))
         valid = retained if valid is None else pc.and_(valid, retained)
     if isinstance(layout, BasketLayout):

@@ -1,9 +1,9 @@
 """What one engine does for one release, and the CPU seconds and memory of the whole process tree.
 
-``python -m tests.benchmarks.engine_job CONFIG ENGINE [--empty | --aggregate]`` prints one JSON object. ENGINE is local,
-spark, beam, or spark:URL for a Spark Connect server. By default the release is made as ``marquee run`` makes it. With
-``--aggregate`` its queries are counted once, on Spark from a DataFrame, and the SHA-256 of the exact counts is printed.
-With ``--empty`` the engine is opened and nothing is read.
+``python -m tests.benchmarks.engine_job CONFIG ENGINE [OPTION]`` prints one JSON object. ENGINE is local, spark, beam, or
+spark:URL for a Spark Connect server. Without an option the release is made as ``marquee run`` makes it. With ``--count``
+its queries are counted once, and the SHA-256 of the exact counts is printed; with ``--aggregate`` too, but on Spark from
+a DataFrame. With ``--empty`` the engine is opened and nothing is read.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ def main(config: str, engine: str, *options: str) -> None:
     if "--empty" in options and name == "spark":
         _session().range(2).collect()
     started = time.perf_counter()
-    if "--aggregate" in options:
-        counts = _counted(job, opened)
+    if "--aggregate" in options or "--count" in options:
+        counts = _counted(job, opened, framed=name == "spark" and "--aggregate" in options)
     elif "--empty" not in options:
         release(job, engine=opened)
     seconds, wall = process_tree.cpu_seconds(), time.perf_counter() - started
     print(json.dumps({"cpu": seconds, "wall": wall, "peak_mb": peak.stopped(), "counts": counts}))
 
 
-def _counted(job: Any, engine: Any) -> str:
+def _counted(job: Any, engine: Any, *, framed: bool) -> str:
     """SHA-256 of the exact counts of the release's queries, of generated data."""
     from dpcore.exact_statistics import QueryAnswers
     from pipelines.engines.statistics import EngineStatistics
     from pipelines.source import SALT_BYTES, open_frame, open_source
 
     salt, folder = bytes(SALT_BYTES), job.config.dataset.root
-    if engine.name == "spark":
+    if framed:
         source: Any = open_frame(_session().read.parquet(folder), job.layout, salt)
     else:
         source = open_source(folder, job.layout, salt)

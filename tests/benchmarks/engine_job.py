@@ -1,9 +1,9 @@
 """What one engine does for one release, and the CPU seconds and memory of the whole process tree.
 
-``python -m tests.benchmarks.engine_job CONFIG ENGINE [OPTION]`` prints one JSON object. ENGINE is local, spark, beam, or
-spark:URL for a Spark Connect server. Without an option the release is made as ``marquee run`` makes it. With ``--count``
-its queries are counted once, and the SHA-256 of the exact counts is printed; with ``--aggregate`` too, but on Spark from
-a DataFrame. With ``--empty`` the engine is opened and nothing is read.
+``python -m tests.benchmarks.engine_job CONFIG ENGINE [OPTION]`` prints one JSON object. ENGINE is local, spark, beam,
+or spark:URL for a Spark Connect server. Without an option the release is made as ``marquee run`` makes it. With
+``--count`` its queries are counted once, and the SHA-256 of the exact counts is printed; with ``--aggregate`` too, but
+on Spark from a DataFrame. With ``--empty`` the engine is opened and nothing is read.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class IncrementalEngine:
         request = digest_of(aggregator)
         counts, counted = aggregator.create(), set[Partition]()
         if known.broken is None:
-            # Before the ranges of all files are known, nobody knows which units must be left out. Hardly ever is it any.
+            # Until the ranges of all files are known, nobody knows which units must be left out. It is hardly ever any.
             unknown = [part for part in known.partitions if not known.ranges.keys() >= set(part.numbers)]
             for part, result in self._count(known, aggregator, request, unknown):
                 counts = aggregator.merge(counts, result.counts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -28,6 +29,8 @@ KEY_BYTES: Final = 32
 
 DAY: Final = 86_400.0
 """Seconds of a day."""
+
+_log = logging.getLogger(__name__)
 
 _MAGIC: Final = b"marquee1"
 _NONCE: Final = 12
@@ -69,7 +72,7 @@ class StatisticsStore:
     path: Path
     key: bytes = field(repr=False)
     limits: StoreLimits = StoreLimits()
-    warn: Callable[[str], None] = field(default=lambda text: None, repr=False)
+    warn: Callable[[str], None] = field(default=_log.warning, repr=False)
     _opened: float = field(default=0.0, init=False, repr=False)
     _size: int = field(default=0, init=False, repr=False)  # SENSITIVE
     _warned: set[str] = field(default_factory=set, init=False, repr=False)

@@ -113,6 +113,8 @@ class StatisticsStore:
 
     def put(self, name: str, content: bytes) -> None:
         """Writes an entry. What cannot be kept is left out, with one warning."""
+        if "full" in self._warned:  # Whatever could be removed was removed.
+            return
         nonce, header = os.urandom(_NONCE), self._header
         sealed = _cipher(self._key_of(name)).encrypt(nonce, content, header + name.encode())
         stored = header + nonce + sealed

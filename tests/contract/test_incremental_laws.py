@@ -16,6 +16,7 @@ from dpcore.errors import ConfigError, InputError
 from dpcore.exact_statistics import Request
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics, TaskEngine
+from pipelines.row_filter import Condition, RowFilter
 from pipelines.source import open_frame, open_source
 from pipelines.statistics_store.counting import CountTask
 from pipelines.statistics_store.partitions import PartitionBy
@@ -39,7 +40,7 @@ def answers(engine: TaskEngine, folder: Path, case: Case, request: Request) -> l
 
 
 def in_ranges(case: Case, files: int) -> list[pa.Table]:
-    """All rows of a unit in one part, and parts whose ranges of units do not overlap; rows without a unit in the last."""
+    """All rows of a unit in one part, and ranges of units that do not overlap; rows without a unit in the last part."""
     unit = case.layout.unit
     distinct = pc.unique(case.rows.column(unit).drop_null()).sort()
     size = -(-len(distinct) // files)
@@ -226,3 +227,24 @@ class _Replacing:
 def _replace(path: Path, table: pa.Table) -> None:
     pq.write_table(table, path.with_suffix(".new"))
     path.with_suffix(".new").replace(path)
+
+
+@pytest.mark.smoke(1)
+def test_other_salts_bounds_and_filters_find_no_entries(tmp_path: Path) -> None:
+    case = engine_cases.messy_baskets()
+    write(tmp_path, dict(zip("ab", in_ranges(case, 2), strict=True)))
+    layout, request = case.clustered(), case.requests[0]
+    where = RowFilter((Condition("film", low=3),))
+    views = [
+        (layout, SALT),
+        (layout, bytes(16)),
+        (replace(layout, max_items_per_unit=1), SALT),
+        (replace(layout, where=where), SALT),
+    ]
+    found = []
+    for view, salt in 2 * views:
+        source = open_source(str(tmp_path / "data"), view, salt)
+        counted = EngineStatistics(incremental(tmp_path), source).aggregate(request).tolist()
+        assert counted == EngineStatistics(LocalEngine(), source).aggregate(request).tolist()
+        found.append(tuple(counted))
+    assert len(set(found)) == len(views)

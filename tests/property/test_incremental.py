@@ -88,7 +88,7 @@ def _apply(step: Step, folder: Path, rows: dict[int, list[dict[str, object]]]) -
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         rows[number] = [{"u": None if unit is None else unit + 2 * number, "c": colour} for unit, colour in written]
-        # Another file takes the place of the old one: in one tick of the clock, nothing tells two versions of one apart.
+        # Another file takes its place: within one tick of the clock, nothing tells two versions of a file apart.
         pq.write_table(pa.Table.from_pylist(rows[number], TYPES), path.with_suffix(".new"))
         path.with_suffix(".new").replace(path)
     if (folder / "store").exists():

@@ -61,7 +61,8 @@ def test_every_request_and_every_layout_has_a_digest_of_its_own() -> None:
         assert len({digest_of(aggregator) for aggregator in aggregators}) == len(aggregators)
     table, baskets = engine_cases.messy_table().layout, engine_cases.messy_baskets().layout
     layouts = [
-        table, replace(table, clustered_by_unit=True), replace(table, max_rows_per_unit=3), replace(table, unit="colour"),
+        table, replace(table, clustered_by_unit=True), replace(table, max_rows_per_unit=3),
+        replace(table, unit="colour"),
         replace(table, schema=replace(table.schema, attributes=table.schema.attributes[::-1])), baskets,
         replace(baskets, items=13), replace(baskets, max_items_per_unit=None),
     ]  # fmt: skip

@@ -77,7 +77,8 @@ def _flip(place: int) -> Callable[[bytes], bytes]:
 @pytest.mark.parametrize("damage", [
     pytest.param(_flip(0), id="magic"), pytest.param(_flip(9), id="key id"), pytest.param(_flip(20), id="nonce"),
     pytest.param(_flip(40), id="content"), pytest.param(_flip(-1), id="tag"),
-    pytest.param(lambda stored: stored[:-1], id="cut off"), pytest.param(lambda stored: stored[:20], id="cut off early"),
+    pytest.param(lambda stored: stored[:-1], id="cut off"),
+    pytest.param(lambda stored: stored[:20], id="cut off early"),
     pytest.param(lambda stored: b"", id="empty"), pytest.param(lambda stored: stored + b"x", id="longer"),
 ])  # fmt: skip
 def test_a_damaged_entry_is_a_miss_with_one_warning_without_values(

@@ -37,7 +37,7 @@ class Incremental(Section):
         description="Size of the store in millions of bytes, at least 1. Beyond it, entries that were not used for "
         "longest are removed.",
     )
-    key_command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
+    key_command: Annotated[tuple[Text, ...], Field(min_length=1, strict=False)] | None = Field(
         default=None,
         description="Program and arguments, run without a shell, that print the key of the store: 32 bytes in base64. "
         "By default the key is the content of the environment variable MARQUEE_STORE_KEY.",

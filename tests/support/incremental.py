@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import TaskEngine
-from pipelines.source import AnySource
+from pipelines.source import Source
 from pipelines.statistics_store.counting import CountTask
 from pipelines.statistics_store.incremental import IncrementalEngine
 from pipelines.statistics_store.partitions import PartitionBy
@@ -36,8 +36,9 @@ class WatchedEngine:
     def name(self) -> str:
         return self.engine.name
 
-    def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
-        raise AssertionError("a store reads all files at once; want tasks for single files")
+    def reduce(self, source: Source, aggregator: Aggregator) -> NDArray[np.int64]:
+        self.counted += [Path(path).name for path in source.paths]
+        return self.engine.reduce(source, aggregator)
 
     def each(self, task: Callable[[Any], bytes], items: Sequence[Any]) -> list[bytes]:
         names = self.counted if isinstance(task, CountTask) else self.listed

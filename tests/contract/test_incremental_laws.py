@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics, TaskEngine
 from pipelines.row_filter import Condition, RowFilter
 from pipelines.source import open_frame, open_source
+from pipelines.statistics_store import folder as store_folder
 from pipelines.statistics_store.counting import CountTask
 from pipelines.statistics_store.partitions import PartitionBy
 from tests.support import engine_cases, reference
@@ -248,3 +249,36 @@ def test_other_salts_bounds_and_filters_find_no_entries(tmp_path: Path) -> None:
         assert counted == EngineStatistics(LocalEngine(), source).aggregate(request).tolist()
         found.append(tuple(counted))
     assert len(set(found)) == len(views)
+
+
+def test_a_run_that_dies_between_two_entries_leaves_what_the_next_run_can_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every entry, once before it is written and once in the middle of it."""
+    case = engine_cases.text_units()
+    engine_cases.write_clustered(case.rows, case.layout.unit, tmp_path / "data", 3)
+    write(tmp_path, {"stray": case.rows.slice(5, 9)})
+    wanted = answers(LocalEngine(), tmp_path, case, case.requests[0])
+    written = store_folder.write
+    for entries in range(100):
+        run = tmp_path / f"run-{entries}"
+        run.mkdir()
+        (run / "data").symlink_to(tmp_path / "data")
+        survivors = iter(range(entries))
+
+        def write_or_die(path: Path, content: bytes, survivors: Iterator[int] = survivors) -> None:
+            if next(survivors, None) is None:
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                path.with_name(f"{path.stem[:8]}.part").write_bytes(content[: len(content) // 2])
+                raise KeyboardInterrupt
+            written(path, content)
+
+        monkeypatch.setattr(store_folder, "write", write_or_die)
+        try:
+            assert answers(incremental(run), run, case, case.requests[0]) == wanted
+            break
+        except KeyboardInterrupt:
+            monkeypatch.setattr(store_folder, "write", written)
+            for _ in range(2):
+                assert answers(incremental(run), run, case, case.requests[0]) == wanted
+    assert entries > 3 * 4  # Ranges, units and two counts of each file.

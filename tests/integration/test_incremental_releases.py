@@ -100,7 +100,7 @@ def test_every_day_gives_the_bytes_of_a_release_without_store_from_new_files_alo
 
 
 def test_an_adaptive_mechanism_finds_what_was_asked_before(world: World, watched: WatchedEngine) -> None:
-    """MWEM asks for other marginals when its noise is another; with the same draws it asks for the same."""
+    """MWEM selects other marginals when its noise is another, from the same exact answers."""
     plain = made(world, "again", store=False)
     watched.taken()
     kept = made(world, "again", store=True)
@@ -108,6 +108,11 @@ def test_an_adaptive_mechanism_finds_what_was_asked_before(world: World, watched
     assert watched.taken()[0]
     code, _, err = world.marquee("evaluate", "release.yaml")
     assert code == 0, err
+    watched.taken()
+    world.set("dataset.snapshot", "other draws")
+    world.set("output.path", "out-True/other")
+    assert world.run()[0] == 0
+    assert watched.taken() == ([], [])
     code, out, err = world.marquee("verify", "out-True/again", "--ledger", "sqlite:///marquee.db")
     assert code == 0, out + err
 

@@ -6,6 +6,6 @@ SENSITIVE: the store holds exact statistics. It is encrypted, and is for the ope
 * ``partitions``: which files are counted together, and what identifies their content.
 * ``claim``: the claim that files hold whole units, checked across files that were read in different runs.
 * ``counting``: the tasks of workers, and the form of their results.
-* ``digests``: what identifies a request, a layout and the code.
+* ``unit_digests``: what stands for units. ``digests``: what identifies a request, a layout and the code.
 * ``store``: encrypted entries in a folder, with their expiry. ``folder`` says who may open it.
 """

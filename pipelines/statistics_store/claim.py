@@ -7,12 +7,18 @@ were counted before need not be read again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.engines.claim import UnitRange
-from pipelines.statistics_store.counting import NO_UNITS, Digests
+from pipelines.statistics_store.unit_digests import Digests, are_repeated
+
+Halves = NDArray[np.uint64]
+"""One half of each digest of a file, uint64 [units], in the order of the digests. SENSITIVE."""
+
+_SPANS = 256  # First halves are compared span by span, so that sorting takes little memory and stays in the caches.
 
 
 def overlapping(ranges: Mapping[int, UnitRange | None]) -> list[list[int]]:
@@ -32,27 +38,42 @@ def overlapping(ranges: Mapping[int, UnitRange | None]) -> list[list[int]]:
     return [group for group in groups if len(group) > 1]
 
 
-def in_several_files(digests: Mapping[int, Digests]) -> dict[int, Digests]:
-    """For each file with such units, the digests of its units that other files have as well. SENSITIVE.
+def with_repeated_halves(first: Mapping[int, Halves]) -> dict[int, NDArray[np.int64]]:
+    """Where first halves are that occur more than once, in one file or in several. SENSITIVE.
 
-    digests: The units of each file by its number.
+    first: The first halves of each file by its number, sorted.
+
+    Returns: For each file with such halves, their positions, int64, ascending.
     """
-    repeated = _repeated(np.concatenate([units[:, 0] for units in digests.values()] or [NO_UNITS[:, 0]]))
+    repeated = _repeated(list(first.values()))
     if not repeated.size:
         return {}
-    # Few hashes are repeated, so the second halves of these alone are compared.
-    candidates = {number: units[np.isin(units[:, 0], repeated)] for number, units in digests.items()}
-    pairs, counts = np.unique(np.concatenate(list(candidates.values())), axis=0, return_counts=True)
-    broken = {(int(first), int(second)) for first, second in pairs[counts > 1]}
-    kept = {
-        number: units[[(int(first), int(second)) in broken for first, second in units]]
-        for number, units in candidates.items()
-        if len(units)
-    }
-    return {number: units for number, units in kept.items() if len(units)}
+    places = {number: np.flatnonzero(np.isin(halves, repeated)) for number, halves in first.items()}
+    return {number: found for number, found in places.items() if found.size}
 
 
-def _repeated(values: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """The values that occur more than once, without repetition."""
-    values = np.sort(values)
-    return np.unique(values[1:][values[1:] == values[:-1]])
+def in_several_files(candidates: Mapping[int, Digests]) -> dict[int, Digests]:
+    """For each file with such units, the digests of its units that other files have as well. SENSITIVE.
+
+    candidates: Digests of each file by its number, each once: at least those whose first halves are repeated.
+    """
+    if not candidates:
+        return {}
+    repeated = are_repeated(np.concatenate(list(candidates.values())))
+    stops = np.cumsum([len(digests) for digests in candidates.values()])
+    flags = np.split(repeated, stops[:-1])
+    broken = {number: digests[flag] for (number, digests), flag in zip(candidates.items(), flags, strict=True)}
+    return {number: digests for number, digests in broken.items() if len(digests)}
+
+
+def _repeated(sorted_halves: Sequence[Halves]) -> Halves:
+    """The values that occur more than once in all arrays together, without repetition."""
+    ends = np.arange(1, _SPANS, dtype=np.uint64) << np.uint64(56)
+    cuts = [np.concatenate([[0], np.searchsorted(halves, ends), [halves.size]]) for halves in sorted_halves]
+    found = []
+    for span in range(_SPANS):
+        pieces = [halves[cut[span] : cut[span + 1]] for halves, cut in zip(sorted_halves, cuts, strict=True)]
+        values = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.uint64)
+        values.sort()
+        found.append(np.unique(values[1:][values[1:] == values[:-1]]))
+    return np.concatenate(found)

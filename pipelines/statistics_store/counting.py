@@ -15,22 +15,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcore.errors import IntegrityError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.arrow import booleans
-from pipelines.contribution import unit_words
 from pipelines.engines.accumulation import accumulate, units_of_file
 from pipelines.engines.claim import RangeSeen, UnitRange, line_of, range_from
-from pipelines.hashing import hash_words, key_of
 from pipelines.source import DataFile, Source
 from pipelines.source.batches import read_batches
 from pipelines.source.versions import FileVersion, version_of
-
-Digests = NDArray[np.uint64]
-"""Units as two keyed hashes each, uint64 [units, 2], sorted, without repetition. Two units have the same 128 bits with
-a probability that can be neglected: 2^-75 among a hundred million units. SENSITIVE."""
-
-NO_UNITS: Digests = np.empty((0, 2), dtype=np.uint64)
+from pipelines.statistics_store.unit_digests import Digests, are_among, digests_of, hashed
 
 
 class Counted(NamedTuple):
@@ -64,7 +56,7 @@ class CountTask:
 
     source: The layout and the salt; no files.
     aggregator: What is counted.
-    unit_keys: Two keys of 16 bytes, for ``digests_of``.
+    unit_keys: Two keys of 16 bytes, for ``unit_digests.hashed``.
     """
 
     source: Source
@@ -91,7 +83,7 @@ class CountTask:
         if not len(dropped):
             return None
         units = units_of_file(self.source, file)
-        return units.filter(booleans(_are_in(_hashed(units, self.unit_keys), dropped)))
+        return units.filter(booleans(are_among(hashed(units, self.unit_keys), dropped)))
 
 
 @dataclass(frozen=True)
@@ -127,40 +119,6 @@ def unpacked(content: bytes) -> Counted:
     raw = pa.decompress(content[start:], decompressed_size=header["bytes"], codec="zstd", asbytes=True)
     ranges = tuple(None if line is None else range_from(line.encode()) for line in header["ranges"])
     return Counted(np.frombuffer(raw, dtype="<i8").astype(np.int64, copy=False), ranges)
-
-
-def digests_of(units: pa.Array, keys: tuple[bytes, bytes]) -> Digests:
-    """The digests of distinct units. SENSITIVE.
-
-    units: Distinct units of type int64, uint64 or large_string, without null.
-    keys: Two keys of 16 bytes.
-    """
-    if not len(units):
-        return NO_UNITS
-    hashed = _hashed(units, keys)
-    return hashed[np.lexsort((hashed[:, 1], hashed[:, 0]))]
-
-
-def digests_from(content: bytes) -> Digests:
-    """The digests in the bytes of ``UnitsTask``. SENSITIVE.
-
-    Raises: IntegrityError when they are no whole digests.
-    """
-    if len(content) % 16:
-        raise IntegrityError("a list of units is cut off; want whole results of tasks")
-    return np.frombuffer(content, dtype="<u8").astype(np.uint64, copy=False).reshape(-1, 2)
-
-
-def _hashed(units: pa.Array, keys: tuple[bytes, bytes]) -> Digests:
-    return np.stack([hash_words(unit_words(units, key)[None, :], key_of(key)) for key in keys], axis=1)
-
-
-def _are_in(hashed: Digests, wanted: Digests) -> NDArray[np.bool_]:
-    pairs = {(int(first), int(second)) for first, second in wanted}
-    likely = np.isin(hashed[:, 0], wanted[:, 0])
-    for row in np.flatnonzero(likely).tolist():
-        likely[row] = (int(hashed[row, 0]), int(hashed[row, 1])) in pairs
-    return likely
 
 
 def _steadily(piece: Piece, action: Callable[[], bytes]) -> bytes:

@@ -17,20 +17,18 @@ from typing import Final, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.errors import ConfigError
+from dpcore.errors import ConfigError, EngineError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.claim import UnitRange, line_of, range_from
 from pipelines.engines.failures import without_values
 from pipelines.engines.statistics import TaskEngine
 from pipelines.source import AnySource, FrameSource, Source
-from pipelines.statistics_store.claim import in_several_files, overlapping
+from pipelines.statistics_store.claim import Halves, in_several_files, overlapping, with_repeated_halves
 from pipelines.statistics_store.counting import (
     Counted,
     CountTask,
-    Digests,
     Piece,
     UnitsTask,
-    digests_from,
     opened,
     packed,
     unpacked,
@@ -46,6 +44,7 @@ from pipelines.statistics_store.partitions import (
     view_digest,
 )
 from pipelines.statistics_store.store import StatisticsStore
+from pipelines.statistics_store.unit_digests import Digests, digests_from
 
 T = TypeVar("T")
 
@@ -182,22 +181,37 @@ class IncrementalEngine:
         """The units with rows in several files, by the number of the file."""
         broken: dict[int, Digests] = {}
         for group in overlapping(known.ranges):
-            broken |= in_several_files(dict(zip(group, self._units(known, group), strict=True)))
+            first = self._halves(known, group, 0)
+            places = with_repeated_halves(first)
+            second = self._halves(known, list(places), 1)
+            if any(first[number].size != second[number].size for number in places):
+                raise EngineError("a file was changed while its units were compared; want files that stay as they are")
+            broken |= in_several_files(
+                {number: np.stack([first[number][at], second[number][at]], axis=1) for number, at in places.items()}
+            )
         return broken
 
-    def _units(self, known: _Opened, numbers: Sequence[int]) -> list[Digests]:
-        """The units of some files, from the store or else from the files."""
-        names = {number: self._name("units", known, [known.files[number]]) for number in numbers}
-        contents = {number: self._store.get(name) for number, name in names.items()}
+    def _halves(self, known: _Opened, numbers: Sequence[int], half: int) -> dict[int, Halves]:
+        """One half of the digests of some files, from the store or else from the files."""
+        kept = {number: self._store.get(self._half_name(known, number, half)) for number in numbers}
+        halves = {
+            number: np.frombuffer(content, dtype="<u8") for number, content in kept.items() if content is not None
+        }
         task = UnitsTask(replace(known.source, files=()), self._unit_keys)
-        missing = [number for number, content in contents.items() if content is None]
-        for wave in _waves(missing, _WAVE_LISTS):
+        for wave in _waves([number for number in numbers if number not in halves], _WAVE_LISTS):
             pieces: list[Piece] = [piece_of(Partition((number,)), known.files, {}) for number in wave]
             for number, result in zip(wave, self._engine.each(task, pieces), strict=True):
-                steady, contents[number] = opened(result)
+                steady, content = opened(result)
+                digests = digests_from(content)
+                halves[number] = np.ascontiguousarray(digests[:, half])
                 if steady and known.files[number].keepable:
-                    self._store.put(names[number], contents[number] or b"")
-        return [digests_from(contents[number] or b"") for number in numbers]
+                    for which in (0, 1):
+                        column = digests[:, which].astype("<u8", copy=False)
+                        self._store.put(self._half_name(known, number, which), column.tobytes())
+        return halves
+
+    def _half_name(self, known: _Opened, number: int, half: int) -> str:
+        return self._name(f"units {half}", known, [known.files[number]])
 
     def _counts_name(self, known: _Opened, request: bytes, part: Partition) -> str:
         """The name of the counts of a partition without its broken units."""

@@ -11,8 +11,9 @@ from functools import partial
 from pipelines.source import DataFile, Source
 from pipelines.source.footers import READERS, keyed_footer_now
 from pipelines.source.versions import FileVersion, version_of
-from pipelines.statistics_store.counting import NO_UNITS, Digests, Piece
+from pipelines.statistics_store.counting import Piece
 from pipelines.statistics_store.digests import digest_of
+from pipelines.statistics_store.unit_digests import NO_UNITS, Digests
 
 _SECOND = 1_000_000_000
 

@@ -101,10 +101,17 @@ MUTANTS: Final = (
     ),
     Mutant(
         "half a digest stands for a unit",
-        "pipelines/statistics_store/claim.py",
-        "pairs[counts > 1]",
-        "pairs",
+        "pipelines/statistics_store/unit_digests.py",
+        "(ranked[1:] != ranked[:-1]).any(axis=1)",
+        "(ranked[1:] != ranked[:-1])[:, 0]",
         f"{_UNIT}/test_claim.py::test_half_a_digest_in_common_is_no_unit_in_common",
+    ),
+    Mutant(
+        "the last hashes are not compared",
+        "pipelines/statistics_store/claim.py",
+        "np.searchsorted(halves, ends), [halves.size]]",
+        "np.searchsorted(halves, ends), [0]]",
+        f"{_UNIT}/test_claim.py::test_the_largest_hashes_are_compared_too",
     ),
     Mutant(
         "what is known about the last source holds for all",

@@ -21,7 +21,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: Command-line arguments; those of this process when None. Options that this program does not know are
         passed to Beam.
     """
-    from jobs.config import EngineChoice
     from jobs.scripts import add_options, run_with
 
     # Abbreviations are off, because an abbreviated option of this program could be one of Beam's.
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     add_options(parser)
     chosen, options = parser.parse_known_args(arguments)
-    return run_with(chosen, lambda _: EngineChoice(name="beam", options={"arguments": options}))
+    return run_with(chosen, lambda own: own.model_copy(update={"name": "beam", "options": {"arguments": options}}))
 
 
 def _find_packages() -> None:

@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "evaluate": "Compare a published release, and trivial baselines, with the exact answers.",
     "generate": "Generate example data, or more synthetic rows of a published release.",
     "budget": "Manage the privacy budgets of datasets, and the limits of the consumers that share them.",
+    "store": "Show or clean the store of exact statistics that releases of engine.incremental keep.",
     "warm": "Compile all numerical kernels now, so that no later release waits for compilation.",
 }
 """Every command with the first line of its help. Each is a module of ``jobs.commands`` with the same name."""

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_
 
 from dpcore.errors import ConfigError
 from jobs.config.dataset import Dataset
+from jobs.config.incremental import Incremental
 from jobs.config.output_path import check_placeholders
 from jobs.config.parameters import with_environment, with_settings
 from jobs.config.section import Section, Text
@@ -120,6 +121,11 @@ class EngineChoice(Section):
         default_factory=dict,
         description="Options of the engine: threads and rows_in_memory (local), partitions and settings (spark), or "
         "arguments (beam).",
+    )
+    incremental: Incremental | None = Field(
+        default=None,
+        description="Keeps exact statistics of each partition in a store, so that the next run reads only new or "
+        "changed files. By default every run reads all files.",
     )
 
 

@@ -72,6 +72,13 @@ _PREDICTED_ERROR = (
     "The predicted error is the expected error, in counts, that the noise alone causes. It is null when the mechanism "
     "has no useful formula for it."
 )
+KEPT_STATISTICS = (
+    "Exact statistics of files that have not changed may come from an encrypted store of earlier runs. They are those "
+    "of a run that reads all files, provided that the key of the store is secret, and that where the files lie every "
+    "change of a file gives it another time or tag."
+)
+"""What a release rests on that may use a store of exact statistics. Which of them it has used is SENSITIVE."""
+
 LIMITS = (
     "The guarantee covers the contents of this folder. It does not cover run times, memory use, file sizes and "
     "failures of a run.",
@@ -151,9 +158,10 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
 
 
 def _dataset(config: Config) -> dict[str, object]:
-    """The dataset, with the version of its table and the filter of its rows where it has them."""
+    """The dataset, with its table, its filter of rows and the store of its statistics where it has them."""
     facts = identifying_config(config)["dataset"]
-    described = {"table": table_text(facts), "where": filter_text(facts)}
+    kept = None if config.engine.incremental is None else KEPT_STATISTICS
+    described = {"table": table_text(facts), "where": filter_text(facts), "statistics_store": kept}
     named = {"name": config.dataset.name, "snapshot": config.dataset.snapshot}
     return {**named, **{key: text for key, text in described.items() if text is not None}}
 

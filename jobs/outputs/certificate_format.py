@@ -54,6 +54,9 @@ class NamedDataset(_Part):
     snapshot: str = Field(description="Public label of the state of the data.")
     table: str | None = Field(default=None, description="Format and version of the table that holds the data.")
     where: str | None = Field(default=None, description="Which rows are counted, and what that means; all if missing.")
+    statistics_store: str | None = Field(
+        default=None, description="That statistics may come from earlier runs, and what that rests on; none if missing."
+    )
 
 
 class NumericalBound(_Part):

@@ -52,6 +52,7 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
         "promise": promise(job),
         "table": table_text(_dataset(job)),
         "where": filter_text(_dataset(job)),
+        "statistics_store": _store(job),
         "currency": job.budget.currency.value,
         "amount": float(job.budget.amount),
         "popularity_amount": float(job.popularity.amount) if job.popularity else 0.0,
@@ -89,6 +90,8 @@ def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> l
         lines.append(f"table      {table}")
     if rows := filter_text(_dataset(job)):
         lines.append(f"rows       {rows}")
+    if store := _store(job):
+        lines.append(f"store      {store}")
     if job.work.rows_bytes:
         lines.append(f"disk       about {job.work.rows_bytes / 1e6:,.1f} MB of synthetic rows")
     if signed_by is not None:
@@ -109,6 +112,17 @@ def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> l
 def _dataset(job: Job) -> dict[str, Any]:
     dataset: dict[str, Any] = identifying_config(job.config)["dataset"]
     return dataset
+
+
+def _store(job: Job) -> str | None:
+    """What is kept for later runs, and where; None without a store."""
+    store = job.config.engine.incremental
+    if store is None:
+        return None
+    return (
+        f"exact statistics of each {store.partition} (SENSITIVE, encrypted, at most 8 bytes an answer) are kept in "
+        f"{store.path} for {store.keep_days} days after their last use; a run reads only new and changed ones"
+    )
 
 
 def _notes(job: Job) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ from typing import Any, Final
 from dpcore.errors import ConfigError
 from jobs.config import EngineChoice
 from jobs.config.section import check_key
+from jobs.planning.statistics_store import with_store
 from pipelines.engines.local import LocalEngine
-from pipelines.engines.statistics import Engine
+from pipelines.engines.statistics import Engine, TaskEngine
 from pipelines.generate.parallel_rows import LocalRowWorkers, RowWorkers
 
 _OPTIONS = {"local": ["threads", "rows_in_memory"], "spark": ["partitions", "settings"], "beam": ["arguments"]}
@@ -42,14 +43,19 @@ def check_engine(choice: EngineChoice) -> None:
 
 
 def open_engine(choice: EngineChoice) -> Engine:
-    """Opens the engine of a config.
+    """Opens the engine of a config, and the store of exact statistics if the config names one.
 
     choice: The section ``engine`` of a config.
 
-    Raises: ConfigError when an option is invalid or the engine's extra is not installed; EngineError when the engine
-        does not start.
+    Raises: ConfigError when an option is invalid, the engine's extra is not installed, or the store or its key cannot
+        be used; EngineError when the engine does not start, or the command for the key fails.
     """
     check_engine(choice)
+    engine = _open_engine(choice)
+    return engine if choice.incremental is None else with_store(engine, choice.incremental)
+
+
+def _open_engine(choice: EngineChoice) -> TaskEngine:
     options = choice.options
     if choice.name == "local":
         return LocalEngine(**options)

@@ -25,6 +25,7 @@ from jobs.planning.engines import check_engine
 from jobs.planning.identity import Identity, identity_of
 from jobs.planning.paths import with_absolute_output, with_absolute_paths
 from jobs.planning.smallest_budget import plan_within_budget
+from jobs.planning.statistics_store import check_incremental, check_store_folder
 from jobs.planning.work import Work, work_of
 from jobs.workload.building import workload_of
 from jobs.workload.public_files import PublicFiles, read_public_files
@@ -98,6 +99,7 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
     with _naming(name):
         config = with_absolute_paths(config, folder)
         check_engine(config.engine)
+        check_incremental(config.engine, config.dataset)
         mechanism = mechanism_of(config.mechanism)
         _check_synthetic_rows(config, mechanism)
     schema = load_schema(config.dataset.table_schema) if config.dataset.table_schema else None
@@ -120,6 +122,7 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
     identity = identity_of(config, schema, files.digests)
     with _naming(name):
         config = with_absolute_output(config, folder, identity.release_id)
+        check_store_folder(config)
     return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, work, identity)
 
 

@@ -17,7 +17,7 @@ _IN_MEMORY: Final = (":memory:", "file:")
 
 
 def with_absolute_paths(config: Config, folder: Path) -> Config:
-    """The config with absolute paths for schema, data, public files, SQLite ledger and signing key.
+    """The config with absolute paths for schema, data, public files, SQLite ledger, signing key and statistics store.
 
     Absolute paths and URLs stay as they are, and ``~`` becomes the home folder. Paths are no part of the release id.
     ``with_absolute_output`` resolves the output, which may contain the release id.
@@ -31,7 +31,7 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
     _check_no_zero_byte(config)
     base = os.path.realpath(folder)
     dataset, conjunctions = config.dataset, config.workload.conjunctions
-    table = dataset.table
+    table, incremental = dataset.table, config.engine.incremental
     update: dict[str, object] = {
         "dataset": dataset.model_copy(
             update={
@@ -41,6 +41,12 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
             }
         ),
         "privacy": config.privacy.model_copy(update={"ledger": _ledger(config.privacy.ledger, base)}),
+        "engine": config.engine.model_copy(
+            update={
+                "incremental": incremental
+                and incremental.model_copy(update={"path": _absolute(incremental.path, base)})
+            }
+        ),
         "output": config.output.model_copy(
             update={"signing_key": config.output.signing_key and _absolute(config.output.signing_key, base)}
         ),
@@ -76,6 +82,7 @@ def _check_no_zero_byte(config: Config) -> None:
         "dataset.table.uri": config.dataset.table and config.dataset.table.uri,
         "dataset.schema": config.dataset.table_schema,
         "privacy.ledger": config.privacy.ledger,
+        "engine.incremental.path": config.engine.incremental and config.engine.incremental.path,
         "output.path": config.output.path,
         "output.signing_key": config.output.signing_key,
         "workload.conjunctions.file": conjunctions and conjunctions.file,

@@ -10,7 +10,7 @@ from dpcore.kernel.scales import noise_of
 from dpcore.uncertainty import CONFIDENCE
 from jobs.config import MechanismChoice
 from jobs.mechanisms import mechanism_of, settings_of
-from jobs.outputs.certificate import LIMITS, domain_facts, formulas, promise_text, schema_digest
+from jobs.outputs.certificate import KEPT_STATISTICS, LIMITS, domain_facts, formulas, promise_text, schema_digest
 from jobs.outputs.certificate_format import Certificate
 from jobs.outputs.counted_rows import filter_text, table_text
 from jobs.planning.identity import id_of
@@ -101,6 +101,7 @@ def _limit_findings(certificate: Certificate) -> list[Finding]:
 def _statements(certificate: Certificate) -> list[tuple[str, object, object]]:
     """Every statement that config and schema determine: its place, what it says, and what it should say."""
     guarantee, facts, config = certificate.guarantee, certificate.public_facts, certificate.config
+    kept = certificate.dataset.statistics_store  # Config and schema do not say whether there was a store.
     dataset, privacy, layout = config["dataset"], config["privacy"], layout_of(certificate)
     epsilon, delta, neighbours = privacy["epsilon"], privacy["delta"], privacy["neighbours"]
     table = isinstance(layout, TableLayout)
@@ -119,6 +120,7 @@ def _statements(certificate: Certificate) -> list[tuple[str, object, object]]:
         ("dataset.snapshot", certificate.dataset.snapshot, dataset["snapshot"]),
         ("dataset.table", certificate.dataset.table, table_text(dataset)),
         ("dataset.where", certificate.dataset.where, filter_text(dataset)),
+        ("dataset.statistics_store", kept, None if kept is None else KEPT_STATISTICS),
         ("mechanism.name", certificate.mechanism.name, config["mechanism"]["name"]),
         ("workload.queries", certificate.workload.queries, _without_none(config["workload"])),
         ("public_facts.shape", facts.shape, "table" if table else "baskets"),

@@ -12,7 +12,7 @@ import base64
 import io
 import os
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from tempfile import gettempdir
@@ -112,6 +112,24 @@ class BeamEngine:
                 spread = _spread(pipeline, "parts", parts)
                 slices = _spilled_slices(spread, task) if self._local else _grouped_slices(spread, task)
                 return self._counted(pipeline, spread, slices, task, work, len(parts))
+        except Exception as error:  # noqa: BLE001 - every runner has its own exceptions
+            raise failure("Beam", "".join(traceback.format_exception_only(error))) from None
+
+    def each(self, task: Callable[[T], bytes], items: Sequence[T]) -> list[bytes]:
+        """The results of a task for all items, in their order. SENSITIVE if they are.
+
+        Raises: The exceptions of ``Engine``.
+        """
+        try:
+            with _temporary_folder(self._folder) as folder:
+                pipeline = beam.Pipeline(options=self._options)
+                stored = store_task(folder, task)
+                numbered = _spread(pipeline, "items", list(enumerate(items)))
+                results = numbered | "Results" >> beam.Map(_result_line, stored)
+                lines = FileSystems.join(folder, "results")
+                _ = results | "Write results" >> _written(lines)
+                _run(pipeline)
+                return worker_tasks.in_order(map(_numbered_line, _lines(lines)), len(items))  # SENSITIVE
         except Exception as error:  # noqa: BLE001 - every runner has its own exceptions
             raise failure("Beam", "".join(traceback.format_exception_only(error))) from None
 
@@ -253,6 +271,16 @@ class _Sum(beam.CombineFn):
     def extract_output(self, accumulator: Counts) -> Counts:
         """The sum itself."""
         return accumulator
+
+
+def _result_line(item: tuple[int, T], task: StoredTask) -> bytes:
+    number, result = worker_tasks.numbered_result(load_task(task), item)
+    return b"%d %s" % (number, base64.b64encode(result))
+
+
+def _numbered_line(line: bytes) -> tuple[int, bytes]:
+    number, _, result = line.partition(b" ")
+    return int(number), base64.b64decode(result)
 
 
 def _split_units(file: DataFile, task: StoredTask) -> Iterator[tuple[int, bytes]]:

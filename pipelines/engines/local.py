@@ -6,7 +6,7 @@ import functools
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -73,6 +73,14 @@ class LocalEngine:
             # The driver needs the memory of the rows for its own tables.
             pa.default_memory_pool().release_unused()
             return counted
+
+    def each(self, task: Callable[[T], bytes], items: Sequence[T]) -> list[bytes]:
+        """The results of a task for all items, in their order. SENSITIVE if they are.
+
+        Raises: The exceptions of ``Engine``.
+        """
+        with without_values("the local engine"), ThreadPoolExecutor(self._workers) as pool:
+            return list(_mapped(pool, self._workers, task, items))
 
     def _count_files(self, source: Source, aggregator: Aggregator, dropped: pa.Array | None) -> Counted:
         """The counts of files of whole units, and the ranges of their units. SENSITIVE."""

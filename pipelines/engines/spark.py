@@ -7,7 +7,7 @@ The tasks themselves are in ``worker_tasks``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -84,6 +84,26 @@ class SparkEngine:
                     files = _Files(self._context, self._partitions, self._claim, cleanup)
                     count = files.clustered if source.layout.clustered_by_unit else files.unclustered
                     return count(source, aggregator)
+            except (Py4JError, PySparkException) as error:
+                raise failure("Spark", str(error)) from None
+
+    def each(self, task: Callable[[T], bytes], items: Sequence[T]) -> list[bytes]:
+        """The results of a task for all items, in their order. SENSITIVE if they are.
+
+        Raises: The exceptions of ``Engine``.
+        """
+        with without_values("Spark's driver"):
+            try:
+                if self._context is None:
+                    return spark_frames.each(self._session, task, items, self._tasks)
+                with ExitStack() as cleanup:
+                    self._context.setJobDescription("marquee: count new or changed files")
+                    cleanup.callback(self._context.setJobDescription, None)  # type: ignore[arg-type]
+                    sent = self._context.broadcast(task)
+                    cleanup.callback(sent.destroy)
+                    numbered = self._context.parallelize(list(enumerate(items)), max(len(items), 1))
+                    results = numbered.map(partial(_numbered_result, sent)).collect()  # SENSITIVE
+                    return worker_tasks.in_order(results, len(items))
             except (Py4JError, PySparkException) as error:
                 raise failure("Spark", str(error)) from None
 
@@ -182,6 +202,10 @@ def _described(source: AnySource) -> str:
     if isinstance(source, FrameSource) or not source.layout.clustered_by_unit:
         return "bring the rows of each unit together, and count them"
     return "count files of whole units"
+
+
+def _numbered_result(task: Broadcast[Callable[[T], bytes]], item: tuple[int, T]) -> tuple[int, bytes]:
+    return worker_tasks.numbered_result(task.value, item)
 
 
 def _split_units(work: Broadcast[Work], file: DataFile) -> Iterator[tuple[int, bytes]]:

@@ -8,7 +8,7 @@ the number of a slice with counts.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
@@ -75,6 +75,19 @@ def count_rows(frame: DataFrame, work: Work) -> Counts:
     return _count_pieces(frame.select(*columns).mapInArrow(partial(_split_batches, work), _KEYED), work)
 
 
+def each(session: SparkSession, task: Callable[[T], bytes], items: Sequence[T], tasks: int) -> list[bytes]:
+    """The results of a task for all items, in their order. SENSITIVE if they are.
+
+    session: Any session.
+    task: A function of one item.
+    items: Its arguments.
+    tasks: Number of tasks that share the items.
+    """
+    numbered = _spread(session, len(items), tasks).mapInArrow(partial(_each, task, items), _KEYED)
+    results = ((row["key"], bytes(row["content"])) for row in numbered.collect())  # SENSITIVE
+    return worker_tasks.in_order(results, len(items))
+
+
 def _count_pieces(pieces: DataFrame, work: Work) -> Counts:
     counted = pieces.repartition(work.buckets, "key").mapInArrow(partial(_count_buckets, work), _KEYED)
     return _summed(counted, work, work.buckets)[0]
@@ -92,6 +105,13 @@ def _summed(counted: DataFrame, work: Work, tasks: int) -> Counted:
 def _spread(session: SparkSession, count: int, tasks: int) -> DataFrame:
     """The numbers 0 .. count - 1, spread over tasks."""
     return session.range(0, count, 1, max(1, min(count, tasks)))
+
+
+def _each(
+    task: Callable[[T], bytes], items: Sequence[T], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for item in _chosen(list(enumerate(items)), batches):
+        yield from _keyed([worker_tasks.numbered_result(task, item)])
 
 
 def _split_units(work: Work, files: Sequence[DataFile], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, final
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,20 @@ class Engine(Protocol):
 
     def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
         """The merged accumulator over all units, before ``extract``. SENSITIVE."""
+        ...
+
+
+class TaskEngine(Engine, Protocol):
+    """An engine that also runs tasks which are no aggregation. The engines local, Spark and Beam all do."""
+
+    def each(self, task: Callable[[Any], bytes], items: Sequence[Any]) -> list[bytes]:
+        """The results of a task for all items, in the order of the items. SENSITIVE if the results are.
+
+        task: A function of one item that can be pickled. It may run more than once for an item.
+        items: Its arguments, which can be pickled as well.
+
+        Raises: The exceptions of ``Engine``.
+        """
         ...
 
 

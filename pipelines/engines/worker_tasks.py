@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpcore.errors import EngineError
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.arrow import without_views
 from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_many_files, units_of_file
@@ -25,6 +27,8 @@ from pipelines.engines.failures import guarded, without_values
 from pipelines.engines.parts import Part
 from pipelines.source import DataFile, Source
 from pipelines.source.batches import read_batches
+
+T = TypeVar("T")
 
 Counts = NDArray[np.int64]
 Slice = tuple[int, Counts]
@@ -199,6 +203,26 @@ def joined(work: Work, results: Iterable[TaskResult]) -> Counted:
 def bytes_of(aggregator: Aggregator) -> int:
     """The size of an accumulator in bytes."""
     return aggregator.create().nbytes
+
+
+@without_values("a task")
+def numbered_result(task: Callable[[T], bytes], item: tuple[int, T]) -> tuple[int, bytes]:
+    """The number of an item, and the result of a task for it. SENSITIVE if the result is."""
+    return item[0], task(item[1])
+
+
+def in_order(results: Iterable[tuple[int, bytes]], count: int) -> list[bytes]:
+    """Results without their numbers, in the order of these.
+
+    results: Numbered results, each once or more often.
+    count: Number of items that were sent.
+
+    Raises: EngineError when the result of an item is missing.
+    """
+    by_number = dict(results)
+    if len(by_number) != count:
+        raise EngineError("not every task has sent its result; want an engine that loses none")
+    return [by_number[number] for number in range(count)]
 
 
 def _slices(count: Callable[[], Counts]) -> Iterator[Slice]:

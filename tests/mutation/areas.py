@@ -15,6 +15,7 @@ from tests.mutation import (
     ledger,
     publish,
     source,
+    statistics_store,
     verification,
 )
 from tests.mutation.mutant import Mutant
@@ -30,5 +31,6 @@ AREAS: Final[dict[str, tuple[Mutant, ...]]] = {
     "ledger": ledger.MUTANTS,
     "publish": publish.MUTANTS,
     "source": source.MUTANTS,
+    "statistics_store": statistics_store.MUTANTS,
     "verification": verification.MUTANTS,
 }

@@ -13,6 +13,7 @@ from jobs.config.section import check_key
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine
 from pipelines.generate.parallel_rows import LocalRowWorkers, RowWorkers
+from pipelines.source.frames import is_spark_frame
 
 _OPTIONS = {"local": ["threads", "rows_in_memory"], "spark": ["partitions", "settings"], "beam": ["arguments"]}
 FEW_ROWS: Final = 10_000_000
@@ -41,10 +42,11 @@ def check_engine(choice: EngineChoice) -> None:
             raise ConfigError("engine.options.arguments is not a list of strings; want Beam's command-line options")
 
 
-def open_engine(choice: EngineChoice) -> Engine:
+def open_engine(choice: EngineChoice, frame: Any = None) -> Engine:
     """Opens the engine of a config.
 
     choice: The section ``engine`` of a config.
+    frame: The frame that will be counted, if there is one. Spark counts a DataFrame in the DataFrame's own session.
 
     Raises: ConfigError when an option is invalid or the engine's extra is not installed; EngineError when the engine
         does not start.
@@ -57,7 +59,8 @@ def open_engine(choice: EngineChoice) -> Engine:
         if choice.name == "spark":
             from pipelines.engines.spark import SparkEngine, open_session
 
-            return SparkEngine(open_session(options.get("settings")), options.get("partitions"))
+            session = frame.sparkSession if is_spark_frame(frame) else open_session(options.get("settings"))
+            return SparkEngine(session, options.get("partitions"))
         from pipelines.engines.beam import BeamEngine
 
         return BeamEngine(options.get("arguments", ()))

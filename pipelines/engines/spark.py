@@ -88,7 +88,9 @@ class SparkEngine:
     def _of_frame(self, source: FrameSource, aggregator: Aggregator) -> Counts:
         if not is_spark_frame(source.frame):
             raise ConfigError("the frame is no Spark DataFrame; want engine: {name: local}, or a Spark DataFrame")
-        rows = 0 if self._partitions else source.frame.count()  # SENSITIVE
+        rows = source.rows  # SENSITIVE
+        if rows is None:
+            rows = 0 if self._partitions else source.frame.count()
         buckets = self._partitions or worker_tasks.buckets_for(rows, self._tasks)
         work = Work(Source((), source.layout, source.salt), aggregator, buckets)
         return spark_frames.count_rows(source.frame, work)
@@ -108,6 +110,11 @@ class SparkEngine:
         parts = parts_of(source)
         buckets = self._partitions or worker_tasks.buckets_for(sum(part.rows for part in parts), tasks)
         return spark_frames.count_parts(self._session, Work(bare, aggregator, buckets), parts, tasks)
+
+    @property
+    def session(self) -> SparkSession:
+        """The session."""
+        return self._session
 
     @property
     def _tasks(self) -> int:

@@ -21,6 +21,7 @@ from pipelines.arrow import integers
 from pipelines.engines import worker_tasks
 from pipelines.engines.claim import Counted
 from pipelines.engines.parts import Part
+from pipelines.engines.spark_filter import prefiltered
 from pipelines.engines.worker_tasks import Counts, TaskResult, Work
 from pipelines.source import DataFile
 
@@ -71,8 +72,10 @@ def count_rows(frame: DataFrame, work: Work) -> Counts:
     frame: Rows with the columns of the layout and of its filter.
     work: Arguments of every task.
     """
-    columns = [frame[_quoted(column)] for column in work.source.layout.columns_to_read]
-    return _count_pieces(frame.select(*columns).mapInArrow(partial(_split_batches, work), _KEYED), work)
+    layout = work.source.layout
+    columns = [frame[_quoted(column)] for column in layout.columns_to_read]
+    rows = prefiltered(frame, layout.where).select(*columns)
+    return _count_pieces(rows.mapInArrow(partial(_split_batches, work), _KEYED), work)
 
 
 def _count_pieces(pieces: DataFrame, work: Work) -> Counts:

@@ -69,7 +69,7 @@ class Identity:
 
 def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str]) -> Identity:
     """The identity of a release. The arguments are those of ``release_id``."""
-    written = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING, exclude_defaults=True)  # type: ignore[arg-type]
+    written = _facts(config, exclude_defaults=True)
     digest = canonical_sha256({"config": written, "schema": _without_defaults(schema), "files": dict(files)})
     # No version without a record could read a table or a frame, or filter rows.
     dataset = config.dataset
@@ -119,10 +119,18 @@ def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] |
 
 def identifying_config(config: Config) -> dict[str, Any]:
     """The part of a config that identifies a release, as a JSON object: all of it except paths, engine and output."""
-    facts = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING)  # type: ignore[arg-type]
+    facts = _facts(config)
     for key in _ONLY_IF_GIVEN:
         if facts["dataset"][key] is None:
             del facts["dataset"][key]
+    return facts
+
+
+def _facts(config: Config, **options: bool) -> dict[str, Any]:
+    facts = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING, **options)  # type: ignore[arg-type]
+    catalog = facts["dataset"].get("catalog")
+    if catalog is not None:  # Spark's own catalog takes Sales.People and sales.people for one table.
+        catalog["table"] = catalog["table"].lower()
     return facts
 
 

@@ -1,8 +1,8 @@
 """The data of a release: files, a table of Spark's catalog, or a frame, checked while they are read.
 
-Files are identified by their footers, which are read again after each aggregation. A table or a frame has none, so it
-is read once to sum hashes of its rows, and each aggregation sums them again over the rows that it counts: a frame that
-changes, or never gives the same rows twice, is noticed before any noise is drawn.
+Files are identified by their footers, which are read again after each aggregation. A table of a catalog or a frame has
+none, so it is read once to sum hashes of its rows, and each aggregation sums them again over the rows that it counts:
+rows that change, or are never the same twice, are noticed before any noise is drawn.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def check_frame(job: Job, frame: Any) -> None:
 
 
 def open_input(job: Job, secrets: DatasetSecrets, engine: Open, frame: Any = None) -> Input:
-    """Opens the data of a release and identifies them. A table of a catalog, or a frame, is read once. SENSITIVE.
+    """Opens the data of a release and identifies them. SENSITIVE.
+
+    A table of a catalog is read once, and a frame twice, so that one that never gives the same rows is never charged.
 
     job: The release.
     secrets: The secrets of its dataset.
@@ -102,13 +104,15 @@ def open_input(job: Job, secrets: DatasetSecrets, engine: Open, frame: Any = Non
     opened, places, contents = _opened_frame(job, job.layout, secrets.salt, engine, frame)
     name = _described(job)
     sums = _row_sums(engine(), opened, (secret_key(key), LEDGER_KEY))
-    rows = frame_content(name, opened.layout, sums, key)
     source_with_rows = replace(opened, rows=sums.rows)
     known_sums = RowSums(sums.rows, sums.hashes[:1])
 
     def checked_rows(opened_engine: Engine) -> Engine:
         return _RowChecks(opened_engine, _max_records(opened.layout), secret_key(key), known_sums, name)
 
+    if config.frame is not None:  # It is code of the program that runs here again, so it is tried before a charge.
+        checked_rows(engine()).reduce(source_with_rows, aggregator_for(UnitCount(), opened.layout))
+    rows = frame_content(name, opened.layout, sums, key)
     return Input(source_with_rows, contents, rows, fingerprint((rows,), key), places, checked_rows)
 
 

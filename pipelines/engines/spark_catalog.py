@@ -7,6 +7,9 @@ Spark plans the reading, so what its catalog enforces (rights, deleted rows, ver
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -25,6 +28,7 @@ _ABSENT: Final = (
     "NO_SUCH_NAMESPACE", "INVALID_CATALOG", "REQUIRES_SINGLE_PART_NAMESPACE",
 )  # fmt: skip
 _NO_VERSIONS: Final = ("TIME_TRAVEL", "CANNOT_TIME_TRAVEL")
+_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _PLAIN_FILES: Final = {"parquet"}
 _OWN_DATA: Final = {"MANAGED", "EXTERNAL"}
 
@@ -54,8 +58,9 @@ def open_table(session: SparkSession, table: CatalogTable) -> OpenedTable:
     """
     at = "" if table.version is None else f" VERSION AS OF {table.version}"
     try:
-        frame = session.sql(f"SELECT * FROM {table.quoted}{at}")
-        frame.schema  # noqa: B018 - Spark Connect looks for the table when it is asked for its columns.
+        with _quiet_logger():
+            frame = session.sql(f"SELECT * FROM {table.quoted}{at}")
+            frame.schema  # noqa: B018 - Spark Connect looks for the table when it is asked for its columns.
     except PySparkException as error:
         raise _unreadable(table, error) from cause_of(error)
     except Py4JError as error:
@@ -63,6 +68,20 @@ def open_table(session: SparkSession, table: CatalogTable) -> OpenedTable:
     facts = _facts(session, table)
     plain = facts.get("provider", "").lower() in _PLAIN_FILES and facts.get("type", "").upper() in _OWN_DATA
     return OpenedTable(frame, _path_of(facts.get("location", "")), _files(frame) if plain else ())
+
+
+@contextmanager
+def _quiet_logger() -> Iterator[None]:
+    """Keeps PySpark from printing the stack trace of an error that becomes one sentence."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
 
 
 def _unreadable(table: CatalogTable, error: PySparkException) -> InputError:
@@ -94,7 +113,8 @@ def _condition(error: PySparkException) -> str | None:
 def _facts(session: SparkSession, table: CatalogTable) -> dict[str, str]:
     """What the catalog says about a table, by lower-case names; empty if this user may not ask."""
     try:
-        rows = session.sql(f"DESCRIBE TABLE EXTENDED {table.quoted}").collect()
+        with _quiet_logger():
+            rows = session.sql(f"DESCRIBE TABLE EXTENDED {table.quoted}").collect()
     except PySparkException:
         return {}
     names = [str(row[0]) for row in rows]

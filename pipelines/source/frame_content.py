@@ -37,4 +37,4 @@ def frame_content(name: str, layout: Layout, sums: RowSums, key: bytes) -> FileC
     digest = hashlib.blake2b(facts + public, person=b"frame", digest_size=_DIGEST_BYTES).digest()
     keyed = hashlib.blake2b(facts + own, key=key, person=b"frame", digest_size=_DIGEST_BYTES).digest()
     groups = (RowGroupContent(sums.rows, digest),) if sums.rows else ()
-    return FileContent(name, sums.rows, digest, groups, keyed)
+    return FileContent(name, sums.rows, digest, groups, keyed, is_file=False)

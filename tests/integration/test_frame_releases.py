@@ -86,9 +86,7 @@ def test_a_release_of_a_frame_has_the_answers_of_its_rows(world: World, kind: An
 
 def test_other_rows_are_another_snapshot(world: World) -> None:
     release(world.job(), frame=people(world))
-    with pytest.raises(
-        IntegrityError, match=r"was planned with other rows; want the same rows, or a new label"
-    ):
+    with pytest.raises(IntegrityError, match=r"was planned with other rows; want the same rows, or a new label"):
         release(world.job(), frame=people(world).slice(1))
     world.config["output"]["path"] = "out/later"
     world.set("dataset.snapshot", "later")

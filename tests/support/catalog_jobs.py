@@ -53,7 +53,7 @@ FILTERS = (
 
 
 def tables(session: SparkSession, folder: Path) -> dict[str, bool]:
-    """Plain and partitioned tables, views and other formats, with filters: the bits of the local engine on the files."""
+    """Plain and partitioned tables, views, another format, filters: the bits of the local engine on the files."""
     case = engine_cases.messy_table()
     assert isinstance(case.layout, TableLayout)
     kept = tuple(attribute for attribute in case.layout.schema.attributes if attribute.name != "big")
@@ -65,12 +65,16 @@ def tables(session: SparkSession, folder: Path) -> dict[str, bool]:
     rows.write.format("orc").saveAsTable("sales.messy_orc")
     session.sql("CREATE VIEW sales.messy_view AS SELECT * FROM sales.messy")
     held = {}
-    filters = (RowFilter(), *(RowFilter((condition,)) for condition in FILTERS), RowFilter(FILTERS[:3]))
-    for name in ("sales.messy", "sales.messy_by_level", "sales.messy_orc", "sales.messy_view"):
+    several = RowFilter(FILTERS[:3])
+    every = (RowFilter(), several, *(RowFilter((condition,)) for condition in FILTERS))
+    # ORC reads the last microsecond before 1970 as one of the first second after, so not every filter fits it.
+    two = (RowFilter(), several)
+    chosen = {"messy": every, "messy_by_level": every, "messy_orc": two, "messy_view": two}
+    for name, filters in chosen.items():
         for where in filters:
-            if name == "sales.messy_orc" and where.columns == ("day",):
-                continue  # ORC reads the last microsecond before 1970 as one of the first second after.
-            held[f"{name} where {where.columns}"] = _equal(session, name, replace(layout, where=where), folder)
+            held[f"{name} where {where.columns}"] = _equal(
+                session, f"sales.{name}", replace(layout, where=where), folder
+            )
     return held
 
 

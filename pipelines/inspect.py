@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,7 @@ from pipelines.encode import EncodedRows, encode_batch, items_inside, unit_colum
 from pipelines.engines.failures import without_values
 from pipelines.engines.local import LocalEngine
 from pipelines.layout import BasketLayout, Layout
-from pipelines.source import Source
+from pipelines.source import AnySource
 
 MARK = "SENSITIVE: exact counts, for the operator only"
 
@@ -74,19 +76,32 @@ class Findings:
         return not any(column.not_finite or column.unknown or column.out_of_range for column in self.columns)
 
 
-def inspect_source(source: Source, engine: LocalEngine | None = None) -> Findings:
+class Reader(Protocol):
+    """What an engine needs for an inspection."""
+
+    def over_whole_units(
+        self, source: AnySource, task: Callable[[Iterable[pa.RecordBatch]], NDArray[np.int64]]
+    ) -> Iterator[NDArray[np.int64]]:
+        """Yields the results of ``task`` over groups of batches. A group holds whole units, each row once."""
+        ...
+
+    def broken_units(self, source: AnySource) -> pa.Array:
+        """The units that contradict ``clustered_by_unit``; empty without this claim. SENSITIVE."""
+        ...
+
+
+def inspect_source(source: AnySource, engine: Reader | None = None) -> Findings:
     """Counts everything in one pass over the data. Clustered data need another pass over the units. SENSITIVE.
 
-    source: The checked files.
-    engine: The engine that reads them; None for one thread per core.
+    source: The checked files or frame.
+    engine: The engine that reads it; None for one thread per core.
 
     Raises: InputError when a file cannot be read; EngineError when the pass fails otherwise.
     """
     engine = LocalEngine() if engine is None else engine
-    with without_values("the local engine"):
-        counts = sum(
-            engine.over_whole_units(source, lambda batches: _counts(batches, source.layout)), _zeros(source.layout)
-        )
+    with without_values("the inspection"):
+        task = partial(_counts, layout=source.layout)
+        counts = sum(engine.over_whole_units(source, task), _zeros(source.layout))
         split = len(engine.broken_units(source))  # SENSITIVE
     rows, units, null_units, null_items, outside, over = counts[:6].tolist()
     columns = [

@@ -17,13 +17,11 @@ from dpcore.kernel.sensitivity import Neighbours
 from jobs import log
 from jobs.arguments import check_line, check_name, table_version
 from jobs.config import LARGEST_EPSILON, LARGEST_QUIET_DELTA
-from jobs.config.dataset import table_folder
 from jobs.figures import format_exact
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
 from jobs.ledger.protection import described
 from jobs.ledger.records import OPEN, Accounting, ChargeRecord, ConsumerBudget, DatasetBudget, GrantRecord, Protection
 from jobs.ledger.windows import Window
-from jobs.planning.identity import bound_path
 
 _HOW_TO_ADD = (
     "Only amounts of rho or mu^2 add up and subtract. The epsilons in brackets do not: each is the epsilon of its "
@@ -201,7 +199,11 @@ def grant(
 def move(
     dataset: Name,
     path: Annotated[
-        str, typer.Option(help="New path of the data, as in dataset.path or dataset.table.uri of configs.")
+        str,
+        typer.Option(
+            help="New path of the data, as in dataset.path or dataset.table.uri of configs; catalog:NAME or "
+            "frame:NAME for data that have a name instead."
+        ),
     ],
     reason: Annotated[str, typer.Option(help="Reason for the move, which is recorded.")],
     table: Annotated[
@@ -232,7 +234,7 @@ def move(
 
         marquee budget move --dataset adult --path /archive/adult --reason "split by year" --new-content
     """
-    from pipelines.source import TableVersion, read_contents
+    from jobs.planning.places import new_place
 
     check_name("--dataset", dataset)
     version = None if table is None else table_version(table)
@@ -241,11 +243,10 @@ def move(
         if not text.strip():
             raise ConfigError(f"{option} is empty; want the new path of the data, and the reason for the move")
     sql_ledger = SqlLedger(ledger)
+    root, contents_there = new_place(path, version)
     compared = not new_content and sql_ledger.is_content_known(dataset)
-    root = path if version is None else table_folder(path)
-    location = path if version is None else TableVersion(version[0], path, version[1])
-    contents = read_contents(location) if compared else None
-    typer.echo(_line(sql_ledger.move(dataset, bound_path(root), reason, contents, new_content=new_content)))
+    contents = contents_there() if compared else None
+    typer.echo(_line(sql_ledger.move(dataset, root, reason, contents, new_content=new_content)))
     if not compared and not new_content:
         typer.echo("the files at the new path were not compared, because no run has recorded the content of the data")
     _echo_ledger(sql_ledger)

@@ -34,15 +34,13 @@ def validate(
         marquee validate adult.yaml
     """
     from jobs import sensitive
-    from jobs.planning.dataset import location_of
     from jobs.planning.job import load_job
-    from pipelines.inspect import inspect_source
-    from pipelines.source import SALT_BYTES, open_source
+    from jobs.release.input import check_frame
+    from jobs.release.inspection import inspected
 
     job = load_job(config, settings or ())
-    # No unit is truncated here, so any salt will do.
-    source = open_source(location_of(job.config.dataset), job.layout, bytes(SALT_BYTES))
-    findings = inspect_source(source)  # SENSITIVE
+    check_frame(job, None)
+    findings = inspected(job)  # SENSITIVE
     content = f"exact counts of dataset {job.config.dataset.name!r}"
     sensitive.announce(content)
     typer.echo("\n".join([sensitive.mark(content), *_report(job, findings)]))

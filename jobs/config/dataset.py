@@ -8,7 +8,13 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from dpcore.errors import ConfigError
 from jobs.config.section import Positive, Section, Text
+from pipelines.source.catalog import catalog_table
+
+CATALOG_SCHEME: Final = "catalog:"
+FRAME_SCHEME: Final = "frame:"
+"""What stands before the name of data that have no path."""
 
 _METADATA: Final = re.compile(r"/metadata/[^/]*\.metadata\.json(\.gz)?(?=$|\?)")
 
@@ -51,6 +57,16 @@ def table_folder(uri: str) -> str:
     return _METADATA.sub("", uri)
 
 
+def catalog_root(name: str) -> str:
+    """What the ledger binds for a table in Spark's catalog: ``catalog:`` and its three parts in lower case.
+
+    name: The name of the table, of one to three parts.
+
+    Raises: ConfigError when it is no such name.
+    """
+    return f"{CATALOG_SCHEME}{catalog_table(name).name.lower()}"
+
+
 class TableChoice(Section):
     """One version of a table in a table format."""
 
@@ -74,6 +90,46 @@ class TableChoice(Section):
         return self
 
 
+def _named(value: object) -> object:
+    """A name alone stands for the table as it is."""
+    return {"table": value} if isinstance(value, str) else value
+
+
+def _full_name(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return catalog_table(value).name
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+
+
+class CatalogChoice(Section):
+    """A table in a catalog of Spark, perhaps at one version."""
+
+    table: Annotated[Text, BeforeValidator(_full_name)] = Field(
+        description="Name of the table, of one to three parts, such as main.sales.people; a part with dots or spaces "
+        "is in back-quotes. A missing database is default, and a missing catalog spark_catalog."
+    )
+    version: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Version of a Delta table. By default the table is read as it is."
+    )
+    snapshot_id: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Id of a snapshot of an Iceberg table. By default the table is read as it is."
+    )
+
+    @model_validator(mode="after")
+    def _one_version(self) -> Self:
+        if self.version is not None and self.snapshot_id is not None:
+            raise ValueError(
+                "both version and snapshot_id are given; want version for Delta, or snapshot_id for Iceberg"
+            )
+        return self
+
+
+NamedTable = Annotated[CatalogChoice, BeforeValidator(_named, json_schema_input_type=CatalogChoice | str)]
+
+
 class Dataset(Section):
     """Public facts about the data."""
 
@@ -89,6 +145,16 @@ class Dataset(Section):
     )
     table: TableChoice | None = Field(
         default=None, description="A version of a Delta or Iceberg table, in place of path."
+    )
+    catalog: NamedTable | None = Field(
+        default=None,
+        description="A table in a catalog of Spark, in place of path: its name, or the name with a version. It needs "
+        "engine: {name: spark}.",
+    )
+    frame: Annotated[Text, Field(pattern=r"^[^\x00-\x1f\x7f]*$")] | None = Field(
+        default=None,
+        description="Name of a frame that a program gives to release() in Python, in place of path. The ledger binds "
+        "the dataset to this name.",
     )
     where: Annotated[dict[str, Passing], Field(min_length=1)] | None = Field(
         default=None,
@@ -130,23 +196,36 @@ class Dataset(Section):
     @classmethod
     def _named_by_version(cls, values: object) -> object:
         """A version of a table is its own label."""
-        table = values.get("table") if isinstance(values, Mapping) else None
+        table = (values.get("table") or values.get("catalog")) if isinstance(values, Mapping) else None
         if not isinstance(values, Mapping) or not isinstance(table, Mapping) or "snapshot" in values:
             return values
         known = {key: table.get(key) for key in ("version", "snapshot_id") if type(table.get(key)) is int}
-        label = ", ".join(f"{table.get('format')} {key} {number}" for key, number in known.items())
+        label = ", ".join(f"{table.get('format', 'table')} {key} {number}" for key, number in known.items())
         return {**values, "snapshot": label} if label else values
 
     @property
     def root(self) -> str:
-        """Path or URL of the data, or of the folder of their table."""
+        """Path or URL of the data, or of the folder of their table; ``catalog:NAME`` or ``frame:NAME`` without one."""
+        if self.catalog is not None:
+            return catalog_root(self.catalog.table)
+        if self.frame is not None:
+            return f"{FRAME_SCHEME}{self.frame}"
         return self.path or "" if self.table is None else table_folder(self.table.uri)
 
     @model_validator(mode="after")
     def _one_location(self) -> Self:
-        if (self.path is None) == (self.table is None):
-            given = "neither path nor table is" if self.path is None else "both path and table are"
-            raise ValueError(f"{given} given; want the path of Parquet files, or a version of a table")
+        locations = {"path": self.path, "table": self.table, "catalog": self.catalog, "frame": self.frame}
+        given = [key for key, value in locations.items() if value is not None]
+        if len(given) != 1:
+            which = f"{', '.join(given[:-1])} and {given[-1]} are" if given else "no path is"
+            raise ValueError(
+                f"{which} given; want the path of Parquet files, a version of a table, the name of a table in Spark's "
+                "catalog, or the name of a frame"
+            )
+        if self.clustered_by_unit and given[0] in ("catalog", "frame"):
+            raise ValueError(
+                f"clustered_by_unit is about files, and {given[0]} names none; want no clustered_by_unit, or a path"
+            )
         return self
 
     @model_validator(mode="after")

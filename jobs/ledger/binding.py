@@ -43,6 +43,8 @@ def bind(connection: Connection, dataset: DatasetBudget, planned: PlannedRelease
             _add_place(connection, dataset.name, file, now)
     if planned.contents:
         bind_contents(connection, dataset, planned.contents, now)
+    if planned.rows is not None:  # Apart from the files, which hold the same rows.
+        bind_contents(connection, dataset, (planned.rows,), now)
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,8 @@ def _check_own(dataset: DatasetBudget, contents: Sequence[FileContent], others: 
     """
     known_rows, known_files = Counter[str](), dict[str, str]()
     for content in contents:
+        if not content.is_file and content.footer in others:  # The digest of all its rows.
+            raise _belongs_to(others[content.footer], dataset, f"{content.file} has the same rows as data of")
         if content.rows >= SMALLEST_FILE and content.footer in others:
             what = f"file {content.file} has the same footer as a file of"
             raise _belongs_to(others[content.footer], dataset, what)

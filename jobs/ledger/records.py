@@ -277,6 +277,7 @@ class PlannedRelease:
     protection: Whom the release protects; nothing in it is open.
     linked_files: Canonical paths of files outside ``path`` to which links in it lead.
     contents: What identifies the content of each file, without a key. SENSITIVE.
+    rows: What identifies the rows of a table of a catalog, or of a frame; None for files. SENSITIVE.
     consumer: Consumer that is charged in addition to the dataset, if there is one.
     promise: (epsilon, delta) of the release, for the advice in a refusal.
     again: Whether it is charged although another version was charged for the same release.
@@ -291,6 +292,7 @@ class PlannedRelease:
     protection: Protection
     linked_files: tuple[str, ...] = ()
     contents: tuple[FileContent, ...] = field(default=(), repr=False)
+    rows: FileContent | None = field(default=None, repr=False)
     consumer: str | None = None
     promise: tuple[float, float] | None = None
     again: bool = False

@@ -54,9 +54,10 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
     elif not protection_of(row).is_bound:  # Planned in layout 1 or 2, which did not record whom a release protects.
         set_release(connection, planned.release_id, now, **protection_columns(planned.protection))
     if fingerprint_of(connection, planned.release_id) != planned.fingerprint:
+        what = "input files; want the same files" if planned.rows is None else "rows; want the same rows"
         raise IntegrityError(
-            f"release {planned.release_id[:12]} of dataset {planned.dataset!r} was planned with other input files; "
-            "want the same files, or a new label in dataset.snapshot"
+            f"release {planned.release_id[:12]} of dataset {planned.dataset!r} was planned with other {what}, or a new "
+            "label in dataset.snapshot"
         )
     return release_of(row)
 

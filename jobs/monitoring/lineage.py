@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dpcore.errors import ConfigError
 from jobs import exit_codes, log
 from jobs.monitoring.facet import NAME, PRODUCER, privacy_facet
-from jobs.planning.identity import bound_path
+from jobs.planning.identity import bound_path, is_name
 
 if TYPE_CHECKING:
     from jobs.planning.job import Job
@@ -95,6 +95,9 @@ def dataset_name(path: str) -> tuple[str, str]:
     path: ``dataset.path`` of a config. Credentials in a URL are left out.
     """
     bound = bound_path(path)
+    if is_name(bound):
+        kind, _, name = bound.partition(":")
+        return kind, name
     scheme, is_url, rest = bound.partition("://")
     if not is_url:
         return "file", bound

@@ -52,7 +52,7 @@ class NamedDataset(_Part):
 
     name: str = Field(description="Name of the dataset in the ledger.")
     snapshot: str = Field(description="Public label of the state of the data.")
-    table: str | None = Field(default=None, description="Format and version of the table that holds the data.")
+    table: str | None = Field(default=None, description="Table, its version, or the frame that holds the data.")
     where: str | None = Field(default=None, description="Which rows are counted, and what that means; all if missing.")
     statistics_store: str | None = Field(
         default=None, description="That statistics may come from earlier runs, and what that rests on; none if missing."

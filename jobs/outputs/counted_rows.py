@@ -7,7 +7,13 @@ from typing import Any
 
 
 def table_text(dataset: Mapping[str, Any]) -> str | None:
-    """The version of the table that holds the data; None for plain files."""
+    """The table, its version, or the frame that holds the data; None for plain files."""
+    if (named := dataset.get("catalog")) is not None:
+        versions = {"version": named["version"], "snapshot": named["snapshot_id"]}
+        at = [f", {word} {number}" for word, number in versions.items() if number is not None]
+        return f"{named['table']} in Spark's catalog{''.join(at)}"
+    if (frame := dataset.get("frame")) is not None:
+        return f"frame {frame!r} of a program"
     table = dataset.get("table")
     if table is None:
         return None

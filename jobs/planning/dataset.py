@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import date
 
 from dpcore.errors import ConfigError
-from jobs.config import Dataset
+from jobs.config import Dataset, EngineChoice
 from jobs.config.dataset import Limits
 from pipelines.attributes import days_since_epoch
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.row_filter import Condition, RowFilter
 from pipelines.schema import Schema
 from pipelines.source import Location, TableFormat, TableVersion
+from pipelines.source.catalog import CatalogTable, catalog_table
 
 
 def location_of(dataset: Dataset) -> Location:
@@ -21,6 +22,31 @@ def location_of(dataset: Dataset) -> Location:
         return dataset.root
     number = table.version if table.snapshot_id is None else table.snapshot_id
     return TableVersion(TableFormat(table.format), table.uri, number or 0)
+
+
+def catalog_table_of(dataset: Dataset) -> CatalogTable | None:
+    """The table of Spark's catalog that holds the data; None if a path, a table's folder or a frame does."""
+    choice = dataset.catalog
+    if choice is None:
+        return None
+    return catalog_table(choice.table, choice.version if choice.snapshot_id is None else choice.snapshot_id)
+
+
+def check_readable(dataset: Dataset, engine: EngineChoice) -> None:
+    """Checks that the engine of a config can read its data.
+
+    Raises: ConfigError when it can not.
+    """
+    if dataset.catalog is not None and engine.name != "spark":
+        raise ConfigError(
+            f"dataset.catalog is {dataset.catalog.table}, which engine {engine.name} cannot read; want engine: {{name: "
+            "spark}, or the path of its files in dataset.path (dataset.table for a Delta or Iceberg table)"
+        )
+    if dataset.frame is not None and engine.name == "beam":
+        raise ConfigError(
+            f"dataset.frame is {dataset.frame!r}, which engine beam cannot read; want engine: {{name: spark}} for a "
+            "Spark DataFrame, engine: {name: local} for any other frame, or dataset.path"
+        )
 
 
 def layout_of(dataset: Dataset, schema: Schema | None) -> Layout:

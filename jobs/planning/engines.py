@@ -14,6 +14,7 @@ from jobs.planning.statistics_store import with_store
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine, TaskEngine
 from pipelines.generate.parallel_rows import LocalRowWorkers, RowWorkers
+from pipelines.source.frames import is_spark_frame
 
 _OPTIONS = {"local": ["threads", "rows_in_memory"], "spark": ["partitions", "settings"], "beam": ["arguments"]}
 FEW_ROWS: Final = 10_000_000
@@ -42,20 +43,21 @@ def check_engine(choice: EngineChoice) -> None:
             raise ConfigError("engine.options.arguments is not a list of strings; want Beam's command-line options")
 
 
-def open_engine(choice: EngineChoice) -> Engine:
+def open_engine(choice: EngineChoice, frame: Any = None) -> Engine:
     """Opens the engine of a config, and the store of exact statistics if the config names one.
 
     choice: The section ``engine`` of a config.
+    frame: The frame that will be counted, if there is one. Spark counts a DataFrame in the DataFrame's own session.
 
     Raises: ConfigError when an option is invalid, the engine's extra is not installed, or the store or its key cannot
         be used; EngineError when the engine does not start, or the command for the key fails.
     """
     check_engine(choice)
-    engine = _open_engine(choice)
+    engine = _open_engine(choice, frame)
     return engine if choice.incremental is None else with_store(engine, choice.incremental)
 
 
-def _open_engine(choice: EngineChoice) -> TaskEngine:
+def _open_engine(choice: EngineChoice, frame: Any) -> TaskEngine:
     options = choice.options
     if choice.name == "local":
         return LocalEngine(**options)
@@ -63,7 +65,8 @@ def _open_engine(choice: EngineChoice) -> TaskEngine:
         if choice.name == "spark":
             from pipelines.engines.spark import SparkEngine, open_session
 
-            return SparkEngine(open_session(options.get("settings")), options.get("partitions"))
+            session = frame.sparkSession if is_spark_frame(frame) else open_session(options.get("settings"))
+            return SparkEngine(session, options.get("partitions"))
         from pipelines.engines.beam import BeamEngine
 
         return BeamEngine(options.get("arguments", ()))

@@ -12,11 +12,13 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from jobs.config import Config
+from jobs.config.dataset import CATALOG_SCHEME, FRAME_SCHEME
 from jobs.version import VERSION
 from pipelines.schema import Schema
 
 _LOCAL_SCHEMES = {"file", "local"}
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
+_OTHER_URI = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # Of Databricks, for example.
 _DEFAULT_PORTS = {"hdfs": ":8020", "http": ":80", "https": ":443"}
 _STORES = {"s3", "gs", "hdfs", "http", "https"}  # What stands before @ in their URLs is a user, not a container.
 WORKLOAD_PATHS = {"conjunctions": {"file", "weights_file"}}
@@ -31,6 +33,9 @@ _NOT_IDENTIFYING = {
 }
 
 
+# Keys that have joined the config within this version: without them, an id is what it was.
+_ONLY_IF_GIVEN = ("catalog", "frame")
+
 # Every version up to 0.10 wrote releases whose records hold neither a version nor a digest of the identity. Their ids
 # follow from the config as these versions saw it: 0.6 to 0.10 had the number of synthetic rows in the id, and up to 0.9
 # the share of the popularity had another name. Not recognised are releases of versions before 0.6, which had other
@@ -40,7 +45,7 @@ _VERSIONS_WITHOUT_RECORD = ("0.6.0", "0.7.0", "0.8.0", "0.9.0", "0.10.0")
 _LAST_WITHOUT_RECORD = _VERSIONS_WITHOUT_RECORD[-1]
 _NOT_IDENTIFYING_BEFORE = {
     **_NOT_IDENTIFYING,
-    "dataset": {"path", "table_schema", "table", "where"},
+    "dataset": {"path", "table_schema", "table", "where", "catalog", "frame"},
     "output": {"path", "report", "signing_key"},
 }
 
@@ -64,10 +69,12 @@ class Identity:
 
 def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str]) -> Identity:
     """The identity of a release. The arguments are those of ``release_id``."""
-    written = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING, exclude_defaults=True)  # type: ignore[arg-type]
+    written = _facts(config, exclude_defaults=True)
     digest = canonical_sha256({"config": written, "schema": _without_defaults(schema), "files": dict(files)})
-    # No version without a record could read a version of a table, or filter rows.
-    versions = () if config.dataset.table or config.dataset.where else _VERSIONS_WITHOUT_RECORD
+    # No version without a record could read a table or a frame, or filter rows.
+    dataset = config.dataset
+    new_keys = dataset.table or dataset.where or dataset.catalog or dataset.frame
+    versions = () if new_keys else _VERSIONS_WITHOUT_RECORD
     older = {
         id_of(_as_before(config, version), identifying_schema(schema), files, version): version for version in versions
     }
@@ -112,7 +119,19 @@ def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] |
 
 def identifying_config(config: Config) -> dict[str, Any]:
     """The part of a config that identifies a release, as a JSON object: all of it except paths, engine and output."""
-    return config.model_dump(mode="json", exclude=_NOT_IDENTIFYING)  # type: ignore[arg-type]
+    facts = _facts(config)
+    for key in _ONLY_IF_GIVEN:
+        if facts["dataset"][key] is None:
+            del facts["dataset"][key]
+    return facts
+
+
+def _facts(config: Config, **options: bool) -> dict[str, Any]:
+    facts = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING, **options)  # type: ignore[arg-type]
+    catalog = facts["dataset"].get("catalog")
+    if catalog is not None:  # Spark's own catalog takes Sales.People and sales.people for one table.
+        catalog["table"] = catalog["table"].lower()
+    return facts
 
 
 def identifying_schema(schema: Schema | None) -> dict[str, Any] | None:
@@ -147,15 +166,26 @@ def bound_path(path: str) -> str:
     doubled slashes, ``.`` and ``..`` are resolved. Some stores keep keys such as ``a//b`` and ``a/b`` apart; here they
     overlap, which can only refuse too much.
 
+    The name of a table in Spark's catalog (``catalog:NAME``) or of a frame (``frame:NAME``) is canonical already.
+
     The canonical form prevents accidents, namely two names and two budgets for one dataset. Copies have other paths;
     the ledger knows them by their content (``jobs.ledger.contents``).
     """
+    if is_name(path):
+        return path
     scheme, is_url, rest = path.partition("://")
     scheme = scheme.lower()
     if is_url and scheme not in _LOCAL_SCHEMES:
         return _canonical_url(_SCHEMES.get(scheme, scheme), _fixed_part(rest))
+    if not is_url and _OTHER_URI.match(path):
+        return path
     path = local_path(path)
     return os.path.realpath(path if os.path.exists(path) else _fixed_part(path))
+
+
+def is_name(root: str) -> bool:
+    """Whether data are bound by a name, of a table in Spark's catalog or of a frame, because they have no path."""
+    return root.startswith((CATALOG_SCHEME, FRAME_SCHEME))
 
 
 def local_path(path: str) -> str:

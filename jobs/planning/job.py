@@ -20,7 +20,7 @@ from dpcore.mechanisms.clipping.popularity import check_popularity
 from dpcore.workload import Workload
 from jobs.config import LARGEST_EPSILON, Config, Privacy, load_config
 from jobs.mechanisms import mechanism_of
-from jobs.planning.dataset import layout_of
+from jobs.planning.dataset import check_readable, layout_of
 from jobs.planning.engines import check_engine
 from jobs.planning.identity import Identity, identity_of
 from jobs.planning.paths import with_absolute_output, with_absolute_paths
@@ -100,6 +100,7 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
         config = with_absolute_paths(config, folder)
         check_engine(config.engine)
         check_incremental(config.engine, config.dataset)
+        check_readable(config.dataset, config.engine)
         mechanism = mechanism_of(config.mechanism)
         _check_synthetic_rows(config, mechanism)
     schema = load_schema(config.dataset.table_schema) if config.dataset.table_schema else None

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,10 +17,9 @@ from dpcore.evaluation import Errors, baselines, errors, exact_answers, normalis
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries, UnitCount
 from dpcore.workload import Workload
 from jobs.ledger import SqlLedger
-from jobs.planning.dataset import location_of
-from jobs.planning.engines import open_engine
 from jobs.planning.job import Job
 from jobs.release import publish
+from jobs.release.input import check_frame, engine_of, open_rows
 from jobs.release.publish import PublicationState
 from jobs.release.run import build_workload, open_statistics, replayed_popularity
 from jobs.sensitive import mark
@@ -94,23 +94,26 @@ class Comparison:
     whole: Distances | None
 
 
-def evaluate(job: Job, engine: Engine | None = None) -> Comparison:
+def evaluate(job: Job, engine: Engine | None = None, frame: Any = None) -> Comparison:
     """Compares a published release with the exact answers, of the truncated and of the whole data. SENSITIVE.
 
     job: The release.
     engine: Engine to use instead of the config's.
+    frame: As for ``release``.
 
     Raises: ConfigError when the release is not published.
     """
+    check_frame(job, frame)
     output = published_folder(job)
-    engine = engine or open_engine(job.config.engine)
-    statistics = open_statistics(job, engine)
+    open_once = engine_of(job, engine, frame)
+    engine = open_once()
+    statistics = open_statistics(job, engine, frame)
     workload = build_workload(job, replayed_popularity(job, statistics))
     released = _Released(
         workload, _released_answers(output), _synthetic_fractions(output, job.layout, workload.queries)
     )
     # No unit is truncated here, so any salt will do.
-    source = open_source(location_of(job.config.dataset), _without_bound(job.layout), bytes(SALT_BYTES))
+    source = open_rows(job, _without_bound(job.layout), bytes(SALT_BYTES), open_once, frame)
     everything = EngineStatistics(engine, source)
     truncation = _truncation(job.layout, statistics, everything)
     return Comparison(

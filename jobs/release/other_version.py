@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dpcore.errors import ChargedBeforeError, InputError, IntegrityError
 from jobs.ledger import SqlLedger
-from jobs.ledger.records import DatasetBudget, DatasetSecrets, OtherVersion, State
-from jobs.planning.dataset import location_of
+from jobs.ledger.records import DatasetBudget, OtherVersion, State
 from jobs.planning.identity import bound_path
 from jobs.planning.job import Job
 from jobs.release import publish
 from jobs.release.finished import Outcome, record_publication
+from jobs.release.input import Input
 from jobs.verification.manifest import SUCCESS
 from jobs.verification.release import check_published
-from pipelines.source import open_with_contents
-from pipelines.source.content import fingerprint
 
 
 def made_by_another_version(
-    job: Job, ledger: SqlLedger, dataset: DatasetBudget, secrets: DatasetSecrets
+    job: Job, ledger: SqlLedger, dataset: DatasetBudget, opened: Callable[[], Input]
 ) -> Outcome | None:
     """The outcome of the same release if another version has published it; None if no other version was charged.
 
     job: The release.
     ledger: The ledger of the release.
     dataset: Its dataset.
-    secrets: The secrets of the dataset.
+    opened: Opens its data.
 
     Raises: ChargedBeforeError when its folder is gone; IntegrityError when the folder is not the one that was
         published, or the release was made from other input files.
@@ -36,7 +34,7 @@ def made_by_another_version(
     for other in others:
         folder = folder_of(other, job.output)
         if folder is not None:
-            _check_same_input(job, dataset, secrets, other)
+            _check_same_input(job, dataset, opened, other)
             _check_folder(job, ledger, folder, other)
             return Outcome(other.record.release_id, folder, already=True, version=other.version)
     if others:
@@ -73,18 +71,16 @@ def refusal(others: Sequence[OtherVersion]) -> ChargedBeforeError:
     )
 
 
-def _check_same_input(job: Job, dataset: DatasetBudget, secrets: DatasetSecrets, other: OtherVersion) -> None:
+def _check_same_input(job: Job, dataset: DatasetBudget, opened: Callable[[], Input], other: OtherVersion) -> None:
     """Compares the input with that of another version's release. The input of a published release may be gone."""
     path = job.config.dataset.root
     try:
-        _, contents = open_with_contents(
-            location_of(job.config.dataset), job.layout, secrets.salt, secrets.fingerprint_key
-        )
+        known = opened().fingerprint
     except InputError:
         if other.record.state is State.PUBLISHED and dataset.path == bound_path(path):
             return
         raise
-    if fingerprint(contents, secrets.fingerprint_key) != other.fingerprint:
+    if known != other.fingerprint:
         raise IntegrityError(
             f"{other.described}, but was made from other input files; want the same files, or a new label in "
             "dataset.snapshot, which makes a new release with a new charge"

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +22,19 @@ from dpcore.workload import Workload
 from jobs import log, sensitive
 from jobs.config import LARGEST_QUIET_DELTA
 from jobs.ledger import SqlLedger
-from jobs.ledger.records import DatasetBudget, DatasetSecrets, PlannedRelease, Protection, ReleaseRecord, State
+from jobs.ledger.records import DatasetBudget, PlannedRelease, Protection, ReleaseRecord, State
 from jobs.monitoring.stages import AGGREGATE, ANSWER, OPEN, PLAN, PUBLISH, WRITE, stage
 from jobs.outputs.answers_table import write_answers
 from jobs.outputs.certificate import KernelRecord, write_certificate
 from jobs.outputs.model_file import write_model
-from jobs.planning.dataset import location_of
-from jobs.planning.engines import open_engine, open_row_workers
-from jobs.planning.identity import bound_path, linked_files, local_path
+from jobs.planning.engines import open_row_workers
+from jobs.planning.identity import bound_path, is_name, local_path
 from jobs.planning.job import Job
 from jobs.planning.rows import auto_rows
 from jobs.progress import bar
 from jobs.release import publish
 from jobs.release.finished import Outcome, finished
+from jobs.release.input import Input, check_frame, engine_of, open_input, open_rows
 from jobs.release.journal import FileJournal, JournalFrom
 from jobs.release.lock import only_run
 from jobs.release.other_version import made_by_another_version
@@ -45,34 +45,40 @@ from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.generate.rows import write_rows
 from pipelines.layout import TableLayout
-from pipelines.source import AnySource, Source, fingerprint_now, open_source, open_with_contents
-from pipelines.source.content import FileContent, fingerprint
+from pipelines.source import AnySource
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
 
 
-def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, again: bool = False) -> Outcome:
+def release(
+    job: Job, *, frame: Any = None, engine: Engine | None = None, progress: Bar = bar, again: bool = False
+) -> Outcome:
     """Makes and publishes a release, or continues where an earlier run of it stopped.
 
     Everything is checked before any budget is reserved. For a release that is already published only the ledger and the
     folder are needed: the input may be gone, but if it exists it must be unchanged.
 
     job: The release.
+    frame: The data, if the config names them by ``dataset.frame``: a Spark DataFrame for the engine spark, or an object
+        with Arrow's PyCapsule interface for the engine local. It must give the same rows each time it is read.
     engine: Engine to use instead of the config's. It affects the speed, never the result.
     progress: Creates a progress bar from a label.
     again: Whether to make a new release with a new charge although another version was charged for the same release.
 
     Raises: The exceptions that ``jobs.exit_codes`` maps to exit codes.
     """
+    check_frame(job, frame)
     _warn_of_a_large_delta(job)
     signer(job.config.output.signing_key)  # A key that cannot be used is refused before anything is charged.
     check_outside(job, job.output, "answers.parquet", "synthetic/part-0.parquet")
     ledger = SqlLedger(job.config.privacy.ledger)
     dataset = _dataset(job, ledger)
     secrets = ledger.secrets(dataset.name)
+    open_once = engine_of(job, engine, frame)
+    opened = cache(lambda: open_input(job, secrets, open_once, frame))
     known_record = ledger.release(job.release_id)
     if not again and (known_record is None or known_record.state is State.PLANNED):
-        outcome = made_by_another_version(job, ledger, dataset, secrets)
+        outcome = made_by_another_version(job, ledger, dataset, opened)
         if outcome is not None:
             return outcome
     published = publish.publication_state(job.output, job.release_id)
@@ -82,11 +88,9 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
     _check_known(job, ledger, published, trace, known_record)
     try:
         with stage(OPEN):
-            source, contents = open_with_contents(
-                location_of(job.config.dataset), job.layout, secrets.salt, secrets.fingerprint_key
-            )
-        _record_sizes(contents)
-        planned = _planned(job, source, contents, secrets, again)
+            data = opened()
+        _record_sizes(data)
+        planned = _planned(job, data, again)
     except InputError:
         if known_record is None or not _is_done(job, dataset, known_record):
             raise
@@ -101,8 +105,7 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
     if outcome is not None:
         return outcome
     with only_run(Path(record.state_folder)):
-        check = partial(_check_unchanged, source, planned, secrets.fingerprint_key)
-        return _run(job, ledger, source, engine or open_engine(job.config.engine), check, progress)
+        return _run(job, ledger, data, data.checked(open_once()), progress)
 
 
 def _check_known(
@@ -120,16 +123,17 @@ def _check_known(
         )
 
 
-def open_statistics(job: Job, engine: Engine | None = None) -> EngineStatistics:
+def open_statistics(job: Job, engine: Engine | None = None, frame: Any = None) -> EngineStatistics:
     """Opens the exact statistics of a release in the same way as ``release``. SENSITIVE.
 
     job: The release.
     engine: Engine to use instead of the config's.
+    frame: As for ``release``.
     """
     ledger = SqlLedger(job.config.privacy.ledger)
     salt = ledger.secrets(_dataset(job, ledger).name).salt
-    source = open_source(location_of(job.config.dataset), job.layout, salt)
-    return EngineStatistics(engine or open_engine(job.config.engine), source)
+    open_once = engine_of(job, engine, frame)
+    return EngineStatistics(open_once(), open_rows(job, job.layout, salt, open_once, frame))
 
 
 def build_workload(job: Job, popularity: NDArray[np.float64] | None = None) -> Workload:
@@ -154,9 +158,7 @@ def replayed_popularity(job: Job, statistics: EngineStatistics) -> NDArray[np.fl
     return _measure_popularity(job, statistics, _WholeBudget(ledger, job), _open_journal(job, ledger, record))[0]
 
 
-def _run(
-    job: Job, ledger: SqlLedger, source: Source, engine: Engine, check: Callable[[], None], progress: Bar
-) -> Outcome:
+def _run(job: Job, ledger: SqlLedger, data: Input, engine: Engine, progress: Bar) -> Outcome:
     record = ledger.release(job.release_id)
     if record is None:
         raise IntegrityError(
@@ -166,9 +168,9 @@ def _run(
     if outcome is not None:  # Another process published the release before this one had the lock.
         return outcome
     journal = _open_journal(job, ledger, record)
-    observed = _ObservedEngine(engine, check, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
+    observed = _ObservedEngine(engine, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
     with stage(ANSWER):
-        result = _run_mechanism(job, ledger, EngineStatistics(observed, source), journal, progress)
+        result = _run_mechanism(job, ledger, EngineStatistics(observed, data.source), journal, progress)
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
     staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
@@ -278,41 +280,32 @@ def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
     return same and record.state is State.PUBLISHED and dataset.path == bound_path(job.config.dataset.root)
 
 
-def _record_sizes(contents: tuple[FileContent, ...]) -> None:
+def _record_sizes(data: Input) -> None:
     """Records the sizes of the data in the operator's log. SENSITIVE. The sizes of files in stores are not known."""
-    if sensitive.is_logging():
-        files = [local_path(content.file) for content in contents]
-        size = sum(map(os.path.getsize, files)) if all(map(os.path.isfile, files)) else None
-        sensitive.record("input", files=len(files), rows=sum(content.rows for content in contents), bytes=size)
+    if not sensitive.is_logging():
+        return
+    files = [local_path(content.file) for content in data.contents]
+    size = sum(map(os.path.getsize, files)) if files and all(map(os.path.isfile, files)) else None
+    rows = sum(content.rows for content in data.contents) if data.rows is None else data.rows.rows
+    sensitive.record("input", files=len(files), rows=rows, bytes=size)
 
 
-def _planned(
-    job: Job, source: Source, contents: tuple[FileContent, ...], secrets: DatasetSecrets, again: bool
-) -> PlannedRelease:
-    path = bound_path(job.config.dataset.root)
+def _planned(job: Job, data: Input, again: bool) -> PlannedRelease:
     return PlannedRelease(
         identity=job.identity,
         dataset=job.config.dataset.name,
         budget=job.budget,
-        path=path,
-        linked_files=linked_files(source.paths, path),
-        contents=contents,
-        fingerprint=fingerprint(contents, secrets.fingerprint_key),
+        path=bound_path(job.config.dataset.root),
+        linked_files=data.places,
+        contents=data.contents,
+        rows=data.rows,
+        fingerprint=data.fingerprint,
         state_folder=str(publish.state_folder(job.output, job.release_id)),
         protection=protection_of(job),
         consumer=job.config.privacy.consumer,
         promise=(job.config.privacy.epsilon, job.config.privacy.delta),
         again=again,
     )
-
-
-def _check_unchanged(source: Source, planned: PlannedRelease, key: bytes) -> None:
-    """Raises IntegrityError if files were replaced while an engine read them, before noise is added to their counts."""
-    if fingerprint_now(source, key) != planned.fingerprint:
-        raise IntegrityError(
-            f"files of dataset {planned.dataset!r} were changed while they were read, and nothing was drawn from them; "
-            "restore the files and run again, or give new files a new label in dataset.snapshot"
-        )
 
 
 def protection_of(job: Job) -> Protection:
@@ -343,6 +336,8 @@ def check_outside(job: Job, folder: Path, *files: str) -> None:
 
     Raises: ConfigError when one of the files would be among the data.
     """
+    if is_name(job.config.dataset.root):
+        return
     path = local_path(job.config.dataset.root)
     data = bound_path(path)
     deep = "**" in path or os.path.isdir(path)
@@ -377,10 +372,9 @@ class _WholeBudget:
 @final
 @dataclass(frozen=True)
 class _ObservedEngine:
-    """An engine that calls ``check`` and then ``on_reduced`` after each aggregation."""
+    """An engine that calls ``on_reduced`` after each aggregation."""
 
     engine: Engine
-    check: Callable[[], None]
     on_reduced: Callable[[], None]
 
     @property
@@ -392,6 +386,5 @@ class _ObservedEngine:
         """The engine's merged accumulator. SENSITIVE."""
         with stage(AGGREGATE):
             counts = self.engine.reduce(source, aggregator)  # SENSITIVE
-        self.check()
         self.on_reduced()
         return counts

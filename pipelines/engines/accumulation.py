@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipelines.aggregators.protocol import Aggregator, Block
+from pipelines.aggregators.row_hashes import RowHashes
 from pipelines.arrow import booleans, integers, nulls_of, numbers_of
 from pipelines.contribution import basket_block, shard_numbers, table_block
 from pipelines.encode import EncodedRows, encode_batch, unit_column
@@ -60,17 +61,21 @@ def accumulate(
     aggregator: The aggregator.
     dropped: Units whose rows are all dropped, because they contradict ``clustered_by_unit``; None for none.
     """
-    return aggregator.add(aggregator.create(), whole_units(batches, source, dropped))
+    parts = [encode_batch(batch, source.layout, dropped) for batch in batches]
+    rows = EncodedRows.join(parts, source.layout)
+    accumulator = aggregator.create()
+    if isinstance(aggregator, RowHashes):
+        aggregator.add_rows(accumulator, rows)
+    return aggregator.add(accumulator, whole_units(rows, source))
 
 
-def whole_units(batches: Iterable[pa.RecordBatch], source: AnySource, dropped: pa.Array | None = None) -> Block:
-    """Encodes rows of whole units and truncates each unit to the contribution bound. SENSITIVE.
+def whole_units(rows: EncodedRows, source: AnySource) -> Block:
+    """Truncates each unit to the contribution bound. SENSITIVE.
 
-    The arguments are those of ``accumulate``.
+    rows: All valid rows of whole units.
+    source: The source, whose layout and salt are used.
     """
     layout = source.layout
-    parts = [encode_batch(batch, layout, dropped) for batch in batches]
-    rows = EncodedRows.join(parts, layout)
     if isinstance(layout, TableLayout):
         return table_block(rows, layout, source.salt)
     return basket_block(rows, layout, source.salt)

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from dpcore.errors import ConfigError
 from pipelines.aggregators.protocol import Aggregator
+from pipelines.aggregators.units import Units
 from pipelines.engines import spark_frames, worker_tasks
 from pipelines.engines.claim import ClaimCheck, Counted
 from pipelines.engines.failures import failure, without_values
@@ -107,13 +108,36 @@ class SparkEngine:
             except (Py4JError, PySparkException) as error:
                 raise failure("Spark", str(error)) from None
 
+    def over_whole_units(
+        self, source: AnySource, task: Callable[[Iterable[pa.RecordBatch]], Counts]
+    ) -> Iterator[Counts]:
+        """Yields the results of ``task`` over groups of batches of a DataFrame. A group holds whole units.
+
+        Raises: The exceptions of ``Engine``; ConfigError for files, which the local engine reads.
+        """
+        if not isinstance(source, FrameSource):
+            raise ConfigError("the data are files; want the local engine to inspect them")
+        with without_values("Spark's driver"):
+            try:
+                yield from spark_frames.read_buckets(source.frame, self._frame_work(source, Units(1)), task)
+            except (Py4JError, PySparkException) as error:
+                raise failure("Spark", str(error)) from None
+
+    def broken_units(self, _: AnySource) -> pa.Array:
+        """The units that contradict ``clustered_by_unit``: none, because frames make no such claim."""
+        return pa.nulls(0)
+
     def _of_frame(self, source: FrameSource, aggregator: Aggregator) -> Counts:
+        return spark_frames.count_rows(source.frame, self._frame_work(source, aggregator))
+
+    def _frame_work(self, source: FrameSource, aggregator: Aggregator) -> Work:
         if not is_spark_frame(source.frame):
             raise ConfigError("the frame is no Spark DataFrame; want engine: {name: local}, or a Spark DataFrame")
-        rows = 0 if self._partitions else source.frame.count()  # SENSITIVE
+        rows = source.rows  # SENSITIVE
+        if rows is None:
+            rows = 0 if self._partitions else source.frame.count()
         buckets = self._partitions or worker_tasks.buckets_for(rows, self._tasks)
-        work = Work(Source((), source.layout, source.salt), aggregator, buckets)
-        return spark_frames.count_rows(source.frame, work)
+        return Work(Source((), source.layout, source.salt), aggregator, buckets)
 
     def _by_frames(self, source: Source, aggregator: Aggregator) -> Counts:
         tasks, bare = self._tasks, replace(source, files=())
@@ -130,6 +154,11 @@ class SparkEngine:
         parts = parts_of(source)
         buckets = self._partitions or worker_tasks.buckets_for(sum(part.rows for part in parts), tasks)
         return spark_frames.count_parts(self._session, Work(bare, aggregator, buckets), parts, tasks)
+
+    @property
+    def session(self) -> SparkSession:
+        """The session."""
+        return self._session
 
     @property
     def _tasks(self) -> int:

@@ -21,6 +21,7 @@ from pipelines.arrow import integers
 from pipelines.engines import worker_tasks
 from pipelines.engines.claim import Counted
 from pipelines.engines.parts import Part
+from pipelines.engines.spark_filter import prefiltered
 from pipelines.engines.worker_tasks import Counts, TaskResult, Work
 from pipelines.source import DataFile
 
@@ -71,8 +72,27 @@ def count_rows(frame: DataFrame, work: Work) -> Counts:
     frame: Rows with the columns of the layout and of its filter.
     work: Arguments of every task.
     """
-    columns = [frame[_quoted(column)] for column in work.source.layout.columns_to_read]
-    return _count_pieces(frame.select(*columns).mapInArrow(partial(_split_batches, work), _KEYED), work)
+    return _count_pieces(_selected(frame, work).mapInArrow(partial(_split_batches, work), _KEYED), work)
+
+
+def read_buckets(frame: DataFrame, work: Work, task: Callable[[Iterable[pa.RecordBatch]], Counts]) -> Iterator[Counts]:
+    """The results of another task than counting, over buckets of whole units. SENSITIVE.
+
+    frame: Rows with the columns of the layout and of its filter.
+    work: Its source and its number of buckets are used.
+    task: Turns batches of whole units, and of rows without a unit, into counts.
+    """
+    pieces = _selected(frame, work).mapInArrow(partial(_split_batches, work, unitless=True), _KEYED)
+    read = pieces.repartition(work.buckets, "key").mapInArrow(partial(_read_buckets, task), _KEYED)
+    for row in read.collect():  # SENSITIVE
+        yield np.frombuffer(row["content"], dtype=np.int64)
+
+
+def _selected(frame: DataFrame, work: Work) -> DataFrame:
+    """The columns of the layout and of its filter, without some of the rows that do not pass."""
+    layout = work.source.layout
+    columns = [frame[_quoted(column)] for column in layout.columns_to_read]
+    return prefiltered(frame, layout.where).select(*columns)
 
 
 def each(session: SparkSession, task: Callable[[T], bytes], items: Sequence[T], tasks: int) -> list[bytes]:
@@ -134,8 +154,17 @@ def _split_parts(work: Work, parts: Sequence[Part], batches: Iterator[pa.RecordB
         yield from _keyed(worker_tasks.split_rows(work, part))
 
 
-def _split_batches(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from _keyed(worker_tasks.split_batches(work, batches))
+def _split_batches(
+    work: Work, batches: Iterator[pa.RecordBatch], *, unitless: bool = False
+) -> Iterator[pa.RecordBatch]:
+    yield from _keyed(worker_tasks.split_batches(work, batches, unitless=unitless))
+
+
+def _read_buckets(
+    task: Callable[[Iterable[pa.RecordBatch]], Counts], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for bucket, pieces in _by_key(batches):
+        yield from _keyed((bucket, content) for content in worker_tasks.read_bucket(pieces, task))
 
 
 def _count_buckets(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dpcore.errors import EngineError
-from pipelines.arrow import texts
 from pipelines.engines.java import find_java
 
 _ROOT = Path(__file__).parents[2]
@@ -91,28 +89,48 @@ def _source_files() -> list[Path]:
     return [path for package in _PACKAGES for path in sorted((_ROOT / package).rglob("*.py"))]
 
 
-def _code_digest() -> str:
-    """SHA-256 of the code of this project, as it is installed where this runs."""
-    digest = hashlib.sha256()
-    for path in _source_files():
-        digest.update(f"{path.relative_to(_ROOT).as_posix()}\n".encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
+def _code_digest() -> Callable[[], str]:
+    """A function that gives the SHA-256 of the code of this project, as it is installed where the function runs.
 
+    A function within a function is sent to workers as it is, and this one imports nothing of this project: a worker
+    that had imported another version of it would go on with that version when it gets this one.
+    """
+    packages = _PACKAGES
 
-def _report_code(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A task that says which code its worker has. It fails on a worker that has none."""
-    for _ in batches:
-        yield pa.record_batch([texts([_code_digest()]).cast(pa.string())], names=["digest"])
+    def digest() -> str:
+        import hashlib
+        from importlib.util import find_spec
+        from pathlib import Path
+
+        spec = find_spec(packages[0])
+        if spec is None or spec.origin is None:
+            return ""
+        root = Path(spec.origin).parents[1]
+        files = [path for package in packages for path in sorted((root / package).rglob("*.py"))]
+        total = hashlib.sha256()
+        for path in files:
+            total.update(f"{path.relative_to(root).as_posix()}\n".encode())
+            total.update(hashlib.sha256(path.read_bytes()).digest())
+        return total.hexdigest()
+
+    return digest
 
 
 def _have_this_code(session: SparkSession) -> bool:
-    """Whether the workers of a server have exactly this project's code."""
+    """Whether the workers of a server have exactly this project's code. What runs there imports nothing of it."""
+    digest = _code_digest()
+
+    def report(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"digest": [digest()]})
+
     try:
-        rows = session.range(1).mapInArrow(_report_code, "digest string").collect()
+        rows = session.range(1).mapInArrow(report, "digest string").collect()
     except PySparkException:
         return False
-    return [row["digest"] for row in rows] == [_code_digest()]
+    return [row["digest"] for row in rows] == [digest()]
 
 
 def _artifacts(session: SparkSession) -> Any:

@@ -115,15 +115,28 @@ def split_rows(work: Work, part: Part) -> Iterator[tuple[int, bytes]]:
     return guarded(piece for batch in joined for piece in _pieces(batch, work))
 
 
-def split_batches(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+def split_batches(
+    work: Work, batches: Iterable[pa.RecordBatch], *, unitless: bool = False
+) -> Iterator[tuple[int, bytes]]:
     """As ``split_rows``, for rows that an engine has read itself. SENSITIVE.
 
     batches: Rows with the columns of the layout and of its filter.
+    unitless: Whether rows without a unit go to the first bucket instead of being left out.
     """
     layout = work.source.layout
     rows = (layout.where.apply(without_views(batch)).select(list(layout.columns)) for batch in batches)
     least = max(_JOINED_ROWS, _PIECE_ROWS * work.buckets)
-    return guarded(piece for batch in _joined_batches(map(_decoded, rows), least) for piece in _pieces(batch, work))
+    joined = _joined_batches(map(_decoded, rows), least)
+    return guarded(piece for batch in joined for piece in _pieces(batch, work, unitless))
+
+
+def read_bucket(pieces: Iterable[bytes], task: Callable[[Iterable[pa.RecordBatch]], Counts]) -> Iterator[bytes]:
+    """The result of another task than counting over the rows of one bucket, as bytes. SENSITIVE.
+
+    pieces: All pieces of the bucket from ``split_batches``, in any order.
+    task: Turns batches of whole units into counts, int64.
+    """
+    return guarded(task(map(_unpacked, pieces)).tobytes() for _ in range(1))
 
 
 def split_units(work: Work, file: DataFile) -> Iterator[tuple[int, bytes]]:
@@ -243,8 +256,8 @@ def _joined_batches(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[p
         yield pa.concat_batches(waiting)
 
 
-def _pieces(batch: pa.RecordBatch, work: Work) -> Iterator[tuple[int, bytes]]:
-    for bucket, piece in enumerate(split_by_unit(batch, work.source, work.buckets)):
+def _pieces(batch: pa.RecordBatch, work: Work, unitless: bool = False) -> Iterator[tuple[int, bytes]]:
+    for bucket, piece in enumerate(split_by_unit(batch, work.source, work.buckets, unitless=unitless)):
         if piece.num_rows:
             yield bucket, _packed(piece)
 

@@ -32,15 +32,16 @@ class RowGroupContent:
 
 @dataclass(frozen=True)
 class FileContent:
-    """What identifies the content of a Parquet file. SENSITIVE: without a key, its digests can be guessed.
+    """What identifies the content of a Parquet file, or of a frame. SENSITIVE: without a key, digests can be guessed.
 
-    file: Path or URL of the file.
+    file: Path or URL of the file; the frame in words.
     rows: Number of its rows.
-    footer: Hash of the size and the footer of the file, 32 bytes.
+    footer: Hash of the size and the footer of the file, 32 bytes; of all rows of a frame.
     row_groups: The row groups with rows and statistics. Without statistics, all row groups with equally many rows may
         have the same sizes, so that nothing identifies their content.
     keyed_footer: The hash of size and footer under a dataset's key, 32 bytes, and of what decides about the rows beside
         the file, such as rows that a table has deleted.
+    is_file: Whether it is a file. A frame has one row group, of all its rows.
     """
 
     file: str
@@ -48,6 +49,7 @@ class FileContent:
     footer: bytes = field(repr=False)
     row_groups: tuple[RowGroupContent, ...] = field(repr=False)
     keyed_footer: bytes = field(default=b"", repr=False)
+    is_file: bool = True
 
     @property
     def digests(self) -> tuple[bytes, ...]:

@@ -32,6 +32,7 @@ class FrameSource:
     frame: A Spark DataFrame, or an ``ArrowStream`` that gives the same rows each time it is read.
     layout: The public layout of the rows, which are never taken to be clustered by unit.
     salt: Secret key of the hash that truncates units, 16 bytes. SENSITIVE: it is never logged.
+    rows: Number of rows, or a number near it, if it is known; None if an engine has to count them. SENSITIVE.
 
     Raises: ConfigError when the salt has another length.
     """
@@ -39,13 +40,14 @@ class FrameSource:
     frame: Any = field(repr=False)
     layout: Layout
     salt: bytes = field(repr=False)
+    rows: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.salt) != SALT_BYTES:
             raise ConfigError(f"the salt has {len(self.salt)} bytes; want {SALT_BYTES}")
 
 
-def open_frame(frame: Any, layout: Layout, salt: bytes) -> FrameSource:
+def open_frame(frame: Any, layout: Layout, salt: bytes, name: str = "the frame") -> FrameSource:
     """Checks that a frame has the layout's columns and types. No rows are read.
 
     frame: A Spark DataFrame, or an ``ArrowStream``, which must have the same rows each time it is read: the tasks of a
@@ -54,11 +56,12 @@ def open_frame(frame: Any, layout: Layout, salt: bytes) -> FrameSource:
         may ask several times.
     layout: The public layout of the rows. A claim that they are clustered by unit is about files, and is dropped.
     salt: Secret key of the hash that truncates units, 16 bytes.
+    name: The frame in words, for messages.
 
     Raises: InputError that names the column; ConfigError for another kind of frame.
     """
     layout = replace(layout, clustered_by_unit=False)
-    check_schemas([(DataFile("the frame"), _schema_of(frame, layout.columns_to_read))], layout)
+    check_schemas([(DataFile(name), _schema_of(frame, layout.columns_to_read))], layout)
     return FrameSource(frame, layout, salt)
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial
 
 from pipelines.source import DataFile, Source
-from pipelines.source.footers import READERS, keyed_footer_now
+from pipelines.source.footers import keyed_footer_now, readers_for
 from pipelines.source.versions import FileVersion, version_of
 from pipelines.statistics_store.counting import Piece
 from pipelines.statistics_store.digests import digest_of
@@ -69,7 +69,7 @@ def known_files(source: Source, now_ns: int, quiet_seconds: float) -> tuple[Know
 
     Raises: InputError for a file that cannot be read; EngineError when its store cannot be reached.
     """
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(readers_for(source.files)) as pool:
         return tuple(pool.map(partial(_known_file, latest=now_ns - int(quiet_seconds * _SECOND)), source.files))
 
 

@@ -196,7 +196,7 @@ def test_an_uncharged_plan_of_another_version_is_no_obstacle(
     world.budget()
     upgrade("1.0")
     with monkeypatch.context() as fault:
-        fault.setattr("jobs.release.run.open_engine", lambda *_: 1 / 0)
+        fault.setattr("jobs.release.input.open_engine", lambda *_: 1 / 0)
         assert world.run()[0] == 70
     assert world.state() is State.PLANNED
     upgrade("1.1")

@@ -14,7 +14,8 @@ import pytest
 from dpcore.errors import MarqueeError
 from jobs import beam_release, log, spark_release
 from jobs.ledger import SqlLedger
-from jobs.release import run
+from jobs.release import input as data
+from jobs.release.run import release
 from pipelines.engines.local import LocalEngine
 from pipelines.foreign_errors import messages_shown
 from tests.support.ledgers import past_the_ledger
@@ -31,7 +32,7 @@ ENGINE = {
 }
 OTHERS = {
     "footer": "pipelines.source.footers.content_of",
-    "fingerprint": "jobs.release.run.fingerprint",
+    "fingerprint": "jobs.release.input.fingerprint",
     "extraction": "pipelines.aggregators.contingency.Contingency.extract",
     "ledger": "jobs.ledger.sql_ledger.SqlLedger.reserve",
     "mechanism": "dpcore.mechanisms.mwem.mwem.Mwem.run",
@@ -104,7 +105,7 @@ def test_a_planted_exception_is_a_type_and_a_place(world: World, monkeypatch: py
 def test_every_program_reports_it_alike(
     world: World, monkeypatch: pytest.MonkeyPatch, program: str, place: str, options: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(run, "open_engine", lambda _: LocalEngine(1))
+    monkeypatch.setattr(data, "open_engine", lambda *_: LocalEngine(1))
     monkeypatch.setattr(PLACES[place], quoting)
     code, out, err = PROGRAMS[program](world, *options)
     last = err.splitlines()[-1]
@@ -120,7 +121,7 @@ def test_every_program_reports_it_alike(
 def test_a_traceback_is_marked_and_for_those_who_ask(
     world: World, monkeypatch: pytest.MonkeyPatch, program: str, place: str
 ) -> None:
-    monkeypatch.setattr(run, "open_engine", lambda _: LocalEngine(1))
+    monkeypatch.setattr(data, "open_engine", lambda *_: LocalEngine(1))
     monkeypatch.setattr(PLACES[place], quoting)
     _, out, err = PROGRAMS[program](world, "--debug")
     marked, traced = err.split("SENSITIVE: this traceback may quote data; it is for the operator only\n")
@@ -142,10 +143,10 @@ def test_the_chain_of_an_exception_is_closed_to_programs_that_print_it(
     log.configure(log.LogFormat.TEXT)
     monkeypatch.setattr(PLACES["reader"], failure)
     with pytest.raises(MarqueeError) as caught:
-        run.release(world.job())
+        release(world.job())
     assert SECRET not in "".join(traceback.format_exception(caught.value))
     with messages_shown(), pytest.raises(MarqueeError) as caught:
-        run.release(world.job())
+        release(world.job())
     assert SECRET in "".join(traceback.format_exception(caught.value))
 
 

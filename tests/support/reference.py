@@ -54,7 +54,7 @@ def kept_records(files: Sequence[Sequence[Row]], layout: Layout, salt: bytes) ->
             if unit is None:
                 continue
             seen_in[unit].add(number)
-            encoded = _encoded(row, layout)
+            encoded = encoded_row(row, layout)
             if encoded is not None:
                 rows_of[unit].append(encoded)
     kept = {}
@@ -125,7 +125,7 @@ def _rounds(v: list[int], count: int) -> None:
         v[2] = turn(v[2], 32)
 
 
-def _encoded(row: Row, layout: Layout) -> tuple[int, ...] | None:
+def encoded_row(row: Row, layout: Layout) -> tuple[int, ...] | None:
     if isinstance(layout, BasketLayout):
         item = row[layout.item]
         return (item,) if isinstance(item, int) and 0 <= item < layout.items else None

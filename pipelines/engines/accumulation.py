@@ -16,6 +16,7 @@ from pipelines.contribution import basket_block, shard_numbers, table_block
 from pipelines.encode import EncodedRows, encode_batch, unit_column
 from pipelines.engines.claim import range_of
 from pipelines.layout import TableLayout
+from pipelines.partition_rows import counted_rows
 from pipelines.source import AnySource, DataFile, Source
 from pipelines.source.batches import read_batches
 
@@ -55,7 +56,7 @@ def accumulate(
 ) -> NDArray[np.int64]:
     """The aggregator's accumulator over whole units. No value in a row makes this function fail. SENSITIVE.
 
-    batches: The layout's columns, with all rows of every unit that is not dropped, in any order.
+    batches: What ``rows_and_pairs`` gives of all rows of every unit that is not dropped, in any order.
     source: The source, whose layout and salt are used.
     aggregator: The aggregator.
     dropped: Units whose rows are all dropped, because they contradict ``clustered_by_unit``; None for none.
@@ -69,7 +70,7 @@ def whole_units(batches: Iterable[pa.RecordBatch], source: AnySource, dropped: p
     The arguments are those of ``accumulate``.
     """
     layout = source.layout
-    parts = [encode_batch(batch, layout, dropped) for batch in batches]
+    parts = [encode_batch(batch, layout, dropped) for batch in counted_rows(batches, layout)]
     rows = EncodedRows.join(parts, layout)
     if isinstance(layout, TableLayout):
         return table_block(rows, layout, source.salt)

@@ -23,6 +23,7 @@ from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_m
 from pipelines.engines.claim import Counted, RangeSeen, UnitRange
 from pipelines.engines.failures import guarded, without_values
 from pipelines.engines.parts import Part
+from pipelines.partition_rows import rows_and_pairs
 from pipelines.source import DataFile, Source
 from pipelines.source.batches import read_batches
 
@@ -114,9 +115,9 @@ def split_batches(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[tup
 
     batches: Rows with the columns of the layout and of its filter.
     """
-    layout = work.source.layout
-    rows = (layout.where.apply(without_views(batch)).select(list(layout.columns)) for batch in batches)
-    return guarded(piece for batch in _joined_batches(rows) for piece in _pieces(_decoded(batch), work))
+    joined = _joined_batches(without_views(batch) for batch in batches)
+    rows = (counted for batch in joined for counted in rows_and_pairs(batch, work.source.layout))
+    return guarded(piece for batch in rows for piece in _pieces(_decoded(batch), work))
 
 
 def split_units(work: Work, file: DataFile) -> Iterator[tuple[int, bytes]]:

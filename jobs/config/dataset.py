@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from jobs.config.partition import PartitionChoice
 from jobs.config.section import Positive, Section, Text
 
 _METADATA: Final = re.compile(r"/metadata/[^/]*\.metadata\.json(\.gz)?(?=$|\?)")
@@ -94,6 +95,11 @@ class Dataset(Section):
         default=None,
         description="Public filter of rows: for each column, the value or list of values that pass, or {min: A, max: "
         "B} with numbers or dates. Rows pass by their own values alone, before units are truncated; null never passes.",
+    )
+    partition: PartitionChoice | None = Field(
+        default=None,
+        description="Partitions that the release is about and is charged to, of a dataset that is partitioned in the "
+        "ledger (marquee budget create --partitioned-by). By default a release is about the whole dataset.",
     )
     shape: Literal["table", "baskets"] = Field(
         description="Shape of the data: table (rows with attributes) or baskets (pairs of a unit and an item)."

@@ -89,7 +89,8 @@ def check_blocks(
     if dataset.partitioning is None:
         raise NoBudgetError(
             f"dataset {dataset.name!r} is not partitioned in the ledger, so no charge can be limited to one of its "
-            f"partitions; want no dataset.partition, or state for ever that it is partitioned: {_create(dataset, blocks, ledger)}"
+            "partitions; want no dataset.partition, or state for ever that it is partitioned: "
+            + _create(dataset, blocks, ledger)
         )
     if dataset.partitioning != blocks.partitioning:
         raise NoBudgetError(

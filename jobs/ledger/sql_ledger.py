@@ -68,9 +68,9 @@ class SqlLedger:
     clock: Returns the current time.
 
     Formal guarantees:
-        * The sum of a dataset's charges never exceeds its total (for a partitioned dataset: what a unit can have lost, see
-          ``partitioning``), and the sum of a consumer's charges in a window never
-          exceeds its limit, however many processes and machines charge at the same time and wherever they are killed.
+        * The sum of a dataset's charges never exceeds its total (of a partitioned one: what a unit can have lost), and the
+          sum of a consumer's charges in a window never exceeds its limit, however many processes and machines charge at
+          the same time and wherever they are killed.
         * A release is charged once, however often it is reserved. When ``reserve`` returns, the charge is durable.
         * The database refuses to change or delete charges and grants.
 
@@ -121,7 +121,9 @@ class SqlLedger:
         Raises: ConfigError when the numbers do not define a budget, or the dataset has another budget; NoBudgetError
             when there is no dataset ``shares_with``.
         """
-        creation = Creation(name, epsilon, delta, accounting, consumers_only, protection, shares_with, reason, partitioning)
+        creation = Creation(
+            name, epsilon, delta, accounting, consumers_only, protection, shares_with, reason, partitioning
+        )
         creation.check()  # The check comes before the file is created, so that a refusal leaves no file behind.
         with self._database.transaction(create=True) as connection:
             schema.create(connection)

@@ -104,8 +104,9 @@ RELEASES = Table(
 )
 
 # spent and consumer_spent are the sums of the dataset's charges and of the consumer's charges in this window, including
-# this charge; spent of a partitioned dataset is what a unit has lost at most. The sums in the rows of datasets and consumers can be changed, and are checked against these sums, which
-# cannot. These columns have no default, so that a program of layout 1, which stores no sums, cannot append a charge.
+# this charge; spent of a partitioned dataset is what a unit has lost at most. The sums in the rows of datasets and
+# consumers can be changed, and are checked against these sums, which cannot. These columns have no default, so that a
+# program of layout 1, which stores no sums, cannot append a charge.
 CHARGES = Table(
     "charges",
     METADATA,

@@ -19,7 +19,7 @@ from dpcore.workload import Workload
 from jobs.config import Config
 from jobs.figures import format_exact
 from jobs.mechanisms import settings_of
-from jobs.outputs.counted_rows import filter_text, table_text
+from jobs.outputs.counted_rows import filter_text, partition_text, table_text
 from jobs.planning.identity import WORKLOAD_PATHS, canonical_sha256, identifying_config, identifying_schema
 from jobs.planning.job import Job
 from jobs.version import versions
@@ -151,9 +151,9 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
 
 
 def _dataset(config: Config) -> dict[str, object]:
-    """The dataset, with the version of its table and the filter of its rows where it has them."""
+    """The dataset, with the version of its table, the filter of its rows and its partitions where it has them."""
     facts = identifying_config(config)["dataset"]
-    described = {"table": table_text(facts), "where": filter_text(facts)}
+    described = {"table": table_text(facts), "where": filter_text(facts), "partition": partition_text(facts)}
     named = {"name": config.dataset.name, "snapshot": config.dataset.snapshot}
     return {**named, **{key: text for key, text in described.items() if text is not None}}
 

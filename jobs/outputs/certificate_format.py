@@ -54,6 +54,9 @@ class NamedDataset(_Part):
     snapshot: str = Field(description="Public label of the state of the data.")
     table: str | None = Field(default=None, description="Format and version of the table that holds the data.")
     where: str | None = Field(default=None, description="Which rows are counted, and what that means; all if missing.")
+    partition: str | None = Field(
+        default=None, description="Which partitions are counted and charged, and what that means; all if missing."
+    )
 
 
 class NumericalBound(_Part):

@@ -40,7 +40,7 @@ _VERSIONS_WITHOUT_RECORD = ("0.6.0", "0.7.0", "0.8.0", "0.9.0", "0.10.0")
 _LAST_WITHOUT_RECORD = _VERSIONS_WITHOUT_RECORD[-1]
 _NOT_IDENTIFYING_BEFORE = {
     **_NOT_IDENTIFYING,
-    "dataset": {"path", "table_schema", "table", "where"},
+    "dataset": {"path", "table_schema", "table", "where", "partition"},
     "output": {"path", "report", "signing_key"},
 }
 
@@ -66,8 +66,9 @@ def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str])
     """The identity of a release. The arguments are those of ``release_id``."""
     written = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING, exclude_defaults=True)  # type: ignore[arg-type]
     digest = canonical_sha256({"config": written, "schema": _without_defaults(schema), "files": dict(files)})
-    # No version without a record could read a version of a table, or filter rows.
-    versions = () if config.dataset.table or config.dataset.where else _VERSIONS_WITHOUT_RECORD
+    # No version without a record could read a version of a table, or choose rows.
+    dataset = config.dataset
+    versions = () if dataset.table or dataset.where or dataset.partition else _VERSIONS_WITHOUT_RECORD
     older = {
         id_of(_as_before(config, version), identifying_schema(schema), files, version): version for version in versions
     }
@@ -112,7 +113,10 @@ def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] |
 
 def identifying_config(config: Config) -> dict[str, Any]:
     """The part of a config that identifies a release, as a JSON object: all of it except paths, engine and output."""
-    return config.model_dump(mode="json", exclude=_NOT_IDENTIFYING)  # type: ignore[arg-type]
+    facts: dict[str, Any] = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING)  # type: ignore[arg-type]
+    if config.dataset.partition is None:  # So that a release without partitions keeps the id that it had before them.
+        del facts["dataset"]["partition"]
+    return facts
 
 
 def identifying_schema(schema: Schema | None) -> dict[str, Any] | None:

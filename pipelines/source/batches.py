@@ -39,7 +39,7 @@ def open_parquet(path: str, dictionary_columns: tuple[str, ...] = ()) -> pq.Parq
 def read_batches(
     source: Source, file: DataFile, row_groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Reads one file in batches, without the rows that its table has deleted or that do not pass the filters. SENSITIVE.
+    """Reads one file in batches, without the rows that its table has deleted or that pass no filter. SENSITIVE.
 
     source: The checked files.
     file: One of them.

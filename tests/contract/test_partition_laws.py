@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcore.errors import InputError
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.layout import Layout
-from dpcore.errors import InputError
 from pipelines.partition import Partition, UnitsIn, Values
 from pipelines.source import open_frame, open_source
 from tests.support import engine_cases, reference
@@ -83,7 +83,10 @@ def test_a_claim_of_clustered_files_changes_nothing(make: object, tmp_path: Path
 def test_a_partition_that_is_not_there_counts_nothing(make: object, tmp_path: Path) -> None:
     case = CASES["baskets"]
     write_folders(case.rows, tmp_path)
-    for partition in (Partition(COLUMN, Values.TEXT, ("west",)), Partition(COLUMN, Values.TEXT, ("!",), UnitsIn.MANY, 1)):
+    for partition in (
+        Partition(COLUMN, Values.TEXT, ("west",)),
+        Partition(COLUMN, Values.TEXT, ("!",), UnitsIn.MANY, 1),
+    ):
         layout = replace(case.layout, partition=partition)
         assert not np.any(found(make(), tmp_path, layout, case)[0])  # type: ignore[operator]
 
@@ -94,7 +97,9 @@ def test_frames_count_the_same() -> None:
     for partition in rules(Values.DATE):
         source = open_frame(case.rows, replace(case.layout, partition=partition), SALT)
         statistics = EngineStatistics(LocalEngine(threads=1), source)
-        assert [statistics.aggregate(request).tolist() for request in case.requests[:2]] == wanted(rows, case, partition)
+        assert [statistics.aggregate(request).tolist() for request in case.requests[:2]] == wanted(
+            rows, case, partition
+        )
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -58,8 +58,9 @@ def write_folders(rows: pa.Table, folder: Path, files: int = 2) -> list[list[dic
         place = folder / f"{COLUMN}={name}"
         place.mkdir(parents=True)
         for number in range(files):
-            piece = part.slice(number * part.num_rows // files, (number + 1) * part.num_rows // files
-                               - number * part.num_rows // files)
+            piece = part.slice(
+                number * part.num_rows // files, (number + 1) * part.num_rows // files - number * part.num_rows // files
+            )
             pq.write_table(piece.drop_columns([COLUMN]), place / f"{number}.parquet", row_group_size=20)
             written.append(piece.to_pylist())
     return written

@@ -141,12 +141,9 @@ class BlockSums:
 
         Returns: The amount, which is negative if the total is exceeded already.
         """
-        simple = total - self.all
-        if self.limit is None:
-            return simple
-        rest = total - self.whole
-        if not names:
-            return max(simple, rest - sum(heapq.nlargest(self.limit, self.blocks.values()), Fraction(0)))
+        if not names or self.limit is None or self.spent > total:
+            return total - self.spent
+        simple, rest = total - self.all, total - self.whole
         touched = sorted((self.blocks.get(name, Fraction(0)) for name in names), reverse=True)
         others = sorted((value for name, value in self.blocks.items() if name not in set(names)), reverse=True)
         bounds = [

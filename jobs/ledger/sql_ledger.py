@@ -68,9 +68,9 @@ class SqlLedger:
     clock: Returns the current time.
 
     Formal guarantees:
-        * The sum of a dataset's charges never exceeds its total (of a partitioned one: what a unit can have lost), and the
-          sum of a consumer's charges in a window never exceeds its limit, however many processes and machines charge at
-          the same time and wherever they are killed.
+        * The sum of a dataset's charges (of a partitioned one: what a unit can have lost) never exceeds its total, and
+          the sum of a consumer's charges in a window never exceeds its limit, however many processes and machines
+          charge at the same time and wherever they are killed.
         * A release is charged once, however often it is reserved. When ``reserve`` returns, the charge is durable.
         * The database refuses to change or delete charges and grants.
 

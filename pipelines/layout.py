@@ -59,7 +59,7 @@ class TableLayout:
     @property
     def counted_by_file(self) -> bool:
         """Whether files are counted one by one: a bound on partitions needs the rows of a unit in all of them."""
-        return self.clustered_by_unit and (self.partition is None or not self.partition.is_checked)
+        return _by_file(self.clustered_by_unit, self.partition)
 
     @property
     def contribution(self) -> Contribution:
@@ -124,7 +124,7 @@ class BasketLayout:
     @property
     def counted_by_file(self) -> bool:
         """Whether files are counted one by one: a bound on partitions needs the rows of a unit in all of them."""
-        return self.clustered_by_unit and (self.partition is None or not self.partition.is_checked)
+        return _by_file(self.clustered_by_unit, self.partition)
 
     @property
     def contribution(self) -> Contribution:
@@ -143,6 +143,10 @@ Layout = TableLayout | BasketLayout
 
 def _of_filters(where: RowFilter, partition: Partition | None) -> tuple[str, ...]:
     return where.columns if partition is None else (*where.columns, partition.column)
+
+
+def _by_file(clustered: bool, partition: Partition | None) -> bool:
+    return clustered and (partition is None or not partition.is_checked)
 
 
 def _check_partition(unit: str, partition: Partition | None) -> None:

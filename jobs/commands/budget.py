@@ -14,7 +14,7 @@ from dpcore.kernel.budget import Currency
 from dpcore.kernel.sensitivity import Neighbours
 from jobs import log
 from jobs.arguments import check_line, check_name, table_version
-from jobs.commands.budget_lines import HOW_TO_ADD, block_lines, charge_line, consumer_line, dataset_line, grant_line
+from jobs.budget_lines import HOW_TO_ADD, block_lines, charge_line, consumer_line, dataset_line, grant_line
 from jobs.config import LARGEST_EPSILON, LARGEST_QUIET_DELTA
 from jobs.config.dataset import table_folder
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger

@@ -14,6 +14,7 @@ from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.layout import Layout
 from pipelines.partition import Partition, UnitsIn, Values
+from pipelines.row_filter import Condition, RowFilter
 from pipelines.source import open_frame, open_source
 from tests.support import engine_cases, reference
 from tests.support.engine_cases import SALT, Case
@@ -121,6 +122,20 @@ def test_a_unit_moves_only_the_releases_of_partitions_in_which_it_counts(case: C
                     LocalEngine(threads=1), tmp_path / f"without-{number}", layout, case
                 )
             assert changed <= (bound or 1)
+
+
+def test_a_filter_of_rows_does_not_decide_where_a_unit_counts(tmp_path: Path) -> None:
+    """Two releases with different filters agree on the units that count, or one unit would move both."""
+    case = CASES["baskets"]
+    write_folders(case.rows, tmp_path)
+    where = RowFilter((Condition(case.layout.item, low=0, high=3),))
+    files = [case.rows.to_pylist()]
+    for partition in rules(Values.TEXT):
+        rows = counted(files, case.layout.unit, partition)
+        passing = [[row for row in rows[0] if row["film"] is not None and 0 <= row["film"] <= 3]]
+        layout = replace(case.layout, partition=partition, where=where)
+        wanted_answers = [reference.answers(passing, case.layout, SALT, request) for request in case.requests[:2]]
+        assert found(LocalEngine(threads=1), tmp_path, layout, case) == wanted_answers
 
 
 def test_the_column_of_a_partition_is_checked(tmp_path: Path) -> None:

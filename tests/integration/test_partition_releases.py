@@ -14,6 +14,7 @@ import pytest
 from jobs.ledger import SqlLedger
 from jobs.outputs.certificate_format import parse_certificate
 from jobs.planning.identity import identifying_config
+from tests.support.ledgers import past_the_ledger
 from tests.support.releases import LEDGER, World, people, table_world
 
 REGIONS = ("north", "east", "south", "west")
@@ -162,6 +163,17 @@ def test_a_forged_partition_is_noticed(regions: World) -> None:
     code, out, _ = regions.marquee("verify", str(folder_of(regions)))
     assert code == 7
     assert "dataset.partition" in out
+
+
+def test_a_release_of_other_partitions_than_were_charged_is_noticed(regions: World) -> None:
+    """A row more, past the ledger: the release counts the north, and the charge says that the south was counted too."""
+    create(regions, SILENT, *BY_REGION)
+    assert regions.run()[0] == 0
+    release = regions.job().release_id
+    past_the_ledger(LEDGER, f"INSERT INTO release_blocks VALUES ('{release}', 'south', 'text')")
+    code, out, _ = regions.marquee("verify", str(folder_of(regions)), "--ledger", LEDGER)
+    assert code == 7
+    assert "the release is of 1 partitions of the dataset, but the ledger has charged 2" in out
 
 
 @pytest.mark.parametrize(("place", "value", "code", "says"), [

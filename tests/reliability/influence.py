@@ -45,7 +45,7 @@ CLAIM = (
 )
 SEED = 77
 _STEPS = {Size.FAST: 3, Size.FULL: 110}
-_STEPS_OF_PARTITIONS = 6  # At least: few units count in a partition that is released.
+_STEPS_OF_PARTITIONS = 9  # At least: few units count in a partition that is released.
 _DISTRIBUTED = ("marginals", "counts of values or items", "clipped sums")
 ADD, REPLACE = Neighbours.ADD_REMOVE_UNIT, Neighbours.REPLACE_ONE_UNIT
 

@@ -84,7 +84,8 @@ def random_unit(world: World, draw: np.random.Generator) -> list[Row]:
     if partition is None or draw.random() < 0.3:
         return rows
     place = 1 + list(world.columns).index(partition.column)  # Most units stay in few partitions.
-    few = [partition.chosen[int(index)] for index in draw.integers(len(partition.chosen), size=partition.limit or 3)]
+    size = (partition.limit or 1) + int(draw.random() < 0.2)
+    few = draw.permutation(partition.chosen).tolist()[:size]
     return [(*row[:place], few[number % len(few)], *row[place + 1 :]) for number, row in enumerate(rows)]
 
 

@@ -68,7 +68,7 @@ def test_a_unit_that_counts_in_all_of_its_partitions_is_found(name: str) -> None
         return [batch.select(list(layout.columns)) for batch in batches if batch.num_columns > len(layout.columns)]
 
     with mock.patch.object(accumulation, "counted_rows", all_partitions):
-        search(layout, aggregate, ADD, 12, LocalEngine(threads=1), found)
+        search(layout, aggregate, ADD, 60, LocalEngine(threads=1), found)
     assert found.exceeded > 0
 
 

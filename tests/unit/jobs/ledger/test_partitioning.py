@@ -63,6 +63,8 @@ def test_spent_bounds_the_worst_unit_and_is_what_the_words_say(charges: list[Cha
     names=st.sets(st.sampled_from("abcdefg")).map(lambda names: tuple(sorted(names))),
     total=st.fractions(min_value=0, max_value=12, max_denominator=5),
 )
+@example(charges=[(Fraction(1), ("a",)), (Fraction(5), ("c",))], limit=2, names=("a", "b"), total=Fraction(6))
+@example(charges=[(Fraction(1), ("a",)), (Fraction(1), ("c",))], limit=2, names=("a", "b"), total=Fraction(6))
 def test_the_available_amount_just_fits_the_total(
     charges: list[Charge], limit: int | None, names: tuple[str, ...], total: Fraction
 ) -> None:

@@ -12,6 +12,6 @@ A release passes through these folders:
 
 ``cli`` and ``commands/`` are the command line. ``spark_release`` and ``beam_release`` are the main programs for
 spark-submit and Beam. ``exit_codes`` turns an exception into one sentence and an exit code. ``log`` writes events to
-stderr, ``sensitive`` marks exact figures, ``permissions`` says who may open the ledger and the state folder, and
-``progress`` draws progress bars.
+stderr, ``sensitive`` marks exact figures, ``permissions`` says who may open the ledger and the state folder,
+``budget_lines`` words what ``marquee budget`` prints, and ``progress`` draws progress bars.
 """

@@ -19,6 +19,7 @@ from pipelines.encode import EncodedRows, encode_batch, items_inside, unit_colum
 from pipelines.engines.failures import without_values
 from pipelines.engines.local import LocalEngine
 from pipelines.layout import BasketLayout, Layout
+from pipelines.partition_rows import counted_rows
 from pipelines.source import AnySource
 
 MARK = "SENSITIVE: exact counts, for the operator only"
@@ -123,7 +124,7 @@ def _counts(batches: Iterable[pa.RecordBatch], layout: Layout) -> NDArray[np.int
     """Counts of rows, units, null units, null items, items out of range, units over the bound, and 4 per attribute."""
     counts = _zeros(layout)
     parts = []
-    for batch in batches:
+    for batch in counted_rows(batches, layout):
         parts.append(encode_batch(batch, layout))
         counts[0] += batch.num_rows
         counts[2] += unit_column(batch.column(layout.unit)).null_count

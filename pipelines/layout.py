@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dpcore.domain import BinaryView
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
+from pipelines.partition import Partition
 from pipelines.row_filter import ALL_ROWS, RowFilter
 from pipelines.schema import Schema
 
@@ -23,8 +24,9 @@ class TableLayout:
     clustered_by_unit: Whether all rows of a unit are claimed to be in one file. Units with rows in several files are
         then dropped.
     where: The rows that the release is about; all by default.
+    partition: The partitions that the release is about; None for the whole dataset.
 
-    Raises: ConfigError when the bound is below 1.
+    Raises: ConfigError when the bound is below 1, or the partition column is that of the unit.
     """
 
     unit: str
@@ -32,8 +34,10 @@ class TableLayout:
     max_rows_per_unit: int = 1
     clustered_by_unit: bool = False
     where: RowFilter = ALL_ROWS
+    partition: Partition | None = None
 
     def __post_init__(self) -> None:
+        _check_partition(self.unit, self.partition)
         if self.max_rows_per_unit < 1:
             raise ConfigError(f"max_rows_per_unit is {self.max_rows_per_unit}; want >= 1")
 
@@ -44,8 +48,18 @@ class TableLayout:
 
     @property
     def columns_to_read(self) -> tuple[str, ...]:
-        """``columns``, and then those that only the filter needs."""
-        return tuple(dict.fromkeys((*self.columns, *self.where.columns)))
+        """``columns``, and then those that only the filters need."""
+        return tuple(dict.fromkeys((*self.columns, *self.filter_columns)))
+
+    @property
+    def filter_columns(self) -> tuple[str, ...]:
+        """The columns that the filters need."""
+        return _of_filters(self.where, self.partition)
+
+    @property
+    def counted_by_file(self) -> bool:
+        """Whether files are counted one by one: a bound on partitions needs the rows of a unit in all of them."""
+        return _by_file(self.clustered_by_unit, self.partition)
 
     @property
     def contribution(self) -> Contribution:
@@ -70,8 +84,9 @@ class BasketLayout:
     clustered_by_unit: Whether all pairs of a unit are claimed to be in one file. Units with pairs in several files are
         then dropped.
     where: The rows that the release is about; all by default.
+    partition: The partitions that the release is about; None for the whole dataset.
 
-    Raises: ConfigError when a number is out of range, or unit and item are the same column.
+    Raises: ConfigError when a number is out of range, or unit and item or partition are the same column.
     """
 
     unit: str
@@ -80,8 +95,10 @@ class BasketLayout:
     max_items_per_unit: int | None = None
     clustered_by_unit: bool = False
     where: RowFilter = ALL_ROWS
+    partition: Partition | None = None
 
     def __post_init__(self) -> None:
+        _check_partition(self.unit, self.partition)
         if not 1 <= self.items <= _MAX_ITEMS:
             raise ConfigError(f"items is {self.items}; want 1 .. {_MAX_ITEMS}")
         if self.max_items_per_unit is not None and self.max_items_per_unit < 1:
@@ -96,8 +113,18 @@ class BasketLayout:
 
     @property
     def columns_to_read(self) -> tuple[str, ...]:
-        """``columns``, and then those that only the filter needs."""
-        return tuple(dict.fromkeys((*self.columns, *self.where.columns)))
+        """``columns``, and then those that only the filters need."""
+        return tuple(dict.fromkeys((*self.columns, *self.filter_columns)))
+
+    @property
+    def filter_columns(self) -> tuple[str, ...]:
+        """The columns that the filters need."""
+        return _of_filters(self.where, self.partition)
+
+    @property
+    def counted_by_file(self) -> bool:
+        """Whether files are counted one by one: a bound on partitions needs the rows of a unit in all of them."""
+        return _by_file(self.clustered_by_unit, self.partition)
 
     @property
     def contribution(self) -> Contribution:
@@ -112,3 +139,16 @@ class BasketLayout:
 
 
 Layout = TableLayout | BasketLayout
+
+
+def _of_filters(where: RowFilter, partition: Partition | None) -> tuple[str, ...]:
+    return where.columns if partition is None else (*where.columns, partition.column)
+
+
+def _by_file(clustered: bool, partition: Partition | None) -> bool:
+    return clustered and (partition is None or not partition.is_checked)
+
+
+def _check_partition(unit: str, partition: Partition | None) -> None:
+    if partition is not None and partition.column == unit:
+        raise ConfigError(f"the partition column {unit!r} is that of the unit; want another column")

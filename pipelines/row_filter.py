@@ -130,11 +130,17 @@ class RowFilter:
         """
         if not self.conditions:
             return batch
-        passing = [condition.passes(batch.column(condition.column)) for condition in self.conditions]
-        rows = np.flatnonzero(np.logical_and.reduce(passing))
+        rows = np.flatnonzero(self.passing(batch))
         if rows.size == batch.num_rows:
             return batch
         return batch.take(integers(rows))
+
+    def passing(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Which rows meet all conditions, bool [rows]. SENSITIVE. The argument is that of ``apply``."""
+        passing = np.ones(batch.num_rows, dtype=np.bool_)
+        for condition in self.conditions:
+            passing &= condition.passes(batch.column(condition.column))
+        return passing
 
     def _condition(self, column: str) -> Condition:
         return self.conditions[self.columns.index(column)]

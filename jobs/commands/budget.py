@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
 from heapq import merge
 from itertools import accumulate
 from typing import Annotated
@@ -11,22 +10,18 @@ from typing import Annotated
 import typer
 
 from dpcore.errors import ConfigError
-from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.conversion import epsilon_of
+from dpcore.kernel.budget import Currency
 from dpcore.kernel.sensitivity import Neighbours
 from jobs import log
 from jobs.arguments import check_line, check_name, table_version
+from jobs.budget_lines import HOW_TO_ADD, block_lines, charge_line, consumer_line, dataset_line, grant_line
 from jobs.config import LARGEST_EPSILON, LARGEST_QUIET_DELTA
-from jobs.figures import format_exact
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
-from jobs.ledger.protection import described
-from jobs.ledger.records import OPEN, Accounting, ChargeRecord, ConsumerBudget, DatasetBudget, GrantRecord, Protection
+from jobs.ledger.partitioning import Partitioning
+from jobs.ledger.records import Accounting, Protection
 from jobs.ledger.windows import Window
+from pipelines.partition import UnitsIn
 
-_HOW_TO_ADD = (
-    "Only amounts of rho or mu^2 add up and subtract. The epsilons in brackets do not: each is the epsilon of its "
-    "amount alone."
-)
 # Unicode categories of control characters, lone surrogates, line separators and paragraph separators.
 
 app = typer.Typer(help="Manage the privacy budgets of datasets, and the limits of the consumers that share them.")
@@ -94,11 +89,34 @@ def create(
         ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Reason for --shares-with, which is recorded.")] = "",
+    partitioned_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that divides the dataset into partitions for ever, as in dataset.partition. A release of some "
+            "partitions is charged to these alone, and the dataset shows what a unit can have lost."
+        ),
+    ] = None,
+    units_in: Annotated[
+        UnitsIn | None,
+        typer.Option(
+            help="one_partition: releases of partitions count no unit with rows in several, and the dataset has spent "
+            "the largest sum of a partition. many_partitions: units return, and the charges of partitions add up."
+        ),
+    ] = None,
+    max_partitions_per_unit: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1 << 53,
+            help="With many_partitions: a unit is counted in its first K partitions, and the dataset has spent the K "
+            "largest sums of partitions.",
+        ),
+    ] = None,
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
     """Create the budget of a dataset.
 
-    For an existing budget, the same command may bind --unit and --neighbours while they are open.
+    For an existing budget, the same command may bind --unit, --neighbours and --partitioned-by while they are open.
 
     Examples:
 
@@ -109,10 +127,12 @@ def create(
         marquee budget create --dataset adult --epsilon 3 --delta 1e-6 --unit person_id --neighbours add_remove_unit
 
         marquee budget create --ledger sqlite:///marquee.db --dataset adult --epsilon 1 --delta 0
+
+        marquee budget create --dataset shops --epsilon 1 --delta 0 --partitioned-by region --units-in one_partition
     """
     _check(dataset, epsilon, delta)
     check_line("--reason", reason)
-    for option, name in (("--unit", unit), ("--shares-with", shares_with)):
+    for option, name in (("--unit", unit), ("--shares-with", shares_with), ("--partitioned-by", partitioned_by)):
         if name is not None:
             check_name(option, name)
     sql_ledger = SqlLedger(ledger)
@@ -127,9 +147,26 @@ def create(
         protection=_protection(unit, rows_per_unit, items_per_unit, neighbours),
         shares_with=shares_with,
         reason=reason,
+        partitioning=_partitioning(partitioned_by, units_in, max_partitions_per_unit),
     )
-    typer.echo(_line(created))
+    typer.echo(dataset_line(created))
     _echo_ledger(sql_ledger)
+
+
+def _partitioning(column: str | None, units_in: UnitsIn | None, limit: int | None) -> Partitioning | None:
+    if column is None:
+        if units_in is not None or limit is not None:
+            raise ConfigError(
+                "--units-in and --max-partitions-per-unit need the partition column; want --partitioned-by"
+            )
+        return None
+    if units_in is None and limit is None:
+        raise ConfigError(
+            "--units-in is missing; want one_partition if no unit has rows in two partitions, or many_partitions"
+        )
+    if units_in is UnitsIn.ONE and limit is not None:
+        raise ConfigError("--max-partitions-per-unit is for units in many partitions; want --units-in many_partitions")
+    return Partitioning(column, units_in or UnitsIn.MANY, limit)
 
 
 def _protection(unit: str | None, rows: int | None, items: int | None, neighbours: Neighbours | None) -> Protection:
@@ -182,7 +219,7 @@ def grant(
     sql_ledger = SqlLedger(ledger)
     if consumer is not None:
         check_name("--consumer", consumer)
-        typer.echo(_consumer_line(sql_ledger.grant_consumer(dataset, consumer, epsilon, delta, window, reason), None))
+        typer.echo(consumer_line(sql_ledger.grant_consumer(dataset, consumer, epsilon, delta, window, reason), None))
         _echo_ledger(sql_ledger)
         return
     if window is not Window.NONE:
@@ -191,7 +228,7 @@ def grant(
         )
     if not reason.strip():
         raise ConfigError("--reason is missing; want the reason why the dataset's total is raised")
-    typer.echo(_line(sql_ledger.raise_total(dataset, epsilon, delta, reason)))
+    typer.echo(dataset_line(sql_ledger.raise_total(dataset, epsilon, delta, reason)))
     _echo_ledger(sql_ledger)
 
 
@@ -246,7 +283,7 @@ def move(
     root, contents_there = new_place(path, version)
     compared = not new_content and sql_ledger.is_content_known(dataset)
     contents = contents_there() if compared else None
-    typer.echo(_line(sql_ledger.move(dataset, root, reason, contents, new_content=new_content)))
+    typer.echo(dataset_line(sql_ledger.move(dataset, root, reason, contents, new_content=new_content)))
     if not compared and not new_content:
         typer.echo("the files at the new path were not compared, because no run has recorded the content of the data")
     _echo_ledger(sql_ledger)
@@ -259,7 +296,7 @@ def show(
         str | None, typer.Option("--dataset", help="Name of one dataset; all datasets when left out.")
     ] = None,
 ) -> None:
-    """Show what datasets and consumers have spent, what remains, whom it protects, and every grant.
+    """Show what datasets, partitions and consumers have spent, what remains, whom it protects, and every grant.
 
     All sums are checked against the recorded charges and grants; the exit code is 7 if they differ.
 
@@ -274,13 +311,15 @@ def show(
     datasets = sql_ledger.datasets() if dataset is None else [sql_ledger.verified(dataset)]
     typer.echo(f"ledger {sql_ledger.ledger_id()} at {sql_ledger.shown_url}")
     for budget in datasets:
-        typer.echo(_line(budget))
+        typer.echo(dataset_line(budget))
+        for line in block_lines(budget, sql_ledger.block_sums(budget.name)) if budget.partitioning else ():
+            typer.echo(f"  {line}")
         for consumer in sql_ledger.consumers(budget.name):
-            typer.echo(f"  {_consumer_line(consumer, budget.currency)}")
+            typer.echo(f"  {consumer_line(consumer, budget.currency)}")
         for granted in sql_ledger.grants(budget.name):
-            typer.echo(f"  {granted.granted}  {_grant_line(granted)}")
+            typer.echo(f"  {granted.granted}  {grant_line(granted)}")
     if any(budget.currency is not Currency.PURE for budget in datasets):
-        typer.echo(_HOW_TO_ADD)
+        typer.echo(HOW_TO_ADD)
 
 
 @app.command()
@@ -295,16 +334,16 @@ def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
     charges = sql_ledger.history(dataset)
     budget = sql_ledger.verified(dataset)
     grant_lines = _with_sorted_times(
-        (grant.granted, f"{grant.granted}  {_grant_line(grant)}") for grant in sql_ledger.grants(dataset)
+        (grant.granted, f"{grant.granted}  {grant_line(grant)}") for grant in sql_ledger.grants(dataset)
     )
     charge_lines = _with_sorted_times(
-        (charge.charged, f"{charge.charged}  {_charge_line(charge, budget)}") for charge in charges
+        (charge.charged, f"{charge.charged}  {charge_line(charge, budget)}") for charge in charges
     )
     # Within one second, grants come before charges.
     for _, line in merge(grant_lines, charge_lines, key=lambda dated_line: dated_line[0]):
         typer.echo(line)
     if budget.currency is not Currency.PURE:
-        typer.echo(_HOW_TO_ADD)
+        typer.echo(HOW_TO_ADD)
     _echo_ledger(sql_ledger)
 
 
@@ -324,65 +363,3 @@ def _check(dataset: str, epsilon: float, delta: float) -> None:
     if not 0 <= delta < 1:
         raise ConfigError(f"--delta is {delta:g}; want 0 <= delta < 1")
     check_name("--dataset", dataset)
-
-
-def _line(dataset: DatasetBudget) -> str:
-    figures = f"epsilon {format_exact(dataset.epsilon)}, delta {format_exact(dataset.delta)}"
-    figures = f"{figures} {described(dataset.protection, spent=bool(dataset.spent))}"
-    only = "; consumers only" if dataset.consumers_only else ""
-    if dataset.currency is None:
-        return (
-            f"{dataset.name}: {figures}; nothing spent; the first release fixes the accounting (zCDP or Gaussian DP)"
-            f"{only}"
-        )
-    return f"{dataset.name}: {figures}; {_spending(dataset, dataset.currency, dataset.delta)}{only}"
-
-
-def _consumer_line(consumer: ConsumerBudget, currency: Currency | None) -> str:
-    window = "" if consumer.window is Window.NONE else f" each {consumer.window.value}"
-    figures = f"epsilon {format_exact(consumer.epsilon)}, delta {format_exact(consumer.delta)}{window}"
-    line = f"consumer {consumer.name}: {figures}"
-    if currency is None:
-        return line
-    since = f" since {consumer.window_start}" if consumer.window_start else ""
-    return f"{line}; {_spending(consumer, currency, consumer.delta)}{since}"
-
-
-def _spending(budget: DatasetBudget | ConsumerBudget, currency: Currency, delta: float) -> str:
-    total = budget.total or Fraction(0)
-    remaining = max(total - budget.spent, Fraction(0))
-    spent_text = f"spent {currency.value} {float(budget.spent):.6g} of {float(total):.6g}"
-    remaining_text = f"remaining {currency.value} {float(remaining):.6g}"
-    return (
-        f"{spent_text}{_as_epsilon(budget.spent, currency, delta)}; "
-        f"{remaining_text}{_as_epsilon(remaining, currency, delta)}"
-    )
-
-
-def _as_epsilon(amount: Fraction, currency: Currency, delta: float) -> str:
-    """The epsilon that an amount alone gives at ``delta``. Amounts add up, but these epsilons do not."""
-    if currency is Currency.PURE or not amount:
-        return ""
-    return f" (epsilon {epsilon_of(Budget(currency, amount), delta):.4g} at delta {delta:g})"
-
-
-def _charge_line(charge: ChargeRecord, dataset: DatasetBudget) -> str:
-    amount = f"{float(charge.amount):.6g}"
-    payer = "" if charge.consumer is None else f"  by {charge.consumer}"
-    line = f"{charge.release_id[:12]}  {charge.state.value:<11}{amount:>12}  {charge.amount}{payer}"
-    line = f"{line}  {described(charge.protection, spent=True)}"
-    if charge.protection.is_bound and charge.protection.neighbours is not dataset.protection.neighbours:
-        line = f"{line}, charged for {dataset.protection.neighbours}"
-    if charge.repeats is not None:
-        line = f"{line}, again after {charge.repeats[:12]} of another version"
-    return line
-
-
-def _grant_line(granted: GrantRecord) -> str:
-    window = "" if granted.window is Window.NONE else f" each {granted.window.value}"
-    whose = "the dataset" if granted.consumer is None else f"consumer {granted.consumer}"
-    reason = f": {granted.reason}" if granted.reason else ""
-    amount = f"epsilon {format_exact(granted.epsilon)}, delta {format_exact(granted.delta)}"
-    if granted.protection != OPEN:
-        amount = f"{amount} {described(granted.protection)}"
-    return f"granted to {whose}: {amount}{window}{reason}"

@@ -11,6 +11,8 @@ import typer
 from jobs.options import Settings
 
 if TYPE_CHECKING:
+    from jobs.ledger.partitioning import Blocks
+    from jobs.ledger.pricing import Price
     from jobs.outputs.plan_report import LedgerFacts
     from jobs.planning.job import Job
 
@@ -51,6 +53,7 @@ def _ledger_facts(job: Job) -> LedgerFacts:
     from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, LedgerUnavailableError, NoBudgetError
     from jobs.ledger import SqlLedger
     from jobs.ledger.connection import shown_ledger
+    from jobs.ledger.partitioning import Blocks
     from jobs.ledger.pricing import Request
     from jobs.ledger.protection import described
     from jobs.ledger.records import State
@@ -60,7 +63,13 @@ def _ledger_facts(job: Job) -> LedgerFacts:
 
     privacy, dataset = job.config.privacy, job.config.dataset.name
     url, ledger_id = shown_ledger(privacy.ledger), None
-    request = Request(job.budget, protection_of(job), privacy.consumer, (privacy.epsilon, privacy.delta))
+    request = Request(
+        job.budget,
+        protection_of(job),
+        privacy.consumer,
+        (privacy.epsilon, privacy.delta),
+        Blocks.of(job.layout.partition),
+    )
     try:
         ledger = SqlLedger(privacy.ledger)
         ledger_id = ledger.ledger_id()
@@ -81,9 +90,22 @@ def _ledger_facts(job: Job) -> LedgerFacts:
     except (ConfigError, IntegrityError, LedgerUnavailableError) as error:
         return LedgerFacts(url, ledger_id, f"unknown: {error}")
     charge = f"{price.currency.value} = {float(price.amount):.6g} {described(price.protection)}"
+    if price.dataset.partitioning is not None:
+        charge = f"{charge}; {_of_partitions(price, request.blocks)}"
     if price.replacing:
         charge = f"{charge}: the release is for add_remove_unit, so group privacy multiplies its charge"
     return LedgerFacts(url, ledger_id, charge)
+
+
+def _of_partitions(price: Price, blocks: Blocks | None) -> str:
+    """Which partitions are charged, and what remains."""
+    assert price.dataset.partitioning is not None
+    charged = "every partition" if blocks is None else blocks.described
+    total = float(price.dataset.total or 0)
+    return (
+        f"charged to {charged}, where {price.currency.value} = {float(price.available):.6g} remains; a unit has then "
+        f"lost at most {float(price.spent):.6g} of {total:.6g} ({price.dataset.partitioning.composition})"
+    )
 
 
 def config_schema() -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from dpcore.errors import ConfigError
+from jobs.config.partition import PartitionChoice
 from jobs.config.section import Positive, Section, Text
 from pipelines.source.catalog import catalog_table
 
@@ -160,6 +161,11 @@ class Dataset(Section):
         default=None,
         description="Public filter of rows: for each column, the value or list of values that pass, or {min: A, max: "
         "B} with numbers or dates. Rows pass by their own values alone, before units are truncated; null never passes.",
+    )
+    partition: PartitionChoice | None = Field(
+        default=None,
+        description="Partitions that the release is about and is charged to, of a dataset that is partitioned in the "
+        "ledger (marquee budget create --partitioned-by). By default a release is about the whole dataset.",
     )
     shape: Literal["table", "baskets"] = Field(
         description="Shape of the data: table (rows with attributes) or baskets (pairs of a unit and an item)."

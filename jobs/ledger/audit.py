@@ -9,7 +9,9 @@ from sqlalchemy import ColumnElement, Connection, select
 from sqlalchemy.engine import Row
 
 from dpcore.errors import IntegrityError
+from jobs.ledger.block_rows import charged_blocks
 from jobs.ledger.budgets import consumers, grants
+from jobs.ledger.partitioning import BlockSums
 from jobs.ledger.records import OPEN, ConsumerBudget, DatasetBudget, Protection, State
 from jobs.ledger.rows import exact
 from jobs.ledger.tables import CHARGES, RELEASES
@@ -55,17 +57,17 @@ def verify(connection: Connection, dataset: DatasetBudget) -> None:
     charges = connection.execute(
         select(CHARGES).where(CHARGES.c.dataset == dataset.name).order_by(CHARGES.c.number)
     ).all()
-    total, consumer_sums = Fraction(0), dict[tuple[str, str], Fraction]()
-    for charge in charges:
-        amount, consumer_sum = exact(charge.amount), Fraction(0)
-        total += amount
+    consumer_sums = dict[tuple[str, str], Fraction]()
+    sums = BlockSums(None if dataset.partitioning is None else dataset.partitioning.limit)
+    for charge, (amount, names) in zip(charges, charged_blocks(connection, dataset), strict=True):
+        sums, consumer_sum = sums.plus(amount, names), Fraction(0)
         if charge.consumer is not None:
             window = (charge.consumer, charge.window_start)
             consumer_sum = consumer_sums[window] = consumer_sums.get(window, Fraction(0)) + amount
-        _require(dataset, (exact(charge.spent), exact(charge.consumer_spent)) == (total, consumer_sum), _SUM)
+        _require(dataset, (exact(charge.spent), exact(charge.consumer_spent)) == (sums.spent, consumer_sum), _SUM)
     for consumer in (None, *consumers(connection, dataset.name)):
         check_sums(connection, dataset, consumer)
-    _require(dataset, total == 0 or (dataset.remaining or 0) >= 0, "its charges exceed its total")
+    _require(dataset, sums.all == 0 or (dataset.remaining or 0) >= 0, "its charges exceed its total")
     reserved = select(RELEASES.c.release_id).where(
         RELEASES.c.dataset == dataset.name, RELEASES.c.state != State.PLANNED.value
     )

@@ -15,6 +15,8 @@ from dpcore.errors import ConfigError, NoBudgetError
 from dpcore.kernel.budget import Currency
 from jobs.figures import format_exact
 from jobs.ledger.amounts import granted_amount
+from jobs.ledger.block_rows import bind_partitioning
+from jobs.ledger.partitioning import Partitioning
 from jobs.ledger.records import OPEN, Accounting, ConsumerBudget, DatasetBudget, GrantRecord, Protection
 from jobs.ledger.rows import (
     amount_of,
@@ -48,6 +50,7 @@ class Creation:
     protection: Whom the total protects; the first reservation binds what is open.
     shares_with: Another dataset whose data this dataset may use too.
     reason: The operator's reason for sharing data.
+    partitioning: How the dataset is partitioned for ever; None for a dataset that is charged as a whole.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Creation:
     protection: Protection = OPEN
     shares_with: str | None = None
     reason: str = ""
+    partitioning: Partitioning | None = None
 
     @property
     def currency(self) -> Currency | None:
@@ -95,6 +99,7 @@ def create_dataset(connection: Connection, creation: Creation, now: datetime) ->
         if begins:
             set_dataset(connection, dataset.name, shares_with=shares_with)
             dataset = keep_total(connection, dataset, _sharing(creation), now)
+        dataset = _partitioned(connection, dataset, creation.partitioning, now)
         return _bind(connection, dataset, dataset.protection.bound_by(creation.protection), "bound", now)
     amount = granted_amount(creation.epsilon, creation.delta, creation.currency)
     reason = "created" if shares_with is None else f"created; {_sharing(creation)}"
@@ -108,7 +113,18 @@ def create_dataset(connection: Connection, creation: Creation, now: datetime) ->
     }
     connection.execute(insert(DATASETS).values(name=creation.name, created=stamp(now), **figures, **secret))
     dataset = replace(locked_dataset(connection, creation.name), protection=creation.protection)
-    return _set_total(connection, dataset, creation.currency, amount, reason, now)
+    dataset = _set_total(connection, dataset, creation.currency, amount, reason, now)
+    return _partitioned(connection, dataset, creation.partitioning, now)
+
+
+def _partitioned(
+    connection: Connection, dataset: DatasetBudget, partitioning: Partitioning | None, now: datetime
+) -> DatasetBudget:
+    """Binds how a dataset is partitioned. All charges so far are about the whole dataset, and reach every partition."""
+    if partitioning is None or dataset.partitioning is not None:
+        return dataset
+    bind_partitioning(connection, dataset.name, partitioning, now)
+    return keep_total(connection, dataset, f"partitioned {partitioning.described}", now)
 
 
 def _data_owner(connection: Connection, creation: Creation) -> str | None:
@@ -155,6 +171,9 @@ def _difference(
         return f"consumers_only {existing.consumers_only} instead of {creation.consumers_only}".lower()
     if owner not in (None, existing.shares_with):
         return "data of its own" if existing.shares_with is None else f"the data of {existing.shares_with!r}"
+    if None not in (existing.partitioning, creation.partitioning) and existing.partitioning != creation.partitioning:
+        assert existing.partitioning is not None
+        return f"partitions {existing.partitioning.described}"
     return _different_protection(existing.protection, creation.protection)
 
 

@@ -16,7 +16,9 @@ from dpcore.kernel.conversion import epsilon_of
 from jobs.figures import format_exact
 from jobs.ledger.amounts import advice, charged_amount, settled_currency
 from jobs.ledger.audit import check_sums
+from jobs.ledger.block_rows import block_sums, check_blocks
 from jobs.ledger.connection import shown
+from jobs.ledger.partitioning import Blocks
 from jobs.ledger.protection import is_for_replacing
 from jobs.ledger.records import ConsumerBudget, DatasetBudget, PlannedRelease, Protection
 from jobs.ledger.rows import find_consumer
@@ -31,17 +33,19 @@ class Request:
     protection: Whom it protects; nothing in it is open.
     consumer: Name of the consumer that is charged too, if there is one.
     promise: Its (epsilon, delta), if it is known, for the advice in a refusal.
+    blocks: The partitions that it is charged to; None for the whole dataset.
     """
 
     budget: Budget
     protection: Protection
     consumer: str | None
     promise: tuple[float, float] | None = None
+    blocks: Blocks | None = None
 
     @classmethod
     def of(cls, planned: PlannedRelease) -> Request:
         """The request of a planned release."""
-        return cls(planned.budget, planned.protection, planned.consumer, planned.promise)
+        return cls(planned.budget, planned.protection, planned.consumer, planned.promise, planned.blocks)
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Price:
     currency: Currency of the dataset.
     dataset: The dataset before the charge.
     consumer: The consumer before the charge, if there is one.
+    spent: Exact amount that the dataset has spent after the charge; of a partitioned one, what a unit has lost at most.
+    available: Exact amount that could be charged to the same partitions, or to the whole dataset.
     """
 
     amount: Fraction
@@ -62,6 +68,8 @@ class Price:
     currency: Currency
     dataset: DatasetBudget
     consumer: ConsumerBudget | None
+    spent: Fraction
+    available: Fraction
 
 
 def priced(connection: Connection, dataset: DatasetBudget, request: Request, now: datetime) -> Price:
@@ -70,8 +78,9 @@ def priced(connection: Connection, dataset: DatasetBudget, request: Request, now
     Raises: NoBudgetError when the release cannot be charged to the dataset or its consumer; BudgetExceededError when
         too little of the budget remains.
     """
-    budget, promise = request.budget, request.promise
-    replacing = is_for_replacing(dataset, request.protection, shown(connection.engine.url))
+    budget, promise, ledger = request.budget, request.promise, shown(connection.engine.url)
+    replacing = is_for_replacing(dataset, request.protection, ledger)
+    check_blocks(connection, dataset, request.blocks, request.protection, ledger)
     consumer = _consumer(connection, dataset, request.consumer, promise)
     check_sums(connection, dataset, consumer)
     if dataset.currency is None:
@@ -81,14 +90,26 @@ def priced(connection: Connection, dataset: DatasetBudget, request: Request, now
     assert dataset.currency is not None
     amount = charged_amount(budget, dataset.currency, dataset.name, replacing=replacing)
     consumer = consumer and consumer.at(now)
-    exceeds = amount > (dataset.remaining or 0)
+    spent, available = _composed(connection, dataset, amount, request.blocks)
+    exceeds = amount > available
     hint = advice(budget, dataset.currency, promise, replacing=replacing) if exceeds else ""
     cost = _Cost(amount, budget, dataset.currency, promise)
-    _check_fits(f"a release of dataset {dataset.name!r}{hint}", cost, dataset.remaining)
+    where = "" if request.blocks is None else f", {request.blocks.described}"
+    _check_fits(f"a release of dataset {dataset.name!r}{where}{hint}", cost, available)
     if consumer is not None and consumer.total is not None:
         _check_fits(_label(consumer), cost, consumer.total - consumer.spent, consumer.window)
     protection = dataset.protection.bound_by(request.protection)
-    return Price(amount, protection, replacing, dataset.currency, dataset, consumer)
+    return Price(amount, protection, replacing, dataset.currency, dataset, consumer, spent, available)
+
+
+def _composed(
+    connection: Connection, dataset: DatasetBudget, amount: Fraction, blocks: Blocks | None
+) -> tuple[Fraction, Fraction]:
+    """What the dataset has spent after a charge, and the largest amount that could be charged."""
+    if dataset.partitioning is None:
+        return dataset.spent + amount, dataset.remaining or Fraction(0)
+    sums, names = block_sums(connection, dataset), () if blocks is None else blocks.names
+    return sums.plus(amount, names).spent, sums.available(dataset.total or Fraction(0), names)
 
 
 def _label(consumer: ConsumerBudget) -> str:

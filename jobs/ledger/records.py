@@ -10,6 +10,7 @@ from fractions import Fraction
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger.amounts import total_of
+from jobs.ledger.partitioning import Blocks, Partitioning
 from jobs.ledger.windows import Window, current_start
 from jobs.planning.identity import Identity
 from pipelines.source.content import FileContent
@@ -93,12 +94,13 @@ class DatasetBudget:
     path: The bound path of its data; None before its first run.
     currency: Currency of its budget; None if the first reservation will choose it.
     total: Exact amount that all releases together may spend; None as long as the currency is open.
-    spent: Exact amount that the releases so far have spent.
+    spent: Exact amount that the releases so far have spent; of a partitioned dataset, what a unit has lost at most.
     epsilon: Epsilon of the total, as the operator wrote it.
     delta: Delta of the total, as the operator wrote it.
     consumers_only: Whether every release must name a consumer.
     protection: Whom the total protects.
     shares_with: Another dataset whose data this dataset may use too, if the operator has allowed that.
+    partitioning: How the dataset is partitioned; None for a dataset that is charged as a whole.
     """
 
     name: str
@@ -111,6 +113,7 @@ class DatasetBudget:
     consumers_only: bool
     protection: Protection
     shares_with: str | None
+    partitioning: Partitioning | None = None
 
     @property
     def data_owner(self) -> str:
@@ -229,6 +232,7 @@ class ChargeRecord:
     charged: Time of the charge, in UTC.
     protection: Whom the release itself protects; open for a release of layouts 1 and 2.
     repeats: The release of another version that it makes again, at the operator's request; None for all others.
+    blocks: Names of the partitions that it was charged to; empty for the whole dataset.
     """
 
     release_id: str
@@ -238,6 +242,7 @@ class ChargeRecord:
     charged: str
     protection: Protection
     repeats: str | None = None
+    blocks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -281,6 +286,7 @@ class PlannedRelease:
     consumer: Consumer that is charged in addition to the dataset, if there is one.
     promise: (epsilon, delta) of the release, for the advice in a refusal.
     again: Whether it is charged although another version was charged for the same release.
+    blocks: The partitions that it is charged to; None for the whole dataset.
     """
 
     identity: Identity
@@ -296,6 +302,7 @@ class PlannedRelease:
     consumer: str | None = None
     promise: tuple[float, float] | None = None
     again: bool = False
+    blocks: Blocks | None = None
 
     @property
     def release_id(self) -> str:

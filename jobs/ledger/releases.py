@@ -13,6 +13,7 @@ from dpcore.errors import ChargedBeforeError, IntegrityError
 from dpcore.kernel.budget import Budget
 from jobs.ledger import budgets
 from jobs.ledger.binding import bind
+from jobs.ledger.block_rows import blocks_of, record_blocks
 from jobs.ledger.other_versions import charged_by_others, check_not_charged_meanwhile
 from jobs.ledger.pricing import Price, Request, priced
 from jobs.ledger.records import PlannedRelease, ReleaseRecord, State
@@ -48,6 +49,7 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
     if row is None:
         priced(connection, dataset, Request.of(planned), now)
         connection.execute(insert(RELEASES).values(_new_release(planned, repeated, now)))
+        record_blocks(connection, planned.release_id, planned.blocks)
         row = existing_release(connection, planned.release_id)
     elif uncharged and repeated != row.repeats:
         set_release(connection, planned.release_id, now, repeats=repeated)
@@ -77,7 +79,8 @@ def reserve(connection: Connection, release_id: str, budget: Budget, now: dateti
             f"release {release_id[:12]} was planned by an older version, which did not record whom it protects; run it "
             "again"
         )
-    price = priced(connection, dataset, Request(budget, protection, row.consumer), now)
+    blocks = blocks_of(connection, release_id, dataset.partitioning)
+    price = priced(connection, dataset, Request(budget, protection, row.consumer, blocks=blocks), now)
     budgets.settle(connection, dataset, price.currency, protection, now)
     _charge(connection, row, price, now)
     set_release(connection, release_id, now, state=State.RESERVED.value)
@@ -171,7 +174,7 @@ def _charge(connection: Connection, row: Row[Any], price: Price, now: datetime) 
         "window_start": consumer.window_start if consumer is not None else "",
         "release_id": row.release_id,
         "amount": str(price.amount),
-        "spent": str(dataset.spent + price.amount),
+        "spent": str(price.spent),
         "consumer_spent": str(consumer.spent + price.amount if consumer is not None else 0),
         "charged": stamp(now),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
@@ -16,6 +16,7 @@ from sqlalchemy.engine import Row
 from dpcore.errors import IntegrityError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.sensitivity import Neighbours
+from jobs.ledger.partitioning import Partitioning
 from jobs.ledger.records import (
     OPEN,
     ChargeRecord,
@@ -26,8 +27,9 @@ from jobs.ledger.records import (
     ReleaseRecord,
     State,
 )
-from jobs.ledger.tables import CHARGES, CONSUMERS, DATASETS, RELEASES
+from jobs.ledger.tables import CHARGES, CONSUMERS, DATASETS, PARTITIONINGS, RELEASE_BLOCKS, RELEASES
 from jobs.ledger.windows import Window
+from pipelines.partition import UnitsIn
 
 # What ``str`` makes of a fraction. Fraction itself also reads 1e9999999, for which it would need all memory.
 _AMOUNT = re.compile(r"-?[0-9]+(/[0-9]+)?")
@@ -58,7 +60,16 @@ def find_dataset(connection: Connection, name: str, *, lock: bool = False) -> Da
     lock: Whether to lock the dataset's row, so that nobody else can charge the dataset before the transaction ends.
     """
     row = _fetch_one(connection, select(*_PUBLIC_OF_DATASETS).where(DATASETS.c.name == name), lock)
-    return None if row is None else dataset_of(row)
+    return None if row is None else replace(dataset_of(row), partitioning=_partitioning(connection, name))
+
+
+@reading("record of a partitioning")
+def _partitioning(connection: Connection, name: str) -> Partitioning | None:
+    row = connection.execute(select(PARTITIONINGS).where(PARTITIONINGS.c.dataset == name)).one_or_none()
+    if row is None:
+        return None
+    max_per_unit = None if row.max_per_unit is None else int(row.max_per_unit)
+    return Partitioning(row.partition_column, UnitsIn(row.units_in), max_per_unit)
 
 
 def find_secrets(connection: Connection, name: str) -> DatasetSecrets:
@@ -228,6 +239,11 @@ def charges_of(connection: Connection, dataset: str) -> list[ChargeRecord]:
         .where(CHARGES.c.dataset == dataset)
         .order_by(CHARGES.c.number)
     )
+    blocks: dict[str, list[str]] = {}
+    charged = select(CHARGES.c.release_id).where(CHARGES.c.dataset == dataset)
+    names = select(RELEASE_BLOCKS).where(RELEASE_BLOCKS.c.release_id.in_(charged)).order_by(RELEASE_BLOCKS.c.block)
+    for row in connection.execute(names).all():
+        blocks.setdefault(row.release_id, []).append(row.block)
     return [
         ChargeRecord(
             row.release_id,
@@ -237,6 +253,7 @@ def charges_of(connection: Connection, dataset: str) -> list[ChargeRecord]:
             row.charged,
             protection_of(row),
             row.repeats,
+            tuple(blocks.get(row.release_id, ())),
         )
         for row in connection.execute(query).all()
     ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from sqlalchemy import Connection, exc, insert, inspect, select, text
+from sqlalchemy import Connection, exc, insert, inspect, select, text, update
 
 from dpcore.errors import ConfigError
 from jobs.ledger.tables import CHARGES, CONSUMERS, DATASETS, GRANTS, INFO, METADATA, PLACES, RELEASES, VERSION
@@ -15,7 +15,7 @@ from jobs.ledger.windows import Window
 from jobs.planning.identity import bound_path
 
 _LOCK = 0x6D617271  # Key of the PostgreSQL advisory lock; any constant would do.
-# Tables of older layouts; a table comes before those that it refers to.
+# Tables of the layouts that are written anew; a table comes before those that it refers to.
 _OLDER_TABLES = {
     1: ("charges", "releases", "datasets"),
     2: ("charges", "grants", "releases", "consumers", "datasets", "ledger_info"),
@@ -116,8 +116,10 @@ def prepare(connection: Connection) -> bool:
     if version is None:
         return False
     check(version)
-    if version < VERSION:
+    if version in _OLDER_TABLES:
         _migrate(connection, version)
+    elif version < VERSION:
+        _extend(connection, version)
     return True
 
 
@@ -132,10 +134,25 @@ def _migrate(connection: Connection, version: int) -> None:
         _create_tables(connection)
         _fill(connection, _of_layout_3(_of_layout_2(rows) if version == 1 else rows))
     except exc.ProgrammingError as error:
-        raise ConfigError(
-            f"the ledger has layout {version}, this program needs layout {VERSION}, and this role may not migrate it; "
-            "run marquee budget show once as the owner of the tables"
-        ) from error
+        raise _may_not_migrate(version) from error
+
+
+def _extend(connection: Connection, version: int) -> None:
+    """Adds the tables that came after layout 3; those of layout 3 stay as they are."""
+    try:
+        if connection.dialect.name == "postgresql":  # As in _migrate.
+            connection.execute(text(f"LOCK TABLE {INFO.name} IN ACCESS EXCLUSIVE MODE"))
+        METADATA.create_all(connection)
+        connection.execute(update(INFO).values(version=VERSION))
+    except exc.ProgrammingError as error:
+        raise _may_not_migrate(version) from error
+
+
+def _may_not_migrate(version: int) -> ConfigError:
+    return ConfigError(
+        f"the ledger has layout {version}, this program needs layout {VERSION}, and this role may not migrate it; run "
+        "marquee budget show once as the owner of the tables"
+    )
 
 
 def _read(connection: Connection, table: str) -> list[dict[str, Any]]:

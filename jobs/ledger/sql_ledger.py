@@ -16,10 +16,12 @@ from jobs.figures import format_exact
 from jobs.ledger import binding, budgets, missing, releases, schema
 from jobs.ledger.audit import verify
 from jobs.ledger.binding import Move
+from jobs.ledger.block_rows import block_sums
 from jobs.ledger.budgets import Creation
 from jobs.ledger.connection import Database
 from jobs.ledger.contents import is_content_known
 from jobs.ledger.other_versions import charged_by_others
+from jobs.ledger.partitioning import BlockSums, Partitioning
 from jobs.ledger.pricing import Price, Request, priced
 from jobs.ledger.records import (
     OPEN,
@@ -66,8 +68,9 @@ class SqlLedger:
     clock: Returns the current time.
 
     Formal guarantees:
-        * The sum of a dataset's charges never exceeds its total, and the sum of a consumer's charges in a window never
-          exceeds its limit, however many processes and machines charge at the same time and wherever they are killed.
+        * The sum of a dataset's charges (of a partitioned one: what a unit can have lost) never exceeds its total, and
+          the sum of a consumer's charges in a window never exceeds its limit, however many processes and machines
+          charge at the same time and wherever they are killed.
         * A release is charged once, however often it is reserved. When ``reserve`` returns, the charge is durable.
         * The database refuses to change or delete charges and grants.
 
@@ -98,6 +101,7 @@ class SqlLedger:
         protection: Protection = OPEN,
         shares_with: str | None = None,
         reason: str = "",
+        partitioning: Partitioning | None = None,
     ) -> DatasetBudget:
         """Creates the budget of a dataset. A second call with the same arguments changes nothing.
 
@@ -112,11 +116,14 @@ class SqlLedger:
         shares_with: Another dataset of this ledger whose data this dataset may use too. Nothing then bounds what a unit
             loses through both.
         reason: The operator's reason, which ``shares_with`` requires.
+        partitioning: How the dataset is partitioned for ever; a second call may bind it if it is open.
 
         Raises: ConfigError when the numbers do not define a budget, or the dataset has another budget; NoBudgetError
             when there is no dataset ``shares_with``.
         """
-        creation = Creation(name, epsilon, delta, accounting, consumers_only, protection, shares_with, reason)
+        creation = Creation(
+            name, epsilon, delta, accounting, consumers_only, protection, shares_with, reason, partitioning
+        )
         creation.check()  # The check comes before the file is created, so that a refusal leaves no file behind.
         with self._database.transaction(create=True) as connection:
             schema.create(connection)
@@ -235,6 +242,11 @@ class SqlLedger:
         """
         with self._transaction(snapshot=True) as connection:
             return self._verified(connection, name)
+
+    def block_sums(self, name: str) -> BlockSums:
+        """The sums of a dataset's charges by partition. Raises NoBudgetError for an unknown dataset."""
+        with self._transaction(snapshot=True) as connection:
+            return block_sums(connection, self._verified(connection, name))
 
     def consumers(self, dataset: str) -> list[ConsumerBudget]:
         """The consumers of a dataset, by name, with what they have spent in the current window."""

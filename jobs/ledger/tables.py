@@ -19,7 +19,7 @@ from sqlalchemy import (
     event,
 )
 
-VERSION = 3
+VERSION = 4
 METADATA = MetaData()
 
 # One row, which holds the layout version of all tables, and the id of the ledger, which is public and is drawn once, as
@@ -104,8 +104,9 @@ RELEASES = Table(
 )
 
 # spent and consumer_spent are the sums of the dataset's charges and of the consumer's charges in this window, including
-# this charge. The sums in the rows of datasets and consumers can be changed, and are checked against these sums, which
-# cannot. These columns have no default, so that a program of layout 1, which stores no sums, cannot append a charge.
+# this charge; spent of a partitioned dataset is what a unit has lost at most. The sums in the rows of datasets and
+# consumers can be changed, and are checked against these sums, which cannot. These columns have no default, so that a
+# program of layout 1, which stores no sums, cannot append a charge.
 CHARGES = Table(
     "charges",
     METADATA,
@@ -163,6 +164,29 @@ CONTENTS = Table(
     Column("bound", String(40), nullable=False),
 )
 
+# How a dataset is partitioned: the column, in how many partitions a unit is counted ("one_partition" or
+# "many_partitions"), and the largest number of them (null for all). Datasets without a row are not partitioned. Layouts
+# 1 to 3 had no such table, nor the next one.
+PARTITIONINGS = Table(
+    "partitionings",
+    METADATA,
+    Column("dataset", String(200), ForeignKey("datasets.name"), primary_key=True),
+    Column("partition_column", Text, nullable=False),
+    Column("units_in", String(20), nullable=False),
+    Column("max_per_unit", BigInteger),
+    Column("bound", String(40), nullable=False),
+)
+
+# The partitions that a release is about, each as text with its type ("text", "integer" or "date"). A release without a
+# row is about the whole dataset. A partition has no name in two types, because all charges of a dataset have one.
+RELEASE_BLOCKS = Table(
+    "release_blocks",
+    METADATA,
+    Column("release_id", String(64), ForeignKey("releases.release_id"), primary_key=True),
+    Column("block", Text, primary_key=True),
+    Column("kind", String(10), nullable=False),
+)
+
 
 def _append_only(table: Table, same_row: str) -> None:
     """Adds triggers that refuse every change of an existing row.
@@ -204,3 +228,5 @@ _append_only(CHARGES, "number = NEW.number OR release_id = NEW.release_id")
 _append_only(GRANTS, "number = NEW.number")
 _append_only(PLACES, "number = NEW.number")
 _append_only(CONTENTS, "digest = NEW.digest AND dataset = NEW.dataset")
+_append_only(PARTITIONINGS, "dataset = NEW.dataset")
+_append_only(RELEASE_BLOCKS, "release_id = NEW.release_id AND block = NEW.block")

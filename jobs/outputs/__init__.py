@@ -6,6 +6,7 @@
 * ``answers_table`` (answers.parquet): one row per query, with its answer and error bar.
 * ``model_file`` (model.npz): the graphical model, from which more synthetic rows can be drawn.
 * ``plan_report``: the output of ``marquee plan``.
+* ``counted_rows``: which rows a release counts, in words.
 
 ``pipelines.generate.rows`` writes the synthetic rows, and ``jobs.release.publish`` makes the whole folder appear at
 once.

@@ -19,7 +19,7 @@ from dpcore.workload import Workload
 from jobs.config import Config
 from jobs.figures import format_exact
 from jobs.mechanisms import settings_of
-from jobs.outputs.counted_rows import filter_text, table_text
+from jobs.outputs.counted_rows import filter_text, partition_text, table_text
 from jobs.planning.identity import WORKLOAD_PATHS, canonical_sha256, identifying_config, identifying_schema
 from jobs.planning.job import Job
 from jobs.version import versions
@@ -158,10 +158,15 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
 
 
 def _dataset(config: Config) -> dict[str, object]:
-    """The dataset, with its table, its filter of rows and the store of its statistics where it has them."""
+    """The dataset, with its table, its filter, its partitions and the store of its statistics where it has them."""
     facts = identifying_config(config)["dataset"]
     kept = None if config.engine.incremental is None else KEPT_STATISTICS
-    described = {"table": table_text(facts), "where": filter_text(facts), "statistics_store": kept}
+    described = {
+        "table": table_text(facts),
+        "where": filter_text(facts),
+        "partition": partition_text(facts),
+        "statistics_store": kept,
+    }
     named = {"name": config.dataset.name, "snapshot": config.dataset.snapshot}
     return {**named, **{key: text for key, text in described.items() if text is not None}}
 

@@ -54,6 +54,9 @@ class NamedDataset(_Part):
     snapshot: str = Field(description="Public label of the state of the data.")
     table: str | None = Field(default=None, description="Table, its version, or the frame that holds the data.")
     where: str | None = Field(default=None, description="Which rows are counted, and what that means; all if missing.")
+    partition: str | None = Field(
+        default=None, description="Which partitions are counted and charged, and what that means; all if missing."
+    )
     statistics_store: str | None = Field(
         default=None, description="That statistics may come from earlier runs, and what that rests on; none if missing."
     )

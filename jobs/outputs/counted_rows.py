@@ -34,6 +34,28 @@ def filter_text(dataset: Mapping[str, Any]) -> str | None:
     )
 
 
+def partition_text(dataset: Mapping[str, Any]) -> str | None:
+    """The partitions of a release in words, with what they mean for the guarantee; None for the whole dataset."""
+    partition = dataset.get("partition")
+    if partition is None:
+        return None
+    column, values, bound = partition["column"], partition["values"], partition["max_partitions_per_unit"]
+    counted = f"The release counts the rows in which {column} is {_passing(values)}, and is charged to these partitions"
+    if partition["units_in"] == "one_partition":
+        return (
+            f"{counted}. A unit with rows in several partitions, these or others, is not counted. The dataset's total "
+            "bounds what a unit of one partition loses; one whose rows move to another partition between snapshots "
+            "loses what both are charged."
+        )
+    if bound is None:
+        return f"{counted}. A unit is counted in each of its partitions, and loses what all of them are charged."
+    return (
+        f"{counted}. A unit is counted in the first {bound} of all its partitions, in the order of {column}. The "
+        f"dataset's total bounds what it loses in {bound} partitions, as long as later snapshots only add partitions "
+        "after these; a unit with rows that appear in an earlier one, or move, may lose more."
+    )
+
+
 def _passing(passing: Any) -> str:
     if isinstance(passing, Mapping):
         low, high = passing["min"], passing["max"]

@@ -10,7 +10,7 @@ from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.recommendation import Recommendation, recommended
 from jobs.outputs.certificate import numerical_bound, promise
-from jobs.outputs.counted_rows import filter_text, table_text
+from jobs.outputs.counted_rows import filter_text, partition_text, table_text
 from jobs.planning.engines import FEW_ROWS
 from jobs.planning.identity import identifying_config
 from jobs.planning.job import Job
@@ -53,6 +53,7 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
         "table": table_text(_dataset(job)),
         "where": filter_text(_dataset(job)),
         "statistics_store": _store(job),
+        "partition": partition_text(_dataset(job)),
         "currency": job.budget.currency.value,
         "amount": float(job.budget.amount),
         "popularity_amount": float(job.popularity.amount) if job.popularity else 0.0,
@@ -92,6 +93,8 @@ def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> l
         lines.append(f"rows       {rows}")
     if store := _store(job):
         lines.append(f"store      {store}")
+    if partitions := partition_text(_dataset(job)):
+        lines.append(f"partitions {partitions}")
     if job.work.rows_bytes:
         lines.append(f"disk       about {job.work.rows_bytes / 1e6:,.1f} MB of synthetic rows")
     if signed_by is not None:

@@ -7,6 +7,7 @@ from datetime import date
 from dpcore.errors import ConfigError
 from jobs.config import Dataset, EngineChoice
 from jobs.config.dataset import Limits
+from jobs.planning.partition import partition_of
 from pipelines.attributes import days_since_epoch
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.row_filter import Condition, RowFilter
@@ -55,14 +56,12 @@ def layout_of(dataset: Dataset, schema: Schema | None) -> Layout:
     dataset: The section ``dataset`` of a config.
     schema: The schema of a table; None for baskets.
 
-    Raises: ConfigError when the filter of rows contradicts itself.
+    Raises: ConfigError when the filter of rows or the partitions contradict themselves.
     """
-    where = _row_filter(dataset)
+    facts = (dataset.clustered_by_unit, _row_filter(dataset), partition_of(dataset))
     if schema is not None:
-        rows = dataset.max_rows_per_unit or 1
-        return TableLayout(dataset.unit, schema, rows, dataset.clustered_by_unit, where)
-    item, items = dataset.item or "", dataset.items or 0
-    return BasketLayout(dataset.unit, item, items, dataset.max_items_per_unit, dataset.clustered_by_unit, where)
+        return TableLayout(dataset.unit, schema, dataset.max_rows_per_unit or 1, *facts)
+    return BasketLayout(dataset.unit, dataset.item or "", dataset.items or 0, dataset.max_items_per_unit, *facts)
 
 
 def _row_filter(dataset: Dataset) -> RowFilter:

@@ -34,7 +34,7 @@ _NOT_IDENTIFYING = {
 
 
 # Keys that have joined the config within this version: without them, an id is what it was.
-_ONLY_IF_GIVEN = ("catalog", "frame")
+_ONLY_IF_GIVEN = ("catalog", "frame", "partition")
 
 # Every version up to 0.10 wrote releases whose records hold neither a version nor a digest of the identity. Their ids
 # follow from the config as these versions saw it: 0.6 to 0.10 had the number of synthetic rows in the id, and up to 0.9
@@ -45,7 +45,7 @@ _VERSIONS_WITHOUT_RECORD = ("0.6.0", "0.7.0", "0.8.0", "0.9.0", "0.10.0")
 _LAST_WITHOUT_RECORD = _VERSIONS_WITHOUT_RECORD[-1]
 _NOT_IDENTIFYING_BEFORE = {
     **_NOT_IDENTIFYING,
-    "dataset": {"path", "table_schema", "table", "where", "catalog", "frame"},
+    "dataset": {"path", "table_schema", "table", "where", "partition", "catalog", "frame"},
     "output": {"path", "report", "signing_key"},
 }
 
@@ -71,9 +71,9 @@ def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str])
     """The identity of a release. The arguments are those of ``release_id``."""
     written = _facts(config, exclude_defaults=True)
     digest = canonical_sha256({"config": written, "schema": _without_defaults(schema), "files": dict(files)})
-    # No version without a record could read a table or a frame, or filter rows.
+    # No version without a record could read a table or a frame, or choose rows.
     dataset = config.dataset
-    new_keys = dataset.table or dataset.where or dataset.catalog or dataset.frame
+    new_keys = dataset.table or dataset.where or dataset.partition or dataset.catalog or dataset.frame
     versions = () if new_keys else _VERSIONS_WITHOUT_RECORD
     older = {
         id_of(_as_before(config, version), identifying_schema(schema), files, version): version for version in versions

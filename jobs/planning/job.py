@@ -23,6 +23,7 @@ from jobs.mechanisms import mechanism_of
 from jobs.planning.dataset import check_readable, layout_of
 from jobs.planning.engines import check_engine
 from jobs.planning.identity import Identity, identity_of
+from jobs.planning.partition import check_neighbours
 from jobs.planning.paths import with_absolute_output, with_absolute_paths
 from jobs.planning.smallest_budget import plan_within_budget
 from jobs.planning.statistics_store import check_incremental, check_store_folder
@@ -106,6 +107,7 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
     schema = load_schema(config.dataset.table_schema) if config.dataset.table_schema else None
     with _naming(name):
         layout = layout_of(config.dataset, schema)
+        check_neighbours(config.dataset, config.privacy)
         unit = _unit(config, layout)
         budget = _budget(config.privacy, currency_of(config.privacy, mechanism))
         popularity, rest = _split_budget(config, budget)

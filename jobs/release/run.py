@@ -22,6 +22,7 @@ from dpcore.workload import Workload
 from jobs import log, sensitive
 from jobs.config import LARGEST_QUIET_DELTA
 from jobs.ledger import SqlLedger
+from jobs.ledger.partitioning import Blocks
 from jobs.ledger.records import DatasetBudget, PlannedRelease, Protection, ReleaseRecord, State
 from jobs.monitoring.stages import AGGREGATE, ANSWER, OPEN, PLAN, PUBLISH, WRITE, stage
 from jobs.outputs.answers_table import write_answers
@@ -305,6 +306,7 @@ def _planned(job: Job, data: Input, again: bool) -> PlannedRelease:
         consumer=job.config.privacy.consumer,
         promise=(job.config.privacy.epsilon, job.config.privacy.delta),
         again=again,
+        blocks=Blocks.of(job.layout.partition),
     )
 
 

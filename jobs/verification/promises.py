@@ -12,7 +12,7 @@ from jobs.config import MechanismChoice
 from jobs.mechanisms import mechanism_of, settings_of
 from jobs.outputs.certificate import KEPT_STATISTICS, LIMITS, domain_facts, formulas, promise_text, schema_digest
 from jobs.outputs.certificate_format import Certificate
-from jobs.outputs.counted_rows import filter_text, table_text
+from jobs.outputs.counted_rows import filter_text, partition_text, table_text
 from jobs.planning.identity import id_of
 from jobs.verification.charges import currency_of
 from jobs.verification.findings import Finding, failed, judged, not_checked, passed
@@ -120,6 +120,7 @@ def _statements(certificate: Certificate) -> list[tuple[str, object, object]]:
         ("dataset.snapshot", certificate.dataset.snapshot, dataset["snapshot"]),
         ("dataset.table", certificate.dataset.table, table_text(dataset)),
         ("dataset.where", certificate.dataset.where, filter_text(dataset)),
+        ("dataset.partition", certificate.dataset.partition, partition_text(dataset)),
         ("dataset.statistics_store", kept, None if kept is None else KEPT_STATISTICS),
         ("mechanism.name", certificate.mechanism.name, config["mechanism"]["name"]),
         ("workload.queries", certificate.workload.queries, _without_none(config["workload"])),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from dpcore.errors import IntegrityError
+from dpcore.errors import ConfigError, IntegrityError
+from jobs.config.partition import PartitionChoice
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import ReleaseRecord, State
 from jobs.outputs.certificate_format import Certificate
+from jobs.planning.partition import partition_from
 from jobs.verification.charges import as_number, reserved_budget
 from jobs.verification.findings import Finding, failed, judged, not_checked
 from jobs.verification.manifest import MANIFEST, sha256_of
@@ -75,10 +78,29 @@ def _charge_findings(certificate: Certificate, record: ReleaseRecord, ledger: Sq
         problems.append("the ledger has charged nothing for it")
     elif charges[0].amount < budget.amount and ledger.verified(record.dataset).currency is budget.currency:
         problems.append(f"the ledger has charged {float(charges[0].amount):.9g}, less than was reserved")
+    if charges:
+        problems += _partition_problems(certificate, charges[0].blocks)
     when = charges[0].charged if charges else ""
     if charges and certificate.reserved_at != when:
         problems.append(f"reserved_at is {certificate.reserved_at!r}, but the ledger has {when!r}")
     return judged(CHECKS[1], problems, f"charged {budget.currency} = {as_number(budget.amount):.9g} on {when[:10]}")
+
+
+def _partition_problems(certificate: Certificate, charged: tuple[str, ...]) -> list[str]:
+    """Compares the partitions of the config with those that were charged."""
+    section = certificate.config["dataset"].get("partition")
+    try:
+        choice = None if section is None else PartitionChoice.model_validate_json(json.dumps(section))
+        named = () if choice is None else partition_from(choice).names
+    except (ConfigError, ValueError) as error:
+        return [f"dataset.partition of the config describes no partitions ({type(error).__name__})"]
+    if sorted(named) == sorted(charged):
+        return []
+    return [f"the release is of {_partitions(named)}, but the ledger has charged {_partitions(charged)}"]
+
+
+def _partitions(names: tuple[str, ...]) -> str:
+    return f"{len(names):,} partitions of the dataset" if names else "the whole dataset"
 
 
 def _journal_findings(certificate: Certificate, record: ReleaseRecord) -> list[Finding]:

@@ -17,6 +17,7 @@ from pipelines.contribution import basket_block, shard_numbers, table_block
 from pipelines.encode import EncodedRows, encode_batch, unit_column
 from pipelines.engines.claim import range_of
 from pipelines.layout import TableLayout
+from pipelines.partition_rows import counted_rows
 from pipelines.source import AnySource, DataFile, Source
 from pipelines.source.batches import read_batches
 
@@ -56,12 +57,12 @@ def accumulate(
 ) -> NDArray[np.int64]:
     """The aggregator's accumulator over whole units. No value in a row makes this function fail. SENSITIVE.
 
-    batches: The layout's columns, with all rows of every unit that is not dropped, in any order.
+    batches: What ``rows_and_pairs`` gives of all rows of every unit that is not dropped, in any order.
     source: The source, whose layout and salt are used.
     aggregator: The aggregator.
     dropped: Units whose rows are all dropped, because they contradict ``clustered_by_unit``; None for none.
     """
-    parts = [encode_batch(batch, source.layout, dropped) for batch in batches]
+    parts = [encode_batch(batch, source.layout, dropped) for batch in counted_rows(batches, source.layout)]
     rows = EncodedRows.join(parts, source.layout)
     accumulator = aggregator.create()
     if isinstance(aggregator, RowHashes):

@@ -101,7 +101,7 @@ class BeamEngine:
         if isinstance(source, FrameSource):
             raise ConfigError("the data are a frame, which Beam cannot read; want files, or the engine local or spark")
         try:
-            if source.layout.clustered_by_unit:
+            if source.layout.counted_by_file:
                 return self._of_files(source, aggregator)
             parts = parts_of(source)
             buckets = worker_tasks.buckets_for(sum(part.rows for part in parts), _MIN_BUCKETS)

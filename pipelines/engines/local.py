@@ -64,7 +64,7 @@ class LocalEngine:
         Raises: InputError for unreadable files; EngineError for any other failure.
         """
         with without_values("the local engine"):
-            if isinstance(source, FrameSource) or not source.layout.clustered_by_unit:
+            if isinstance(source, FrameSource) or not source.layout.counted_by_file:
                 task = functools.partial(accumulate, source=source, aggregator=aggregator)
                 counted = functools.reduce(aggregator.merge, self.over_whole_units(source, task), aggregator.create())
             else:
@@ -97,7 +97,7 @@ class LocalEngine:
 
     def broken_units(self, source: AnySource) -> pa.Array:
         """The units that contradict ``clustered_by_unit``; empty without this claim. SENSITIVE."""
-        if isinstance(source, FrameSource) or len(source.files) == 1 or not source.layout.clustered_by_unit:
+        if isinstance(source, FrameSource) or len(source.files) == 1 or not source.layout.counted_by_file:
             return pa.nulls(0)
         with ThreadPoolExecutor(self._workers) as pool:
             return units_in_many_files(pool.map(functools.partial(units_of_file, source), source.files))
@@ -107,7 +107,7 @@ class LocalEngine:
         with ThreadPoolExecutor(self._workers) as pool:
             if isinstance(source, FrameSource):
                 yield from self._over_frame(source, task, pool)
-            elif source.layout.clustered_by_unit:
+            elif source.layout.counted_by_file:
                 yield from _mapped(pool, self._workers, lambda file: task(read_batches(source, file)), source.files)
             else:
                 yield from self._over_shards(source, task, pool)

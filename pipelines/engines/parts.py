@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pipelines.source import DataFile, Source
 from pipelines.source.batches import open_parquet
 from pipelines.source.footers import readers_for
+from pipelines.source.partition_files import Need, need_of
 from pipelines.source.stores import reading
 
 # Row groups are joined to parts of at least this number of rows, because every read of a part opens the file.
@@ -29,12 +30,13 @@ class Part:
 
 
 def parts_of(source: Source) -> list[Part]:
-    """Splits all files into parts, in the order of the files.
+    """Splits all files that are needed into parts, in the order of the files.
 
     Raises: InputError for a file that cannot be read.
     """
     with ThreadPoolExecutor(readers_for(source.files)) as pool:
-        return [part for parts in pool.map(_parts_of_file, source.files) for part in parts]
+        files = [file for file in source.files if need_of(file, source.layout) is not Need.NOTHING]
+        return [part for parts in pool.map(_parts_of_file, files) for part in parts]
 
 
 def _parts_of_file(file: DataFile) -> list[Part]:

@@ -83,7 +83,7 @@ class SparkEngine:
                     if self._context is None:
                         return self._by_frames(source, aggregator)
                     files = _Files(self._context, self._partitions, self._claim, cleanup)
-                    count = files.clustered if source.layout.clustered_by_unit else files.unclustered
+                    count = files.clustered if source.layout.counted_by_file else files.unclustered
                     return count(source, aggregator)
             except (Py4JError, PySparkException) as error:
                 raise failure("Spark", str(error)) from None
@@ -141,7 +141,7 @@ class SparkEngine:
 
     def _by_frames(self, source: Source, aggregator: Aggregator) -> Counts:
         tasks, bare = self._tasks, replace(source, files=())
-        if source.layout.clustered_by_unit:
+        if source.layout.counted_by_file:
             buckets = self._partitions or worker_tasks.buckets_for_files(len(source.files), tasks)
             work = Work(bare, aggregator, buckets)
             return self._claim.counts(
@@ -228,7 +228,7 @@ class _Files:
 
 def _described(source: AnySource) -> str:
     """What an operator reads on Spark's pages about the jobs of an aggregation."""
-    if isinstance(source, FrameSource) or not source.layout.clustered_by_unit:
+    if isinstance(source, FrameSource) or not source.layout.counted_by_file:
         return "bring the rows of each unit together, and count them"
     return "count files of whole units"
 

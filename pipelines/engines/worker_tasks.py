@@ -25,6 +25,7 @@ from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_m
 from pipelines.engines.claim import Counted, RangeSeen, UnitRange
 from pipelines.engines.failures import guarded, without_values
 from pipelines.engines.parts import Part
+from pipelines.partition_rows import rows_and_pairs
 from pipelines.source import DataFile, Source
 from pipelines.source.batches import read_batches
 
@@ -124,9 +125,8 @@ def split_batches(
     unitless: Whether rows without a unit go to the first bucket instead of being left out.
     """
     layout = work.source.layout
-    rows = (layout.where.apply(without_views(batch)).select(list(layout.columns)) for batch in batches)
-    least = max(_JOINED_ROWS, _PIECE_ROWS * work.buckets)
-    joined = _joined_batches(map(_decoded, rows), least)
+    rows = (counted for batch in batches for counted in rows_and_pairs(without_views(batch), layout))
+    joined = _joined_batches(map(_decoded, rows), max(_JOINED_ROWS, _PIECE_ROWS * work.buckets))
     return guarded(piece for batch in joined for piece in _pieces(batch, work, unitless))
 
 
@@ -245,15 +245,21 @@ def _slices(count: Callable[[], Counts]) -> Iterator[Slice]:
 
 
 def _joined_batches(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.RecordBatch]:
-    """Joins batches to at least ``least`` rows, because a piece costs as much as some thousand rows, however small."""
-    waiting: list[pa.RecordBatch] = []
+    """Joins batches to at least ``least`` rows, because a piece costs as much as some thousand rows, however small.
+
+    batches: Rows, and pairs of units and partitions, each with one schema.
+    """
+    waiting: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
     for batch in batches:
-        waiting.append(batch)
-        if sum(held.num_rows for held in waiting) >= least:
-            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.concat_batches(waiting)
+        held = waiting.setdefault(tuple(batch.schema.names), [])
+        held.append(batch)
+        if sum(part.num_rows for part in held) >= least:
+            yield _joined(waiting.pop(tuple(batch.schema.names)))
+    yield from map(_joined, waiting.values())
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _pieces(batch: pa.RecordBatch, work: Work, unitless: bool = False) -> Iterator[tuple[int, bytes]]:

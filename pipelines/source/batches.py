@@ -11,9 +11,11 @@ from pyarrow import fs
 
 from pipelines.arrow import integers, without_views
 from pipelines.layout import TableLayout
+from pipelines.partition_rows import pairs_alone, rows_and_pairs
 from pipelines.source.columns import constant_column
 from pipelines.source.data_file import DataFile
 from pipelines.source.opening import Source
+from pipelines.source.partition_files import Need, need_of
 from pipelines.source.stores import filesystem_of, raise_unreadable
 
 _BATCH_ROWS = 1 << 18
@@ -37,20 +39,26 @@ def open_parquet(path: str, dictionary_columns: tuple[str, ...] = ()) -> pq.Parq
 def read_batches(
     source: Source, file: DataFile, row_groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Reads one file in batches, without the rows that its table has deleted or that do not pass the filter. SENSITIVE.
+    """Reads one file in batches, without the rows that its table has deleted or that pass no filter. SENSITIVE.
 
     source: The checked files.
     file: One of them.
     row_groups: Numbers of consecutive row groups to read; None for all.
-    columns: Columns of the batches; None for those of the layout.
+    columns: Columns of the rows; None for those of the layout.
+
+    Returns: What ``rows_and_pairs`` gives.
 
     Raises: InputError when the file cannot be read; EngineError when its store cannot be reached.
     """
-    columns = source.layout.columns if columns is None else columns
-    where = source.layout.where
-    read = tuple(dict.fromkeys((*columns, *where.columns)))
-    for batch in _live_batches(source, file, read, row_groups):
-        yield where.apply(batch).select(list(columns))
+    layout, need = source.layout, need_of(file, source.layout)
+    columns = layout.columns if columns is None else columns
+    if layout.partition is not None and need is Need.UNITS:
+        for batch in _live_batches(source, file, (layout.unit, layout.partition.column), row_groups):
+            yield from pairs_alone(batch, layout)
+    elif need is Need.ROWS:
+        read = tuple(dict.fromkeys((*columns, *layout.filter_columns)))
+        for batch in _live_batches(source, file, read, row_groups):
+            yield from rows_and_pairs(batch, layout, columns)
 
 
 def _live_batches(

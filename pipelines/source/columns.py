@@ -77,10 +77,14 @@ def type_of_constant(layout: Layout, column: str) -> pa.DataType:
     if column == layout.unit:
         return pa.large_string()
     if isinstance(layout, BasketLayout):
-        return pa.int64() if column == layout.item else layout.where.type_of(column)
-    for attribute in layout.schema.attributes:
-        if attribute.column == column:
-            return _attribute_type(attribute)
+        if column == layout.item:
+            return pa.int64()
+    else:
+        for attribute in layout.schema.attributes:
+            if attribute.column == column:
+                return _attribute_type(attribute)
+    if layout.partition is not None and layout.partition.column == column:
+        return layout.partition.arrow_type
     return layout.where.type_of(column)
 
 
@@ -122,7 +126,9 @@ def _type_in(file: DataFile, schema: pa.Schema, column: str, layout: Layout) -> 
         )
     if not file.stored(column):
         constant_column(file, column, layout, 1)
-        return type_of_constant(layout, column)
+        kind = type_of_constant(layout, column)
+        _check_partition_type(file, column, kind, layout)
+        return kind
     indices = schema.get_all_field_indices(file.stored_name(column))
     if len(indices) != 1:
         raise InputError(
@@ -132,7 +138,14 @@ def _type_in(file: DataFile, schema: pa.Schema, column: str, layout: Layout) -> 
     for fits, wanted in _wanted(column, layout):
         if not fits(_plain(kind)):
             raise InputError(f"column {column!r} of {file.path} has type {kind}; want {wanted}")
+    _check_partition_type(file, column, kind, layout)
     return kind
+
+
+def _check_partition_type(file: DataFile, column: str, kind: pa.DataType, layout: Layout) -> None:
+    partition = layout.partition
+    if partition is not None and partition.column == column and not partition.fitting[0](_plain(kind)):
+        raise InputError(f"column {column!r} of {file.path} has type {kind}; want {partition.fitting[1]}")
 
 
 def _wanted(column: str, layout: Layout) -> list[tuple[Callable[[pa.DataType], bool], str]]:

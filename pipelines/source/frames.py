@@ -12,6 +12,7 @@ import pyarrow as pa
 from dpcore.errors import ConfigError
 from pipelines.arrow import without_views
 from pipelines.layout import Layout
+from pipelines.partition_rows import rows_and_pairs
 from pipelines.source.columns import check_schemas
 from pipelines.source.data_file import DataFile
 from pipelines.source.opening import SALT_BYTES
@@ -66,12 +67,12 @@ def open_frame(frame: Any, layout: Layout, salt: bytes, name: str = "the frame")
 
 
 def frame_batches(source: FrameSource) -> Iterator[pa.RecordBatch]:
-    """The rows of an ``ArrowStream`` that pass the filter, in batches with the columns of the layout. SENSITIVE."""
+    """What ``rows_and_pairs`` gives of an ``ArrowStream``. SENSITIVE."""
     layout = source.layout
     with pa.RecordBatchReader.from_stream(source.frame) as reader:
         for batch in reader:
             rows = without_views(batch.select(list(layout.columns_to_read)))
-            yield layout.where.apply(rows).select(list(layout.columns))
+            yield from rows_and_pairs(rows, layout)
 
 
 def is_spark_frame(frame: object) -> bool:

@@ -63,15 +63,15 @@ MUTANTS: Final = (
     Mutant(
         "one condition is enough",
         "pipelines/row_filter.py",
-        "np.logical_and.reduce(passing)",
-        "np.logical_or.reduce(passing)",
+        "passing &= condition.passes(batch.column(condition.column))",
+        "passing = condition.passes(batch.column(condition.column))",
         f"{_FILTER}::test_all_conditions_must_be_met",
     ),
     Mutant(
         "files are read without the filter",
-        "pipelines/source/batches.py",
-        "yield where.apply(batch).select(list(columns))",
-        "yield batch.select(list(columns))",
+        "pipelines/partition_rows.py",
+        "yield layout.where.apply(batch).select(names)",
+        "yield batch.select(names)",
         f"{_FILTER}::test_a_filtered_source_is_the_source_of_the_filtered_rows",
     ),
     Mutant(

@@ -25,6 +25,7 @@ from pipelines.engines.accumulation import read_batches
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine
 from pipelines.layout import Layout
+from pipelines.partition import Partition, UnitsIn, Values
 from pipelines.row_filter import Condition, RowFilter
 from tests.audit.section import Row, Size
 from tests.reliability import influence_data as data
@@ -35,7 +36,8 @@ TITLE = "Units of the largest influence"
 CLAIM = (
     "No unit moves an exact aggregate by more than the sensitivity that is charged for it, however its rows look and "
     "lie in files: repeated rows, rows in several files and row groups, ids as integers, texts and dictionaries, "
-    "nulls, NaN, infinities and values outside of the domain. A search by hill climbing makes units as influential "
+    "nulls, NaN, infinities and values outside of the domain. With partitions, the releases of all partitions count "
+    "together. A search by hill climbing makes units as influential "
     "as it can; a ratio is the measured distance over the declared one, and 1 is allowed. L2 is squared. Where "
     "the largest ratio is near 1, the search is strong and the bound is tight; bounds on random conjunctions and "
     "parities are sums over queries that no unit moves all at once. The most influential pairs are measured again on "
@@ -43,6 +45,7 @@ CLAIM = (
 )
 SEED = 77
 _STEPS = {Size.FAST: 3, Size.FULL: 110}
+_STEPS_OF_PARTITIONS = 9  # At least: few units count in a partition that is released.
 _DISTRIBUTED = ("marginals", "counts of values or items", "clipped sums")
 ADD, REPLACE = Neighbours.ADD_REMOVE_UNIT, Neighbours.REPLACE_ONE_UNIT
 
@@ -82,7 +85,8 @@ def run(size: Size) -> list[Row]:
     for name, layout, aggregate, relation in cases():
         found = Found()
         for clustered in (False, True) if size is Size.FULL else (False,):
-            search(replace(layout, clustered_by_unit=clustered), aggregate, relation, _STEPS[size], engine, found)
+            steps = max(_STEPS[size], _STEPS_OF_PARTITIONS if layout.partition is not None else 0)
+            search(replace(layout, clustered_by_unit=clustered), aggregate, relation, steps, engine, found)
         rows.append(row_of("local", name, aggregate, relation, found))
         if size is Size.FULL and aggregate.name in _DISTRIBUTED and found.worst is not None:
             for other, made in (("beam", beam_engine), ("spark", spark_engine)):
@@ -94,12 +98,15 @@ def run(size: Size) -> list[Row]:
 
 _TABLE_FILTER = RowFilter((Condition("colour", ("red", "blue", "pink")), Condition("age", low=10, high=90)))
 _BASKET_FILTER = RowFilter((Condition("film", low=2, high=9),))
+_IN_ONE = Partition("colour", Values.TEXT, ("red", "blue", "pink"), UnitsIn.ONE)
+_IN_TWO = Partition("shop", Values.INTEGER, (1, 2, 5), UnitsIn.MANY, 2)
 
 
 def cases() -> Iterator[tuple[str, Layout, Aggregate, Neighbours]]:
-    """Every aggregate of six layouts, two of them with a filter of rows, under both relations.
+    """Every aggregate of eight layouts, two with a filter of rows and two with partitions, under both relations.
 
-    Replacing a unit leaves the number of units as it is.
+    Replacing a unit leaves the number of units as it is. Partitions are released for units that are added or removed;
+    what counts is how far a unit moves the releases of all partitions together.
     """
     layouts: dict[str, Layout] = {
         "table, 1 row": data.table_layout(1, False),
@@ -108,11 +115,13 @@ def cases() -> Iterator[tuple[str, Layout, Aggregate, Neighbours]]:
         "baskets, all items": data.basket_layout(None, False),
         "table, 2 rows, filtered": replace(data.table_layout(2, False), where=_TABLE_FILTER),
         "baskets, 3 items, filtered": replace(data.basket_layout(3, False), where=_BASKET_FILTER),
+        "table, 2 rows, units in one partition": replace(data.table_layout(2, False), partition=_IN_ONE),
+        "baskets, 3 items, units in two partitions": replace(data.basket_layout(3, False), partition=_IN_TWO),
     }
     for name, layout in layouts.items():
         for aggregate in aggregates(layout):
             for relation in Neighbours:
-                if relation is ADD or not isinstance(aggregate.queries, UnitCount):
+                if relation is ADD or (layout.partition is None and not isinstance(aggregate.queries, UnitCount)):
                     yield name, layout, aggregate, relation
 
 

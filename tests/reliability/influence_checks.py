@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -98,17 +98,32 @@ def _clipped(view: BinaryView, draw: np.random.Generator) -> Iterator[Aggregate]
 
 
 def answers(engine: Engine, folder: Path, layout: Layout, aggregate: Aggregate) -> NDArray[np.int64]:
-    """The integers of the aggregate that the kernel would add noise to."""
-    source = open_source(str(folder), layout, SALT)
-    return ExactAnswers(EngineStatistics(engine, source)).of(aggregate.queries)
+    """The integers of the aggregate that the kernel would add noise to; of partitions, those of a release of each."""
+    parts = []
+    for part in _one_by_one(layout):
+        source = open_source(str(folder), part, SALT)
+        parts.append(ExactAnswers(EngineStatistics(engine, source)).of(aggregate.queries))
+    return np.concatenate(parts)
+
+
+def _one_by_one(layout: Layout) -> list[Layout]:
+    """A layout for each partition, which is a release of its own."""
+    partition = layout.partition
+    if partition is None:
+        return [layout]
+    return [replace(layout, partition=replace(partition, chosen=(value,))) for value in partition.chosen]
 
 
 def influence(
     before: NDArray[np.int64], after: NDArray[np.int64], aggregate: Aggregate, relation: Neighbours, layout: Layout
 ) -> Influence:
-    """The measured distances over the declared ones, by exact integer arithmetic."""
+    """The measured distances over the declared ones, by exact integer arithmetic.
+
+    A unit that counts in K partitions may move that many releases.
+    """
     units = 1000 if relation is Neighbours.REPLACE_ONE_UNIT else None
     unit = PrivacyUnit(relation, layout.contribution, units)
     moved = [abs(int(x) - int(y)) for x, y in zip(after, before, strict=True)]
     l1, squared = l1_sensitivity(aggregate.queries, unit), squared_l2_sensitivity(aggregate.queries, unit)
-    return Influence(sum(moved) / l1, sum(move**2 for move in moved) / squared)
+    releases = (layout.partition.limit or len(layout.partition.chosen)) if layout.partition is not None else 1
+    return Influence(sum(moved) / (l1 * releases), sum(move**2 for move in moved) / (squared * releases))

@@ -31,6 +31,7 @@ _TABLE: dict[str, tuple[list[Any], pa.DataType]] = {
 _BASKETS: dict[str, tuple[list[Any], pa.DataType]] = {
     "film": ([*range(ITEMS), -1, ITEMS, 2**40, -(2**63), None], pa.int64())
 }
+_SHOPS: dict[str, tuple[list[Any], pa.DataType]] = {"shop": ([1, 2, 5, -7, 2**31 - 1, None], pa.int32())}
 # The types in which the files of one dataset may hold the same id. Integers of two widths are refused.
 _NUMBERS = (pa.int64(), pa.dictionary(pa.int32(), pa.int64()))
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()))
@@ -55,7 +56,7 @@ class World:
     def columns(self) -> dict[str, tuple[list[Any], pa.DataType]]:
         """The values that each column may hold, and its type."""
         if isinstance(self.layout, BasketLayout):
-            return _BASKETS
+            return _BASKETS if self.layout.partition is None else _BASKETS | _SHOPS
         return {attribute.column: _TABLE[attribute.column] for attribute in self.layout.schema.attributes}
 
     def name(self, number: int) -> Any:
@@ -78,7 +79,14 @@ def random_world(layout: Layout, draw: np.random.Generator) -> World:
 def random_unit(world: World, draw: np.random.Generator) -> list[Row]:
     """One to a few rows more than the bound."""
     count = int(draw.integers(1, min(8, 2 * world.layout.contribution.bound) + 2))
-    return [_random_row(world, draw) for _ in range(count)]
+    rows = [_random_row(world, draw) for _ in range(count)]
+    partition = world.layout.partition
+    if partition is None or draw.random() < 0.3:
+        return rows
+    place = 1 + list(world.columns).index(partition.column)  # Most units stay in few partitions.
+    size = (partition.limit or 1) + int(draw.random() < 0.2)
+    few = draw.permutation(partition.chosen).tolist()[:size]
+    return [(*row[:place], few[number % len(few)], *row[place + 1 :]) for number, row in enumerate(rows)]
 
 
 def changed_unit(world: World, rows: Sequence[Row], draw: np.random.Generator) -> list[Row]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore.errors import InputError
+from pipelines.engines import accumulation
 from pipelines.engines.local import LocalEngine
+from pipelines.layout import Layout
 from pipelines.source import open_source
 from tests.audit.section import Size
 from tests.reliability import influence, influence_data
@@ -48,6 +52,24 @@ def test_a_bound_that_counts_per_file_is_found(name: str) -> None:
     found = found_with_bound_per_file(index, 12)
     assert found.exceeded > 0
     assert not influence.row_of("local", "", CASES[index][2], ADD, found).passed
+
+
+@pytest.mark.parametrize("name", ["table, 2 rows, units in one partition", "baskets, 3 items, units in two partitions"])
+def test_a_unit_that_counts_in_all_of_its_partitions_is_found(name: str) -> None:
+    """A planted fault: the pipelines forget the bound on the partitions of a unit."""
+    ((layout, aggregate),) = [
+        (layout, aggregate)
+        for case, layout, aggregate, _ in CASES
+        if (case, aggregate.name) == (name, "number of units")
+    ]
+    found = Found()
+
+    def all_partitions(batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterable[pa.RecordBatch]:
+        return [batch.select(list(layout.columns)) for batch in batches if batch.num_columns > len(layout.columns)]
+
+    with mock.patch.object(accumulation, "counted_rows", all_partitions):
+        search(layout, aggregate, ADD, 60, LocalEngine(threads=1), found)
+    assert found.exceeded > 0
 
 
 @pytest.mark.full

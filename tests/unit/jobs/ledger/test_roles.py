@@ -21,7 +21,18 @@ from tests.support.postgres import Server
 (RIGHTS,) = re.findall(r"```sql\n(.*?)```", (ROOT / "deploy" / "RUNBOOK.md").read_text(), re.DOTALL)
 RUN, READ, WORKER = "marquee_run", "marquee_read", "marquee_worker"
 ROLES = (RUN, READ, WORKER)
-TABLES = ("ledger_info", "grants", "datasets", "consumers", "releases", "charges", "places", "contents")
+TABLES = (
+    "ledger_info",
+    "grants",
+    "datasets",
+    "consumers",
+    "releases",
+    "charges",
+    "places",
+    "contents",
+    "partitionings",
+    "release_blocks",
+)
 SECRETS = {
     "datasets": ("salt", "fingerprint_key"), "releases": ("fingerprint",), "ledger_info": ("content_key",),
     "places": ("path",), "contents": ("digest",),
@@ -105,8 +116,10 @@ def test_the_owner_alone_decides(postgres: Server, database: str, role: str) -> 
     *(f"DELETE FROM {table}" for table in TABLES),
     *(f"TRUNCATE {table} CASCADE" for table in TABLES),
     *(f"DROP TABLE {table} CASCADE" for table in TABLES),
-    *(f"DROP TRIGGER {table}_append_only ON {table}" for table in ("charges", "grants", "places", "contents")),
-    *(f"ALTER TABLE {table} DISABLE TRIGGER ALL" for table in ("charges", "grants", "places", "contents")),
+    *(f"DROP TRIGGER {table}_append_only ON {table}" for table in ("charges", "grants", "places", "contents",
+          "partitionings", "release_blocks")),
+    *(f"ALTER TABLE {table} DISABLE TRIGGER ALL" for table in ("charges", "grants", "places", "contents",
+          "partitionings", "release_blocks")),
     "CREATE TABLE more (name TEXT)",
     "CREATE OR REPLACE FUNCTION marquee_append_only() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$",
 ])  # fmt: skip

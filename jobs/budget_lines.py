@@ -1,0 +1,111 @@
+"""What ``marquee budget`` prints about the ledger: one line for each dataset, consumer, charge and grant."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.conversion import epsilon_of
+from jobs.figures import format_exact
+from jobs.ledger.partitioning import BlockSums
+from jobs.ledger.protection import described
+from jobs.ledger.records import OPEN, ChargeRecord, ConsumerBudget, DatasetBudget, GrantRecord
+from jobs.ledger.windows import Window
+
+HOW_TO_ADD: Final = (
+    "Only amounts of rho or mu^2 add up and subtract. The epsilons in brackets do not: each is the epsilon of its "
+    "amount alone."
+)
+_SHOWN_BLOCKS = 10
+
+
+def dataset_line(dataset: DatasetBudget) -> str:
+    """The budget of a dataset, and what was spent."""
+    figures = f"epsilon {format_exact(dataset.epsilon)}, delta {format_exact(dataset.delta)}"
+    figures = f"{figures} {described(dataset.protection, spent=bool(dataset.spent))}"
+    only = "; consumers only" if dataset.consumers_only else ""
+    if dataset.currency is None:
+        return (
+            f"{dataset.name}: {figures}; nothing spent; the first release fixes the accounting (zCDP or Gaussian DP)"
+            f"{only}"
+        )
+    return f"{dataset.name}: {figures}; {_spending(dataset, dataset.currency, dataset.delta)}{only}"
+
+
+def block_lines(dataset: DatasetBudget, sums: BlockSums) -> list[str]:
+    """How a partitioned dataset is composed, and its partitions with the largest sums."""
+    if dataset.partitioning is None:
+        return []
+    amount = "" if dataset.currency is None else f"{dataset.currency.value} "
+    lines = [f"partitioned {dataset.partitioning.described}; spent is {dataset.partitioning.composition}"]
+    lines.append(f"the whole dataset: {amount}{float(sums.whole):.6g}; all charges: {amount}{float(sums.all):.6g}")
+    largest = sorted(sums.blocks.items(), key=lambda block: (-block[1], block[0]))
+    shown = largest[:_SHOWN_BLOCKS]
+    lines += [f"{dataset.partitioning.column} = {name}: {amount}{float(spent):.6g}" for name, spent in shown]
+    if len(largest) > len(shown):
+        lines.append(f"and {len(largest) - len(shown):,} more of {len(largest):,} charged partitions")
+    return lines
+
+
+def _listed(column: str, names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{column}{', '.join(names[:3])}{more}"
+
+
+def consumer_line(consumer: ConsumerBudget, currency: Currency | None) -> str:
+    """The limit of a consumer, and what was spent. currency: That of the dataset."""
+    window = "" if consumer.window is Window.NONE else f" each {consumer.window.value}"
+    figures = f"epsilon {format_exact(consumer.epsilon)}, delta {format_exact(consumer.delta)}{window}"
+    line = f"consumer {consumer.name}: {figures}"
+    if currency is None:
+        return line
+    since = f" since {consumer.window_start}" if consumer.window_start else ""
+    return f"{line}; {_spending(consumer, currency, consumer.delta)}{since}"
+
+
+def _spending(budget: DatasetBudget | ConsumerBudget, currency: Currency, delta: float) -> str:
+    total = budget.total or Fraction(0)
+    remaining = max(total - budget.spent, Fraction(0))
+    spent_text = f"spent {currency.value} {float(budget.spent):.6g} of {float(total):.6g}"
+    remaining_text = f"remaining {currency.value} {float(remaining):.6g}"
+    return (
+        f"{spent_text}{_as_epsilon(budget.spent, currency, delta)}; "
+        f"{remaining_text}{_as_epsilon(remaining, currency, delta)}"
+    )
+
+
+def _as_epsilon(amount: Fraction, currency: Currency, delta: float) -> str:
+    """The epsilon that an amount alone gives at ``delta``. Amounts add up, but these epsilons do not."""
+    if currency is Currency.PURE or not amount:
+        return ""
+    return f" (epsilon {epsilon_of(Budget(currency, amount), delta):.4g} at delta {delta:g})"
+
+
+def charge_line(charge: ChargeRecord, dataset: DatasetBudget) -> str:
+    """One charge of a dataset."""
+    amount = f"{float(charge.amount):.6g}"
+    payer = "" if charge.consumer is None else f"  by {charge.consumer}"
+    line = f"{charge.release_id[:12]}  {charge.state.value:<11}{amount:>12}  {charge.amount}{payer}"
+    line = f"{line}  {described(charge.protection, spent=True)}"
+    if charge.protection.is_bound and charge.protection.neighbours is not dataset.protection.neighbours:
+        line = f"{line}, charged for {dataset.protection.neighbours}"
+    if charge.blocks:
+        column = "" if dataset.partitioning is None else f"{dataset.partitioning.column} = "
+        line = f"{line}, for {_listed(column, charge.blocks)}"
+    elif dataset.partitioning is not None:
+        line = f"{line}, for the whole dataset"
+    if charge.repeats is not None:
+        line = f"{line}, again after {charge.repeats[:12]} of another version"
+    return line
+
+
+def grant_line(granted: GrantRecord) -> str:
+    """One decision about what a dataset or a consumer may spend."""
+    window = "" if granted.window is Window.NONE else f" each {granted.window.value}"
+    whose = "the dataset" if granted.consumer is None else f"consumer {granted.consumer}"
+    reason = f": {granted.reason}" if granted.reason else ""
+    amount = f"epsilon {format_exact(granted.epsilon)}, delta {format_exact(granted.delta)}"
+    if granted.protection != OPEN:
+        amount = f"{amount} {described(granted.protection)}"
+    return f"granted to {whose}: {amount}{window}{reason}"

@@ -1,0 +1,139 @@
+"""What a release of partitions counts: rows of its partitions, of units that are in no more partitions. TRUSTED.
+
+Batches of rows carry the partition of each row in a further column, and the other rows of the dataset become pairs of a
+unit and a partition. Both go to the task that counts the unit, which then knows all of its partitions. Whether and
+where a unit is counted follows from the unit's own rows alone, and from no filter, so that all releases of one state
+of the dataset agree on it.
+
+Formal guarantees, for the releases of one state of a dataset. Let S(u) be the partitions in which unit u is counted:
+    * With ``UnitsIn.ONE``, S(u) is the partition of u if all of its rows are in one, and otherwise empty. With
+      ``UnitsIn.MANY`` and a bound K, S(u) holds the first K partitions of u.
+    * Adding or removing u changes no other unit's S, because S(u) depends on rows of u alone. A release of the
+      partitions B therefore has the same law with u and without u, unless S(u) and B have a partition in common. Then
+      its loss is what it was charged, because the rows of u in it are bounded as in any release.
+    * u thus loses the charges of the releases that touch S(u), and of those about the whole dataset, which add up as in
+      any adaptive composition. This is parallel composition (McSherry 2009, Theorem 4) where S(u) has one element, and
+      the block composition of Lecuyer et al. 2019 (Sage), section 4, otherwise: the sum of at most K blocks.
+    * If a unit is replaced by another one, both may lose that much, each in its own partitions. So releases of
+      partitions are made for add/remove alone, and a replace-one total charges them for group privacy.
+
+Across states of a dataset, S(u) may change. With ``UnitsIn.MANY``, S(u) only grows up to K partitions as long as
+partitions are appended in order and past ones stay as they are. A unit whose rows move to another partition is counted
+there too, and loses what was charged to both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipelines.arrow import booleans, integers, numbers_of
+from pipelines.encode import unit_column
+from pipelines.layout import Layout
+from pipelines.partition import Partition, UnitsIn
+
+_OF_ROW = "\0partition"
+_OF_OTHERS = "\0other partition"
+
+
+def rows_and_pairs(
+    batch: pa.RecordBatch, layout: Layout, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows that a release is about, and what else decides whether they count. SENSITIVE.
+
+    batch: Rows with the columns of the layout and of its filters.
+    layout: The public layout.
+    columns: Columns of the rows; None for those of the layout.
+
+    Returns: Batches with these columns. If the partition is checked, they have a column more, and batches with distinct
+        pairs of a unit and a partition of other rows may follow, for ``counted_rows``.
+    """
+    partition, names = layout.partition, list(layout.columns if columns is None else columns)
+    if partition is None:
+        yield layout.where.apply(batch).select(names)
+        return
+    keys = partition.keys(batch.column(partition.column))
+    counted = partition.is_chosen(keys) & layout.where.passing(batch)
+    rows = integers(np.flatnonzero(counted))
+    chosen = batch.select(names).take(rows)
+    if not partition.is_checked:
+        yield chosen
+        return
+    yield chosen.append_column(_OF_ROW, keys.take(rows))
+    yield from _pairs(batch, keys, layout.unit, partition.matters(keys) & ~counted)
+
+
+def pairs_alone(batch: pa.RecordBatch, layout: Layout) -> Iterator[pa.RecordBatch]:
+    """The pairs of ``rows_and_pairs`` for rows of partitions that are not chosen. SENSITIVE.
+
+    batch: Rows with the unit's and the partition's column.
+    layout: The public layout, with a partition.
+    """
+    if layout.partition is not None:
+        keys = layout.partition.keys(batch.column(layout.partition.column))
+        yield from _pairs(batch, keys, layout.unit, layout.partition.matters(keys))
+
+
+def counted_rows(batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterable[pa.RecordBatch]:
+    """The rows of units in partitions in which they count. Rows without a unit stay, for the encoder. SENSITIVE.
+
+    batches: Everything that ``rows_and_pairs`` gives for whole units, in any order.
+    layout: The public layout.
+
+    Returns: Batches with the layout's columns.
+    """
+    if layout.partition is None or not layout.partition.is_checked:
+        return batches
+    held = [batch for batch in batches if batch.num_rows]
+    if not held:
+        return []
+    units = [unit_column(batch.column(layout.unit)) for batch in held]
+    keys = [batch.column(batch.num_columns - 1) for batch in held]
+    kept = _kept(pa.concat_arrays(units), pa.concat_arrays(keys), layout.partition)
+    stops = np.cumsum([batch.num_rows for batch in held])[:-1]
+    parts = zip(held, np.split(kept, stops), strict=True)
+    return [
+        batch.filter(booleans(rows)).select(list(layout.columns))
+        for batch, rows in parts
+        if batch.schema.names[-1] == _OF_ROW
+    ]
+
+
+def _pairs(batch: pa.RecordBatch, keys: pa.Array, unit: str, wanted: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+    """Distinct pairs of unit and partition, of some rows."""
+    units = unit_column(batch.column(unit))
+    rows = integers(np.flatnonzero(wanted & numbers_of(units.is_valid())))
+    if len(rows):
+        pairs = pa.table([units.take(rows), keys.take(rows)], names=[unit, _OF_OTHERS])
+        grouped = pairs.group_by([unit, _OF_OTHERS], use_threads=False).aggregate([])
+        yield from grouped.select([unit, _OF_OTHERS]).combine_chunks().to_batches()
+
+
+def _kept(units: pa.Array, keys: pa.Array, partition: Partition) -> NDArray[np.bool_]:
+    """Whether each row's unit counts in the row's partition, bool [rows]."""
+    without_unit = numbers_of(units.is_null())
+    encoded = units.dictionary_encode()
+    unit_codes = np.where(without_unit, len(encoded.dictionary), numbers_of(encoded.indices)).astype(np.int64)
+    ranks, partitions = _ranks(keys)
+    pairs, pair_of_row = np.unique(unit_codes * partitions + ranks, return_inverse=True)
+    owners = pairs // partitions
+    first, stop = np.searchsorted(owners, owners, "left"), np.searchsorted(owners, owners, "right")
+    if partition.units_in is UnitsIn.ONE:
+        kept = stop - first == 1
+    else:
+        kept = np.arange(pairs.size) - first < (partition.max_per_unit or partitions)
+    rows: NDArray[np.bool_] = kept[pair_of_row] | without_unit
+    return rows
+
+
+def _ranks(keys: pa.Array) -> tuple[NDArray[np.int64], int]:
+    """The place of each row's partition among all partitions of these rows in order, and their number."""
+    encoded = keys.dictionary_encode()
+    order = numbers_of(pc.array_sort_indices(encoded.dictionary)).astype(np.int64)
+    places = np.empty(order.size, dtype=np.int64)
+    places[order] = np.arange(order.size)
+    return places[numbers_of(encoded.indices)], order.size

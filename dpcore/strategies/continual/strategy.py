@@ -40,7 +40,7 @@ class ContinualStrategy:
         object.__setattr__(self, "step_of_row", frozen(self.step_of_row, np.int64))
         rows, steps = self.matrix.shape
         if self.denominator < 1 or self.step_of_row.shape != (rows,) or (np.diff(self.step_of_row) < 0).any():
-            raise ValueError(f"{rows} rows over {self.denominator}, not in the order of their steps; want them in order")
+            raise ValueError(f"{rows} rows over {self.denominator}, not ordered by step; want them in order")
         if not np.array_equal(np.unique(self.step_of_row), np.arange(steps)):
             raise ValueError(f"a step without a row of its own; want one or more rows for each of {steps} steps")
         later = np.arange(steps)[None] > self.step_of_row[:, None]
@@ -50,7 +50,7 @@ class ContinualStrategy:
     @property
     def steps(self) -> int:
         """The number T of steps."""
-        return self.matrix.shape[1]
+        return int(self.matrix.shape[1])
 
     def rows_of(self, step: int) -> range:
         """The rows that are measured at a step (from 0)."""
@@ -103,7 +103,7 @@ class ContinualStrategy:
         return np.asarray(self.matrix / self.denominator)
 
 
-def last_steps(queries: Real) -> NDArray[np.int64]:
+def last_steps(queries: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int64]:
     """The last step (from 0) that each query reads, int64 [m]; 0 for a query of no step.
 
     queries: float64 or int64 [m, T].

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,7 @@ from dpcore.domain import Clique
 from dpcore.errors import ConfigError
 from dpcore.estimation.least_squares import local_least_squares, mean_absolute_error
 from dpcore.kernel.privacy_terms import PrivacyTerms
+from dpcore.kernel.series import series_rows
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.queries import Product, Products
@@ -118,6 +120,24 @@ class Series:
             )
         products = Products(self.queries.domain, tuple(term for term, _ in kept), self.queries.denominator)
         return Workload(products, np.array([weight for _, weight in kept]))
+
+    def joined(self, measurements: Sequence[Measurement]) -> Measurement:
+        """The measurements of the first steps, in order, as one measurement of their rows of ``measured``.
+
+        Raises ValueError for measurements of other rows, or with other noise.
+        """
+        (term,) = self.measured.terms
+        axis = self.clique.index(self.attribute)
+        first, values, rows = measurements[0], [], 0
+        for step, measurement in enumerate(measurements):
+            rows = self.plan.strategy.rows_of(step).stop
+            part = series_rows(self.measured, self.attribute, step, self.plan.strategy.rows_of(step))
+            if measurement.queries.digest() != part.digest() or measurement.scale != first.scale:
+                raise ValueError(f"the measurement of step {step + 1} has other rows or noise; want this series'")
+            values.append(measurement.values.reshape(part.terms[0].shape))
+        matrices = tuple(matrix[:rows] if index == axis else matrix for index, matrix in enumerate(term.matrices))
+        queries = Products(self.queries.domain, (Product(self.clique, matrices),), self.measured.denominator)
+        return Measurement(queries, np.concatenate(values, axis=axis).ravel(), first.noise, first.scale)
 
     def answers(self, measurement: Measurement, step: int | None) -> Answers:
         """The answers of all queries, or of those of one step, with standard deviations and 95 % intervals.

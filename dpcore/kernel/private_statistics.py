@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from threading import Lock
-from typing import Final, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.errors import CutOffError
 from dpcore.exact_statistics import Statistics
 from dpcore.frozen import frozen
 from dpcore.kernel import bernoulli, weighted_sampler
+from dpcore.kernel.acceptance_gaps import acceptance_gaps
 from dpcore.kernel.arguments import check_queries, plain_fraction, plain_integer
 from dpcore.kernel.blocks import Progress, silent
 from dpcore.kernel.budget import Budget, Charge, CostBasis, Filter
@@ -31,17 +30,16 @@ from dpcore.kernel.exact_answers import ExactAnswers
 from dpcore.kernel.l1_scores import digest_of
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.noise import add_noise
+from dpcore.kernel.noisy_answers import measurement_of
 from dpcore.kernel.noisy_maximum import noisy_argmax
 from dpcore.kernel.ports import Journal, Ledger
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import GRID, SCORES, Candidates, L1Error, Score
 from dpcore.kernel.sensitivity import PrivacyUnit, answer_sensitivity, marginal_l1_sensitivity
+from dpcore.kernel.series import series_rows
 from dpcore.kernel.weighted_sampler import SlotScores
 from dpcore.measurement import GRID_BITS, Measurement, Noise, NoisyErrors
-from dpcore.queries import CountingQueries, Marginals, Measurable, Queries
-
-_LARGEST_STEPS: Final = 1 << 61  # Noise steps from which a noisy answer is refused.
-SMALLEST_GAP: Final = Fraction(1, 1 << 20)  # Acceptance probabilities of ``retain`` are at most exp(-SMALLEST_GAP).
+from dpcore.queries import CountingQueries, Marginals, Measurable, Products, Queries
 
 
 @final
@@ -139,16 +137,46 @@ class PrivateStatistics:
         share = plain_fraction("share", share)
         amount = self.terms.amount(share)
         basis = self.terms.measure_basis(queries, share)
-        noise, scale, denominator = self.terms.noise, basis.scale, basis.denominator
+        noise, scale = self.terms.noise, basis.scale
         request = _Request(("measure", queries.digest(), noise.value, scale.hex()), basis)
 
         def draw() -> NDArray[np.int64]:
             return add_noise(self._exact.of(queries), noise, scale, progress)
 
         steps = self._answer(f"measure {queries.description}", request, amount, draw)
-        _check_range(steps, noise)
-        steps_per_count = 1 << GRID_BITS if noise is Noise.ROUNDED_GAUSSIAN else 1
-        return Measurement(queries, steps / (steps_per_count * denominator), noise, scale / denominator)
+        return measurement_of(queries, basis, noise, steps)
+
+    def measure_rows(
+        self, strategy: Products, attribute: str, step: int, rows: range, share: Fraction, progress: Progress = silent
+    ) -> Measurement:
+        """Measures some rows of a strategy with the noise of all its rows, and charges for all of them.
+
+        Other releases may measure the other rows: ``series_rows`` proves when all of them together cost this charge.
+
+        strategy, attribute, step, rows: Those of ``series_rows``.
+        share: Fraction of the whole budget that all rows of the strategy cost, in (0, 1].
+        progress: As for ``measure``.
+
+        Formal guarantee: that of ``measure`` for the whole strategy, of whose answers these are a part.
+
+        Returns: The noisy answers, as a measurement of products with these rows alone.
+
+        Raises: The errors of ``measure`` and of ``series_rows``.
+        """
+        check_queries(strategy)
+        part = series_rows(strategy, attribute, step, rows)
+        share = plain_fraction("share", share)
+        amount = self.terms.amount(share)
+        basis = self.terms.measure_basis(strategy, share)
+        noise, scale = self.terms.noise, basis.scale
+        parts = ("measure_rows", strategy.digest(), attribute, rows.start, rows.stop, noise.value, scale.hex())
+        request = _Request(parts, basis)
+
+        def draw() -> NDArray[np.int64]:
+            return add_noise(self._exact.of(part), noise, scale, progress)
+
+        label = f"measure rows {rows.start} to {rows.stop - 1} of {strategy.description}"
+        return measurement_of(part, basis, noise, self._answer(label, request, amount, draw))
 
     def measure_errors(
         self, candidates: Marginals, estimate: NDArray[np.float64], share: Fraction, progress: Progress = silent
@@ -295,7 +323,7 @@ class PrivateStatistics:
         if drawn.min() < 0 or drawn.max() >= 2 * queries.size:
             raise ValueError(f"a drawn index is no query or complement; want 0 .. {2 * queries.size - 1}")
         scores = SlotScores.of(slope, log_weights, total)
-        gaps = _gaps(slope, log_weights, drawn)
+        gaps = acceptance_gaps(slope, log_weights, drawn)
         amount = self.terms.retain_amount(slope, total, gaps)
         parts = ("retain", queries.digest(), scores.slope.hex(), log_weights.digest(), total, digest_of(drawn))
         request = _Request(parts, self.terms.retain_basis(slope, total, gaps))
@@ -358,39 +386,3 @@ class _Request:
 
     parts: tuple[str | int, ...]
     basis: CostBasis
-
-
-def _gaps(slope: Fraction, log_weights: LogWeights, drawn: NDArray[np.int64]) -> Counter[Fraction]:
-    """The gap of each drawn index, exact: minus its largest possible exponent. Counts the draws that share a gap.
-
-    The data add at most max(slope, 0) to an exponent, so the gaps are public.
-
-    Raises ValueError when a query or complement, drawn or not, has a gap below SMALLEST_GAP.
-    """
-    step, largest = Fraction(log_weights.step), max(slope, Fraction(0)) + Fraction(log_weights.constant)
-    fewest_hits = min(int(log_weights.hits.min()), log_weights.done - int(log_weights.hits.max()))
-    if -(largest + Fraction(log_weights.prior_span[1]) - step * fewest_hits) < SMALLEST_GAP:
-        raise ValueError("an acceptance probability may exceed exp(-2^-20); want slope + log-weights below -gamma < 0")
-    indices = drawn % log_weights.size
-    hits = log_weights.hits[indices].astype(np.int64)
-    hits = np.where(drawn < log_weights.size, hits, log_weights.done - hits)
-    priors = np.zeros(drawn.size) if log_weights.prior is None else log_weights.prior[indices]
-    gaps: Counter[Fraction] = Counter()
-    for (prior, hit), bits in Counter(zip(priors.tolist(), hits.tolist(), strict=True)).items():
-        gaps[-(largest + Fraction(prior) - step * hit)] += bits
-    return gaps
-
-
-def _check_range(steps: NDArray[np.int64], noise: Noise) -> None:
-    """Raises CutOffError when a noisy answer is at least 2^61 noise steps in size, because it may have been clipped.
-
-    Exact answers are clipped at 2^62, noisy ones at 2^63 steps. A clipped value is still at least 2^61 steps after
-    noise is added. The check reads noisy answers alone, which are public. Counts never come near the limit; products
-    with large entries over very many rows may.
-    """
-    if steps.size and max(int(steps.max()), -int(steps.min())) >= _LARGEST_STEPS:
-        finer = "; zCDP leaves 10 more bits" if noise is Noise.ROUNDED_GAUSSIAN else ""
-        raise CutOffError(
-            "a noisy answer reached 2^61 steps of its noise and may have been clipped; want a strategy of smaller "
-            f"integers, such as strategy: parts of mechanism hdmm{finer}"
-        )

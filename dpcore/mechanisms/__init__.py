@@ -10,6 +10,7 @@
 | ``mwem``, ``mwem_queries`` | ``mwem/`` | the same comparison | Hardt, Ligett and McSherry 2012 |
 | ``priv_bayes``, ``priv_bayes_pgm`` | ``bayes/priv_bayes.py`` | the same comparison | Zhang et al. 2017 |
 | ``hdmm`` | ``hdmm/hdmm.py`` | unbiased answers of marginals and ranges | McKenna et al. 2018 |
+| ``continual`` | ``continual/`` | counts over days or other steps, as they arrive | Denisov et al. 2022 |
 | ``clipped_gaussian`` | ``clipping/`` | millions of conjunctions of sparse baskets | this project |
 | ``dqrs`` | ``query_game/dqrs.py`` | conjunctions with negations; rows of baskets | Vietri et al. 2020, Algorithm 4 |
 | ``dual_query`` | ``query_game/dual_query.py`` | the same, with larger errors in less time | Gaboardi et al. 2014 |

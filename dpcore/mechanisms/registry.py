@@ -10,6 +10,7 @@ from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.bayes.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.clique_tree import CliqueTree
+from dpcore.mechanisms.continual.continual import Continual
 from dpcore.mechanisms.fourier import Fourier
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
@@ -41,6 +42,7 @@ MECHANISMS: Final[dict[str, type[Mechanism]]] = {
         SepFem,
         ClippedGaussian,
         Hdmm,
+        Continual,
         Mst,
         PrivBayes,
         PrivBayesPgm,

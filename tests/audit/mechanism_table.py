@@ -18,6 +18,7 @@ from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.bayes.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.clique_tree import CliqueTree
+from dpcore.mechanisms.continual.continual import Continual
 from dpcore.mechanisms.fourier import Fourier
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
@@ -34,7 +35,7 @@ from dpcore.mechanisms.query_game.sep_fem import SepFem
 from tests.audit import score_cases, worst_cases
 from tests.audit.score_cases import Choice, Choosing, Erring
 from tests.audit.verb_calls import VerbCalls
-from tests.audit.worst_cases import Clipping, Copies, Measuring, Retaining, Sampling, Selecting, Trial
+from tests.audit.worst_cases import Clipping, Copies, Measuring, MeasuringRows, Retaining, Sampling, Selecting, Trial
 from tests.audit.worst_pairs import Claim
 from tests.support.aim_runs import aim_with
 from tests.support.constants import with_constants
@@ -282,6 +283,10 @@ TABLES = (
         {Kind.MARGINALS: (Hdmm(), Hdmm(reconstruction="graphical"))}, {Kind.MARGINALS: {}},
     ),
     AuditRow(
+        "continual", EVERY, _runs(lambda claim: worst_cases.one_series(Continual("x"), claim), 2_500),
+        {Kind.RANGES: (Continual("y"), Continual("y", strategy="tree"))}, {Kind.RANGES: {"attribute": "y"}},
+    ),
+    AuditRow(
         "mst", EVERY, _runs(lambda claim: worst_cases.one_marginal(Mst(), claim), 2_500),
         {Kind.MARGINALS: (Mst(), with_constants(Mst(), one_way_share=0.1, select_share=0.6))}, {Kind.MARGINALS: {}},
     ),
@@ -325,6 +330,7 @@ TABLES = (
 )  # fmt: skip
 VERBS = (
     AuditRow("measure", EVERY, _runs(Measuring, 2_500), {kind: (VerbCalls("measure"),) for kind in _EACH}),
+    AuditRow("measure_rows", EVERY, _runs(MeasuringRows, 2_500), {Kind.MARGINALS: (VerbCalls("measure_rows"),)}),
     AuditRow(
         "measure, clipped",
         EVERY,

@@ -40,8 +40,8 @@ class VerbCalls:
     """A mechanism that calls one verb a few times."""
 
     verb: Literal[
-        "measure", "measure_clipped", "measure_errors", "select", "select_linear", "select_generalised", "select_r",
-        "select_information", "sample", "retain",
+        "measure", "measure_rows", "measure_clipped", "measure_errors", "select", "select_linear",
+        "select_generalised", "select_r", "select_information", "sample", "retain",
     ]  # fmt: skip
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
@@ -72,6 +72,19 @@ class VerbCalls:
         elif isinstance(queries, Conjunctions):
             asked.append(Conjunctions.single_columns(queries.view))
         return private.measure(asked[int(draw.integers(len(asked)))], Fraction(1, _CALLS)).values
+
+    def _measure_rows(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
+        """Some rows of any matrix of one of the workload's attributes."""
+        queries = workload.queries
+        assert isinstance(queries, Marginals)
+        clique = max(queries.cliques, key=len)
+        matrices = tuple(_matrix(size, draw) for size in queries.domain.shape(clique))
+        axis = int(draw.integers(len(clique)))
+        strategy = Products(queries.domain, (Product(clique, matrices),), int(draw.choice([1, 1024])))
+        first = int(draw.integers(len(matrices[axis])))
+        rows = range(first, int(draw.integers(first, len(matrices[axis]))) + 1)
+        step = matrices[axis].shape[1] - 1
+        return private.measure_rows(strategy, clique[axis], step, rows, Fraction(1, _CALLS)).values
 
     def _measure_clipped(self, private: PrivateStatistics, workload: Workload, draw: Generator) -> Answer:
         """The histogram, or sums with the weights of a clip or with any others, over groups or none."""

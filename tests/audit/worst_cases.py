@@ -23,6 +23,7 @@ from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.api import Mechanism, Release
 from dpcore.queries import ClippedSums, Conjunctions, Marginals, Product, Products
+from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.workload import Workload, conjunctive, explicit, linear
 from tests.audit.lower_bounds import Sample
 from tests.audit.worst_pairs import ONE, ROWS, TWO, Claim, Pair, lone_row, one_cell, opposite_errors, table
@@ -74,6 +75,16 @@ def one_marginal(mechanism: Mechanism, claim: Claim) -> Trial:
         return -sum(_shift(measured, claim, 0, ROWS) * _telling(measured) for measured in release.measurements)
 
     return Runs(mechanism, explicit(ONE, {("x",): 1.0}), one_cell(claim), claim, statistic)
+
+
+def one_series(mechanism: Mechanism, claim: Claim) -> Trial:
+    """The prefixes of ``one_cell``: the rows of the first step are expected, or none (if replaced, in the second)."""
+
+    def statistic(release: Release) -> float:
+        (measured,) = release.measurements
+        return _told_of_rows(measured, claim)
+
+    return Runs(mechanism, linear(range_marginals(ONE, [("x",)], {"x": prefix(2)})), one_cell(claim), claim, statistic)
 
 
 def mwem(mechanism: Mechanism, claim: Claim) -> Trial:
@@ -177,6 +188,20 @@ class Measuring:
         private = one_cell(self.claim).private(neighbour, self.claim.times(runs), self.claim.neighbours)
         share = Fraction(1, runs)
         return np.array([-_shift(private.measure(X, share), self.claim, 0, ROWS) for _ in range(runs)])
+
+
+@dataclass(frozen=True)
+class MeasuringRows:
+    """Calls of ``measure_rows`` for all rows of a lower triangular strategy."""
+
+    claim: Claim
+    through: str = "measure_rows"
+
+    def draw(self, neighbour: bool, runs: int) -> Sample:
+        private = one_cell(self.claim).private(neighbour, self.claim.times(runs), self.claim.neighbours)
+        strategy = Products(ONE, (Product(("x",), (np.array([[4, 0], [3, 2]]),)),), 4)
+        found = [private.measure_rows(strategy, "x", 1, range(2), Fraction(1, runs)) for _ in range(runs)]
+        return np.array([_told_of_rows(measured, self.claim) for measured in found])
 
 
 @dataclass(frozen=True)
@@ -306,6 +331,16 @@ def _shift(measured: Measurement, claim: Claim, low: int, high: int) -> float:
     """
     first, second = (_between(value, measured, low, high) for value in measured.values.tolist())
     return float(first - second) if claim.replaced else float(first)
+
+
+def _told_of_rows(measured: Measurement, claim: Claim) -> float:
+    """Log-likelihood ratio, up to its scale, of the neighbour of ``one_cell`` against it, from rows of a matrix."""
+    assert isinstance(measured.queries, Products)
+    columns = measured.queries.terms[0].matrices[0] * (ROWS / measured.queries.denominator)
+    first, second = columns[:, 0], columns[:, 1] * float(claim.replaced)
+    if measured.noise is Noise.LAPLACE:
+        return float((np.abs(measured.values - first) - np.abs(measured.values - second)).sum())
+    return float(((measured.values - first) ** 2 - (measured.values - second) ** 2).sum())
 
 
 def _between(value: float, measured: Measurement, low: int, high: int) -> float:

@@ -22,7 +22,14 @@ from dpcore.workload import Workload, conjunctive, explicit, linear
 from tests.audit.mechanism_table import TABLES, VERBS, AuditRow, Kind
 from tests.support.recorder import COSTS
 
-SAMPLERS = {"measure": "noise", "measure_errors": "noise", "select": "argmax", "sample": "sample", "retain": "bits"}
+SAMPLERS = {
+    "measure": "noise",
+    "measure_rows": "noise",
+    "measure_errors": "noise",
+    "select": "argmax",
+    "sample": "sample",
+    "retain": "bits",
+}
 NOT_VERBS = {"terms", "remaining_share", "charges", "expect"}
 DOMAIN, BITS = Domain.of({"x": 2, "y": 3}), Domain.of({"x": 2, "y": 2})
 

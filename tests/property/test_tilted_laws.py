@@ -15,7 +15,8 @@ from numpy.random import Generator
 
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel import privacy_terms as terms
-from dpcore.kernel import private_statistics, weighted_sampler
+from dpcore.kernel import weighted_sampler
+from dpcore.kernel.acceptance_gaps import acceptance_gaps
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
@@ -101,7 +102,7 @@ def of_bits(pair: Pair, neighbours: Neighbours) -> list[tuple[float, float]]:
     ):
         assert after < 1
         assert before < 1
-        gaps = private_statistics._gaps(pair.slope, closed, np.array([index]))
+        gaps = acceptance_gaps(pair.slope, closed, np.array([index]))
         at_one, at_zero = log_ratio(after, before), log_ratio(1 - after, 1 - before)
         loss, width = max(abs(at_one), abs(at_zero)), abs(at_one - at_zero)
         found.append((loss, float(pure.retain_amount(pair.slope, pair.total, gaps))))

@@ -9,6 +9,7 @@ from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.bayes.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.clique_tree import CliqueTree
+from dpcore.mechanisms.continual.continual import Continual
 from dpcore.mechanisms.fourier import Fourier
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
@@ -94,6 +95,8 @@ ROWS: Final = [
     MechanismContract(with_constants(Fourier(profile="published"), iterations=20), OF_BITS, BUDGETS, spends_all=True),
     MechanismContract(Hdmm(), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
     MechanismContract(Hdmm(reconstruction="graphical"), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
+    MechanismContract(Continual("b"), PRODUCTS, BUDGETS, spends_all=True),
+    MechanismContract(Continual("r", strategy="tree"), ("products of bits",), BUDGETS, spends_all=True),
     MechanismContract(Mst(), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
     MechanismContract(Mst(max_model_mb=1e-4), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
     MechanismContract(

@@ -15,6 +15,7 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import BudgetExceededError, IntegrityError
 from dpcore.exact_statistics import Contribution, Shape
 from dpcore.kernel import private_statistics as kernel
+from dpcore.kernel.acceptance_gaps import SMALLEST_GAP
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.log_weights import LogWeights
 from dpcore.kernel.privacy_terms import PrivacyTerms
@@ -133,7 +134,7 @@ def test_a_bit_costs_what_its_own_largest_chance_asks_for(slope: Fraction) -> No
         assert float(private.charges[0].amount) == pytest.approx(wanted, rel=1e-4)
 
 
-@pytest.mark.parametrize("gap", [kernel.SMALLEST_GAP, Fraction(1, 1000), Fraction(1)])
+@pytest.mark.parametrize("gap", [SMALLEST_GAP, Fraction(1, 1000), Fraction(1)])
 def test_a_bit_pays_for_weights_that_are_a_little_off(gap: Fraction) -> None:
     """Weights are off by up to 2 xi in each dataset: the loss is wider by 4 xi, and the probability larger by 2 xi."""
     terms = private_statistics(TABLE, Budget.pure(1)).terms

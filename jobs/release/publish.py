@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 from dpcore.errors import ConfigError, IntegrityError
-from jobs.release.journal import sync_folder
+from jobs.release.journal_file import sync_folder
 from jobs.release.signing import Signer
 from jobs.verification.manifest import MANIFEST, SIGNATURE, SUCCESS, file_problems, sha256_of
 from jobs.version import VERSION

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, final
 
@@ -166,9 +166,9 @@ class StoredFolder:
 
     def delete(self, names: Iterable[str]) -> None:
         """Deletes objects that nothing needs any more. Where that fails, they stay."""
-        for name in names:
+        for key in map(self._key, names):
             with suppress(MarqueeError):
-                self._try(lambda client, store, key=self._key(name): _deleted(client, store, key))
+                self._try(partial(_delete, key))
 
     def _streamed(self, name: str, use: Callable[[Iterator[bytes]], T]) -> T | None:
         def get(client: Any, store: Any) -> T | None:
@@ -209,7 +209,7 @@ class StoredFolder:
         return StoredFolder(Address(self.address.scheme, self.address.host, key, self.address.settings))
 
 
-def _deleted(client: Any, store: Any, key: str) -> None:
+def _delete(key: str, client: Any, store: Any) -> None:
     with suppress(FileNotFoundError):
         client.delete(store, key)
 
@@ -236,7 +236,7 @@ def _frozen(address: Address) -> tuple[str, bool, tuple[tuple[str, str], ...]]:
     return url, settings["allow_http"], tuple(sorted(settings["config"].items()))
 
 
-@functools.lru_cache(maxsize=64)
+@lru_cache(maxsize=64)
 def _store(url: str, allow_http: bool, config: tuple[tuple[str, str], ...]) -> Any:
     from obstore.store import from_url
 

@@ -164,7 +164,8 @@ class Journal:
     def _check_reported(self) -> None:
         if self._unreported:  # The answer is already stored; drawing it again would reveal more than was charged.
             raise LedgerUnavailableError(
-                f"the ledger did not record answer {len(self)} in {self._lines}; run the release again to continue there"
+                f"the ledger did not record answer {len(self)} in {self._lines}; run the release again to continue "
+                "there"
             )
 
     def _keep(self, entry: _Entry, head: str) -> None:

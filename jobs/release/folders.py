@@ -97,12 +97,11 @@ def check_outside(job: Job, folder: Output, *files: str) -> None:
     path = without_settings(local_path(job.config.dataset.root))
     data = bound_path(path)
     if isinstance(folder, StoredFolder):
-        output = bound_path(str(folder))
-        whole = "**" in path or not glob.has_magic(path)
-        inside = whole and (output == data or output.startswith(f"{data}/"))
-        pattern = path.partition("://")[2]
-        matched = any(PurePosixPath(output.partition("://")[2], file).match(pattern) for file in files)
-        inside = inside or ("://" in path and not whole and matched)
+        output, pattern = bound_path(str(folder)), path.partition("://")[2]
+        inside = output == data or output.startswith(f"{data}/")
+        if pattern and glob.has_magic(pattern) and "**" not in pattern:
+            below = PurePosixPath(output.partition("://")[2])
+            inside = any((below / file).match(pattern) for file in files)
     else:
         real = Path(os.path.realpath(folder))
         deep = "**" in path or os.path.isdir(path)

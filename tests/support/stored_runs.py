@@ -67,7 +67,7 @@ class Machine:
         work = self.folder / "work"
         shutil.copy(config, work)
         shutil.copy(config.parent / "people.schema.yaml", work)
-        places = {"HOME": "home", "TMPDIR": "temporary"}
+        places = {"HOME": str(self.folder / "home"), "TMPDIR": str(self.folder / "temporary")}
         arguments = [where.name if where else "", str(tally or self.folder / "draws"), config.name]
         done = subprocess.run(
             [sys.executable, "-m", __name__, *arguments],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -103,6 +104,8 @@ class StoredFolder:
     def copy(self, source: StoredFolder, source_name: str, name: str, size: int) -> bool:
         """Copies an object of another folder of this bucket, and replaces an object that is there.
 
+        A very large one goes through a temporary file, because S3 does not copy it by one request.
+
         size: Its size in bytes.
 
         Returns: Whether there is such an object.
@@ -113,8 +116,12 @@ class StoredFolder:
             try:
                 if size <= _COPIED_AT_ONCE:
                     client.copy(store, start, end)
-                else:
-                    client.put(store, end, client.get(store, start).stream(min_chunk_size=_CHUNK), use_multipart=True)
+                    return True
+                with tempfile.TemporaryFile() as file:
+                    for chunk in client.get(store, start).stream(min_chunk_size=_CHUNK):
+                        file.write(chunk)
+                    file.seek(0)
+                    client.put(store, end, file, use_multipart=True)
             except FileNotFoundError as error:
                 if has_no_bucket(error):
                     raise

@@ -102,6 +102,8 @@ def test_every_command_works_on_a_stored_release(world: World, store: Store) -> 
         code, out, err = world.marquee(*command)
         assert code == 0, err
     assert pq.read_table("more").num_rows == 10
+    code, _, err = world.marquee("generate", "rows", "release.yaml", "s3://bucket/more", "--rows", "10")
+    assert (code, "OUT is in a store s3://; want a local folder" in err) == (2, True)
     assert list((world.folder / "temporary").iterdir()) == []
     assert world.charges() == 1
     world.set("output.synthetic_rows", 7)
@@ -221,6 +223,28 @@ def test_a_run_with_other_bytes_does_not_mix_with_one_that_has_begun(
     assert (outcomes, code, "began to publish other bytes" in err) == ([0], 7, True), err
     assert json.loads(folder.read("certificate.json") or b"")["synthetic_rows"] == 5
     assert (world.run()[0], world.charges()) == (0, 1)
+
+
+def test_a_manifest_that_the_ledger_does_not_know_is_not_completed(
+    world: World, bucket: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be anybody's who can write to the folder: only a run that makes the same bytes goes on with it."""
+    folder = into(world, bucket, f"unknown/{KEY}")
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jobs.ledger.SqlLedger.record_manifest", stopped)
+        assert world.run()[0] == 130
+    genuine = folder.read("manifest.json") or b""
+    folder.delete(["manifest.json"])
+    assert folder.create("manifest.json", json.dumps(json.loads(genuine)).encode())
+    code, _, err = world.run()
+    assert (code, list(folder.sizes())) == (7, ["manifest.json"]), err
+    folder.delete(["manifest.json"])
+    assert folder.create("manifest.json", genuine)
+    assert (world.run()[0], world.charges(), folder.read("_SUCCESS")) == (0, 1, b"")
 
 
 def test_answers_that_were_deleted_are_not_drawn_again(world: World, bucket: Store) -> None:

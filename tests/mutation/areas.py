@@ -15,6 +15,7 @@ from tests.mutation import (
     ledger,
     publish,
     source,
+    stored,
     verification,
 )
 from tests.mutation.mutant import Mutant
@@ -30,5 +31,6 @@ AREAS: Final[dict[str, tuple[Mutant, ...]]] = {
     "ledger": ledger.MUTANTS,
     "publish": publish.MUTANTS,
     "source": source.MUTANTS,
+    "stored": stored.MUTANTS,
     "verification": verification.MUTANTS,
 }

@@ -94,10 +94,11 @@ def _make_release(folder: Path, example: Example) -> Job:
 
 def _show(job: Job) -> None:
     """Prints the errors of the release, a summary of its certificate, and its files."""
+    from jobs.objects.output import read_file
     from jobs.release.evaluation import evaluate, table_lines
 
     comparison = evaluate(job)
-    certificate = json.loads((job.output / "certificate.json").read_text(encoding="utf-8"))
+    certificate = json.loads(read_file(job.output, "certificate.json") or b"")
     guarantee = certificate["guarantee"]
     typer.echo(
         f"exact errors of {comparison.queries:,} answers, as fractions of the number of units (the data are generated, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -93,10 +94,15 @@ def rows(
 
         marquee generate rows adult.yaml data/adult-synthetic --rows 500000000 --engine spark
     """
+    from dpcore.errors import ConfigError
     from jobs.config import EngineChoice
     from jobs.planning.job import load_job
     from jobs.release.more_rows import write_more_rows
 
+    if (scheme := re.match(r"[a-z0-9]{2,}:/", str(out))) is not None:
+        raise ConfigError(
+            f"OUT is in a store {scheme[0]}/; want a local folder, whose files a store's own tools can copy"
+        )
     job = load_job(config, settings or ())
     own = job.config.engine
     choice = own if engine in (None, own.name) else EngineChoice(name=engine)

@@ -50,7 +50,14 @@ def plan(
 
 def _ledger_facts(job: Job) -> LedgerFacts:
     """What the ledger says about the release. A plan can be made where there is no ledger, or none can be reached."""
-    from dpcore.errors import BudgetExceededError, ConfigError, IntegrityError, LedgerUnavailableError, NoBudgetError
+    from dpcore.errors import (
+        BudgetExceededError,
+        ConfigError,
+        EngineError,
+        IntegrityError,
+        LedgerUnavailableError,
+        NoBudgetError,
+    )
     from jobs.ledger import SqlLedger
     from jobs.ledger.connection import shown_ledger
     from jobs.ledger.partitioning import Blocks
@@ -87,7 +94,7 @@ def _ledger_facts(job: Job) -> LedgerFacts:
         price = ledger.price(dataset, request)
     except (BudgetExceededError, NoBudgetError) as error:
         return LedgerFacts(url, ledger_id, f"refused now: {error}")
-    except (ConfigError, IntegrityError, LedgerUnavailableError) as error:
+    except (ConfigError, EngineError, IntegrityError, LedgerUnavailableError) as error:
         return LedgerFacts(url, ledger_id, f"unknown: {error}")
     charge = f"{price.currency.value} = {float(price.amount):.6g} {described(price.protection)}"
     if price.dataset.partitioning is not None:

@@ -20,6 +20,7 @@ SHOWN_DIGITS: Final = 12
 _BRACES: Final = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}]*)\}|(?P<single>[{}])")
 # Such a value would name another folder, a hidden one (as the state folder is), or the home folder of a user.
 _UNSAFE: Final = re.compile(r"[./~\\]|[^/\\]*[/\\]")
+_NO_KEY: Final = re.compile(r"[?#%*&]")  # These end or change a URL.
 
 
 def check_placeholders(path: str) -> None:
@@ -51,17 +52,20 @@ def expanded_output(config: Config, release_id: str) -> str:
         "release_id": release_id[:SHOWN_DIGITS],
     }
 
+    in_store = "://" in config.output.path
+
     def text(found: re.Match[str]) -> str:
         name = found["name"]
-        return found[0][0] if name is None else _folder_name(name, values[name])
+        return found[0][0] if name is None else _folder_name(name, values[name], in_store)
 
     return _BRACES.sub(text, config.output.path)
 
 
-def _folder_name(name: str, value: str) -> str:
-    if _UNSAFE.match(value) or not value.isprintable():
+def _folder_name(name: str, value: str, in_store: bool) -> str:
+    if _UNSAFE.match(value) or not value.isprintable() or (in_store and _NO_KEY.search(value)):
         raise ConfigError(
             f"output.path contains {{{name}}}, but {name} is {value!r}, which is no name of a folder; want a value "
-            "without slashes and control characters that does not begin with a dot or a tilde, or another placeholder"
+            "without slashes and control characters (in a URL, without ? # % * & too) that does not begin with a dot "
+            "or a tilde, or another placeholder"
         )
     return value

@@ -17,6 +17,8 @@ from jobs.config.output_path import check_placeholders
 from jobs.config.parameters import with_environment, with_settings
 from jobs.config.section import Section, Text
 from jobs.config.workload import Queries
+from jobs.objects.address import SCHEMES
+from pipelines.source.stores import ALIASES
 from pipelines.yaml_file import read_yaml
 
 LARGEST_EPSILON = 100.0
@@ -38,9 +40,11 @@ def _auto_or_count(value: object) -> object:
     raise ValueError(f"is {value!r}; want auto, or a number of rows (an integer >= 0)")
 
 
-def _local_path(value: object) -> object:
+def _folder(value: object) -> object:
     if isinstance(value, str) and "://" in value:
-        raise ValueError("is a URL; want a folder on this machine, because the output is always local")
+        scheme = value.partition("://")[0].lower()
+        if ALIASES.get(scheme, scheme) not in SCHEMES:
+            raise ValueError(f"is in a store {scheme}://; want a local folder, or one in s3://, gs:// or abfss://")
     if isinstance(value, str):
         check_placeholders(value)
     return value
@@ -132,8 +136,9 @@ class EngineChoice(Section):
 class Output(Section):
     """What the release writes, and where."""
 
-    path: Annotated[Text, BeforeValidator(_local_path)] = Field(
-        description="Folder of the release, new or empty. A relative path starts at the folder of the config file. "
+    path: Annotated[Text, BeforeValidator(_folder)] = Field(
+        description="Folder of the release, new or empty. A relative path starts at the folder of the config file. A "
+        "URL s3://, gs:// or abfss:// names a folder in an object store, where the journal is then kept too. "
         "{dataset.name}, {dataset.snapshot}, {mechanism.name} and {release_id} (its first 12 digits) stand for their "
         "values; {{ and }} are braces."
     )

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpcore.errors import BudgetExceededError, ChargedBeforeError, NoBudgetError
+from dpcore.errors import BudgetExceededError, ChargedBeforeError, MarqueeError, NoBudgetError
 from jobs import exit_codes, sensitive
 from jobs.monitoring.lineage import Lineage, open_lineage
 from jobs.monitoring.metrics import Run, check_metrics, write_metrics
 from jobs.monitoring.stages import measured_stages
+from jobs.objects.output import read_file
 from jobs.planning.job import Job
 from jobs.release.finished import Outcome
 from jobs.release.run import release
@@ -100,7 +101,7 @@ def _certificate(outcome: Outcome | None) -> dict[str, Any]:
     if outcome is None:
         return {}
     try:
-        content = json.loads((outcome.output / "certificate.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = json.loads((read_file(outcome.output, "certificate.json") or b"{}").decode())
+    except (OSError, ValueError, MarqueeError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -185,7 +185,7 @@ def _event(
         *dataset_name(job.config.dataset.root), facets={"version": version(job.config.dataset.snapshot)}
     )
     facets_of_output: dict[str, Any] = {"version": version(job.release_id), NAME: facet}
-    made = event_v2.OutputDataset("file", str(job.output), facets=facets_of_output)
+    made = event_v2.OutputDataset(*dataset_name(str(job.output)), facets=facets_of_output)
     return event_v2.RunEvent(
         eventType=event_v2.RunState[state],
         eventTime=now,

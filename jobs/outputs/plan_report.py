@@ -9,6 +9,7 @@ from typing import Any
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.recommendation import Recommendation, recommended
+from jobs.objects.folder import StoredFolder
 from jobs.outputs.certificate import numerical_bound, promise
 from jobs.outputs.counted_rows import filter_text, partition_text, table_text
 from jobs.planning.engines import FEW_ROWS
@@ -65,6 +66,7 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
         **{name: value for name, value in dataclasses.asdict(job.plan).items() if name != "events"},
         "seconds_at_least": job.work.seconds,
         "rows_bytes": job.work.rows_bytes,
+        **({"output": str(job.output)} if isinstance(job.output, StoredFolder) else {}),
         "notes": _notes(job),
     }
 
@@ -95,6 +97,8 @@ def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> l
         lines.append(f"store      {store}")
     if partitions := partition_text(_dataset(job)):
         lines.append(f"partitions {partitions}")
+    if isinstance(job.output, StoredFolder):
+        lines.append(f"output     {job.output}, complete when it has _SUCCESS; the journal lies beside it")
     if job.work.rows_bytes:
         lines.append(f"disk       about {job.work.rows_bytes / 1e6:,.1f} MB of synthetic rows")
     if signed_by is not None:

@@ -20,6 +20,7 @@ from dpcore.mechanisms.clipping.popularity import check_popularity
 from dpcore.workload import Workload
 from jobs.config import LARGEST_EPSILON, Config, Privacy, load_config
 from jobs.mechanisms import mechanism_of
+from jobs.objects.output import Output, output_of
 from jobs.planning.dataset import check_readable, layout_of
 from jobs.planning.engines import check_engine
 from jobs.planning.identity import Identity, identity_of
@@ -71,9 +72,9 @@ class Job:
         return self.identity.release_id
 
     @property
-    def output(self) -> Path:
-        """The absolute path of the release's folder."""
-        return Path(self.config.output.path)
+    def output(self) -> Output:
+        """The release's folder: an absolute path, or a folder in an object store."""
+        return output_of("output.path", self.config.output.path)
 
 
 def load_job(path: Path | str, settings: Sequence[str] = ()) -> Job:

@@ -11,6 +11,7 @@ from typing import Final
 from dpcore.errors import ConfigError
 from jobs.config import Config
 from jobs.config.output_path import expanded_output
+from jobs.objects.address import address_of, is_url
 
 _SQLITE: Final = re.compile(r"(?P<start>sqlite(?:\+\w+)?:///)(?P<file>[^?]+)(?P<query>\?.*)?", re.DOTALL)
 _IN_MEMORY: Final = (":memory:", "file:")
@@ -61,16 +62,21 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
 
 
 def with_absolute_output(config: Config, folder: Path, release_id: str) -> Config:
-    """The config with the absolute path of the output, and with values in place of its placeholders.
+    """The config with the absolute path or URL of the output, and with values in place of its placeholders.
 
     config: The config, whose output path is as it was written.
     folder: The folder of the config file.
     release_id: The id of the release.
 
-    Raises: ConfigError when a placeholder's value would lead elsewhere, or when a release lies at the same path in
-        the working folder, where earlier versions put it.
+    Raises: ConfigError when a placeholder's value would lead elsewhere, a URL names no folder of an object store, or a
+        release lies at the same path in the working folder, where earlier versions put it.
     """
-    path = _output(expanded_output(config, release_id), os.path.realpath(folder))
+    path = expanded_output(config, release_id)
+    if is_url(path):
+        if not address_of("output.path", path).key:
+            raise ConfigError("output.path is a whole bucket; want a folder in it, such as s3://bucket/releases/adult")
+    else:
+        path = _output(path, os.path.realpath(folder))
     return config.model_copy(update={"output": config.output.model_copy(update={"path": path})})
 
 

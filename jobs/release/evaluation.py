@@ -17,12 +17,14 @@ from dpcore.evaluation import Errors, baselines, errors, exact_answers, normalis
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries, UnitCount
 from dpcore.workload import Workload
 from jobs.ledger import SqlLedger
+from jobs.objects.output import Output, local_copy, recorded_output
 from jobs.planning.job import Job
-from jobs.release import publish
+from jobs.release import folders, publish
 from jobs.release.input import check_frame, engine_of, open_rows
 from jobs.release.publish import PublicationState
 from jobs.release.run import build_workload, open_statistics, replayed_popularity
 from jobs.sensitive import mark
+from jobs.verification.manifest import MANIFEST, read_manifest
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.layout import BasketLayout, Layout, TableLayout
@@ -104,14 +106,15 @@ def evaluate(job: Job, engine: Engine | None = None, frame: Any = None) -> Compa
     Raises: ConfigError when the release is not published.
     """
     check_frame(job, frame)
-    output = published_folder(job)
+    output = published_output(job)
     open_once = engine_of(job, engine, frame)
     engine = open_once()
     statistics = open_statistics(job, engine, frame)
     workload = build_workload(job, replayed_popularity(job, statistics))
-    released = _Released(
-        workload, _released_answers(output), _synthetic_fractions(output, job.layout, workload.queries)
-    )
+    with local_copy(output, [MANIFEST, *(entry.path for entry in read_manifest(output).entries)]) as folder:
+        released = _Released(
+            workload, _released_answers(folder), _synthetic_fractions(folder, job.layout, workload.queries)
+        )
     # No unit is truncated here, so any salt will do.
     source = open_rows(job, _without_bound(job.layout), bytes(SALT_BYTES), open_once, frame)
     everything = EngineStatistics(engine, source)
@@ -164,7 +167,7 @@ class _Released:
         )
 
 
-def published_folder(job: Job) -> Path:
+def published_output(job: Job) -> Output:
     """The folder of a published release, after a check that it is complete and unchanged.
 
     job: The release.
@@ -174,8 +177,8 @@ def published_folder(job: Job) -> Path:
     record = SqlLedger(job.config.privacy.ledger).release(job.release_id)
     if record is None or record.output is None:
         raise ConfigError(f"release {job.release_id[:12]} is not published; run marquee run with this config first")
-    output = Path(record.output)
-    if publish.publication_state(output, job.release_id) is not PublicationState.DONE:
+    output = recorded_output(record.output, job.output)
+    if folders.publication_state(output, job.release_id) is not PublicationState.DONE:
         raise ConfigError(f"output {output} no longer holds release {job.release_id[:12]}; run marquee run again")
     publish.verify(output)
     return output

@@ -1,4 +1,4 @@
-"""The journal of a release: its noisy answers on disk, one JSON line each, durable before use and chained by hashes."""
+"""The journal of a release: its noisy answers, one JSON line each, durable before use and chained by hashes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,33 @@ import base64
 import binascii
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.errors import ConfigError, IntegrityError, LedgerUnavailableError
-from jobs.permissions import private_opener
+from dpcore.errors import IntegrityError, LedgerUnavailableError
 
 Report = Callable[[int, str | None, str], None]
-"""Called with each answer that is on disk: its number from 0, the hash of the answer before it (None for the first
+"""Called with each answer that is stored: its number from 0, the hash of the answer before it (None for the first
 answer), and its own hash."""
+
+
+class Lines(Protocol):
+    """Where the lines of a journal are kept. ``str`` of it names the place."""
+
+    def read(self) -> list[bytes]:
+        """All stored lines in order, each with its end. An incomplete one was never used, and is not among them."""
+        ...
+
+    def append(self, index: int, line: bytes) -> None:
+        """Stores line number ``index``, from 0, which is durable when this returns.
+
+        Raises: LedgerUnavailableError when another run has stored another line with this number.
+        """
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,33 +48,32 @@ class _Entry:
 
 
 @final
-class FileJournal:
+class Journal:
     """The answers of one release in the order of the kernel's calls. It contains public values only.
 
-    path: File of the journal, which is created with the first answer.
+    lines: Where its lines are kept.
     release_id: Id of the release, with which the chain of hashes starts.
-    report: Called with each answer as soon as the answer is on disk.
+    report: Called with each answer as soon as the answer is stored.
 
     Guarantees:
-        * When ``record`` or ``recall`` returns, the answer is on disk (fsync).
-        * ``report`` is called with each answer after it is on disk. If ``report`` raises, this process never uses the
+        * When ``record`` or ``recall`` returns, the answer is durable.
+        * ``report`` is called with each answer after it is stored. If ``report`` raises, this process never uses the
           answer.
         * Each line contains a hash over itself and all lines before it, and the chain starts with the release id. A
           line that was changed, removed from the middle or taken from another release raises IntegrityError.
-        * An incomplete last line, which a crash may leave, was never used. It is ignored when the journal is read, and
-          overwritten by the next answer.
 
-    Raises: IntegrityError when the file is not a journal of this release; ConfigError when it may not be read.
+    Raises: IntegrityError when these are not the lines of this release; ConfigError when they may not be read.
     """
 
-    def __init__(self, path: Path, release_id: str, report: Report = lambda *_: None) -> None:
-        self._path = path
+    def __init__(self, lines: Lines, release_id: str, report: Report = lambda *_: None) -> None:
+        self._lines = lines
         self._report = report
         self._unreported = False
         self._seed = hashlib.sha256(release_id.encode()).hexdigest()
         self._heads: list[str] = []
         self._entries: list[_Entry] = []
-        self._valid_bytes = self._load()
+        for line in lines.read():
+            self._replay(line)
 
     @property
     def head(self) -> str | None:
@@ -91,7 +102,7 @@ class FileJournal:
         self.check_holds(answers, head)
         if len(self) > answers + 1:
             raise IntegrityError(
-                f"{self._path} holds more answers than the ledger has recorded; want the ledger that recorded them, "
+                f"{self._lines} holds more answers than the ledger has recorded; want the ledger that recorded them, "
                 "not an older copy"
             )
         if len(self) == answers + 1:
@@ -104,7 +115,7 @@ class FileJournal:
         """
         if len(self) < answers or self.head_at(answers) != head:
             raise IntegrityError(
-                f"{self._path} lacks answers that were already used; restore the journal, because drawing them again "
+                f"{self._lines} lacks answers that were already used; restore the journal, because drawing them again "
                 "would reveal more than was charged"
             )
 
@@ -122,7 +133,7 @@ class FileJournal:
         entry = self._entries[index]
         if entry.request != request:
             raise IntegrityError(
-                f"answer {index} in {self._path} belongs to another request; want the version and the settings that "
+                f"answer {index} in {self._lines} belongs to another request; want the version and the settings that "
                 "recorded it"
             )
         return entry.answer.copy()
@@ -138,7 +149,7 @@ class FileJournal:
         """
         if index != len(self._entries):
             raise IntegrityError(
-                f"answer {index} follows {len(self._entries)} answers in {self._path}; want them in order"
+                f"answer {index} follows {len(self._entries)} answers in {self._lines}; want them in order"
             )
         self._check_reported()
         packed = base64.b64encode(np.asarray(answer, dtype="<i8").tobytes()).decode()
@@ -151,9 +162,10 @@ class FileJournal:
         self._keep(_Entry(request, answer.copy()), head)
 
     def _check_reported(self) -> None:
-        if self._unreported:  # The answer is already on disk; drawing it again would reveal more than was charged.
+        if self._unreported:  # The answer is already stored; drawing it again would reveal more than was charged.
             raise LedgerUnavailableError(
-                f"the ledger did not record answer {len(self)} in {self._path}; run the release again to continue there"
+                f"the ledger did not record answer {len(self)} in {self._lines}; run the release again to continue "
+                "there"
             )
 
     def _keep(self, entry: _Entry, head: str) -> None:
@@ -161,37 +173,7 @@ class FileJournal:
         self._heads.append(head)
 
     def _append(self, line: bytes) -> None:
-        with open(self._path, "r+b" if self._path.exists() else "xb", opener=private_opener) as file:
-            file.truncate(self._valid_bytes)
-            file.seek(self._valid_bytes)
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        if not self._valid_bytes:  # The process that created the file may have died before the file's name was durable.
-            sync_folder(self._path.parent)
-        self._valid_bytes += len(line)
-
-    def _load(self) -> int:
-        """Reads the complete lines of the file, and returns their length in bytes."""
-        valid_bytes = 0
-        try:
-            with open(self._path, "rb") as file:
-                os.fsync(file.fileno())  # A process that was killed may have written lines without syncing them.
-                lines = file.readlines()
-        except FileNotFoundError:
-            return 0
-        except PermissionError as error:
-            raise ConfigError(
-                f"{self._path} may not be read; want the user who began this release, or a state folder that a group "
-                "shares (deploy/RUNBOOK.md)"
-            ) from error
-        for number, line in enumerate(lines):
-            # A crash may leave a prefix of the line, or blocks of zeros where data never arrived.
-            if number == len(lines) - 1 and (not line.endswith(b"\n") or b"\0" in line):
-                break
-            self._replay(line)
-            valid_bytes += len(line)
-        return valid_bytes
+        self._lines.append(len(self), line)
 
     def _replay(self, line: bytes) -> None:
         index = len(self._entries)
@@ -200,10 +182,10 @@ class FileJournal:
             request, packed, chain = str(stored["request"]), str(stored["answer"]), str(stored["chain"])
             answer = np.frombuffer(base64.b64decode(packed, validate=True), dtype="<i8").astype(np.int64)
         except (ValueError, KeyError, TypeError, binascii.Error) as error:
-            raise IntegrityError(f"line {index + 1} of {self._path} is damaged; restore the journal") from error
+            raise IntegrityError(f"line {index + 1} of {self._lines} is damaged; restore the journal") from error
         if chain != _link(self.head or self._seed, index, request, packed):
             raise IntegrityError(
-                f"line {index + 1} of {self._path} does not follow from the lines before it; restore this release's "
+                f"line {index + 1} of {self._lines} does not follow from the lines before it; restore this release's "
                 "journal"
             )
         self._keep(_Entry(request, answer), chain)
@@ -218,25 +200,16 @@ class JournalFrom:
     first: Number, in the whole journal, of the first answer of this part.
     """
 
-    journal: FileJournal
+    journal: Journal
     first: int
 
     def recall(self, index: int, request: str) -> NDArray[np.int64] | None:
-        """The stored answer of call ``index`` of this part; see ``FileJournal.recall``."""
+        """The stored answer of call ``index`` of this part; see ``Journal.recall``."""
         return self.journal.recall(self.first + index, request)
 
     def record(self, index: int, request: str, answer: NDArray[np.int64]) -> None:
-        """Stores the answer of call ``index`` of this part; see ``FileJournal.record``."""
+        """Stores the answer of call ``index`` of this part; see ``Journal.record``."""
         self.journal.record(self.first + index, request, answer)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names of the files in a folder durable (fsync)."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _link(before: str, index: int, request: str, packed: str) -> str:

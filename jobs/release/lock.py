@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from dpcore.errors import ConfigError, LedgerUnavailableError
 from jobs.permissions import make_private_folder, private_opener
-from jobs.release.journal import sync_folder
+from jobs.release.journal_file import sync_folder
 from jobs.release.publish import LOCK
 
 

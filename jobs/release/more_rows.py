@@ -9,16 +9,17 @@ from dpcore.errors import ConfigError
 from dpcore.mechanisms.api import Progress
 from jobs.config import EngineChoice
 from jobs.config.release import LARGEST_ROWS
+from jobs.objects.output import Output, local_copy, read_file
 from jobs.outputs.model_file import MODEL, read_model
 from jobs.planning.engines import open_row_workers
 from jobs.planning.job import Job
-from jobs.release.evaluation import published_folder
-from jobs.release.run import check_outside
+from jobs.release.evaluation import published_output
+from jobs.release.folders import check_outside
 from pipelines.generate.checks import empty_folder, want_at_least
 from pipelines.generate.rows import write_rows
 
 
-def advice_on_rows(job: Job, output: Path) -> str | None:
+def advice_on_rows(job: Job, output: Output) -> str | None:
     """How to get as many synthetic rows as the config wants, if a published release has another number; else None.
 
     The number of rows is no part of the release id, because rows are drawn from noisy answers and cost no budget.
@@ -27,7 +28,7 @@ def advice_on_rows(job: Job, output: Path) -> str | None:
     output: Its published folder.
     """
     wanted = job.config.output.synthetic_rows
-    published = json.loads((output / "certificate.json").read_text(encoding="utf-8"))["synthetic_rows"] or 0
+    published = json.loads((read_file(output, "certificate.json") or b"{}").decode()).get("synthetic_rows") or 0
     if not isinstance(wanted, int) or wanted in (0, published):
         return None
     return (
@@ -57,7 +58,8 @@ def write_more_rows(
     if rows > LARGEST_ROWS:
         raise ConfigError(f"--rows is {rows:,}; want at most {LARGEST_ROWS:,} rows")
     check_outside(job, folder, "part-00000.parquet")
-    model = read_model(published_folder(job), job.layout)
+    with local_copy(published_output(job), [MODEL]) as published:
+        model = read_model(published, job.layout)
     if model is None:
         raise ConfigError(
             f"release {job.release_id[:12]} has no {MODEL}, because {job.config.mechanism.name} fits no graphical "

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from dpcore.errors import ChargedBeforeError, InputError, IntegrityError
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import DatasetBudget, OtherVersion, State
+from jobs.objects.output import Output, read_file, recorded_output
 from jobs.planning.identity import bound_path
 from jobs.planning.job import Job
 from jobs.release import publish
@@ -42,14 +42,14 @@ def made_by_another_version(
     return None
 
 
-def folder_of(other: OtherVersion, output: Path) -> Path | None:
+def folder_of(other: OtherVersion, output: Output) -> Output | None:
     """The folder of another version's release; None if it is gone, or was never complete.
 
     other: The release.
     output: The output folder of the config, which is looked at first.
     """
     recorded = other.record.output
-    folders = (output, Path(recorded)) if recorded else (output,)
+    folders = (output, recorded_output(recorded, output)) if recorded else (output,)
     return next((folder for folder in folders if _holds(folder, other.record.release_id)), None)
 
 
@@ -87,7 +87,7 @@ def _check_same_input(job: Job, dataset: DatasetBudget, opened: Callable[[], Inp
         )
 
 
-def _check_folder(job: Job, ledger: SqlLedger, folder: Path, other: OtherVersion) -> None:
+def _check_folder(job: Job, ledger: SqlLedger, folder: Output, other: OtherVersion) -> None:
     if other.record.release_id in job.identity.older:  # The certificates of these versions have another format.
         publish.verify(folder)
     else:
@@ -95,5 +95,5 @@ def _check_folder(job: Job, ledger: SqlLedger, folder: Path, other: OtherVersion
     record_publication(ledger, other.record.release_id, folder)
 
 
-def _holds(folder: Path, release_id: str) -> bool:
-    return publish.holder(folder) == release_id and (folder / SUCCESS).is_file()
+def _holds(folder: Output, release_id: str) -> bool:
+    return publish.holder(folder) == release_id and read_file(folder, SUCCESS) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -10,7 +11,8 @@ from enum import Enum
 from pathlib import Path
 
 from dpcore.errors import ConfigError, IntegrityError
-from jobs.release.journal import sync_folder
+from jobs.objects.output import Output, read_file
+from jobs.release.journal_file import sync_folder
 from jobs.release.signing import Signer
 from jobs.verification.manifest import MANIFEST, SIGNATURE, SUCCESS, file_problems, sha256_of
 from jobs.version import VERSION
@@ -24,7 +26,7 @@ class PublicationState(Enum):
     """How much of a release an output folder holds.
 
     ABSENT: Nothing.
-    RENAMED: Every file except _SUCCESS.
+    RENAMED: Every file except _SUCCESS; in an object store, its manifest and perhaps other files.
     DONE: Everything.
     """
 
@@ -130,23 +132,28 @@ def publish(
     files = _files(staging)
     for path in files:
         _sync(path)
-    content = {
-        "release_id": release_id,
-        "marquee": VERSION,
-        "files": [
-            {"path": path.relative_to(staging).as_posix(), "bytes": path.stat().st_size, "sha256": sha256_of(path)}
-            for path in files
-        ],
-    }
-    _write(staging / MANIFEST, (json.dumps(content, indent=2) + "\n").encode())
-    if signer is not None:
-        _write(staging / SIGNATURE, signer.signature(staging / MANIFEST))
+    write_manifest(staging, release_id, signer)
     for folder in sorted({path.parent for path in files} | {staging}):
         sync_folder(folder)
     output.parent.mkdir(parents=True, exist_ok=True)
     record(manifest_sha256(staging))
     os.rename(staging, output)
     finish(output)
+
+
+def write_manifest(staging: Path, release_id: str, signer: Signer | None) -> None:
+    """Writes the manifest of the files in ``staging``, and its signature if there is a signer."""
+    content = {
+        "release_id": release_id,
+        "marquee": VERSION,
+        "files": [
+            {"path": path.relative_to(staging).as_posix(), "bytes": path.stat().st_size, "sha256": sha256_of(path)}
+            for path in _files(staging)
+        ],
+    }
+    _write(staging / MANIFEST, (json.dumps(content, indent=2) + "\n").encode())
+    if signer is not None:
+        _write(staging / SIGNATURE, signer.signature(staging / MANIFEST))
 
 
 def finish(output: Path) -> None:
@@ -156,12 +163,18 @@ def finish(output: Path) -> None:
     sync_folder(output)
 
 
-def manifest_sha256(output: Path) -> str:
-    """SHA-256 of the manifest of a published folder, as 64 hexadecimal digits."""
-    return sha256_of(output / MANIFEST)
+def manifest_sha256(output: Output) -> str:
+    """SHA-256 of the manifest of a published folder, as 64 hexadecimal digits.
+
+    Raises: IntegrityError when there is none.
+    """
+    content = read_file(output, MANIFEST)
+    if content is None:
+        raise IntegrityError(f"{output}/{MANIFEST} is missing; restore the published file")
+    return hashlib.sha256(content).hexdigest()
 
 
-def verify(output: Path) -> None:
+def verify(output: Output) -> None:
     """Checks that a published folder holds exactly the files that its manifest names.
 
     Raises: IntegrityError that names the first file that is missing, changed or unknown.
@@ -170,11 +183,11 @@ def verify(output: Path) -> None:
         raise IntegrityError(problem)
 
 
-def holder(output: Path) -> str | None:
+def holder(output: Output) -> str | None:
     """The release id in a folder's manifest; None without a manifest."""
     try:
-        manifest = output / MANIFEST
-        return str(json.loads(manifest.read_text(encoding="utf-8"))["release_id"]) if manifest.is_file() else None
+        content = read_file(output, MANIFEST)
+        return None if content is None else str(json.loads(content.decode())["release_id"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):  # Anything may lie in a neighbouring folder.
         return None
 

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.errors import ConfigError, InputError, IntegrityError
+from dpcore.errors import InputError, IntegrityError
 from dpcore.kernel.budget import Budget, Charge
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.mechanisms.api import Progress, Release
@@ -25,19 +25,21 @@ from jobs.ledger import SqlLedger
 from jobs.ledger.partitioning import Blocks
 from jobs.ledger.records import DatasetBudget, PlannedRelease, Protection, ReleaseRecord, State
 from jobs.monitoring.stages import AGGREGATE, ANSWER, OPEN, PLAN, PUBLISH, WRITE, stage
+from jobs.objects.output import Output, recorded_output
 from jobs.outputs.answers_table import write_answers
 from jobs.outputs.certificate import KernelRecord, write_certificate
 from jobs.outputs.model_file import write_model
 from jobs.planning.engines import open_row_workers
-from jobs.planning.identity import bound_path, is_name, local_path
+from jobs.planning.identity import bound_path, local_path
 from jobs.planning.job import Job
 from jobs.planning.rows import auto_rows
 from jobs.progress import bar
-from jobs.release import publish
+from jobs.release import folders
 from jobs.release.finished import Outcome, finished
+from jobs.release.folders import check_outside
 from jobs.release.input import Input, check_frame, engine_of, open_input, open_rows
-from jobs.release.journal import FileJournal, JournalFrom
-from jobs.release.lock import only_run
+from jobs.release.journal import Journal, JournalFrom
+from jobs.release.journals import open_journal
 from jobs.release.other_version import made_by_another_version
 from jobs.release.publish import PublicationState
 from jobs.release.signing import signer
@@ -82,8 +84,8 @@ def release(
         outcome = made_by_another_version(job, ledger, dataset, opened)
         if outcome is not None:
             return outcome
-    published = publish.publication_state(job.output, job.release_id)
-    trace = publish.trace_of_another_ledger(job.output, job.release_id) if known_record is None else None
+    published = folders.publication_state(job.output, job.release_id)
+    trace = folders.trace_of_another_ledger(job.output, job.release_id) if known_record is None else None
     # Read after what lies in the folders: another run of this release may have left it there in the meantime.
     known_record = ledger.release(job.release_id)
     _check_known(job, ledger, published, trace, known_record)
@@ -105,12 +107,13 @@ def release(
     outcome = finished(job, ledger, record)
     if outcome is not None:
         return outcome
-    with only_run(Path(record.state_folder)):
+    folders.check_usable(job.output, job.release_id)
+    with folders.only_run_in(_state_of(job, record)):
         return _run(job, ledger, data, data.checked(open_once()), progress)
 
 
 def _check_known(
-    job: Job, ledger: SqlLedger, published: PublicationState, trace: Path | None, record: ReleaseRecord | None
+    job: Job, ledger: SqlLedger, published: PublicationState, trace: Output | None, record: ReleaseRecord | None
 ) -> None:
     """Refuses a release of which another ledger has a record, because this ledger would not count that charge."""
     if record is not None:
@@ -156,7 +159,8 @@ def replayed_popularity(job: Job, statistics: EngineStatistics) -> NDArray[np.fl
     record = ledger.release(job.release_id)
     if job.popularity is None or record is None or record.state.step < State.MEASURING.step:
         return None
-    return _measure_popularity(job, statistics, _WholeBudget(ledger, job), _open_journal(job, ledger, record))[0]
+    journal = open_journal(job.release_id, ledger, record, _state_of(job, record))
+    return _measure_popularity(job, statistics, _WholeBudget(ledger, job), journal)[0]
 
 
 def _run(job: Job, ledger: SqlLedger, data: Input, engine: Engine, progress: Bar) -> Outcome:
@@ -168,22 +172,22 @@ def _run(job: Job, ledger: SqlLedger, data: Input, engine: Engine, progress: Bar
     outcome = finished(job, ledger, record)
     if outcome is not None:  # Another process published the release before this one had the lock.
         return outcome
-    journal = _open_journal(job, ledger, record)
+    journal = open_journal(job.release_id, ledger, record, _state_of(job, record))
     observed = _ObservedEngine(engine, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
     with stage(ANSWER):
         result = _run_mechanism(job, ledger, EngineStatistics(observed, data.source), journal, progress)
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
-    staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
     drawn = KernelRecord(
         result.charges, len(journal), journal.head, ledger.ledger_id(), ledger.charged_at(job.release_id)
     )
-    with stage(WRITE):
-        _write(job, result.release, drawn, staging, progress)
-    record_manifest = partial(ledger.record_manifest, job.release_id)
-    with stage(PUBLISH):
-        key = signer(job.config.output.signing_key)
-        publish.publish(staging, job.output, job.release_id, signer=key, record=record_manifest)
+    with folders.staging_of(job.output, job.release_id) as staging:
+        with stage(WRITE):
+            _write(job, result.release, drawn, staging, progress)
+        record_manifest = partial(ledger.record_manifest, job.release_id)
+        with stage(PUBLISH):
+            key = signer(job.config.output.signing_key)
+            folders.publish_files(staging, job.output, job.release_id, signer=key, record=record_manifest)
     ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
     log.info("published", release=job.release_id[:12], output=str(job.output))
     return Outcome(job.release_id, job.output, already=False)
@@ -202,7 +206,7 @@ class ChargedRelease:
 
 
 def _run_mechanism(
-    job: Job, ledger: SqlLedger, statistics: EngineStatistics, journal: FileJournal, progress: Bar
+    job: Job, ledger: SqlLedger, statistics: EngineStatistics, journal: Journal, progress: Bar
 ) -> ChargedRelease:
     port = _WholeBudget(ledger, job)
     popularity, charges = _measure_popularity(job, statistics, port, journal)
@@ -217,7 +221,7 @@ def _run_mechanism(
 
 
 def _measure_popularity(
-    job: Job, statistics: EngineStatistics, port: _WholeBudget, journal: FileJournal
+    job: Job, statistics: EngineStatistics, port: _WholeBudget, journal: Journal
 ) -> tuple[NDArray[np.float64] | None, tuple[Charge, ...]]:
     """Measures the noisy popularity of the columns, and returns it with its charges; None if the workload needs none.
 
@@ -230,30 +234,9 @@ def _measure_popularity(
     return weights, tuple(replace(charge, label=f"popularity {charge.label}") for charge in private.charges)
 
 
-def _open_journal(job: Job, ledger: SqlLedger, record: ReleaseRecord) -> FileJournal:
-    """Opens the journal of a release and checks it against the ledger, which records each answer before it is used.
-
-    Raises: IntegrityError when the journal lacks answers that were used, or holds other answers instead.
-    """
-    path = Path(record.state_folder) / "journal.jsonl"
-    journal = FileJournal(path, job.release_id, partial(ledger.record_answer, job.release_id))
-    if record.answers is None:
-        _adopt_journal(journal, ledger, record)
-    else:
-        journal.reconcile(record.answers, record.journal_head)
-    return journal
-
-
-def _adopt_journal(journal: FileJournal, ledger: SqlLedger, record: ReleaseRecord) -> None:
-    """Checks a journal against the record of a release of layout 1, and adds its answers to the record.
-
-    Layout 1 stored a single hash: that of the first answer in state MEASURING, and that of all answers from ESTIMATED
-    on.
-    """
-    answers = min(1, len(journal)) if record.state is State.MEASURING else len(journal)
-    journal.check_holds(answers, record.journal_head)
-    if journal.head is not None:
-        ledger.adopt_journal(record.release_id, len(journal), journal.head)
+def _state_of(job: Job, record: ReleaseRecord) -> Output:
+    """The state folder of a release, which stays where the first run of the release put it."""
+    return recorded_output(record.state_folder, job.output)
 
 
 def _write(job: Job, made: Release, record: KernelRecord, staging: Path, progress: Bar) -> None:
@@ -301,7 +284,7 @@ def _planned(job: Job, data: Input, again: bool) -> PlannedRelease:
         contents=data.contents,
         rows=data.rows,
         fingerprint=data.fingerprint,
-        state_folder=str(publish.state_folder(job.output, job.release_id)),
+        state_folder=str(folders.state_folder(job.output, job.release_id)),
         protection=protection_of(job),
         consumer=job.config.privacy.consumer,
         promise=(job.config.privacy.epsilon, job.config.privacy.delta),
@@ -327,26 +310,6 @@ def _dataset(job: Job, ledger: SqlLedger) -> DatasetBudget:
 def _generator(job: Job, purpose: int) -> np.random.Generator:
     """The random generator of post-processing step number ``purpose``. Its seed is public."""
     return np.random.default_rng([int(job.release_id[:16], 16), purpose])
-
-
-def check_outside(job: Job, folder: Path, *files: str) -> None:
-    """Refuses an output folder whose files the next release would read as data.
-
-    job: The release, which names the data.
-    folder: The output folder.
-    files: Paths, relative to that folder, that will be written.
-
-    Raises: ConfigError when one of the files would be among the data.
-    """
-    if is_name(job.config.dataset.root):
-        return
-    path = local_path(job.config.dataset.root)
-    data = bound_path(path)
-    deep = "**" in path or os.path.isdir(path)
-    output = Path(os.path.realpath(folder))
-    inside = deep and output.is_relative_to(data)
-    if inside or any((output / file).match(os.path.abspath(path)) for file in files):
-        raise ConfigError(f"output {folder} is inside the folder of the data, {data}; want a folder outside it")
 
 
 def _warn_of_a_large_delta(job: Job) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dpcore.errors import IntegrityError
+from jobs.objects.folder import StoredFolder
+from jobs.objects.output import Output, read_file
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
@@ -47,10 +49,10 @@ class Manifest:
     entries: tuple[Entry, ...]
 
 
-def read_manifest(output: Path) -> Manifest:
+def read_manifest(output: Output) -> Manifest:
     """Reads the manifest of a folder. Raises IntegrityError when it is missing or damaged."""
     try:
-        content = json.loads((output / MANIFEST).read_text(encoding="utf-8"))
+        content = json.loads((read_file(output, MANIFEST) or b"").decode())
         entries = tuple(_entry(file) for file in content["files"])
         manifest = Manifest(content["release_id"], content["marquee"], entries)
         if (type(manifest.release_id), type(manifest.version)) != (str, str):
@@ -58,18 +60,22 @@ def read_manifest(output: Path) -> Manifest:
         return manifest
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise IntegrityError(
-            f"{output / MANIFEST} is not a manifest of a release ({type(error).__name__}); restore the published file"
+            f"{output}/{MANIFEST} is not a manifest of a release ({type(error).__name__}); restore the published file"
         ) from error
 
 
-def file_problems(output: Path) -> Iterator[str]:
+def file_problems(output: Output) -> Iterator[str]:
     """Yields one sentence for each file of a folder that is missing, changed, or unknown to the manifest.
 
-    Symbolic links are never followed: a published folder contains ordinary files only.
+    Symbolic links are never followed: a published folder contains ordinary files only. The objects of a stored folder
+    are read once and not kept.
 
     Raises: IntegrityError when the manifest is missing or damaged.
     """
     entries = read_manifest(output).entries
+    if isinstance(output, StoredFolder):
+        yield from _object_problems(output, entries)
+        return
     regular, others = _contents(output)
     for entry in entries:
         path = output / entry.path
@@ -83,6 +89,17 @@ def file_problems(output: Path) -> Iterator[str]:
         yield f"{output / name} is no ordinary file; restore the published file"
     if SUCCESS in regular and (output / SUCCESS).stat().st_size:
         yield f"{output / SUCCESS} is not empty; restore the published file"
+
+
+def _object_problems(folder: StoredFolder, entries: tuple[Entry, ...]) -> Iterator[str]:
+    sizes = {name: size for name, size in folder.sizes().items() if name and not name.endswith("/")}
+    for entry in entries:
+        if sizes.get(entry.path) != entry.size or folder.sha256(entry.path) != entry.sha256:
+            yield f"{folder}/{entry.path} is missing or differs from the published file; restore it"
+    for name in sorted(sizes.keys() - {MANIFEST, SIGNATURE, SUCCESS, *(entry.path for entry in entries)}):
+        yield f"{folder}/{name} is not listed in the manifest of the release; move it elsewhere"
+    if sizes.get(SUCCESS):
+        yield f"{folder}/{SUCCESS} is not empty; restore the published file"
 
 
 def sha256_of(path: Path) -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcore.errors import ConfigError, IntegrityError
 from jobs.ledger import SqlLedger
+from jobs.objects.folder import StoredFolder
+from jobs.objects.output import Output, local_copy, renamed
 from jobs.outputs.certificate_format import Certificate, parse_certificate
 from jobs.outputs.model_file import MODEL
 from jobs.verification import recomputed, records
 from jobs.verification.charges import cost_findings, sum_findings
 from jobs.verification.findings import Finding, Outcome, failed, judged, not_checked, passed
-from jobs.verification.manifest import SUCCESS, Manifest, file_problems, read_manifest
+from jobs.verification.manifest import MANIFEST, SUCCESS, Manifest, file_problems, read_manifest
 from jobs.verification.promises import identity_findings, layout_of, promise_findings
 from jobs.verification.records import ledger_findings
 from jobs.verification.signature import signature_finding
@@ -37,7 +39,7 @@ class Verification:
     findings: The result of each check, in order.
     """
 
-    folder: Path
+    folder: Output
     findings: tuple[Finding, ...]
 
     @property
@@ -53,11 +55,11 @@ class Verification:
 
 
 def verify_release(
-    folder: Path, ledger: SqlLedger | None = None, public_key: Ed25519PublicKey | None = None
+    folder: Output, ledger: SqlLedger | None = None, public_key: Ed25519PublicKey | None = None
 ) -> Verification:
     """Runs every check of a published release. No data are read, and no file of the release is changed.
 
-    folder: The folder of the release.
+    folder: The folder of the release. One in a store is copied to a temporary folder first.
     ledger: The ledger that was charged for it.
     public_key: The public key that the release should be signed with. Without it and without the ledger, a folder that
         was rewritten as a whole may pass.
@@ -65,6 +67,14 @@ def verify_release(
     Raises: ConfigError when there is no such folder; NoBudgetError when there is no ledger at its URL;
         LedgerUnavailableError when it cannot be reached.
     """
+    if isinstance(folder, StoredFolder):
+        names = list(folder.sizes())
+        if not names:
+            raise ConfigError(f"{folder} holds no objects; want the folder of a published release")
+        with local_copy(folder, names) as copy:
+            result = verify_release(copy, ledger, public_key)
+            named = (replace(finding, text=str(renamed(finding.text, copy, folder))) for finding in result.findings)
+            return Verification(folder, tuple(named))
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder; want the folder of a published release")
     files, manifest = _file_findings(folder)
@@ -83,7 +93,7 @@ def verify_release(
     return Verification(folder, (*findings, *ledger_findings(folder, certificate, ledger)))
 
 
-def check_published(folder: Path, ledger: SqlLedger) -> None:
+def check_published(folder: Output, ledger: SqlLedger) -> None:
     """Checks the files, the sum of the charges and the records of the ledger, before a release counts as published.
 
     folder: The folder of the release, with or without _SUCCESS.
@@ -94,11 +104,12 @@ def check_published(folder: Path, ledger: SqlLedger) -> None:
     problems = list(file_problems(folder))
     if problems:
         raise IntegrityError(problems[0])
-    form, read = _certificate_findings(folder)
-    findings = list(form)
-    if read is not None:
-        findings += [*sum_findings(read[0]), *ledger_findings(folder, read[0], ledger)]
-    Verification(folder, tuple(findings)).require()
+    with local_copy(folder, [MANIFEST, CERTIFICATE]) as local:
+        form, read = _certificate_findings(local)
+        findings = list(form)
+        if read is not None:
+            findings += [*sum_findings(read[0]), *ledger_findings(local, read[0], ledger)]
+        Verification(local, tuple(findings)).require()
 
 
 def _file_findings(folder: Path) -> tuple[list[Finding], Manifest | None]:

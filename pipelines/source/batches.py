@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from pipelines.source.columns import constant_column
 from pipelines.source.data_file import DataFile
 from pipelines.source.opening import Source
 from pipelines.source.partition_files import Need, need_of
-from pipelines.source.stores import filesystem_of, raise_unreadable
+from pipelines.source.stores import breaks_off, filesystem_of, raise_unreadable
 
 _BATCH_ROWS = 1 << 18
 # An Arrow dictionary can hold less than 2 GiB of text.
@@ -82,22 +83,39 @@ def _live_batches(
 def _stored_batches(
     source: Source, file: DataFile, columns: Sequence[str], row_groups: Sequence[int] | None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The columns that are in the file, with the number of each batch's first row."""
+    """The columns that are in the file, with the number of each batch's first row.
+
+    If the answer of a remote store breaks off, the file is read again; batches that were handed on are left out.
+    """
+    passed, attempt = 0, 1
+    while True:
+        try:
+            for numbered in islice(_read_once(source, file, columns, row_groups), passed, None):
+                passed += 1
+                yield numbered
+            return
+        except (pa.ArrowException, OSError) as error:
+            if not breaks_off(file.path, error, attempt):
+                raise_unreadable(file.path, error)
+            attempt += 1
+
+
+def _read_once(
+    source: Source, file: DataFile, columns: Sequence[str], row_groups: Sequence[int] | None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Reads the file once. The batches are the same each time."""
     names = [file.stored_name(column) for column in columns]
     dictionary_columns = tuple(
         name for column, name in zip(columns, names, strict=True) if column in _text_columns(source)
     )
-    try:
-        with open_parquet(file.path, dictionary_columns) as parquet:
-            too_long = _columns_beyond_dictionaries(parquet.metadata, dictionary_columns, row_groups)
-            if not too_long:
-                yield from _numbered_batches(parquet, names, row_groups)
-                return
-        short = tuple(column for column in dictionary_columns if column not in too_long)
-        with open_parquet(file.path, short) as parquet:
+    with open_parquet(file.path, dictionary_columns) as parquet:
+        too_long = _columns_beyond_dictionaries(parquet.metadata, dictionary_columns, row_groups)
+        if not too_long:
             yield from _numbered_batches(parquet, names, row_groups)
-    except (pa.ArrowException, OSError) as error:
-        raise_unreadable(file.path, error)
+            return
+    short = tuple(column for column in dictionary_columns if column not in too_long)
+    with open_parquet(file.path, short) as parquet:
+        yield from _numbered_batches(parquet, names, row_groups)
 
 
 def _numbered_batches(

@@ -6,6 +6,7 @@ import functools
 import importlib
 import os
 import re
+import time
 from collections.abc import Callable
 from typing import Final, NoReturn, TypeVar
 from urllib.parse import parse_qsl
@@ -21,23 +22,42 @@ from pipelines.source.footer import FooterError
 _NO_BUCKET = ("NO_SUCH_BUCKET", "NoSuchBucket", "bucket does not exist", "ContainerNotFound")
 ALIASES: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
 """Names that other programs give to the schemes of pyarrow."""
+# What pyarrow says about an answer that broke off, which it does not ask for again, unlike connections that fail.
+_BROKEN_OFF = ("INTERNAL_FAILURE", "SLOW_DOWN", "SERVICE_UNAVAILABLE", "curlCode: 18", "curlCode: 56")
+READS: Final = 4
+"""How often a read from a remote store is begun, if its answer breaks off."""
 _SETTINGS = re.compile(r"\?(?=\w+=)")
 
 T = TypeVar("T")
 
 
 def reading(path: str, action: Callable[[], T]) -> T:
-    """Runs ``action``, which reads ``path``. A failure becomes an InputError, or an EngineError for a remote store."""
-    try:
-        return action()
-    except MarqueeError:
-        raise
-    except (pa.ArrowException, FooterError, OSError, UnicodeDecodeError) as error:  # A column's name may be no text.
-        raise_unreadable(path, error)
-    except Exception as error:
-        if "://" not in path:
+    """Runs ``action``, which reads ``path``. A failure becomes an InputError, or an EngineError for a remote store.
+
+    An answer of a remote store that breaks off is asked for again: ``action`` may run several times.
+    """
+    attempt = 1
+    while True:
+        try:
+            return action()
+        except MarqueeError:
             raise
-        raise _unreachable(path, error) from cause_of(error)  # A driver of fsspec has exceptions of its own.
+        except (pa.ArrowException, FooterError, OSError, UnicodeDecodeError) as error:  # A name may be no text.
+            if not breaks_off(path, error, attempt):
+                raise_unreadable(path, error)
+            attempt += 1
+        except Exception as error:
+            if "://" not in path:
+                raise
+            raise _unreachable(path, error) from cause_of(error)  # A driver of fsspec has exceptions of its own.
+
+
+def breaks_off(path: str, error: Exception, attempt: int) -> bool:
+    """Whether a read from a remote store may be begun again, after a pause that grows with the number of attempts."""
+    again = attempt < READS and "://" in path and any(sign in str(error) for sign in _BROKEN_OFF)
+    if again:
+        time.sleep(0.1 * 2**attempt)
+    return again
 
 
 def raise_unreadable(path: str, error: Exception) -> NoReturn:

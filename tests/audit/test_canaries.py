@@ -24,7 +24,7 @@ from dpcore.measurement import GRID_BITS
 from dpcore.mechanisms.registry import MECHANISMS
 from jobs import log
 from jobs.release import run
-from jobs.release.journal import FileJournal
+from jobs.release.journal import Journal
 from pipelines.engines import local
 from tests.audit import canaries
 from tests.audit.canaries import Case
@@ -91,18 +91,18 @@ def quoted_unit(patch: pytest.MonkeyPatch) -> str:
 
 def exact_in_the_journal(patch: pytest.MonkeyPatch) -> str:
     exact: list[NDArray[np.int64]] = []
-    add_noise, append = kernel.add_noise, FileJournal._append
+    add_noise, append = kernel.add_noise, Journal._append
 
     def remembering(values: NDArray[np.int64], *given: Any, **named: Any) -> NDArray[np.int64]:
         exact.append(values)
         return add_noise(values, *given, **named)
 
-    def beside(self: FileJournal, line: bytes) -> None:
+    def beside(self: Journal, line: bytes) -> None:
         entry = json.loads(line) | {"exact": base64.b64encode(exact[-1].astype("<i8").tobytes()).decode()}
         append(self, (json.dumps(entry) + "\n").encode())
 
     patch.setattr(kernel, "add_noise", remembering)
-    patch.setattr(FileJournal, "_append", beside)
+    patch.setattr(Journal, "_append", beside)
     return "journal.jsonl"
 
 

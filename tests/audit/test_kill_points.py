@@ -12,7 +12,7 @@ from sqlalchemy import insert, select
 from jobs.ledger import SqlLedger
 from jobs.ledger.tables import CHARGES, RELEASES
 from jobs.release import run
-from jobs.release.journal import FileJournal
+from jobs.release.journal import Journal
 from tests.audit import kill_points
 from tests.audit.kill_points import REFUSALS, Case, Refusal
 from tests.audit.section import Size
@@ -52,10 +52,10 @@ def test_there_are_at_least_twenty_points_on_every_engine() -> None:
 def stored_at_the_end() -> None:
     """Answers are used before they are on disk."""
 
-    def remember(self: FileJournal, index: int, request: str, answer: np.ndarray) -> None:
+    def remember(self: Journal, index: int, request: str, answer: np.ndarray) -> None:
         assert index >= 0
 
-    FileJournal.record = remember  # type: ignore[method-assign]
+    Journal.record = remember  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(("plant", "name"), [
@@ -71,8 +71,8 @@ def test_a_run_that_breaks_its_promise_is_caught(plant: Callable[[], None], name
 
 
 def forgetful(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FileJournal, "recall", lambda *_: None)
-    patch.setattr(FileJournal, "record", lambda *_: None)
+    patch.setattr(Journal, "recall", lambda *_: None)
+    patch.setattr(Journal, "record", lambda *_: None)
 
 
 def paying_again(patch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def test_a_release_that_the_ledger_lost_is_not_taken_for_published(
             ledger.execute("DELETE FROM releases")
         yield
 
-    monkeypatch.setattr("jobs.release.run.only_run", late)
+    monkeypatch.setattr("jobs.release.folders.only_run", late)
     code, out, err = table.run()
     assert (code, out) == (7, "")
     assert "no longer in the ledger" in err

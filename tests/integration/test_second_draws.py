@@ -20,7 +20,7 @@ from dpcore.errors import LedgerUnavailableError
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import State
 from jobs.release import publish
-from jobs.release.journal import FileJournal
+from jobs.release.journal import Journal
 from tests.support.datasets import ROOT
 from tests.support.faults import drawn, kill_at, noted_draws, point
 from tests.support.releases import LEDGER, World, table_world
@@ -136,12 +136,12 @@ def test_two_machines_with_copies_of_one_state_folder_publish_one_draw(table: Wo
 def test_a_machine_that_was_overtaken_publishes_nothing(table: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """While this run stores an answer, another machine with a copy of its folder runs to the end."""
     killed(table)
-    here, elsewhere, record = table.folder / "out", table.folder / "elsewhere", FileJournal.record
+    here, elsewhere, record = table.folder / "out", table.folder / "elsewhere", Journal.record
     shutil.copytree(here, elsewhere)
     outcomes: list[int] = []
 
     def overtaken(*given: Any) -> None:
-        monkeypatch.setattr(FileJournal, "record", record)
+        monkeypatch.setattr(Journal, "record", record)
         here.rename(table.folder / "kept")
         elsewhere.rename(here)
         outcomes.append(table.run()[0])
@@ -149,7 +149,7 @@ def test_a_machine_that_was_overtaken_publishes_nothing(table: World, monkeypatc
         (table.folder / "kept").rename(here)
         record(*given)
 
-    monkeypatch.setattr(FileJournal, "record", overtaken)
+    monkeypatch.setattr(Journal, "record", overtaken)
     code, _, err = table.run()
     assert (outcomes, code) == ([0], 7), err
     assert not (here / "people").exists()
@@ -171,16 +171,16 @@ def test_without_its_lock_a_release_is_still_one_draw(
     table: World, monkeypatch: pytest.MonkeyPatch, unlock: Callable[[World, pytest.MonkeyPatch], None]
 ) -> None:
     """Two runs in one folder at once: the ledger decides which answers are those of the release."""
-    record, outcomes = FileJournal.record, []
+    record, outcomes = Journal.record, []
 
-    def joined(journal: FileJournal, index: int, *given: Any) -> None:
+    def joined(journal: Journal, index: int, *given: Any) -> None:
         if index == 4:
-            monkeypatch.setattr(FileJournal, "record", record)
+            monkeypatch.setattr(Journal, "record", record)
             unlock(table, monkeypatch)
             outcomes.append(table.run()[0])
         record(journal, index, *given)
 
-    monkeypatch.setattr(FileJournal, "record", joined)
+    monkeypatch.setattr(Journal, "record", joined)
     code, _, err = table.run()
     assert (outcomes, code) == ([0], 7), err
     published = table.files("out/people")

@@ -37,7 +37,7 @@ OTHERS = {
     "ledger": "jobs.ledger.sql_ledger.SqlLedger.reserve",
     "mechanism": "dpcore.mechanisms.mwem.mwem.Mwem.run",
     "noise": "dpcore.kernel.private_statistics.add_noise",
-    "journal": "jobs.release.journal.FileJournal.record",
+    "journal": "jobs.release.journal.Journal.record",
     "answers": "jobs.release.run.write_answers",
     "synthetic rows": "jobs.release.run.write_rows",
     "certificate": "jobs.release.run.write_certificate",

@@ -17,6 +17,7 @@ from tests.mutation import (
     publish,
     source,
     statistics_store,
+    stored,
     verification,
 )
 from tests.mutation.mutant import Mutant
@@ -34,5 +35,6 @@ AREAS: Final[dict[str, tuple[Mutant, ...]]] = {
     "publish": publish.MUTANTS,
     "source": source.MUTANTS,
     "statistics_store": statistics_store.MUTANTS,
+    "stored": stored.MUTANTS,
     "verification": verification.MUTANTS,
 }

@@ -9,7 +9,7 @@ from tests.mutation.mutant import Mutant
 MUTANTS: Final = (
     Mutant(
         "an answer is used before it is on disk",
-        "jobs/release/journal.py",
+        "jobs/release/journal_file.py",
         "            file.flush()\n            os.fsync(file.fileno())\n        if not",
         "            file.flush()\n        if not",
         "tests/unit/jobs/release/test_journal.py"
@@ -17,45 +17,45 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a new file's name is not durable",
-        "jobs/release/journal.py",
-        "            sync_folder(self._path.parent)\n        self._valid_bytes",
+        "jobs/release/journal_file.py",
+        "            sync_folder(self.path.parent)\n        self._valid_bytes",
         "            pass\n        self._valid_bytes",
         "tests/unit/jobs/release/test_journal.py"
         "::test_an_answer_is_synced_before_it_is_told_and_told_before_it_is_used",
     ),
     Mutant(
         "what a killed process wrote is not synced",
-        "jobs/release/journal.py",
+        "jobs/release/journal_file.py",
         "            os.fsync(file.fileno())  # A process that was killed may have written lines without syncing them.\n",
         "",
         "tests/unit/jobs/release/test_journal.py::test_what_a_killed_process_wrote_is_synced_before_it_is_used",
     ),
     Mutant(
         "a cut line is used",
-        "jobs/release/journal.py",
-        '            if number == len(lines) - 1 and (not line.endswith(b"\\n") or b"\\0" in line):\n                break\n',
+        "jobs/release/journal_file.py",
+        '        if lines and (not lines[-1].endswith(b"\\n") or b"\\0" in lines[-1]):\n            lines.pop()\n',
         "",
         "tests/unit/jobs/release/test_journal.py::test_a_torn_last_line_is_dropped_and_overwritten",
     ),
     Mutant(
         "a cut line stays in the file",
-        "jobs/release/journal.py",
+        "jobs/release/journal_file.py",
         "            file.truncate(self._valid_bytes)\n",
         "",
         "tests/unit/jobs/release/test_journal.py::test_a_torn_line_longer_than_the_next_leaves_nothing_behind",
     ),
     Mutant(
         "zeros at the end are an answer",
-        "jobs/release/journal.py",
-        ' or b"\\0" in line',
+        "jobs/release/journal_file.py",
+        ' or b"\\0" in lines[-1]',
         "",
         "tests/unit/jobs/release/test_journal.py::test_zeros_where_the_last_line_never_arrived_are_dropped",
     ),
     Mutant(
         "a damaged line in the middle is dropped",
-        "jobs/release/journal.py",
-        "if number == len(lines) - 1 and (",
-        "if (",
+        "jobs/release/journal_file.py",
+        "        if lines and (",
+        '        while any(b"\\0" in line for line in lines) or lines and (',
         "tests/unit/jobs/release/test_journal.py::test_zeros_in_a_line_before_the_last_are_damage",
     ),
     Mutant(

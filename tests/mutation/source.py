@@ -12,6 +12,13 @@ _FORMATS = "tests/integration/test_table_formats.py"
 
 MUTANTS: Final = (
     Mutant(
+        "batches are counted again after an answer that broke off",
+        "pipelines/source/batches.py",
+        "columns, row_groups), passed, None)",
+        "columns, row_groups), 0, None)",
+        "tests/unit/pipelines/test_source.py::test_a_file_whose_answer_breaks_off_is_read_on_where_it_was",
+    ),
+    Mutant(
         "ranges that touch count as disjoint",
         "pipelines/engines/claim.py",
         "all(first.high < second.low for",

@@ -91,7 +91,7 @@ MUTANTS: Final = (
     Mutant(
         "a run says already without the ledger's records",
         "jobs/verification/release.py",
-        "findings += [*sum_findings(read[0]), *ledger_findings(folder, read[0], ledger)]",
+        "findings += [*sum_findings(read[0]), *ledger_findings(local, read[0], ledger)]",
         "findings += [*sum_findings(read[0])]",
         _FORGERY,
     ),

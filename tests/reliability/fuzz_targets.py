@@ -25,7 +25,8 @@ from dpcore.workload import Workload
 from jobs.config import load_config
 from jobs.outputs.certificate_format import parse_certificate
 from jobs.outputs.model_file import MODEL, read_model
-from jobs.release.journal import FileJournal
+from jobs.release.journal import Journal
+from jobs.release.journal_file import JournalFile
 from jobs.verification.charges import cost_findings
 from jobs.verification.manifest import MANIFEST, read_manifest
 from jobs.verification.promises import promise_findings
@@ -224,7 +225,7 @@ def _state_targets(world: World, folder: Path) -> list[Target]:
                 left.unlink()
 
     def journal(path: Path) -> object:
-        read = FileJournal(path, release_id)
+        read = Journal(JournalFile(path), release_id)
         return read.head
 
     edits = of_rows(columns_of(world.ledger), world.ledger)

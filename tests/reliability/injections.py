@@ -23,7 +23,7 @@ from tests.support.faults import Point, When, owner_of
 
 Action = Callable[[], None]
 
-_LEDGER, _JOURNAL = "jobs.ledger:SqlLedger", "jobs.release.journal:FileJournal"
+_LEDGER, _JOURNAL = "jobs.ledger:SqlLedger", "jobs.release.journal:Journal"
 _ENGINE, _PUBLISH = "pipelines.engines.local:LocalEngine", "jobs.release.publish"
 _ANSWERS = 11
 _AT_ANSWERS = (

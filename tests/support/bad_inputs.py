@@ -233,7 +233,12 @@ CASES: dict[str, list[Case]] = {
         Case("other data under one snapshot", 7, changed_data),
     ],
     "The output": [
-        Case("output in a store", 2, setting("output.path", "s3://bucket/out")),
+        Case("output in a store of files", 2, setting("output.path", "hdfs://host/out")),
+        Case("output in a whole bucket", 2, setting("output.path", "s3://bucket")),
+        Case("output with credentials in its URL", 2, setting("output.path", "s3://key:secret@bucket/out")),
+        Case("output with an unknown setting", 2, setting("output.path", "s3://bucket/out?endpoint=host")),
+        Case("output of a snapshot that changes a URL", 2, both(
+            setting("dataset.snapshot", "x?scheme=http"), setting("output.path", "s3://bucket/{dataset.snapshot}"))),
         Case("output of 300 letters", 2, setting("output.path", "out/" + "x" * 300)),
         Case("output with an unknown placeholder", 2, setting("output.path", "out/{snapshot}")),
         Case("output of a snapshot that leads elsewhere", 2, both(

@@ -74,7 +74,7 @@ class Point:
         return replace(self, call=answers) if self.call == LAST else self
 
 
-_LEDGER, _JOURNAL = "jobs.ledger:SqlLedger", "jobs.release.journal:FileJournal"
+_LEDGER, _JOURNAL = "jobs.ledger:SqlLedger", "jobs.release.journal:Journal"
 _LOCAL, _SPARK = "pipelines.engines.local", "pipelines.engines.spark"
 _DRAW = "the kernel:draw"
 _BEFORE, _AFTER = When.BEFORE, When.AFTER
@@ -267,7 +267,7 @@ def _before_sync(tally: Path, function: Hooked, *given: Any, **named: Any) -> No
 
 
 def _half_a_line(tally: Path, function: Hooked, journal: Any, line: bytes) -> None:
-    with open(journal._path, "ab") as file:
+    with open(journal._lines.path, "ab") as file:
         file.write(line[: len(line) // 2])
     die(tally)
 

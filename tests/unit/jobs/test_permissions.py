@@ -16,7 +16,8 @@ from dpcore.errors import ConfigError
 from jobs import log, permissions
 from jobs.ledger import SqlLedger
 from jobs.permissions import protect_ledger
-from jobs.release.journal import FileJournal
+from jobs.release.journal import Journal
+from jobs.release.journal_file import JournalFile
 from jobs.release.lock import only_run
 from jobs.release.publish import fresh_staging, trace_of_another_ledger
 from tests.support.releases import World, table_world
@@ -62,7 +63,7 @@ def state(folder: Path) -> Path:
     """A state folder with a lock and a journal of one answer."""
     created = folder / ".marquee" / RELEASE
     with only_run(created):
-        FileJournal(created / "journal.jsonl", RELEASE).record(0, "request", np.array([1]))
+        Journal(JournalFile(created / "journal.jsonl"), RELEASE).record(0, "request", np.array([1]))
     return created
 
 
@@ -122,7 +123,7 @@ def test_files_of_another_user_are_named(tmp_path: Path, monkeypatch: pytest.Mon
         return
     monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(ConfigError, match=r"journal\.jsonl may not be read; want the user who began this release"):
-        FileJournal(created / name, RELEASE)
+        Journal(JournalFile(created / name), RELEASE)
 
 
 def test_a_state_folder_of_another_user_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,8 +12,9 @@ import pytest
 from dpcore.errors import ConfigError, EngineError, InputError
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Attribute, Kind, Schema
-from pipelines.source import Source, open_source
-from pipelines.source.stores import raise_unreadable
+from pipelines.source import Source, batches, open_source
+from pipelines.source.batches import read_batches
+from pipelines.source.stores import raise_unreadable, reading
 from tests.support.engine_cases import SALT
 
 BASKETS = BasketLayout("user", "film", 10)
@@ -207,3 +210,55 @@ def test_a_source_is_picklable_and_hides_its_salt(tmp_path: Path) -> None:
     assert salt.decode() not in repr(source)
     with pytest.raises(ConfigError, match="want 16"):
         opened(tmp_path, salt=b"short")
+
+
+BROKEN_OFF = "AWS Error INTERNAL_FAILURE during GetObject operation: Failed to flush response stream"
+
+
+@pytest.mark.parametrize(
+    ("failures", "message", "kind"), [(3, BROKEN_OFF, None), (4, BROKEN_OFF, EngineError), (1, "timeout", EngineError)]
+)
+def test_an_answer_that_breaks_off_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, failures: int, message: str, kind: type[Exception] | None
+) -> None:
+    monkeypatch.setattr("pipelines.source.stores.time.sleep", lambda _: None)
+    left = [OSError(message)] * failures
+
+    def read() -> str:
+        if left:
+            raise left.pop()
+        return "content"
+
+    if kind is None:
+        assert reading("s3://bucket/file", read) == "content"
+        return
+    with pytest.raises(kind):
+        reading("s3://bucket/file", read)
+    left = [OSError(message)]
+    with pytest.raises(InputError):
+        reading("/local/file", read)
+
+
+@pytest.mark.parametrize("broken", range(4))
+def test_a_file_whose_answer_breaks_off_is_read_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: int
+) -> None:
+    """Each batch is handed on once, whichever of them breaks off."""
+    rows = pa.table({"user": pa.array(range(30), pa.int64()), "film": pa.array([1] * 30, pa.int32())})
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=10)
+    source = open_source(f"file://{tmp_path}", BASKETS, SALT)
+    monkeypatch.setattr("pipelines.source.stores.time.sleep", lambda _: None)
+    numbered, breaks = batches._numbered_batches, [broken]
+
+    def breaking(parquet: pq.ParquetFile, names: list[str], groups: Sequence[int] | None) -> Iterator[Any]:
+        for group in range(3):
+            for batch in numbered(parquet, names, [group]):
+                if breaks == [group]:
+                    breaks.clear()
+                    raise OSError(BROKEN_OFF)
+                yield batch
+
+    monkeypatch.setattr(batches, "_numbered_batches", breaking)
+    users = [user for batch in read_batches(source, source.files[0]) for user in batch.column("user").to_pylist()]
+    assert users == list(range(30))
+    assert bool(breaks) == (broken == 3)

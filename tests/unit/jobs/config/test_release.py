@@ -268,7 +268,7 @@ REFUSED: list[tuple[dict[str, Any], str, object, str]] = [
     (BASKETS, "mechanism", {}, "mechanism.name is missing"),
     (BASKETS, "engine", "local", "engine is 'local'; want keys and values"),
     (BASKETS, "engine.name", "dask", "engine.name is 'dask'; want 'local', 'spark' or 'beam'"),
-    (BASKETS, "output.path", "s3://bucket/out", "output.path is a URL"),
+    (BASKETS, "output.path", "hdfs://host/out", "output.path is in a store hdfs://; want a local folder, or one in"),
     (BASKETS, "output.synthetic_rows", -1, "output.synthetic_rows is -1; want auto, or a number of rows"),
     (BASKETS, "output.report", True, "output: report: true is not supported yet"),
 ]

@@ -14,7 +14,7 @@ import pytest
 from dpcore.errors import LedgerUnavailableError
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import ReleaseRecord, State
-from jobs.release.journal import FileJournal
+from jobs.release.journal import Journal
 from tests.support.ledgers import past_the_ledger
 from tests.support.releases import World, table_world
 
@@ -140,9 +140,9 @@ def no_room(*_: object) -> None:
 def test_a_full_disk_ends_in_a_sentence_and_the_release_goes_on(
     place: Place, monkeypatch: pytest.MonkeyPatch, place_of_failure: str
 ) -> None:
-    append, answers = FileJournal._append, 0
+    append, answers = Journal._append, 0
 
-    def third_is_too_much(self: FileJournal, line: bytes) -> None:
+    def third_is_too_much(self: Journal, line: bytes) -> None:
         nonlocal answers
         answers += 1
         with monkeypatch.context() as patched:
@@ -152,7 +152,7 @@ def test_a_full_disk_ends_in_a_sentence_and_the_release_goes_on(
 
     with monkeypatch.context() as patched:
         if place_of_failure == "third answer":
-            patched.setattr(FileJournal, "_append", third_is_too_much)
+            patched.setattr(Journal, "_append", third_is_too_much)
         elif place_of_failure == "certificate":
             patched.setattr("jobs.release.run.write_certificate", no_room)
         else:

@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcore.errors import IntegrityError, LedgerUnavailableError
-from jobs.release.journal import FileJournal, JournalFrom
+from jobs.release.journal import Journal, JournalFrom
+from jobs.release.journal_file import JournalFile
 
 RELEASE = "r" * 64
 
 
-def filled(path: Path, answers: list[list[int]]) -> FileJournal:
-    journal = FileJournal(path, RELEASE)
+def filled(path: Path, answers: list[list[int]]) -> Journal:
+    journal = Journal(JournalFile(path), RELEASE)
     for index, answer in enumerate(answers):
         journal.record(index, f"request {index}", np.array(answer, dtype=np.int64))
     return journal
@@ -31,7 +32,7 @@ def test_what_is_recorded_is_recalled_by_another_process(
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
     head = filled(path, answers).head
-    again = FileJournal(path, RELEASE)
+    again = Journal(JournalFile(path), RELEASE)
     assert (len(again), again.head) == (len(answers), head)
     for index, answer in enumerate(answers):
         recalled = again.recall(index, f"request {index}")
@@ -47,13 +48,13 @@ def test_an_answer_is_synced_before_it_is_told_and_told_before_it_is_used(
     events: list[object] = []
     sync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (events.append("sync"), sync(handle))[1])
-    journal = FileJournal(tmp_path / "journal.jsonl", RELEASE, lambda *told: events.append(told))
+    journal = Journal(JournalFile(tmp_path / "journal.jsonl"), RELEASE, lambda *told: events.append(told))
     journal.record(0, "a", np.array([1]))
     start = journal.head
     journal.record(1, "b", np.array([2]))
     # First the line, then the new name; each answer with the hash before it and its own.
     assert events == ["sync", "sync", (0, None, start), "sync", (1, start, journal.head)]
-    again = FileJournal(tmp_path / "journal.jsonl", RELEASE)
+    again = Journal(JournalFile(tmp_path / "journal.jsonl"), RELEASE)
     assert [again.head_at(answers) for answers in range(3)] == [None, start, journal.head]
 
 
@@ -62,7 +63,7 @@ def test_an_answer_that_could_not_be_told_is_neither_used_nor_drawn_again(tmp_pa
         raise LedgerUnavailableError("away")
 
     path = tmp_path / "journal.jsonl"
-    journal = FileJournal(path, RELEASE, away)
+    journal = Journal(JournalFile(path), RELEASE, away)
     with pytest.raises(LedgerUnavailableError, match="away"):
         journal.record(0, "a", np.array([1]))
     with pytest.raises(LedgerUnavailableError, match="did not record"):
@@ -70,7 +71,7 @@ def test_an_answer_that_could_not_be_told_is_neither_used_nor_drawn_again(tmp_pa
     with pytest.raises(LedgerUnavailableError, match="did not record"):
         journal.record(0, "a", np.array([2]))
     told: list[object] = []
-    another = FileJournal(path, RELEASE, lambda *one: told.append(one))
+    another = Journal(JournalFile(path), RELEASE, lambda *one: told.append(one))
     another.reconcile(0, None)
     assert told == [(0, None, another.head)]
     recalled = another.recall(0, "a")
@@ -91,7 +92,7 @@ def test_a_journal_agrees_with_what_is_known_of_it(tmp_path: Path, known: int) -
         whole.reconcile(known, whole.head_at(known))
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:known]))
     with pytest.raises(IntegrityError, match="lacks answers"):
-        FileJournal(path, RELEASE).reconcile(4, whole.head)
+        Journal(JournalFile(path), RELEASE).reconcile(4, whole.head)
 
 
 def test_other_answers_at_the_same_place_do_not_agree(tmp_path: Path) -> None:
@@ -106,10 +107,10 @@ def test_an_empty_file_of_a_process_that_died_gets_a_durable_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "journal.jsonl").touch()
-    journal = FileJournal(tmp_path / "journal.jsonl", RELEASE)
+    journal = Journal(JournalFile(tmp_path / "journal.jsonl"), RELEASE)
     assert journal.head is None
     named: list[Path] = []
-    monkeypatch.setattr("jobs.release.journal.sync_folder", named.append)
+    monkeypatch.setattr("jobs.release.journal_file.sync_folder", named.append)
     journal.record(0, "a", np.array([1]))
     assert named == [tmp_path]
 
@@ -126,7 +127,7 @@ def test_an_answer_that_could_not_be_written_is_not_kept(tmp_path: Path, monkeyp
             journal.record(1, "request 1", np.array([2]))
     assert journal.recall(1, "request 1") is None
     journal.record(1, "request 1", np.array([3]))
-    recalled = FileJournal(tmp_path / "journal.jsonl", RELEASE).recall(1, "request 1")
+    recalled = Journal(JournalFile(tmp_path / "journal.jsonl"), RELEASE).recall(1, "request 1")
     assert recalled is not None
     assert recalled.tolist() == [3]
 
@@ -138,10 +139,10 @@ def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path: Path, kept: int) 
     whole = path.read_bytes()
     first = whole.index(b"\n") + 1
     path.write_bytes(whole[: first + kept])
-    journal = FileJournal(path, RELEASE)
+    journal = Journal(JournalFile(path), RELEASE)
     assert len(journal) == 1
     journal.record(1, "other", np.array([3]))
-    recalled = FileJournal(path, RELEASE).recall(1, "other")
+    recalled = Journal(JournalFile(path), RELEASE).recall(1, "other")
     assert recalled is not None
     assert recalled.tolist() == [3]
 
@@ -150,7 +151,7 @@ def test_zeros_where_the_last_line_never_arrived_are_dropped(tmp_path: Path) -> 
     path = tmp_path / "journal.jsonl"
     filled(path, [[1]])
     path.write_bytes(path.read_bytes() + b"\0" * 80 + b"}\n")
-    assert len(FileJournal(path, RELEASE)) == 1
+    assert len(Journal(JournalFile(path), RELEASE)) == 1
 
 
 def changed_answer(lines: list[bytes]) -> list[bytes]:
@@ -176,14 +177,14 @@ def test_damage_is_an_integrity_error_that_names_the_file(tmp_path: Path, what: 
     filled(path, [[1], [2], [3]])
     path.write_bytes(b"".join(DAMAGE[what](path.read_bytes().splitlines(keepends=True))))
     with pytest.raises(IntegrityError, match=r"journal\.jsonl"):
-        FileJournal(path, RELEASE)
+        Journal(JournalFile(path), RELEASE)
 
 
 def test_the_journal_of_another_release_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     filled(path, [[1]])
     with pytest.raises(IntegrityError, match="this release's journal"):
-        FileJournal(path, "s" * 64)
+        Journal(JournalFile(path), "s" * 64)
 
 
 def test_another_request_is_never_answered(tmp_path: Path) -> None:
@@ -205,7 +206,7 @@ def test_what_a_killed_process_wrote_is_synced_before_it_is_used(
     synced: list[int] = []
     sync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_ino), sync(handle))[1])
-    journal = FileJournal(path, RELEASE)
+    journal = Journal(JournalFile(path), RELEASE)
     assert synced == [path.stat().st_ino]
     assert journal.recall(1, "request 1") is not None
 
@@ -214,11 +215,11 @@ def test_a_torn_line_longer_than_the_next_leaves_nothing_behind(tmp_path: Path) 
     path = tmp_path / "journal.jsonl"
     filled(path, [[1], list(range(1000))])
     path.write_bytes(path.read_bytes()[:-1])
-    journal = FileJournal(path, RELEASE)
+    journal = Journal(JournalFile(path), RELEASE)
     assert len(journal) == 1
     journal.record(1, "request 1", np.array([2]))
     journal.record(2, "request 2", np.array([3]))
-    again = FileJournal(path, RELEASE)
+    again = Journal(JournalFile(path), RELEASE)
     assert (len(again), again.head) == (3, journal.head)
     assert path.read_bytes().count(b"\n") == 3
     assert path.read_bytes().endswith(b"\n")
@@ -231,7 +232,7 @@ def test_zeros_in_a_line_before_the_last_are_damage(tmp_path: Path) -> None:
     lines[1] = lines[1].replace(b"request 1", b"request\0 1")
     path.write_bytes(b"".join(lines))
     with pytest.raises(IntegrityError, match="line 2"):
-        FileJournal(path, RELEASE)
+        Journal(JournalFile(path), RELEASE)
 
 
 def test_a_changed_request_breaks_the_chain(tmp_path: Path) -> None:
@@ -239,7 +240,7 @@ def test_a_changed_request_breaks_the_chain(tmp_path: Path) -> None:
     filled(path, [[1], [2]])
     path.write_bytes(path.read_bytes().replace(b"request 0", b"request 9"))
     with pytest.raises(IntegrityError, match="line 1 .* does not follow"):
-        FileJournal(path, RELEASE)
+        Journal(JournalFile(path), RELEASE)
 
 
 def test_a_recalled_answer_is_a_copy(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ def main(config: str, engine: str, *options: str) -> None:
     choice = EngineChoice(name=name, options=settings)  # type: ignore[arg-type]
     job = job_of(load_config(path).model_copy(update={"engine": choice}), path.parent)
     opened, counts = open_engine(choice), ""
+    passes = _Passes(opened)
     peak = _Peak()
     if "--empty" in options and name == "spark":
         _session().range(2).collect()
@@ -43,9 +44,10 @@ def main(config: str, engine: str, *options: str) -> None:
     if "--aggregate" in options or "--count" in options:
         counts = _counted(job, opened, framed=name == "spark" and "--aggregate" in options)
     elif "--empty" not in options:
-        release(job, engine=opened)
+        release(job, engine=passes)
     seconds, wall = process_tree.cpu_seconds(), time.perf_counter() - started
-    print(json.dumps({"cpu": seconds, "wall": wall, "peak_mb": peak.stopped(), "counts": counts}))
+    found = {"cpu": seconds, "wall": wall, "peak_mb": peak.stopped(), "passes": passes.count, "counts": counts}
+    print(json.dumps(found))
 
 
 def _counted(job: Any, engine: Any, *, framed: bool) -> str:
@@ -67,6 +69,17 @@ def _session() -> Any:
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession()
+
+
+class _Passes:
+    """An engine that counts how often it reads the data."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine, self.name, self.count = engine, engine.name, 0
+
+    def reduce(self, source: Any, aggregator: Any) -> Any:
+        self.count += 1
+        return self._engine.reduce(source, aggregator)
 
 
 class _Peak:

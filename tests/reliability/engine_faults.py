@@ -33,8 +33,9 @@ PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 class Death:
     """Which process dies, and how often.
 
-    module: The engine's module, of which the task that splits rows kills. victim: Key of VICTIMS, which the task calls.
+    module: The engine's module, of which a task kills. victim: Key of VICTIMS, which the task calls.
     times: How many tasks kill it. codes: The exit codes that the run may have. cluster: Whether Spark is a cluster.
+    counting: Whether the task is one that counts what the shuffle has brought, and not one that splits rows before it.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Death:
     times: int
     codes: tuple[int, ...]
     cluster: bool = False
+    counting: bool = False
 
 
 _SPARK, _BEAM = "pipelines.engines.spark", "pipelines.engines.beam"
@@ -50,7 +52,9 @@ _SPARK, _BEAM = "pipelines.engines.spark", "pipelines.engines.beam"
 DEATHS = (
     Death("an executor", _SPARK, "executor", 1, (0,), cluster=True),
     Death("a Python worker of an executor", _SPARK, "task", 1, (0,), cluster=True),
-    Death("a worker daemon and its executor", _SPARK, "daemon", 1, (0,), cluster=True),
+    Death("an executor after the shuffle", _SPARK, "executor", 1, (0,), cluster=True, counting=True),
+    Death("a worker machine: its daemon and its executor", _SPARK, "daemon", 1, (0,), cluster=True),
+    Death("a worker machine after the shuffle", _SPARK, "daemon", 1, (0,), cluster=True, counting=True),
     Death("every executor, each time", _SPARK, "executor", ALWAYS, (6,), cluster=True),
     Death("every Python worker, each time", _SPARK, "task", ALWAYS, (6,), cluster=True),
     Death("a Python worker of local Spark", _SPARK, "task", ALWAYS, (6,)),
@@ -82,7 +86,8 @@ def _killed(place: Place, death: Death, folder: Path, cluster: SparkCluster | No
     marks = folder / "deaths"
     marks.mkdir()
     scene.change("engine", name=engine, options=_options(engine, cluster, _order(death, marks)))
-    arm = partial(arm_tasks, death.module, environment | _order(death, marks))
+    task = "_count_bucket" if death.counting else "_split_rows" if death.module == _SPARK else "_spill_rows"
+    arm = partial(arm_tasks, death.module, task, environment | _order(death, marks))
     ended = place.drivers.run(scene.config, partial(note_draws, scene.tally), arm)
     trial = disturbed(scene, [ended], drawn(scene.tally), death.codes)
     scene.change("engine", name="local", options={"threads": 1})
@@ -113,22 +118,27 @@ def _options(engine: str, cluster: SparkCluster | None, order: Mapping[str, str]
     return {"partitions": 2, "settings": SPARK_SETTINGS | own | inherited}
 
 
-def arm_tasks(module: str, environment: Mapping[str, str]) -> None:
-    """Makes the tasks of this process's engine kill. module: The engine's."""
+def arm_tasks(module: str, task: str, environment: Mapping[str, str]) -> None:
+    """Makes tasks of this process's engine kill. module: The engine's. task: Its function."""
     os.environ |= environment
-    replaced, name = ("_split_rows", "deadly_to_spark") if module == _SPARK else ("_spill_rows", "deadly_to_beam")
     # Workers import the function by its name.
-    task_that_kills = getattr(importlib.import_module("tests.reliability.engine_faults"), name)
-    setattr(importlib.import_module(module), replaced, task_that_kills)
+    task_that_kills = getattr(importlib.import_module("tests.reliability.engine_faults"), f"deadly{task}")
+    setattr(importlib.import_module(module), task, task_that_kills)
 
 
-def deadly_to_spark(work: Any, part: Any) -> Iterator[Any]:
+def deadly_split_rows(work: Any, part: Any) -> Iterator[Any]:
     """In place of the task ``_split_rows`` of Spark."""
     _kill_in_turn()
     return worker_tasks.split_rows(work.value, part)
 
 
-def deadly_to_beam(part: Any, stored: Any) -> Iterator[Any]:
+def deadly_count_bucket(work: Any, pieces: Any) -> Iterator[Any]:
+    """In place of the task ``_count_bucket`` of Spark."""
+    _kill_in_turn()
+    return worker_tasks.count_bucket(work.value, (rows for _, rows in pieces))
+
+
+def deadly_spill_rows(part: Any, stored: Any) -> Iterator[Any]:
     """In place of the task ``_spill_rows`` of Beam, which a worker process imports as it is."""
     _kill_in_turn()
     return importlib.import_module(_BEAM)._spill_rows(part, stored)

@@ -32,6 +32,7 @@ from jobs.planning.engines import open_engine, open_row_workers
 from jobs.planning.identity import bound_path, linked_files, local_path
 from jobs.planning.job import Job
 from jobs.planning.rows import auto_rows
+from jobs.planning.statistics_store import open_store
 from jobs.progress import bar
 from jobs.release import publish
 from jobs.release.finished import Outcome, finished
@@ -80,6 +81,9 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
     # Read after what lies in the folders: another run of this release may have left it there in the meantime.
     known_record = ledger.release(job.release_id)
     _check_known(job, ledger, published, trace, known_record)
+    is_done = known_record is not None and known_record.state is State.PUBLISHED
+    # A store of statistics that cannot be used is refused before anything is recorded.
+    store = None if is_done or engine is not None else open_store(job.config.engine)
     try:
         with stage(OPEN):
             source, contents = open_with_contents(
@@ -90,19 +94,17 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
     except InputError:
         if known_record is None or not _is_done(job, dataset, known_record):
             raise
-        outcome = finished(job, ledger, known_record)
-        if outcome is None:
+        if (outcome := finished(job, ledger, known_record)) is None:
             raise
         return outcome
     with stage(PLAN):
         record = ledger.plan(planned)
     log.info("planned", release=job.release_id[:12], dataset=dataset.name, state=record.state.value)
-    outcome = finished(job, ledger, record)
-    if outcome is not None:
+    if (outcome := finished(job, ledger, record)) is not None:
         return outcome
     with only_run(Path(record.state_folder)):
         check = partial(_check_unchanged, source, planned, secrets.fingerprint_key)
-        return _run(job, ledger, source, engine or open_engine(job.config.engine), check, progress)
+        return _run(job, ledger, source, engine or open_engine(job.config.engine, store), check, progress)
 
 
 def _check_known(

@@ -10,11 +10,12 @@ from typing import Any, Final
 from dpcore.errors import ConfigError
 from jobs.config import EngineChoice
 from jobs.config.section import check_key
-from jobs.planning.statistics_store import with_store
+from jobs.planning.statistics_store import open_store, with_store
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine, TaskEngine
 from pipelines.generate.parallel_rows import LocalRowWorkers, RowWorkers
 from pipelines.source.frames import is_spark_frame
+from pipelines.statistics_store.store import StatisticsStore
 
 _OPTIONS = {"local": ["threads", "rows_in_memory"], "spark": ["partitions", "settings"], "beam": ["arguments"]}
 FEW_ROWS: Final = 10_000_000
@@ -43,18 +44,22 @@ def check_engine(choice: EngineChoice) -> None:
             raise ConfigError("engine.options.arguments is not a list of strings; want Beam's command-line options")
 
 
-def open_engine(choice: EngineChoice, frame: Any = None) -> Engine:
+def open_engine(choice: EngineChoice, frame: Any = None, store: StatisticsStore | None = None) -> Engine:
     """Opens the engine of a config, and the store of exact statistics if the config names one.
 
     choice: The section ``engine`` of a config.
     frame: The frame that will be counted, if there is one. Spark counts a DataFrame in the DataFrame's own session.
+    store: The store, if it was opened already.
 
     Raises: ConfigError when an option is invalid, the engine's extra is not installed, or the store or its key cannot
         be used; EngineError when the engine does not start, or the command for the key fails.
     """
     check_engine(choice)
+    if choice.incremental is None:
+        return _open_engine(choice, frame)
+    store = store or open_store(choice)  # A store that cannot be used is refused before the engine starts.
     engine = _open_engine(choice, frame)
-    return engine if choice.incremental is None else with_store(engine, choice.incremental)
+    return engine if store is None else with_store(engine, choice.incremental, store)
 
 
 def _open_engine(choice: EngineChoice, frame: Any) -> TaskEngine:

@@ -58,24 +58,40 @@ def check_store_folder(config: Config) -> None:
         )
 
 
-def with_store(engine: TaskEngine, choice: Incremental, environment: Mapping[str, str] = os.environ) -> TaskEngine:
-    """An engine that reads only what the store has no statistics of.
+def open_store(choice: EngineChoice, environment: Mapping[str, str] = os.environ) -> StatisticsStore | None:
+    """Opens the store of a config; None if it names none.
 
-    engine: The engine that counts the rest.
-    choice: The section ``engine.incremental``, with an absolute path.
+    choice: The section ``engine`` of a config, with absolute paths.
     environment: The variables of this process.
 
     Raises: ConfigError when there is no usable key, or others may open the folder; EngineError when the command for
         the key fails. The key itself, and what the command prints, are in no message.
     """
-    key = store_key(choice, environment)
-    limits = StoreLimits(choice.keep_days, choice.max_mb * 10**6)
-    store = StatisticsStore(Path(choice.path), key, limits, log.warning)
+    incremental = choice.incremental
+    if incremental is None:
+        return None
+    key = store_key(incremental, environment)
+    limits = StoreLimits(incremental.keep_days, incremental.max_mb * 10**6)
+    return StatisticsStore(Path(incremental.path), key, limits, log.warning)
+
+
+def with_store(engine: TaskEngine, choice: Incremental, store: StatisticsStore) -> TaskEngine:
+    """An engine that reads only what a store has no statistics of.
+
+    engine: The engine that counts the rest.
+    choice: The section ``engine.incremental``.
+    store: The store.
+    """
     return IncrementalEngine(engine, store, PartitionBy(choice.partition))
 
 
 def store_key(choice: Incremental, environment: Mapping[str, str] = os.environ) -> bytes:
-    """The key of the store, 32 bytes. SECRET. The arguments and exceptions are those of ``with_store``."""
+    """The key of the store, 32 bytes. SECRET.
+
+    choice: The section ``engine.incremental``.
+
+    The other argument and the exceptions are those of ``open_store``.
+    """
     if choice.key_command is not None:
         return _decoded("the output of engine.incremental.key_command", _printed(choice.key_command))
     text = environment.get(KEY_VARIABLE)

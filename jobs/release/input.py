@@ -30,6 +30,7 @@ from pipelines.layout import BasketLayout, Layout
 from pipelines.source import AnySource, FrameSource, Source, fingerprint_now, open_frame, open_with_contents
 from pipelines.source.content import FileContent, fingerprint
 from pipelines.source.frame_content import LEDGER_KEY, frame_content, secret_key
+from pipelines.statistics_store.store import StatisticsStore
 
 Open = Callable[[], Engine]
 
@@ -54,14 +55,17 @@ class Input:
     checked: Callable[[Engine], Engine] = field(repr=False)
 
 
-def engine_of(job: Job, engine: Engine | None, frame: Any) -> Open:
+def engine_of(
+    job: Job, engine: Engine | None, frame: Any, store: Callable[[], StatisticsStore | None] = lambda: None
+) -> Open:
     """Opens the engine of a release when it is first wanted, in the session of a Spark DataFrame if there is one.
 
     job: The release.
     engine: Engine to use instead of the config's.
     frame: The frame of the release, if it has one.
+    store: Opens the store of exact statistics, unless the engine does.
     """
-    return cache(lambda: engine or open_engine(job.config.engine, frame))
+    return cache(lambda: engine or open_engine(job.config.engine, frame, store()))
 
 
 def check_frame(job: Job, frame: Any) -> None:

@@ -33,6 +33,7 @@ from jobs.planning.engines import open_row_workers
 from jobs.planning.identity import bound_path, local_path
 from jobs.planning.job import Job
 from jobs.planning.rows import auto_rows
+from jobs.planning.statistics_store import open_store
 from jobs.progress import bar
 from jobs.release import folders
 from jobs.release.finished import Outcome, finished
@@ -77,7 +78,8 @@ def release(
     ledger = SqlLedger(job.config.privacy.ledger)
     dataset = _dataset(job, ledger)
     secrets = ledger.secrets(dataset.name)
-    open_once = engine_of(job, engine, frame)
+    store = cache(lambda: open_store(job.config.engine))
+    open_once = engine_of(job, engine, frame, store)
     opened = cache(lambda: open_input(job, secrets, open_once, frame))
     known_record = ledger.release(job.release_id)
     if not again and (known_record is None or known_record.state is State.PLANNED):
@@ -89,6 +91,10 @@ def release(
     # Read after what lies in the folders: another run of this release may have left it there in the meantime.
     known_record = ledger.release(job.release_id)
     _check_known(job, ledger, published, trace, known_record)
+    is_done = known_record is not None and known_record.state is State.PUBLISHED
+    # A store of statistics that cannot be used is refused before anything is recorded.
+    if not is_done and engine is None:
+        store()
     try:
         with stage(OPEN):
             data = opened()
@@ -97,15 +103,13 @@ def release(
     except InputError:
         if known_record is None or not _is_done(job, dataset, known_record):
             raise
-        outcome = finished(job, ledger, known_record)
-        if outcome is None:
+        if (outcome := finished(job, ledger, known_record)) is None:
             raise
         return outcome
     with stage(PLAN):
         record = ledger.plan(planned)
     log.info("planned", release=job.release_id[:12], dataset=dataset.name, state=record.state.value)
-    outcome = finished(job, ledger, record)
-    if outcome is not None:
+    if (outcome := finished(job, ledger, record)) is not None:
         return outcome
     folders.check_usable(job.output, job.release_id)
     with folders.only_run_in(_state_of(job, record)):

@@ -239,3 +239,11 @@ def test_operators_see_and_clean_the_store(world: World) -> None:
     code, out, _ = world.marquee("store", "clean", str(kept.path), "--keep-days", "0")
     assert (code, len(list(entries(kept.path)))) == (0, 0)
     assert out == f"removed all entries of any age from {kept.path}\n"
+
+
+def test_a_published_release_needs_no_key(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert world.run()[0] == 0
+    monkeypatch.delenv("MARQUEE_STORE_KEY")
+    code, out, err = world.run()
+    assert code == 0, err
+    assert out.startswith("already published")

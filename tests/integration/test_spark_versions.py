@@ -55,7 +55,7 @@ def comparison(python: Path | str, *arguments: str) -> dict[str, Any]:
 
 def check(found: dict[str, Any], version: str, kind: str) -> None:
     assert (found["version"].startswith(version), found["kind"]) == (True, kind)
-    assert len(found["equal"]) == 8
+    assert len(found["equal"]) == 16
     assert all(found["equal"].values()), found
 
 

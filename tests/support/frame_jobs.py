@@ -29,10 +29,11 @@ from pipelines.source import AnySource, open_frame, open_source
 from tests.support import engine_cases
 from tests.support.engine_cases import SALT, Case
 from tests.support.engines import SPARK_SETTINGS
+from tests.support.incremental import incremental
 
 
 def compared(session: SparkSession, folder: Path) -> dict[str, bool]:
-    """Every case by files, clustered files, and frame."""
+    """Every case by files, clustered files, and frame; and clustered files with a store, empty and then full."""
     engine, found = SparkEngine(session), {}
     for case in (engine_cases.messy_table(), engine_cases.messy_baskets()):
         place = folder / case.layout.unit
@@ -48,6 +49,11 @@ def compared(session: SparkSession, folder: Path) -> dict[str, bool]:
         }
         for name, (source, wanted, asked) in sources.items():
             found[f"{case.name}: {name}"] = all(_equal(engine, source, wanted, asked))
+        for name in ("clustered files", "files that break the claim"):
+            source, wanted, asked = sources[name]
+            for turn in ("empty", "full"):
+                kept = incremental(place, engine)
+                found[f"{case.name}: {name}, {turn} store"] = all(_equal(kept, source, wanted, asked))
     return found
 
 

@@ -79,6 +79,11 @@ def both(*spoils: Spoil) -> Spoil:
     return lambda world: [spoil(world) for spoil in spoils]
 
 
+def stored(section: dict[str, object]) -> Spoil:
+    """A store of exact statistics, for files of whole units."""
+    return both(setting("dataset.clustered_by_unit", True), setting("engine.incremental", section))
+
+
 def queries(content: str | bytes, name: str = "q.csv") -> Spoil:
     """A file of listed queries."""
     return both(

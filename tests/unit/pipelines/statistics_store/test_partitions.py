@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from dpcore.errors import InputError
 from pipelines.layout import BasketLayout
@@ -129,3 +131,28 @@ def test_a_view_depends_on_layout_and_salt_and_not_on_files(tmp_path: Path) -> N
     others = [replace(source, salt=bytes(16)), replace(source, layout=replace(LAYOUT, items=11))]
     assert len({view_digest(view) for view in (source, *others)}) == 3
     assert view_digest(Source((), LAYOUT, SALT)) == view_digest(source)
+
+
+class _TaggedStore(MemoryFileSystem):  # type: ignore[misc]
+    """An object store in memory, whose objects have tags and no times."""
+
+    protocol = "tagged"
+
+    def info(self, path: str, **_: object) -> dict[str, object]:
+        found = super().info(path)
+        content = self.cat_file(path) if found["type"] == "file" else b""
+        return {**found, "ETag": hashlib.md5(content).hexdigest(), "created": None}
+
+
+def test_the_tag_of_an_object_is_its_version_at_once() -> None:
+    fsspec.register_implementation("tagged", _TaggedStore, clobber=True)
+    store = fsspec.filesystem("tagged")
+    versions = []
+    for items in ([1, 2, 3], [3, 2, 1], [1, 2, 3]):
+        with store.open("/bucket/part.parquet", "wb") as file:
+            _write(file, items)
+        source = open_source("tagged://bucket/part.parquet", LAYOUT, SALT)
+        (known,) = known_files(source, 0, 2.0)  # Before all times: a tag needs no clock.
+        assert known.keepable
+        versions.append(known.key)
+    assert versions[0] == versions[2] != versions[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -115,7 +116,7 @@ def test_spark_drops_no_row_that_passes(
         "row": pa.array(range(4)), "n": pa.array([1, 2, 3, None], pa.int32()), "t": ["a", "b", "b ", None],
         "x": [0.1, 0.5, float("nan"), None], "f": pa.array([0.1, 0.2, float("inf"), None], pa.float32()),
         "b": [True, False, True, None], "d": days, "s": days.cast(pa.timestamp("us")),
-        "m": pa.array([1, -1, 0, None]).cast(pa.decimal128(5, 2)),
+        "m": pa.array([Decimal(1), Decimal(-1), Decimal(0), None], pa.decimal128(5, 2)),
     })  # fmt: skip
     pq.write_table(rows, tmp_path / "rows.parquet")
     where = RowFilter((condition,))

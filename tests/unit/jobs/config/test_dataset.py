@@ -59,8 +59,8 @@ def test_configs_without_the_keys_have_the_identity_that_they_had() -> None:
 @pytest.mark.parametrize(
     ("catalog", "label", "text", "version"),
     [
-        ({"table": "a.b", "version": 0}, "table version 0", "spark_catalog.a.b in Spark's catalog, version 0", 0),
-        ({"table": "a.b", "snapshot_id": 7}, "table snapshot_id 7", "spark_catalog.a.b in Spark's catalog, snapshot 7", 7),
+        ({"table": "a.b", "version": 0}, "table version 0", "a.b in Spark's catalog, version 0", 0),
+        ({"table": "a.b", "snapshot_id": 7}, "table snapshot_id 7", "a.b in Spark's catalog, snapshot 7", 7),
     ],
 )  # fmt: skip
 def test_a_version_is_its_own_label(catalog: dict[str, Any], label: str, text: str, version: int) -> None:
@@ -69,7 +69,7 @@ def test_a_version_is_its_own_label(catalog: dict[str, Any], label: str, text: s
     document["dataset"]["catalog"] = catalog
     dataset = parse_config(document).dataset
     assert dataset.snapshot == label
-    assert table_text(identifying_config(parse_config(document))["dataset"]) == text
+    assert table_text(identifying_config(parse_config(document))["dataset"]) == f"spark_catalog.{text}"
     table = catalog_table_of(dataset)
     assert table is not None
     assert table.version == version

@@ -96,6 +96,12 @@ def _named(value: object) -> object:
     return {"table": value} if isinstance(value, str) else value
 
 
+def _one_line(value: object) -> object:
+    if isinstance(value, str) and not value.isprintable():
+        raise ValueError(f"is {value!r}; want a name on one line, without control characters")
+    return value
+
+
 def _full_name(value: object) -> object:
     if not isinstance(value, str):
         return value
@@ -152,7 +158,7 @@ class Dataset(Section):
         description="A table in a catalog of Spark, in place of path: its name, or the name with a version. It needs "
         "engine: {name: spark}.",
     )
-    frame: Annotated[Text, Field(pattern=r"^[^\x00-\x1f\x7f]*$")] | None = Field(
+    frame: Annotated[Text, BeforeValidator(_one_line)] | None = Field(
         default=None,
         description="Name of a frame that a program gives to release() in Python, in place of path. The ledger binds "
         "the dataset to this name.",

@@ -32,8 +32,13 @@ def check_incremental(choice: EngineChoice, dataset: Dataset) -> None:
     choice: The section ``engine`` of a config.
     dataset: Its section ``dataset``.
 
-    Raises: ConfigError when units may have rows in several files.
+    Raises: ConfigError when there are no files, or units may have rows in several of them.
     """
+    if choice.incremental is not None and (dataset.catalog is not None or dataset.frame is not None):
+        raise ConfigError(
+            "engine.incremental keeps statistics of files, and the data are a table of Spark's catalog or a frame; want "
+            "dataset.path or dataset.table, or no engine.incremental"
+        )
     if choice.incremental is not None and not dataset.clustered_by_unit:
         raise ConfigError(
             "engine.incremental needs files of whole units, because a unit with rows in several files cannot be "

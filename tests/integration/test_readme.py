@@ -108,8 +108,10 @@ def _section(line: str) -> str:
     ((name, section),) = read_yaml(Path("other.yaml"), "config", dates=False).items()
     if name == "dataset":
         section = config[name] | section
-        if "table" in section:
+        if {"table", "catalog"} & section.keys():
             del section["path"]
+        if "catalog" in section:
+            config["engine"] = {"name": "spark"}
     config |= {name: section, "mechanism": {"name": "independent"}}
     Path("other.yaml").write_text(yaml.safe_dump(config))
     assert load_job("other.yaml").plan.steps, line

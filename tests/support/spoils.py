@@ -121,6 +121,26 @@ def in_a_table(**section: Any) -> Spoil:
     return spoil
 
 
+def in_a_catalog(named: object) -> Spoil:
+    """A table of Spark's catalog in place of the path."""
+
+    def spoil(world: World) -> None:
+        del world.config["dataset"]["path"]
+        world.set("dataset.catalog", named)
+
+    return spoil
+
+
+def in_a_frame(name: str) -> Spoil:
+    """A frame in place of the path."""
+
+    def spoil(world: World) -> None:
+        del world.config["dataset"]["path"]
+        world.set("dataset.frame", name)
+
+    return spoil
+
+
 def part(world: World, index: int = 1) -> Path:
     """One data file."""
     return world.folder / "data" / f"part-{index}.parquet"

@@ -88,19 +88,35 @@ def counted_rows(batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterable[
     """
     if layout.partition is None or not layout.partition.is_checked:
         return batches
+    judged = _judged(batches, layout, layout.partition)
+    return [batch.filter(booleans(kept)).select(list(layout.columns)) for batch, kept in judged]
+
+
+def units_left_out(batches: Iterable[pa.RecordBatch], layout: Layout) -> int:
+    """The number of units with rows in a chosen partition in which they do not count. SENSITIVE.
+
+    The arguments are those of ``counted_rows``.
+    """
+    if layout.partition is None or not layout.partition.is_checked:
+        return 0
+    judged = _judged(batches, layout, layout.partition)
+    dropped = [unit_column(batch.column(layout.unit)).filter(booleans(~kept)) for batch, kept in judged]
+    return len(pc.unique(pa.chunked_array(dropped))) if dropped else 0
+
+
+def _judged(
+    batches: Iterable[pa.RecordBatch], layout: Layout, partition: Partition
+) -> list[tuple[pa.RecordBatch, NDArray[np.bool_]]]:
+    """The batches of rows, with whether each row's unit counts in the row's partition."""
     held = [batch for batch in batches if batch.num_rows]
     if not held:
         return []
     units = [unit_column(batch.column(layout.unit)) for batch in held]
     keys = [batch.column(batch.num_columns - 1) for batch in held]
-    kept = _kept(pa.concat_arrays(units), pa.concat_arrays(keys), layout.partition)
+    kept = _kept(pa.concat_arrays(units), pa.concat_arrays(keys), partition)
     stops = np.cumsum([batch.num_rows for batch in held])[:-1]
     parts = zip(held, np.split(kept, stops), strict=True)
-    return [
-        batch.filter(booleans(rows)).select(list(layout.columns))
-        for batch, rows in parts
-        if batch.schema.names[-1] == _OF_ROW
-    ]
+    return [(batch, rows) for batch, rows in parts if batch.schema.names[-1] == _OF_ROW]
 
 
 def _pairs(batch: pa.RecordBatch, keys: pa.Array, unit: str, wanted: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:

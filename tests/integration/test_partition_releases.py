@@ -118,6 +118,14 @@ def test_four_regions_each_spend_the_whole_total(regions: World) -> None:
     assert "remains" in err or "remaining" in err
 
 
+def test_validate_counts_who_is_left_out(regions: World) -> None:
+    for values, wanted in (("north", STRAY), (["north", "south"], STRAY), ("east", 0)):
+        regions.set("dataset.partition.values", values)
+        code, out, err = regions.marquee("validate", "release.yaml")
+        assert code == 0, err
+        assert f"units in too many partitions        {wanted:>14,}\n" in out
+
+
 def test_several_regions_are_one_release(regions: World) -> None:
     create(regions, 2 * SILENT, *BY_REGION)
     regions.set("dataset.partition.values", ["north", "south"])

@@ -15,8 +15,7 @@ from jobs.release import publish
 from jobs.release.finished import Outcome, record_publication
 from jobs.verification.manifest import SUCCESS
 from jobs.verification.release import check_published
-from pipelines.source import open_with_contents
-from pipelines.source.content import fingerprint
+from pipelines.source import input_fingerprint, open_with_contents
 
 
 def made_by_another_version(
@@ -77,14 +76,14 @@ def _check_same_input(job: Job, dataset: DatasetBudget, secrets: DatasetSecrets,
     """Compares the input with that of another version's release. The input of a published release may be gone."""
     path = job.config.dataset.root
     try:
-        _, contents = open_with_contents(
+        source, contents = open_with_contents(
             location_of(job.config.dataset), job.layout, secrets.salt, secrets.fingerprint_key
         )
     except InputError:
         if other.record.state is State.PUBLISHED and dataset.path == bound_path(path):
             return
         raise
-    if fingerprint(contents, secrets.fingerprint_key) != other.fingerprint:
+    if input_fingerprint(source, contents, secrets.fingerprint_key) != other.fingerprint:
         raise IntegrityError(
             f"{other.described}, but was made from other input files; want the same files, or a new label in "
             "dataset.snapshot, which makes a new release with a new charge"

@@ -46,8 +46,8 @@ from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.generate.rows import write_rows
 from pipelines.layout import TableLayout
-from pipelines.source import AnySource, Source, fingerprint_now, open_source, open_with_contents
-from pipelines.source.content import FileContent, fingerprint
+from pipelines.source import AnySource, Source, fingerprint_now, input_fingerprint, open_source, open_with_contents
+from pipelines.source.content import FileContent
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
 
@@ -298,7 +298,7 @@ def _planned(
         path=path,
         linked_files=linked_files(source.paths, path),
         contents=contents,
-        fingerprint=fingerprint(contents, secrets.fingerprint_key),
+        fingerprint=input_fingerprint(source, contents, secrets.fingerprint_key),
         state_folder=str(publish.state_folder(job.output, job.release_id)),
         protection=protection_of(job),
         consumer=job.config.privacy.consumer,

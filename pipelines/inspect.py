@@ -19,9 +19,10 @@ from pipelines.encode import EncodedRows, encode_batch, items_inside, unit_colum
 from pipelines.engines.failures import without_values
 from pipelines.engines.local import LocalEngine
 from pipelines.layout import BasketLayout, Layout
-from pipelines.partition_rows import counted_rows
+from pipelines.partition_rows import counted_rows, units_left_out
 from pipelines.source import AnySource
 
+_FIGURES = 7  # Counts that are not of one attribute.
 MARK = "SENSITIVE: exact counts, for the operator only"
 
 
@@ -56,6 +57,8 @@ class Findings:
     units_over_bound: Units that are truncated to the contribution bound.
     units_in_many_files: Units that contradict ``clustered_by_unit`` and are dropped; 0 without this claim.
     columns: One entry per attribute of a table, in the order of the schema.
+    units_in_many_partitions: Units with rows in a partition of the release in which they are not counted, because they
+        have rows in others; 0 for a release about the whole dataset. All other counts leave these rows out.
     """
 
     sensitive: str = field(default=MARK, init=False)
@@ -67,12 +70,13 @@ class Findings:
     units_over_bound: int
     units_in_many_files: int
     columns: tuple[ColumnFindings, ...]
+    units_in_many_partitions: int = 0
 
     @property
     def clean(self) -> bool:
         """Whether a release would count every row unchanged. Nulls are allowed: the schema gives them a code."""
         dropped = self.null_units, self.null_items, self.items_out_of_range
-        if any(dropped) or self.units_over_bound or self.units_in_many_files:
+        if any(dropped) or self.units_over_bound or self.units_in_many_files or self.units_in_many_partitions:
             return False
         return not any(column.not_finite or column.unknown or column.out_of_range for column in self.columns)
 
@@ -104,12 +108,14 @@ def inspect_source(source: AnySource, engine: Reader | None = None) -> Findings:
         task = partial(_counts, layout=source.layout)
         counts = sum(engine.over_whole_units(source, task), _zeros(source.layout))
         split = len(engine.broken_units(source))  # SENSITIVE
-    rows, units, null_units, null_items, outside, over = counts[:6].tolist()
+    rows, units, null_units, null_items, outside, over, left_out = counts[:_FIGURES].tolist()
     columns = [
         ColumnFindings(attribute.name, *figures)
-        for attribute, figures in zip(_attributes(source.layout), counts[6:].reshape(-1, 4).tolist(), strict=True)
+        for attribute, figures in zip(
+            _attributes(source.layout), counts[_FIGURES:].reshape(-1, 4).tolist(), strict=True
+        )
     ]
-    return Findings(rows, units, null_units, null_items, outside, over, split, tuple(columns))
+    return Findings(rows, units, null_units, null_items, outside, over, split, tuple(columns), left_out)
 
 
 def _attributes(layout: Layout) -> tuple[Attribute, ...]:
@@ -117,13 +123,16 @@ def _attributes(layout: Layout) -> tuple[Attribute, ...]:
 
 
 def _zeros(layout: Layout) -> NDArray[np.int64]:
-    return np.zeros(6 + 4 * len(_attributes(layout)), dtype=np.int64)
+    return np.zeros(_FIGURES + 4 * len(_attributes(layout)), dtype=np.int64)
 
 
 def _counts(batches: Iterable[pa.RecordBatch], layout: Layout) -> NDArray[np.int64]:
-    """Counts of rows, units, null units, null items, items out of range, units over the bound, and 4 per attribute."""
+    """Counts of rows, units, null units, null items, items out of range, units over the bound, units that are left out
+    for their partitions, and 4 per attribute.
+    """
     counts = _zeros(layout)
-    parts = []
+    parts, batches = [], list(batches)
+    counts[6] = units_left_out(batches, layout)
     for batch in counted_rows(batches, layout):
         parts.append(encode_batch(batch, layout))
         counts[0] += batch.num_rows
@@ -131,7 +140,9 @@ def _counts(batches: Iterable[pa.RecordBatch], layout: Layout) -> NDArray[np.int
         if isinstance(layout, BasketLayout):
             counts[3:5] += _item_counts(batch.column(layout.item), layout.items)
         for axis, attribute in enumerate(_attributes(layout)):
-            counts[6 + 4 * axis : 10 + 4 * axis] += _column_counts(batch.column(attribute.column), attribute)
+            counts[_FIGURES + 4 * axis : _FIGURES + 4 * axis + 4] += _column_counts(
+                batch.column(attribute.column), attribute
+            )
     counts[1], counts[5] = units_over_bound(EncodedRows.join(parts, layout), layout)
     return counts
 

@@ -68,14 +68,16 @@ def rows_and_pairs(
 
 
 def pairs_alone(batch: pa.RecordBatch, layout: Layout) -> Iterator[pa.RecordBatch]:
-    """The pairs of ``rows_and_pairs`` for rows of partitions that are not chosen. SENSITIVE.
+    """The pairs of ``rows_and_pairs`` for rows of one partition, which matters and is not chosen. SENSITIVE.
 
     batch: Rows with the unit's and the partition's column.
     layout: The public layout, with a partition.
     """
-    if layout.partition is not None:
-        keys = layout.partition.keys(batch.column(layout.partition.column))
-        yield from _pairs(batch, keys, layout.unit, layout.partition.matters(keys))
+    units = pc.unique(unit_column(batch.column(layout.unit)).drop_null())
+    if layout.partition is not None and len(units):
+        key = layout.partition.keys(batch.column(layout.partition.column).slice(0, 1))
+        same = key.take(integers(np.zeros(len(units), dtype=np.int32)))
+        yield pa.record_batch([units, same], names=[layout.unit, _OF_OTHERS])
 
 
 def counted_rows(batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterable[pa.RecordBatch]:
@@ -88,19 +90,38 @@ def counted_rows(batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterable[
     """
     if layout.partition is None or not layout.partition.is_checked:
         return batches
+    judged = _judged(batches, layout, layout.partition)
+    return [batch.filter(booleans(kept)).select(list(layout.columns)) for batch, kept in judged]
+
+
+def units_left_out(batches: Iterable[pa.RecordBatch], layout: Layout) -> int:
+    """The number of units with rows in a chosen partition in which they do not count. SENSITIVE.
+
+    The arguments are those of ``counted_rows``.
+    """
+    if layout.partition is None or not layout.partition.is_checked:
+        return 0
+    judged = _judged(batches, layout, layout.partition)
+    dropped = [unit_column(batch.column(layout.unit)).filter(booleans(~kept)) for batch, kept in judged]
+    return len(pc.unique(pa.chunked_array(dropped))) if dropped else 0
+
+
+def _judged(
+    batches: Iterable[pa.RecordBatch], layout: Layout, partition: Partition
+) -> list[tuple[pa.RecordBatch, NDArray[np.bool_]]]:
+    """The batches of rows, with whether each row's unit counts in the row's partition."""
     held = [batch for batch in batches if batch.num_rows]
-    if not held:
+    rows = [batch for batch in held if batch.schema.names[-1] == _OF_ROW]
+    if not rows:
         return []
-    units = [unit_column(batch.column(layout.unit)) for batch in held]
+    # Pairs of units without a row here decide nothing.
+    known = pc.unique(pa.chunked_array([unit_column(batch.column(layout.unit)) for batch in rows]).drop_null())
+    codes = [pc.index_in(unit_column(batch.column(layout.unit)), value_set=known) for batch in held]
     keys = [batch.column(batch.num_columns - 1) for batch in held]
-    kept = _kept(pa.concat_arrays(units), pa.concat_arrays(keys), layout.partition)
+    kept = _kept(pa.concat_arrays(codes), pa.concat_arrays(keys), partition)
     stops = np.cumsum([batch.num_rows for batch in held])[:-1]
     parts = zip(held, np.split(kept, stops), strict=True)
-    return [
-        batch.filter(booleans(rows)).select(list(layout.columns))
-        for batch, rows in parts
-        if batch.schema.names[-1] == _OF_ROW
-    ]
+    return [(batch, mask) for batch, mask in parts if batch.schema.names[-1] == _OF_ROW]
 
 
 def _pairs(batch: pa.RecordBatch, keys: pa.Array, unit: str, wanted: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
@@ -113,21 +134,24 @@ def _pairs(batch: pa.RecordBatch, keys: pa.Array, unit: str, wanted: NDArray[np.
         yield from grouped.select([unit, _OF_OTHERS]).combine_chunks().to_batches()
 
 
-def _kept(units: pa.Array, keys: pa.Array, partition: Partition) -> NDArray[np.bool_]:
-    """Whether each row's unit counts in the row's partition, bool [rows]."""
-    without_unit = numbers_of(units.is_null())
-    encoded = units.dictionary_encode()
-    unit_codes = np.where(without_unit, len(encoded.dictionary), numbers_of(encoded.indices)).astype(np.int64)
-    ranks, partitions = _ranks(keys)
-    pairs, pair_of_row = np.unique(unit_codes * partitions + ranks, return_inverse=True)
-    owners = pairs // partitions
-    first, stop = np.searchsorted(owners, owners, "left"), np.searchsorted(owners, owners, "right")
+def _kept(codes: pa.Array, keys: pa.Array, partition: Partition) -> NDArray[np.bool_]:
+    """Whether each row's unit counts in the row's partition, bool [rows]; True for rows without a unit.
+
+    codes: Number of the unit of each row, int32 [rows]; null for rows that decide nothing, or have no unit.
+    keys: Partition of each row, [rows].
+    """
+    rows = np.flatnonzero(numbers_of(codes.is_valid()))
+    ranks, partitions = _ranks(keys.take(integers(rows)))
+    pairs, pair_of_row = np.unique(numbers_of(codes)[rows].astype(np.int64) * partitions + ranks, return_inverse=True)
+    starts = np.flatnonzero(np.diff(pairs // max(partitions, 1), prepend=-1))  # The first pair of each unit.
+    sizes = np.diff(np.append(starts, pairs.size))
     if partition.units_in is UnitsIn.ONE:
-        kept = stop - first == 1
+        kept = np.repeat(sizes, sizes) == 1
     else:
-        kept = np.arange(pairs.size) - first < (partition.max_per_unit or partitions)
-    rows: NDArray[np.bool_] = kept[pair_of_row] | without_unit
-    return rows
+        kept = np.arange(pairs.size) - np.repeat(starts, sizes) < (partition.max_per_unit or partitions)
+    counted = np.ones(len(codes), dtype=np.bool_)
+    counted[rows] = kept[pair_of_row]
+    return counted
 
 
 def _ranks(keys: pa.Array) -> tuple[NDArray[np.int64], int]:

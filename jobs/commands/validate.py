@@ -66,6 +66,8 @@ def _report(job: Job, findings: Findings) -> list[str]:
         lines.append(f"items out of range (dropped)        {findings.items_out_of_range:>14,}")
     if dataset.clustered_by_unit:
         lines.append(f"units in several files (dropped)    {findings.units_in_many_files:>14,}")
+    if dataset.partition is not None:
+        lines.append(f"units in too many partitions        {findings.units_in_many_partitions:>14,}")
     if findings.columns:
         lines.append(f"{'attribute':<24}{'null':>12}{'NaN or inf':>12}{'unknown':>12}{'clamped':>12}")
     for column in findings.columns:

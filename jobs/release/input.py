@@ -27,7 +27,15 @@ from pipelines.aggregators.protocol import Aggregator
 from pipelines.aggregators.row_hashes import RowHashes, RowSums
 from pipelines.engines.statistics import Engine
 from pipelines.layout import BasketLayout, Layout
-from pipelines.source import AnySource, FrameSource, Source, fingerprint_now, open_frame, open_with_contents
+from pipelines.source import (
+    AnySource,
+    FrameSource,
+    Source,
+    fingerprint_now,
+    input_fingerprint,
+    open_frame,
+    open_with_contents,
+)
 from pipelines.source.content import FileContent, fingerprint
 from pipelines.source.frame_content import LEDGER_KEY, frame_content, secret_key
 from pipelines.statistics_store.store import StatisticsStore
@@ -101,7 +109,7 @@ def open_input(job: Job, secrets: DatasetSecrets, engine: Open, frame: Any = Non
     config, key = job.config.dataset, secrets.fingerprint_key
     if config.catalog is None and config.frame is None:
         source, contents = open_with_contents(location_of(config), job.layout, secrets.salt, key)
-        known = fingerprint(contents, key)
+        known = input_fingerprint(source, contents, key)
         links = linked_files(source.paths, bound_path(config.root))
         checked = lambda opened: _FileChecks(opened, source, known, key, config.name)  # noqa: E731
         return Input(source, contents, None, known, links, checked)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pipelines.source import DataFile, Source
 from pipelines.source.batches import open_parquet
 from pipelines.source.footers import readers_for
-from pipelines.source.partition_files import Need, need_of
 from pipelines.source.stores import reading
 
 # Row groups are joined to parts of at least this number of rows, because every read of a part opens the file.
@@ -35,8 +34,7 @@ def parts_of(source: Source) -> list[Part]:
     Raises: InputError for a file that cannot be read.
     """
     with ThreadPoolExecutor(readers_for(source.files)) as pool:
-        files = [file for file in source.files if need_of(file, source.layout) is not Need.NOTHING]
-        return [part for parts in pool.map(_parts_of_file, files) for part in parts]
+        return [part for parts in pool.map(_parts_of_file, source.needed_files) for part in parts]
 
 
 def _parts_of_file(file: DataFile) -> list[Part]:

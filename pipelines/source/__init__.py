@@ -8,7 +8,7 @@
   stores.
 * ``tables``: versions of tables. ``delta`` and ``iceberg`` read them with the libraries of these formats.
 * ``columns``: checks and types columns. ``footers``, ``footer`` and ``thrift``: read footers. ``content``: what
-  identifies the content of a file.
+  identifies the content of a file. ``partition_files``: what a release of partitions needs of a file.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pipelines.source.opening import (
     Location,
     Source,
     fingerprint_now,
+    input_fingerprint,
     open_source,
     open_with_contents,
     read_contents,
@@ -39,6 +40,7 @@ __all__ = [
     "TableFormat",
     "TableVersion",
     "fingerprint_now",
+    "input_fingerprint",
     "open_frame",
     "open_source",
     "open_with_contents",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,10 +10,11 @@ from functools import partial
 from dpcore.errors import ConfigError
 from pipelines.layout import Layout
 from pipelines.source.columns import check_schemas
-from pipelines.source.content import FileContent, fingerprint_of
+from pipelines.source.content import FileContent, fingerprint, fingerprint_of
 from pipelines.source.data_file import DataFile
 from pipelines.source.footers import ReadFooter, keyed_footer_now, read_footers, readers_for
 from pipelines.source.listing import find_files
+from pipelines.source.partition_files import Need, need_of
 from pipelines.source.tables import TableVersion, table_files
 
 SALT_BYTES = 16
@@ -44,6 +45,11 @@ class Source:
     def __post_init__(self) -> None:
         if len(self.salt) != SALT_BYTES:
             raise ConfigError(f"the salt has {len(self.salt)} bytes; want {SALT_BYTES}")
+
+    @property
+    def needed_files(self) -> tuple[DataFile, ...]:
+        """The files that decide what is counted: all of them, unless the layout chooses partitions."""
+        return tuple(file for file in self.files if need_of(file, self.layout) is not Need.NOTHING)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -85,14 +91,27 @@ def read_contents(location: Location) -> tuple[FileContent, ...]:
 
 
 def fingerprint_now(source: Source, key: bytes) -> str:
-    """``fingerprint`` of the files of a source as they are now. SENSITIVE.
+    """``input_fingerprint`` of the files of a source as they are now. SENSITIVE.
 
     key: 1 to 64 secret bytes.
 
     Raises: InputError when a file cannot be read any more.
     """
     with ThreadPoolExecutor(readers_for(source.files)) as pool:
-        return fingerprint_of(list(pool.map(partial(keyed_footer_now, key=key), source.files)), key)
+        return fingerprint_of(list(pool.map(partial(keyed_footer_now, key=key), source.needed_files)), key)
+
+
+def input_fingerprint(source: Source, contents: Sequence[FileContent], key: bytes) -> str:
+    """``fingerprint`` of the files that decide what is counted. SENSITIVE.
+
+    Files of later partitions than a release of days needs may come and go.
+
+    source: The checked files.
+    contents: The content of each of them, in their order, read with the same key.
+    key: 1 to 64 secret bytes.
+    """
+    needed = {file.path for file in source.needed_files}
+    return fingerprint([content for content in contents if content.file in needed], key)
 
 
 def _footers(location: Location, needed: Collection[str] = (), key: bytes = b"") -> tuple[ReadFooter, ...]:

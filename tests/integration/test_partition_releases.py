@@ -118,6 +118,14 @@ def test_four_regions_each_spend_the_whole_total(regions: World) -> None:
     assert "remains" in err or "remaining" in err
 
 
+def test_validate_counts_who_is_left_out(regions: World) -> None:
+    for values, wanted in (("north", STRAY), (["north", "south"], STRAY), ("east", 0)):
+        regions.set("dataset.partition.values", values)
+        code, out, err = regions.marquee("validate", "release.yaml")
+        assert code == 0, err
+        assert f"units in too many partitions        {wanted:>14,}\n" in out
+
+
 def test_several_regions_are_one_release(regions: World) -> None:
     create(regions, 2 * SILENT, *BY_REGION)
     regions.set("dataset.partition.values", ["north", "south"])
@@ -151,6 +159,19 @@ def test_a_window_of_days_is_one_charge(days: World) -> None:
     assert SqlLedger(LEDGER).verified("people").spent == 50
     days.set("dataset.partition.values", "2026-11-01")
     assert days.run()[0] == 4  # Somebody may count on the first day and within the window.
+
+
+def test_a_day_stays_what_it_is_when_days_are_appended(days: World) -> None:
+    create(days, 2 * SILENT, *DAYS)
+    days.set("dataset.partition.values", "2026-11-02")
+    assert days.run()[0] == 0
+    before = days.files("out")
+    folders(days.folder, "day", {"2026-11-05": people(0, 60, np.random.default_rng(7))})
+    assert days.run()[0] == 0
+    assert days.files("out") == before
+    pq.write_table(people(500, 30, np.random.default_rng(8)), days.folder / "parts" / "day=2026-11-01" / "late.parquet")
+    code, _, err = days.run()
+    assert (code, "was planned with other input files" in err) == (7, True), err
 
 
 def test_a_forged_partition_is_noticed(regions: World) -> None:

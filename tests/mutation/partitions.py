@@ -18,15 +18,15 @@ MUTANTS: Final = (
     Mutant(
         "a unit in several partitions counts",
         "pipelines/partition_rows.py",
-        "kept = stop - first == 1",
-        "kept = stop - first >= 1",
+        "kept = np.repeat(sizes, sizes) == 1",
+        "kept = np.repeat(sizes, sizes) >= 1",
         _UNIT,
     ),
     Mutant(
         "a unit counts in one partition too many",
         "pipelines/partition_rows.py",
-        "np.arange(pairs.size) - first < (",
-        "np.arange(pairs.size) - first <= (",
+        "np.repeat(starts, sizes) < (",
+        "np.repeat(starts, sizes) <= (",
         _UNIT,
     ),
     Mutant(

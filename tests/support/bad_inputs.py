@@ -150,6 +150,19 @@ CASES: dict[str, list[Case]] = {
         Case("a filter with a date that is none", 2, setting("dataset.where", {"age": {"min": "last May"}})),
         Case("a filter of a column that is not there", 3, setting("dataset.where", {"city": "Rome"})),
         Case("a filter of another type", 3, setting("dataset.where", {"age": "old"})),
+        Case("partitions without a column", 2, setting("dataset.partition", {"values": "north"})),
+        Case("no partition", 2, setting("dataset.partition", {"column": "sex", "values": []})),
+        Case("partitions of mixed types", 2, setting("dataset.partition", {"column": "sex", "values": [1, "x"]})),
+        Case("partitions from text to text", 2, setting(
+            "dataset.partition", {"column": "sex", "values": {"min": "a", "max": "b"}})),
+        Case("units in no known way in partitions", 2, setting(
+            "dataset.partition", {"column": "sex", "values": "male", "units_in": "some"})),
+        Case("a bound for units in one partition", 2, setting(
+            "dataset.partition", {"column": "sex", "values": "male", "max_partitions_per_unit": 2})),
+        Case("partitions of a path with a wildcard", 2, setting(
+            "dataset.partition", {"column": "sex", "values": "male"})),
+        Case("partitions of a dataset without them", 4, both(
+            setting("dataset.path", "data"), setting("dataset.partition", {"column": "sex", "values": "male"}))),
         Case("a path of Databricks", 3, setting("dataset.path", "dbfs:/people")),
     ],
     "The schema": [

@@ -143,7 +143,7 @@ def test_a_move_that_fails_leaves_the_old_ledger(ledger_url: str, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("version", "says"), [(4, "layout 4, but this program supports only layouts up to 3"), (0, "layout 0")]
+    ("version", "says"), [(5, "layout 5, but this program supports only layouts up to 4"), (0, "layout 0")]
 )
 def test_an_unknown_layout_is_refused(ledger_url: str, version: int, says: str) -> None:
     ledger = SqlLedger(ledger_url)

@@ -20,6 +20,7 @@ from jobs.release.journal_objects import JournalObjects
 from tests.support.object_stores import Store, azure, contents, google, s3
 from tests.support.recorded_randomness import recorded
 from tests.support.releases import World, table_world
+from tests.support.unreliable_proxy import Faults, proxy
 
 KEY = "releases/people/2026-11"
 
@@ -262,22 +263,32 @@ def test_answers_that_were_deleted_are_not_drawn_again(world: World, bucket: Sto
     assert (world.run()[0], world.charges()) == (0, 1)
 
 
-def test_nothing_is_charged_where_conditional_puts_are_ignored(
+def test_nothing_is_charged_where_conditional_puts_are_ignored(world: World, bucket: Store) -> None:
+    """As a store of the time before conditional puts does."""
+    with proxy(bucket.address, Faults(0, 0), dropped="if-none-match") as address:
+        folder = into(world, bucket.at(address), f"ignored/{KEY}")
+        code, _, err = world.run()
+        assert (code, "want a store with conditional puts" in err, world.charges()) == (2, True, 0), err
+        assert not list(state_of(world, folder).sizes().keys() - {"probe"})
+
+
+def test_a_release_that_began_on_this_machine_is_published_in_a_store(
     world: World, bucket: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    into(world, bucket, f"ignored/{KEY}")
-    create = StoredFolder.create
+    """Its journal stays where it is."""
 
-    def careless(self: StoredFolder, name: str, content: bytes) -> bool:
-        file = world.folder / "content"
-        file.write_bytes(content)
-        self.upload(name, file)
-        return True
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(StoredFolder, "create", careless)
+    with monkeypatch.context() as patch:
+        patch.setattr("jobs.release.run.write_answers", stopped)
+        assert world.run()[0] == 130
+    journal = world.folder / "out" / ".marquee" / world.job().release_id / "journal.jsonl"
+    answers = journal.read_bytes()
+    folder = into(world, bucket, f"from-here/{KEY}")
     code, _, err = world.run()
-    assert (code, "want a store with conditional puts" in err, world.charges()) == (2, True, 0), err
-    monkeypatch.setattr(StoredFolder, "create", create)
+    assert (code, journal.read_bytes(), world.charges()) == (0, answers, 1), err
+    assert (folder.read("_SUCCESS"), state_of(world, folder).sizes()) == (b"", {"probe": 5})
 
 
 def test_google_s_emulator_without_its_xml_interface_is_refused(world: World, tmp_path: Path) -> None:

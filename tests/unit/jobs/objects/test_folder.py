@@ -34,7 +34,7 @@ class Chosen(Faults):
         self._failure, self._method, self._failing = failure, method, range(first, first + times)
         self._seen = 0
 
-    def next(self, method: str) -> Failure | None:
+    def next(self, method: str, path: str) -> Failure | None:
         self._seen += method == self._method
         return self._failure if method == self._method and self._seen in self._failing else None
 

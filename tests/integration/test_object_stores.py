@@ -1,4 +1,4 @@
-"""Releases whose output, journal and staged files lie in object stores: S3 (moto) and Azure (Azurite)."""
+"""Releases whose output, journal and staged files lie in object stores: S3, Azure and Google Cloud Storage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jobs.ledger.records import State
 from jobs.objects.folder import StoredFolder
 from jobs.release.journal import Journal
 from jobs.release.journal_objects import JournalObjects
-from tests.support.object_stores import Store, azure, contents, google, s3
+from tests.support.object_stores import Store, azure, contents, google, google_json, s3
 from tests.support.recorded_randomness import recorded
 from tests.support.releases import World, table_world
 from tests.support.unreliable_proxy import Faults, proxy
@@ -25,9 +25,10 @@ from tests.support.unreliable_proxy import Faults, proxy
 KEY = "releases/people/2026-11"
 
 
-@pytest.fixture(params=["s3", "azure"], scope="module")
-def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    with {"s3": s3, "azure": azure}[request.param]() as running:
+@pytest.fixture(params=["s3", "azure", "google"], scope="module")
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    folder = tmp_path_factory.mktemp("credentials")
+    with {"s3": s3, "azure": azure, "google": lambda: google(folder)}[request.param]() as running:
         yield running
 
 
@@ -291,9 +292,9 @@ def test_a_release_that_began_on_this_machine_is_published_in_a_store(
     assert (folder.read("_SUCCESS"), state_of(world, folder).sizes()) == (b"", {"probe": 5})
 
 
-def test_google_s_emulator_without_its_xml_interface_is_refused(world: World, tmp_path: Path) -> None:
+def test_an_emulator_without_google_s_xml_interface_is_refused(world: World, tmp_path: Path) -> None:
     """It cannot do what Google's store does; what matters is that nothing was charged."""
-    with google(tmp_path) as store:
+    with google_json(tmp_path) as store:
         into(world, store, KEY)
         code, _, err = world.run()
     assert (code, world.charges()) == (6, 0), err

@@ -46,7 +46,10 @@ class Faults:
         self._in_a_row: Counter[tuple[str, str]] = Counter()
 
     def next(self, method: str, path: str) -> Failure | None:
-        """The failure of the next request; None if it goes through."""
+        """The failure of the next request; None if it goes through.
+
+        path: What tells a request from others of its method.
+        """
         with self._lock:
             self.requests += 1
             failing = self._random.random() < self._share
@@ -71,7 +74,7 @@ def proxy(target: tuple[str, int], faults: Faults, dropped: str = "") -> Iterato
 
         def _forward(self) -> None:
             body = self._body()
-            failure = faults.next(self.command, self.path.partition("?")[0])
+            failure = faults.next(self.command, f"{self.path} {self.headers.get('Range', '')}")
             if failure is Failure.UNAVAILABLE:
                 self._answer(503, [], b"<Error><Code>SlowDown</Code></Error>")
             elif failure is Failure.RESET_BEFORE:

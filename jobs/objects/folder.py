@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache, partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeVar, final
 
 from dpcore.errors import ConfigError, MarqueeError
@@ -131,12 +131,17 @@ class StoredFolder:
         return self._try(copied)
 
     def sizes(self) -> dict[str, int]:
-        """The size of every object in the folder in bytes, by its name."""
+        """The size of every object in the folder in bytes, by its name.
+
+        Empty objects that stand for a folder of other objects, as consoles and file systems create them, are left out.
+        """
         start = f"{self.address.key}/" if self.address.key else ""
 
         def listed(client: Any, store: Any) -> dict[str, int]:
             objects = [entry for batch in client.list(store, self.address.key or None) for entry in batch]
-            return {entry["path"][len(start) :]: entry["size"] for entry in objects if entry["path"].startswith(start)}
+            sizes = {entry["path"][len(start) :]: entry["size"] for entry in objects if entry["path"].startswith(start)}
+            above = {str(parent) for name in sizes for parent in PurePosixPath(name).parents}
+            return {name: size for name, size in sizes.items() if size or name not in above}
 
         return self._try(listed)
 
@@ -245,11 +250,12 @@ def _frozen(address: Address) -> tuple[str, bool, tuple[tuple[str, str], ...]]:
 
 @lru_cache(maxsize=64)
 def _store(url: str, allow_http: bool, config: tuple[tuple[str, str], ...]) -> Any:
-    from obstore.store import from_url
+    from obstore import store
 
-    return from_url(
+    stores: Any = store  # Its stubs name every key of every store, and may be missing.
+    return stores.from_url(
         url,
-        config=dict(config),  # type: ignore[call-overload]
+        config=dict(config),
         client_options={"allow_http": allow_http, "timeout": "300s", "connect_timeout": "10s"},
         retry_config={
             "max_retries": _RETRIES,

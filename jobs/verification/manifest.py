@@ -92,7 +92,7 @@ def file_problems(output: Output) -> Iterator[str]:
 
 
 def _object_problems(folder: StoredFolder, entries: tuple[Entry, ...]) -> Iterator[str]:
-    sizes = {name: size for name, size in folder.sizes().items() if name and not name.endswith("/")}
+    sizes = folder.sizes()
     for entry in entries:
         if sizes.get(entry.path) != entry.size or folder.sha256(entry.path) != entry.sha256:
             yield f"{folder}/{entry.path} is missing or differs from the published file; restore it"

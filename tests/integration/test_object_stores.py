@@ -1,4 +1,4 @@
-"""Releases whose output, journal and staged files lie in object stores: S3 (moto) and Azure (Azurite)."""
+"""Releases whose output, journal and staged files lie in object stores: S3, Azure and Google Cloud Storage."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from jobs.ledger.records import State
 from jobs.objects.folder import StoredFolder
 from jobs.release.journal import Journal
 from jobs.release.journal_objects import JournalObjects
-from tests.support.object_stores import Store, azure, contents, google, s3
+from tests.support.object_stores import Store, azure, contents, google, google_json, s3
 from tests.support.recorded_randomness import recorded
 from tests.support.releases import World, table_world
+from tests.support.unreliable_proxy import Faults, proxy
 
 KEY = "releases/people/2026-11"
 
 
-@pytest.fixture(params=["s3", "azure"], scope="module")
-def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    with {"s3": s3, "azure": azure}[request.param]() as running:
+@pytest.fixture(params=["s3", "azure", "google"], scope="module")
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    folder = tmp_path_factory.mktemp("credentials")
+    with {"s3": s3, "azure": azure, "google": lambda: google(folder)}[request.param]() as running:
         yield running
 
 
@@ -262,27 +264,37 @@ def test_answers_that_were_deleted_are_not_drawn_again(world: World, bucket: Sto
     assert (world.run()[0], world.charges()) == (0, 1)
 
 
-def test_nothing_is_charged_where_conditional_puts_are_ignored(
+def test_nothing_is_charged_where_conditional_puts_are_ignored(world: World, bucket: Store) -> None:
+    """As a store of the time before conditional puts does."""
+    with proxy(bucket.address, Faults(0, 0), dropped="if-none-match") as address:
+        folder = into(world, bucket.at(address), f"ignored/{KEY}")
+        code, _, err = world.run()
+        assert (code, "want a store with conditional puts" in err, world.charges()) == (2, True, 0), err
+        assert not list(state_of(world, folder).sizes().keys() - {"probe"})
+
+
+def test_a_release_that_began_on_this_machine_is_published_in_a_store(
     world: World, bucket: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    into(world, bucket, f"ignored/{KEY}")
-    create = StoredFolder.create
+    """Its journal stays where it is."""
 
-    def careless(self: StoredFolder, name: str, content: bytes) -> bool:
-        file = world.folder / "content"
-        file.write_bytes(content)
-        self.upload(name, file)
-        return True
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(StoredFolder, "create", careless)
+    with monkeypatch.context() as patch:
+        patch.setattr("jobs.release.run.write_answers", stopped)
+        assert world.run()[0] == 130
+    journal = world.folder / "out" / ".marquee" / world.job().release_id / "journal.jsonl"
+    answers = journal.read_bytes()
+    folder = into(world, bucket, f"from-here/{KEY}")
     code, _, err = world.run()
-    assert (code, "want a store with conditional puts" in err, world.charges()) == (2, True, 0), err
-    monkeypatch.setattr(StoredFolder, "create", create)
+    assert (code, journal.read_bytes(), world.charges()) == (0, answers, 1), err
+    assert (folder.read("_SUCCESS"), state_of(world, folder).sizes()) == (b"", {"probe": 5})
 
 
-def test_google_s_emulator_without_its_xml_interface_is_refused(world: World, tmp_path: Path) -> None:
+def test_an_emulator_without_google_s_xml_interface_is_refused(world: World, tmp_path: Path) -> None:
     """It cannot do what Google's store does; what matters is that nothing was charged."""
-    with google(tmp_path) as store:
+    with google_json(tmp_path) as store:
         into(world, store, KEY)
         code, _, err = world.run()
     assert (code, world.charges()) == (6, 0), err

@@ -21,7 +21,7 @@ from tests.support.object_stores import Store, contents, s3
 from tests.support.postgres import Server, server
 from tests.support.recorded_randomness import recorded
 from tests.support.stored_runs import POINTS, Machine, moved_to
-from tests.support.unreliable_proxy import Failure, Faults, proxy
+from tests.support.unreliable_proxy import Faults, proxy
 
 _NUMBERS = itertools.count()
 KILLED = -9
@@ -112,6 +112,7 @@ def test_a_store_that_fails_one_request_in_twenty_changes_nothing(
     faults = Faults(0.05, seed)
     check_undisturbed(tmp_path, bucket, undisturbed, faults)
     assert faults.requests > 60
+    assert faults.failed
 
 
 @pytest.mark.smoke(1)
@@ -121,8 +122,7 @@ def test_one_request_in_four_fails(
 ) -> None:
     faults = Faults(0.25, seed)
     check_undisturbed(tmp_path, bucket, undisturbed, faults)
-    lost = [failure for failure, method in faults.failed if method == "PUT"]
-    assert {Failure.ERROR_AFTER, Failure.RESET_AFTER} & set(lost)
+    assert faults.failed.total() >= 5
 
 
 def check_undisturbed(tmp_path: Path, bucket: Store, undisturbed: dict[str, bytes | None], faults: Faults) -> None:

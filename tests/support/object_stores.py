@@ -1,4 +1,4 @@
-"""Object stores for tests: S3 by moto in this process, Azure by the emulator Azurite, and Google's by its emulator.
+"""Object stores for tests: S3 by moto in this process, Azure by Azurite, Google's by a small server of its own.
 
 Each yields a ``Store``: URLs of folders in it, and the variables with which programs reach it.
 """
@@ -22,6 +22,7 @@ from pyarrow import fs
 from jobs.objects.folder import StoredFolder
 from jobs.objects.output import output_of
 from tests.support.datasets import ROOT
+from tests.support.google_xml import google_xml
 
 AZURITE = "3.37.0"
 _ACCOUNT = "devstoreaccount1"
@@ -122,6 +123,16 @@ def azure_files(store: Store) -> fs.FileSystem:
 
 @contextmanager
 def google(folder: Path) -> Iterator[Store]:
+    """A server with the part of Google's XML interface that the client uses.
+
+    folder: Gets a file of credentials.
+    """
+    with google_xml("bucket") as address, _google_at(address, folder) as store:
+        yield store
+
+
+@contextmanager
+def google_json(folder: Path) -> Iterator[Store]:
     """The emulator gcp-storage-emulator, which has Google's JSON interface only, not the XML one.
 
     folder: Gets a file of credentials.
@@ -133,17 +144,19 @@ def google(folder: Path) -> Iterator[Store]:
     server = create_server("127.0.0.1", port, in_memory=True, default_bucket="bucket")
     server.start()
     try:
-        account = folder / "account.json"
-        account.write_text(
-            '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": "", '
-            f'"gcs_base_url": "http://127.0.0.1:{port}"}}'
-        )
-        settings = f"?endpoint_override=127.0.0.1:{port}&scheme=http"
-        keys = {"GOOGLE_SERVICE_ACCOUNT": str(account)}
-        with credentials(Store("gs://bucket", settings, keys, ("127.0.0.1", port))) as store:
+        with _google_at(("127.0.0.1", port), folder) as store:
             yield store
     finally:
         server.stop()
+
+
+@contextmanager
+def _google_at(address: tuple[str, int], folder: Path) -> Iterator[Store]:
+    account = folder / "account.json"
+    account.write_text('{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}')
+    settings = f"?endpoint_override={address[0]}:{address[1]}&scheme=http"
+    with credentials(Store("gs://bucket", settings, {"GOOGLE_SERVICE_ACCOUNT": str(account)}, address)) as store:
+        yield store
 
 
 def azurite() -> Path:

@@ -1,7 +1,7 @@
 """A proxy before an object store that makes some requests fail, before or after the store has done what they ask.
 
-It speaks real HTTP on both sides. Which requests fail is a function of the seed and of the number of the request, so
-that a client that sends its requests one after another always meets the same failures.
+It speaks real HTTP on both sides. Which requests fail is a function of the seed and of the number of the request, but
+none fails more than twice in a row: a client that makes every request three times is always served.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+MOST_IN_A_ROW = 2
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-connection"}
 
 
@@ -31,7 +32,7 @@ class Failure(Enum):
 
 
 class Faults:
-    """Decides which requests fail, and counts them.
+    """Decides which requests fail, and counts them by failure and method.
 
     share: Share of the requests that fail. seed: Of the choice.
     """
@@ -42,28 +43,38 @@ class Faults:
         self._lock = threading.Lock()
         self.requests = 0
         self.failed: Counter[tuple[Failure, str]] = Counter()
+        self._in_a_row: Counter[tuple[str, str]] = Counter()
 
-    def next(self, method: str) -> Failure | None:
-        """The failure of the next request; None if it goes through."""
+    def next(self, method: str, path: str) -> Failure | None:
+        """The failure of the next request; None if it goes through.
+
+        path: What tells a request from others of its method.
+        """
         with self._lock:
             self.requests += 1
-            if self._random.random() >= self._share:
-                return None
+            failing = self._random.random() < self._share
             failure = self._random.choice(list(Failure))
+            if not failing or self._in_a_row[method, path] == MOST_IN_A_ROW:
+                self._in_a_row[method, path] = 0
+                return None
+            self._in_a_row[method, path] += 1
             self.failed[failure, method] += 1
             return failure
 
 
 @contextmanager
-def proxy(target: tuple[str, int], faults: Faults) -> Iterator[tuple[str, int]]:
-    """Host and port of a proxy before the server at ``target``."""
+def proxy(target: tuple[str, int], faults: Faults, dropped: str = "") -> Iterator[tuple[str, int]]:
+    """Host and port of a proxy before the server at ``target``.
+
+    dropped: A header of requests that it loses, in lower case, as a store does that does not know it.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def _forward(self) -> None:
             body = self._body()
-            failure = faults.next(self.command)
+            failure = faults.next(self.command, f"{self.path} {self.headers.get('Range', '')}")
             if failure is Failure.UNAVAILABLE:
                 self._answer(503, [], b"<Error><Code>SlowDown</Code></Error>")
             elif failure is Failure.RESET_BEFORE:
@@ -95,7 +106,9 @@ def proxy(target: tuple[str, int], faults: Faults) -> Iterator[tuple[str, int]]:
         def _asked(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
             connection = http.client.HTTPConnection(*target, timeout=60)
             try:
-                headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP_BY_HOP}
+                headers = {
+                    name: value for name, value in self.headers.items() if name.lower() not in {*_HOP_BY_HOP, dropped}
+                }
                 headers["Content-Length"] = str(len(body))
                 connection.request(self.command, self.path, body or None, headers)
                 response = connection.getresponse()

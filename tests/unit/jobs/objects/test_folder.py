@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import fs
 
 from dpcore.errors import EngineError, IntegrityError, LedgerUnavailableError
 from jobs.objects import folder as folders
@@ -34,7 +35,7 @@ class Chosen(Faults):
         self._failure, self._method, self._failing = failure, method, range(first, first + times)
         self._seen = 0
 
-    def next(self, method: str) -> Failure | None:
+    def next(self, method: str, path: str) -> Failure | None:
         self._seen += method == self._method
         return self._failure if method == self._method and self._seen in self._failing else None
 
@@ -96,6 +97,16 @@ def test_folders_do_not_see_their_neighbours(bucket: Store) -> None:
     assert bucket.folder("near/a").sizes() == {"x": 1}
     assert (bucket.folder("near") / "ab").sizes() == {"y": 1}
     assert bucket.folder("near/ab").parent.sizes() == {"a/x": 1, "ab/y": 1}
+
+
+def test_objects_that_stand_for_folders_are_no_files(bucket: Store) -> None:
+    """pyarrow creates them, as consoles do; an empty object with nothing below it is a file."""
+    files, path = fs.FileSystem.from_uri(bucket.url("marked"))
+    files.create_dir(f"{path}/deep/er", recursive=True)
+    folder = bucket.folder("marked")
+    assert folder.create("deep/er/a", b"1")
+    assert folder.create("deep/b", b"")
+    assert folder.sizes() == {"deep/er/a": 1, "deep/b": 0}
 
 
 def test_a_local_copy_is_private_and_short_lived(bucket: Store) -> None:

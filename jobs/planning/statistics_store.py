@@ -36,8 +36,8 @@ def check_incremental(choice: EngineChoice, dataset: Dataset) -> None:
     """
     if choice.incremental is not None and (dataset.catalog is not None or dataset.frame is not None):
         raise ConfigError(
-            "engine.incremental keeps statistics of files, and the data are a table of Spark's catalog or a frame; want "
-            "dataset.path or dataset.table, or no engine.incremental"
+            "engine.incremental keeps statistics of files, and the data are a table of Spark's catalog or a frame; "
+            "want dataset.path or dataset.table, or no engine.incremental"
         )
     if choice.incremental is not None and not dataset.clustered_by_unit:
         raise ConfigError(

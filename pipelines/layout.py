@@ -23,8 +23,11 @@ class TableLayout:
     clustered_by_unit: Whether all rows of a unit are claimed to be in one file. Units with rows in several files are
         then dropped.
     where: The rows that the release is about; all by default.
+    earliest: An attribute by which a unit's rows are kept first: those with its smallest codes, and among equal codes
+        those that the hash chooses. Which rows with codes up to c are kept then does not depend on rows with larger
+        codes. By default the hash alone chooses.
 
-    Raises: ConfigError when the bound is below 1.
+    Raises: ConfigError when the bound is below 1, or ``earliest`` is no attribute.
     """
 
     unit: str
@@ -32,10 +35,13 @@ class TableLayout:
     max_rows_per_unit: int = 1
     clustered_by_unit: bool = False
     where: RowFilter = ALL_ROWS
+    earliest: str | None = None
 
     def __post_init__(self) -> None:
         if self.max_rows_per_unit < 1:
             raise ConfigError(f"max_rows_per_unit is {self.max_rows_per_unit}; want >= 1")
+        if self.earliest is not None and self.earliest not in self.schema.domain:
+            raise ConfigError(f"attribute {self.earliest!r} is not in the schema; want one of its attributes")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from dpcore.errors import IntegrityError
 from jobs.ledger.budgets import consumers, grants
 from jobs.ledger.records import OPEN, ConsumerBudget, DatasetBudget, Protection, State
 from jobs.ledger.rows import exact
+from jobs.ledger.series import verify_series
 from jobs.ledger.tables import CHARGES, RELEASES
 
 _SUM = "the sum of its charges differs from the recorded spending"
@@ -71,6 +72,8 @@ def verify(connection: Connection, dataset: DatasetBudget) -> None:
     )
     same = sorted(connection.execute(reserved).scalars()) == sorted(charge.release_id for charge in charges)
     _require(dataset, same, "its charges do not match its releases")
+    for problem in verify_series(connection, dataset):
+        _require(dataset, False, problem)
     _verify_grants(connection, dataset)
 
 

@@ -31,17 +31,19 @@ class Request:
     protection: Whom it protects; nothing in it is open.
     consumer: Name of the consumer that is charged too, if there is one.
     promise: Its (epsilon, delta), if it is known, for the advice in a refusal.
+    paid: Whether the charge of another release pays for it (``jobs.ledger.series``).
     """
 
     budget: Budget
     protection: Protection
     consumer: str | None
     promise: tuple[float, float] | None = None
+    paid: bool = False
 
     @classmethod
-    def of(cls, planned: PlannedRelease) -> Request:
-        """The request of a planned release."""
-        return cls(planned.budget, planned.protection, planned.consumer, planned.promise)
+    def of(cls, planned: PlannedRelease, *, paid: bool) -> Request:
+        """The request of a planned release. paid: Whether the charge of another release pays for it."""
+        return cls(planned.budget, planned.protection, planned.consumer, planned.promise, paid)
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ def priced(connection: Connection, dataset: DatasetBudget, request: Request, now
         consumer = consumer and consumer.settled(currency)
     assert dataset.currency is not None
     amount = charged_amount(budget, dataset.currency, dataset.name, replacing=replacing)
+    amount = Fraction(0) if request.paid else amount
     consumer = consumer and consumer.at(now)
     exceeds = amount > (dataset.remaining or 0)
     hint = advice(budget, dataset.currency, promise, replacing=replacing) if exceeds else ""

@@ -12,6 +12,7 @@ from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger.amounts import total_of
 from jobs.ledger.windows import Window, current_start
 from jobs.planning.identity import Identity
+from jobs.planning.series import SeriesFacts
 from pipelines.source.content import FileContent
 
 
@@ -280,6 +281,7 @@ class PlannedRelease:
     consumer: Consumer that is charged in addition to the dataset, if there is one.
     promise: (epsilon, delta) of the release, for the advice in a refusal.
     again: Whether it is charged although another version was charged for the same release.
+    series: The series that it is a step of; None for a release that stands alone.
     """
 
     identity: Identity
@@ -294,6 +296,7 @@ class PlannedRelease:
     consumer: str | None = None
     promise: tuple[float, float] | None = None
     again: bool = False
+    series: SeriesFacts | None = None
 
     @property
     def release_id(self) -> str:

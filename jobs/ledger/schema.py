@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from sqlalchemy import Connection, exc, insert, inspect, select, text
+from sqlalchemy import Connection, exc, insert, inspect, select, text, update
 
 from dpcore.errors import ConfigError
 from jobs.ledger.tables import CHARGES, CONSUMERS, DATASETS, GRANTS, INFO, METADATA, PLACES, RELEASES, VERSION
@@ -122,8 +122,11 @@ def prepare(connection: Connection) -> bool:
 
 
 def _migrate(connection: Connection, version: int) -> None:
-    tables = _OLDER_TABLES[version]
     try:
+        if version == 3:
+            _add_series(connection)
+            return
+        tables = _OLDER_TABLES[version]
         if connection.dialect.name == "postgresql":  # Older programs wait for this lock, and then see the new layout.
             connection.execute(text(f"LOCK TABLE {', '.join(reversed(tables))} IN ACCESS EXCLUSIVE MODE"))
         rows = {name: _read(connection, name) for name in tables}
@@ -136,6 +139,14 @@ def _migrate(connection: Connection, version: int) -> None:
             f"the ledger has layout {version}, this program needs layout {VERSION}, and this role may not migrate it; "
             "run marquee budget show once as the owner of the tables"
         ) from error
+
+
+def _add_series(connection: Connection) -> None:
+    """Adds the tables of series to layout 3, of which nothing else changes."""
+    if connection.dialect.name == "postgresql":  # Older programs wait for this lock, and then see the new layout.
+        connection.execute(text(f"LOCK TABLE {INFO.name} IN ACCESS EXCLUSIVE MODE"))
+    METADATA.create_all(connection)
+    connection.execute(update(INFO).values(version=VERSION))
 
 
 def _read(connection: Connection, table: str) -> list[dict[str, Any]]:

@@ -43,9 +43,11 @@ from jobs.ledger.rows import (
     find_secrets,
     release_of,
 )
+from jobs.ledger.series import compare_history, earlier_releases, paid_by
 from jobs.ledger.tables import DATASETS
 from jobs.ledger.windows import Window
 from jobs.planning.identity import Identity
+from jobs.planning.series import SeriesFacts
 from pipelines.source.content import FileContent
 
 DEFAULT_LEDGER = "sqlite:///marquee.db"
@@ -229,10 +231,7 @@ class SqlLedger:
             return find_secrets(connection, dataset)
 
     def verified(self, name: str) -> DatasetBudget:
-        """The budget of one dataset, checked against its charges and grants.
-
-        Raises: NoBudgetError for an unknown dataset; IntegrityError when the dataset contradicts its charges or grants.
-        """
+        """The budget of one dataset, checked against its charges and grants. Raises the exceptions of ``history``."""
         with self._transaction(snapshot=True) as connection:
             return self._verified(connection, name)
 
@@ -292,20 +291,34 @@ class SqlLedger:
 
         Returns: The record of the release, whether it is new or already known.
         Raises: ConfigError when name and path do not belong together; BudgetExceededError when the release exceeds the
-            remaining budget; NoBudgetError when its dataset or consumer has no budget to which it can be charged;
-            ChargedBeforeError when another version was charged for the same release; IntegrityError when the release
-            was planned with other input. In all these cases nothing is written.
+            remaining budget; NoBudgetError when its dataset or consumer has no budget for it; ChargedBeforeError when
+            another version was charged for it; IntegrityError when it was planned with other input. Nothing is written.
         """
         with self._transaction() as connection:
             return releases.plan(connection, planned, self._clock())
 
-    def reserve(self, release_id: str, budget: Budget) -> None:
-        """Charges the whole budget of a release. A second call for the same release changes nothing.
+    def reserve(self, release_id: str, budget: Budget, series: SeriesFacts | None = None) -> None:
+        """Charges the whole budget of a release, or 0 for a later step of a series. A second call changes nothing.
 
-        Raises: The exceptions of ``plan``; nothing is charged then.
+        Raises: The exceptions of ``plan`` and ``paid_by``; nothing is charged then.
         """
         with self._transaction() as connection:
-            releases.reserve(connection, release_id, budget, self._clock())
+            releases.reserve(connection, release_id, budget, self._clock(), series)
+
+    def paid_by(self, series: SeriesFacts | None, release_id: str) -> str | None:
+        """``jobs.ledger.series.paid_by``: the release whose charge pays for a step, if its own would not."""
+        with self._transaction() as connection:
+            return paid_by(connection, series, release_id)
+
+    def compare_history(self, series: SeriesFacts, before: str, so_far: str) -> None:
+        """``jobs.ledger.series.compare_history``: refuses a step if earlier steps have read other counts."""
+        with self._transaction() as connection:
+            compare_history(connection, series, before, so_far)
+
+    def earlier_releases(self, series: SeriesFacts) -> list[ReleaseRecord]:
+        """The releases of all earlier steps of a series, in order."""
+        with self._transaction() as connection:
+            return earlier_releases(connection, series)
 
     def record_answer(self, release_id: str, number: int, before: str | None, head: str) -> None:
         """Records that an answer is in the journal. This happens before the answer is used.

@@ -41,6 +41,7 @@ _LAST_WITHOUT_RECORD = _VERSIONS_WITHOUT_RECORD[-1]
 _NOT_IDENTIFYING_BEFORE = {
     **_NOT_IDENTIFYING,
     "dataset": {"path", "table_schema", "table", "where"},
+    "series": True,
     "output": {"path", "report", "signing_key"},
 }
 
@@ -67,7 +68,8 @@ def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str])
     written = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING, exclude_defaults=True)  # type: ignore[arg-type]
     digest = canonical_sha256({"config": written, "schema": _without_defaults(schema), "files": dict(files)})
     # No version without a record could read a version of a table, or filter rows.
-    versions = () if config.dataset.table or config.dataset.where else _VERSIONS_WITHOUT_RECORD
+    newer = config.dataset.table or config.dataset.where or config.series
+    versions = () if newer else _VERSIONS_WITHOUT_RECORD
     older = {
         id_of(_as_before(config, version), identifying_schema(schema), files, version): version for version in versions
     }
@@ -111,8 +113,28 @@ def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] |
 
 
 def identifying_config(config: Config) -> dict[str, Any]:
-    """The part of a config that identifies a release, as a JSON object: all of it except paths, engine and output."""
-    return config.model_dump(mode="json", exclude=_NOT_IDENTIFYING)  # type: ignore[arg-type]
+    """The part of a config that identifies a release, as a JSON object: all of it except paths, engine and output.
+
+    A release that is no step of a series has no section ``series``.
+    """
+    facts = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING)  # type: ignore[arg-type]
+    return {key: value for key, value in facts.items() if key != "series" or value is not None}
+
+
+def series_id(config: Config, schema: Schema | None, files: Mapping[str, str]) -> str:
+    """SHA-256 of what the releases of a series have in common, as 64 hexadecimal digits.
+
+    This is all that ``release_id`` hashes except the step, the snapshot, the version of a table and the version of the
+    code: a series goes on after an upgrade.
+    """
+    written = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING, exclude_defaults=True)  # type: ignore[arg-type]
+    del written["series"]
+    written["dataset"] = {
+        key: {"format": value["format"]} if key == "table" else value
+        for key, value in written["dataset"].items()
+        if key != "snapshot"
+    }
+    return canonical_sha256({"series": written, "schema": _without_defaults(schema), "files": dict(files)})
 
 
 def identifying_schema(schema: Schema | None) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -17,19 +17,22 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism, Plan
 from dpcore.mechanisms.clipping.popularity import check_popularity
+from dpcore.mechanisms.continual.continual import Continual
+from dpcore.mechanisms.continual.series import answered_at
 from dpcore.workload import Workload
 from jobs.config import LARGEST_EPSILON, Config, Privacy, load_config
 from jobs.mechanisms import mechanism_of
 from jobs.planning.dataset import layout_of
 from jobs.planning.engines import check_engine
-from jobs.planning.identity import Identity, identity_of
+from jobs.planning.identity import Identity, identity_of, series_id
 from jobs.planning.paths import with_absolute_output, with_absolute_paths
+from jobs.planning.series import SeriesFacts, number_of_steps
 from jobs.planning.smallest_budget import plan_within_budget
 from jobs.planning.work import Work, work_of
 from jobs.workload.building import workload_of
 from jobs.workload.public_files import PublicFiles, read_public_files
-from pipelines.layout import Layout
-from pipelines.schema import load_schema
+from pipelines.layout import Layout, TableLayout
+from pipelines.schema import Schema, load_schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,7 @@ class Job:
     plan: The mechanism's plan for ``stand_in``.
     work: What the release costs the driver at least.
     identity: What makes another release the same as this one.
+    series: The series that the release is a step of; None for a release that stands alone.
     """
 
     config: Config
@@ -62,6 +66,14 @@ class Job:
     plan: Plan
     work: Work
     identity: Identity
+    series: SeriesFacts | None = None
+
+    @property
+    def answered(self) -> Workload:
+        """The queries that the release answers: ``stand_in``, or at a step of a series those of it that end there."""
+        if self.series is None:
+            return self.stand_in
+        return answered_at(self.stand_in, self.series.attribute, self.series.step - 1)
 
     @property
     def release_id(self) -> str:
@@ -98,11 +110,11 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
     with _naming(name):
         config = with_absolute_paths(config, folder)
         check_engine(config.engine)
-        mechanism = mechanism_of(config.mechanism)
+        mechanism = _mechanism(config)
         _check_synthetic_rows(config, mechanism)
     schema = load_schema(config.dataset.table_schema) if config.dataset.table_schema else None
     with _naming(name):
-        layout = layout_of(config.dataset, schema)
+        layout = _layout(config, mechanism, schema)
         unit = _unit(config, layout)
         budget = _budget(config.privacy, currency_of(config.privacy, mechanism))
         popularity, rest = _split_budget(config, budget)
@@ -116,11 +128,14 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
             config.privacy.epsilon,
             LARGEST_EPSILON,
         )
+        series = _series(config, mechanism, layout, PrivacyTerms(unit, rest), stand_in)
         work = work_of(plan, stand_in.queries.size, _synthetic_units(config, mechanism, unit), layout)
     identity = identity_of(config, schema, files.digests)
+    if series is not None:
+        series = replace(series, series_id=series_id(config, schema, files.digests))
     with _naming(name):
         config = with_absolute_output(config, folder, identity.release_id)
-    return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, work, identity)
+    return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, work, identity, series)
 
 
 @contextmanager
@@ -132,6 +147,31 @@ def _naming(name: str) -> Iterator[None]:
         if name:
             error.args = (f"{name}: {error}",)
         raise
+
+
+def _mechanism(config: Config) -> Mechanism:
+    mechanism = mechanism_of(config.mechanism)
+    if config.series is not None and isinstance(mechanism, Continual):
+        return mechanism.at_step(config.series.step - 1)
+    return mechanism
+
+
+def _layout(config: Config, mechanism: Mechanism, schema: Schema | None) -> Layout:
+    """The layout. In a series, units keep the rows of their first steps, so that a later step displaces none."""
+    layout = layout_of(config.dataset, schema)
+    if config.series is not None and isinstance(mechanism, Continual) and isinstance(layout, TableLayout):
+        return replace(layout, earliest=mechanism.attribute)
+    return layout
+
+
+def _series(
+    config: Config, mechanism: Mechanism, layout: Layout, terms: PrivacyTerms, workload: Workload
+) -> SeriesFacts | None:
+    """The series of a release, still without its id; None for a release that stands alone."""
+    if config.series is None or not isinstance(mechanism, Continual) or not isinstance(layout, TableLayout):
+        return None
+    steps = number_of_steps(layout.schema.domain, mechanism.attribute)
+    return SeriesFacts("", config.series.step, steps, mechanism.attribute, mechanism.series_digest(terms, workload))
 
 
 def _unit(config: Config, layout: Layout) -> PrivacyUnit:

@@ -105,7 +105,8 @@ def evaluate(job: Job, engine: Engine | None = None) -> Comparison:
     output = published_folder(job)
     engine = engine or open_engine(job.config.engine)
     statistics = open_statistics(job, engine)
-    workload = build_workload(job, replayed_popularity(job, statistics))
+    popularity = replayed_popularity(job, statistics)
+    workload = job.answered if popularity is None else build_workload(job, popularity)
     released = _Released(
         workload, _released_answers(output), _synthetic_fractions(output, job.layout, workload.queries)
     )

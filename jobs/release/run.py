@@ -37,8 +37,10 @@ from jobs.release import publish
 from jobs.release.finished import Outcome, finished
 from jobs.release.journal import FileJournal, JournalFrom
 from jobs.release.lock import only_run
+from jobs.release.open_journal import open_journal
 from jobs.release.other_version import made_by_another_version
 from jobs.release.publish import PublicationState
+from jobs.release.series import PrivateSource, steps_so_far, with_earlier_steps
 from jobs.release.signing import signer
 from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
@@ -102,7 +104,9 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
         return outcome
     with only_run(Path(record.state_folder)):
         check = partial(_check_unchanged, source, planned, secrets.fingerprint_key)
-        return _run(job, ledger, source, engine or open_engine(job.config.engine), check, progress)
+        return _run(
+            job, ledger, source, engine or open_engine(job.config.engine), check, secrets.fingerprint_key, progress
+        )
 
 
 def _check_known(
@@ -151,11 +155,11 @@ def replayed_popularity(job: Job, statistics: EngineStatistics) -> NDArray[np.fl
     record = ledger.release(job.release_id)
     if job.popularity is None or record is None or record.state.step < State.MEASURING.step:
         return None
-    return _measure_popularity(job, statistics, _WholeBudget(ledger, job), _open_journal(job, ledger, record))[0]
+    return _measure_popularity(job, statistics, _WholeBudget(ledger, job), open_journal(ledger, record))[0]
 
 
 def _run(
-    job: Job, ledger: SqlLedger, source: Source, engine: Engine, check: Callable[[], None], progress: Bar
+    job: Job, ledger: SqlLedger, source: Source, engine: Engine, check: Callable[[], None], key: bytes, progress: Bar
 ) -> Outcome:
     record = ledger.release(job.release_id)
     if record is None:
@@ -165,22 +169,22 @@ def _run(
     outcome = finished(job, ledger, record)
     if outcome is not None:  # Another process published the release before this one had the lock.
         return outcome
-    journal = _open_journal(job, ledger, record)
+    journal = open_journal(ledger, record)
     observed = _ObservedEngine(engine, check, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
     with stage(ANSWER):
-        result = _run_mechanism(job, ledger, EngineStatistics(observed, source), journal, progress)
+        statistics = steps_so_far(job, ledger, EngineStatistics(observed, source), key)
+        result = _run_mechanism(job, ledger, statistics, journal, progress)
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
     staging = publish.fresh_staging(publish.state_folder(job.output, job.release_id))
-    drawn = KernelRecord(
-        result.charges, len(journal), journal.head, ledger.ledger_id(), ledger.charged_at(job.release_id)
-    )
+    charged_at, paid_by = ledger.charged_at(job.release_id), ledger.paid_by(job.series, job.release_id)
+    drawn = KernelRecord(result.charges, len(journal), journal.head, ledger.ledger_id(), charged_at, paid_by)
     with stage(WRITE):
         _write(job, result.release, drawn, staging, progress)
     record_manifest = partial(ledger.record_manifest, job.release_id)
     with stage(PUBLISH):
-        key = signer(job.config.output.signing_key)
-        publish.publish(staging, job.output, job.release_id, signer=key, record=record_manifest)
+        signing = signer(job.config.output.signing_key)
+        publish.publish(staging, job.output, job.release_id, signer=signing, record=record_manifest)
     ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
     log.info("published", release=job.release_id[:12], output=str(job.output))
     return Outcome(job.release_id, job.output, already=False)
@@ -199,8 +203,9 @@ class ChargedRelease:
 
 
 def _run_mechanism(
-    job: Job, ledger: SqlLedger, statistics: EngineStatistics, journal: FileJournal, progress: Bar
+    job: Job, ledger: SqlLedger, statistics: PrivateSource, journal: FileJournal, progress: Bar
 ) -> ChargedRelease:
+    mechanism = with_earlier_steps(job, ledger)  # Before the charge, because it may be refused.
     port = _WholeBudget(ledger, job)
     popularity, charges = _measure_popularity(job, statistics, port, journal)
     workload = build_workload(job, popularity)
@@ -209,12 +214,12 @@ def _run_mechanism(
     )
     log.info("reserved", release=job.release_id[:12], currency=job.budget.currency.value)
     with progress(job.config.mechanism.name) as report:
-        mechanism_release = job.mechanism.run(private, workload, generator=_generator(job, 0), progress=report)
+        mechanism_release = mechanism.run(private, workload, generator=_generator(job, 0), progress=report)
     return ChargedRelease(mechanism_release, charges + private.charges)
 
 
 def _measure_popularity(
-    job: Job, statistics: EngineStatistics, port: _WholeBudget, journal: FileJournal
+    job: Job, statistics: PrivateSource, port: _WholeBudget, journal: FileJournal
 ) -> tuple[NDArray[np.float64] | None, tuple[Charge, ...]]:
     """Measures the noisy popularity of the columns, and returns it with its charges; None if the workload needs none.
 
@@ -225,32 +230,6 @@ def _measure_popularity(
     private = PrivateStatistics(statistics, unit=job.unit, budget=job.popularity, ledger=port, journal=journal)
     weights = noisy_popularity(private, job.layout.view, private.remaining_share)
     return weights, tuple(replace(charge, label=f"popularity {charge.label}") for charge in private.charges)
-
-
-def _open_journal(job: Job, ledger: SqlLedger, record: ReleaseRecord) -> FileJournal:
-    """Opens the journal of a release and checks it against the ledger, which records each answer before it is used.
-
-    Raises: IntegrityError when the journal lacks answers that were used, or holds other answers instead.
-    """
-    path = Path(record.state_folder) / "journal.jsonl"
-    journal = FileJournal(path, job.release_id, partial(ledger.record_answer, job.release_id))
-    if record.answers is None:
-        _adopt_journal(journal, ledger, record)
-    else:
-        journal.reconcile(record.answers, record.journal_head)
-    return journal
-
-
-def _adopt_journal(journal: FileJournal, ledger: SqlLedger, record: ReleaseRecord) -> None:
-    """Checks a journal against the record of a release of layout 1, and adds its answers to the record.
-
-    Layout 1 stored a single hash: that of the first answer in state MEASURING, and that of all answers from ESTIMATED
-    on.
-    """
-    answers = min(1, len(journal)) if record.state is State.MEASURING else len(journal)
-    journal.check_holds(answers, record.journal_head)
-    if journal.head is not None:
-        ledger.adopt_journal(record.release_id, len(journal), journal.head)
 
 
 def _write(job: Job, made: Release, record: KernelRecord, staging: Path, progress: Bar) -> None:
@@ -303,6 +282,7 @@ def _planned(
         consumer=job.config.privacy.consumer,
         promise=(job.config.privacy.epsilon, job.config.privacy.delta),
         again=again,
+        series=job.series,
     )
 
 
@@ -371,7 +351,7 @@ class _WholeBudget:
             raise IntegrityError(
                 "a part of the release reserves more than its whole budget; want parts that add up to the budget"
             )
-        self.ledger.reserve(self.job.release_id, self.job.budget)
+        self.ledger.reserve(self.job.release_id, self.job.budget, self.job.series)
 
 
 @final

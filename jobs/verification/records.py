@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpcore.errors import IntegrityError
+from dpcore.errors import ConfigError, IntegrityError
 from jobs.ledger import SqlLedger
 from jobs.ledger.records import ReleaseRecord, State
 from jobs.outputs.certificate_format import Certificate
+from jobs.planning.series import SeriesFacts
 from jobs.verification.charges import as_number, reserved_budget
 from jobs.verification.findings import Finding, failed, judged, not_checked
 from jobs.verification.manifest import MANIFEST, sha256_of
@@ -68,17 +69,28 @@ def _charge_findings(certificate: Certificate, record: ReleaseRecord, ledger: Sq
             f"{record.budget.currency} = {float(record.budget.amount):.9g}"
         )
     try:
-        charges = [charge for charge in ledger.history(record.dataset) if charge.release_id == record.release_id]
-    except IntegrityError as error:
+        history = ledger.history(record.dataset)
+        paid_by = ledger.paid_by(_series(certificate), record.release_id)
+    except (ConfigError, IntegrityError) as error:
         return [failed(CHECKS[1], str(error))]
+    if paid_by != (certificate.series and certificate.series.paid_by):
+        problems.append("series.paid_by is not the release that the ledger has charged for the series")
+    charges = [charge for charge in history if charge.release_id == record.release_id]
+    paying = [charge for charge in history if charge.release_id == (paid_by or record.release_id)]
     if not charges:
         problems.append("the ledger has charged nothing for it")
-    elif charges[0].amount < budget.amount and ledger.verified(record.dataset).currency is budget.currency:
-        problems.append(f"the ledger has charged {float(charges[0].amount):.9g}, less than was reserved")
+    elif paying[0].amount < budget.amount and ledger.verified(record.dataset).currency is budget.currency:
+        problems.append(f"the ledger has charged {float(paying[0].amount):.9g}, less than was reserved")
     when = charges[0].charged if charges else ""
     if charges and certificate.reserved_at != when:
         problems.append(f"reserved_at is {certificate.reserved_at!r}, but the ledger has {when!r}")
     return judged(CHECKS[1], problems, f"charged {budget.currency} = {as_number(budget.amount):.9g} on {when[:10]}")
+
+
+def _series(certificate: Certificate) -> SeriesFacts | None:
+    """The series that the certificate names."""
+    said = certificate.series
+    return None if said is None else SeriesFacts(said.id, said.step, said.steps, said.attribute, said.strategy)
 
 
 def _journal_findings(certificate: Certificate, record: ReleaseRecord) -> list[Finding]:

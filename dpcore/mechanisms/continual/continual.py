@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar, final
@@ -112,6 +114,16 @@ class Continual:
         series = self._series(private.terms, workload)
         rows = series.plan.strategy.rows_of(self.step)
         return private.measure_rows(series.measured, self.attribute, self.step, rows, Fraction(1), progress)
+
+    def series_digest(self, terms: PrivacyTerms, workload: Workload) -> str:
+        """SHA-256 of what every step of the series measures, and with which noise: the same for all its steps.
+
+        Two programs that plan another strategy for the same settings, or another scale, have another digest.
+        """
+        measured = self._series(terms, workload).measured
+        scale = terms.measure_scale(measured, Fraction(1))
+        content = json.dumps([measured.digest(), self.attribute, terms.noise.value, scale.hex()])
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def _series(self, terms: PrivacyTerms, workload: Workload) -> Series:
         """Raises ConfigError for a workload without a series, and for a step that it does not have."""

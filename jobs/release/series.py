@@ -1,0 +1,61 @@
+"""What a step of a series needs beyond a release that stands alone: the answers of earlier steps, and their rows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import final
+
+from dpcore.kernel.budget import Budget
+from dpcore.kernel.private_statistics import PrivateStatistics
+from dpcore.measurement import Measurement
+from dpcore.mechanisms.api import Mechanism
+from dpcore.mechanisms.continual.continual import Continual
+from jobs.ledger import SqlLedger
+from jobs.planning.job import Job
+from jobs.release.open_journal import open_journal
+from pipelines.engines.history import NoRows, StepsSoFar
+from pipelines.engines.statistics import EngineStatistics
+
+PrivateSource = EngineStatistics | StepsSoFar
+
+
+def steps_so_far(job: Job, ledger: SqlLedger, statistics: EngineStatistics, key: bytes) -> PrivateSource:
+    """The statistics that a release may ask: at a step of a series, those of the steps so far. SENSITIVE.
+
+    job: The release.
+    ledger: The ledger, which knows what earlier steps have read.
+    statistics: The statistics of all rows. SENSITIVE.
+    key: Key of the digests in the ledger. SENSITIVE.
+    """
+    series = job.series
+    if series is None:
+        return statistics
+    return StepsSoFar(statistics, series.attribute, series.step - 1, key, partial(ledger.compare_history, series))
+
+
+def with_earlier_steps(job: Job, ledger: SqlLedger) -> Mechanism:
+    """The mechanism of a release; at a step of a series, with the answers of all earlier steps.
+
+    They come from the journals of these steps, which the ledger's hashes verify, by way of the kernel: it refuses
+    answers to another request than the strategy and noise of this series. The data are not read.
+
+    Raises: IntegrityError when a journal is missing, or holds other answers.
+    """
+    mechanism = job.mechanism
+    if job.series is None or not isinstance(mechanism, Continual):
+        return mechanism
+    earlier: list[Measurement] = []
+    for step, record in enumerate(ledger.earlier_releases(job.series)):
+        message = f"{record.state_folder} lacks the answer of step {step + 1} of the series; restore that folder"
+        no_rows, journal = NoRows(job.unit.contribution, message), open_journal(ledger, record)
+        private = PrivateStatistics(no_rows, unit=job.unit, budget=job.rest, ledger=_NoCharge(), journal=journal)
+        earlier.append(mechanism.at_step(step).measure_step(private, job.stand_in))
+    return mechanism.at_step(job.series.step - 1, tuple(earlier))
+
+
+@final
+class _NoCharge:
+    """A ledger for calls that are replayed: the charge of the first step has paid for them."""
+
+    def reserve(self, budget: Budget) -> None:
+        """Charges nothing."""

@@ -81,6 +81,7 @@ def record_step(
             "dataset": dataset,
             "steps": series.steps,
             "strategy": series.strategy,
+            "matrix": series.matrix,
             "started": stamp(now),
         }
         connection.execute(insert(SERIES).values(row))
@@ -106,6 +107,11 @@ def compare_history(connection: Connection, series: SeriesFacts, before: str, so
         connection.execute(insert(SERIES_HISTORY).values(series_id=series.series_id, step=series.step, counts=so_far))
     elif recorded != so_far:
         raise IntegrityError(f"{series.described} has read other rows before; want the same files")
+
+
+def recorded_matrix(connection: Connection, series_id: str) -> str | None:
+    """The strategy with which a series began, as text; None if it has not begun."""
+    return connection.execute(select(SERIES.c.matrix).where(SERIES.c.series_id == series_id)).scalar_one_or_none()
 
 
 def earlier_releases(connection: Connection, series: SeriesFacts) -> list[ReleaseRecord]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, ForeignKey, Integer, String, Table
+from sqlalchemy import Column, ForeignKey, Integer, String, Table, Text
 
 from jobs.ledger.tables import METADATA, append_only
 
 # Every series that has been charged: with its first step, which is the release of step 1. strategy is a digest of what
-# all steps together measure, and with which noise; no step may measure anything else.
+# all steps together measure, and with which noise; no step may measure anything else. matrix is the strategy itself,
+# because another machine may plan one that differs in its last bits.
 SERIES = Table(
     "series",
     METADATA,
@@ -15,6 +16,7 @@ SERIES = Table(
     Column("dataset", String(200), ForeignKey("datasets.name"), nullable=False, index=True),
     Column("steps", Integer, nullable=False),
     Column("strategy", String(64), nullable=False),
+    Column("matrix", Text, nullable=False),
     Column("started", String(40), nullable=False),
 )
 

@@ -43,7 +43,7 @@ from jobs.ledger.rows import (
     find_secrets,
     release_of,
 )
-from jobs.ledger.series import compare_history, earlier_releases, paid_by
+from jobs.ledger.series import compare_history, earlier_releases, paid_by, recorded_matrix
 from jobs.ledger.tables import DATASETS
 from jobs.ledger.windows import Window
 from jobs.planning.identity import Identity
@@ -210,9 +210,7 @@ class SqlLedger:
     def dataset(self, name: str, epsilon: float, delta: float) -> DatasetBudget:
         """The budget of a dataset.
 
-        name: Name of the dataset.
-        epsilon: Epsilon that the error message suggests for a missing budget.
-        delta: Delta that the error message suggests for a missing budget.
+        epsilon, delta: What the error message suggests for a missing budget.
 
         Raises: NoBudgetError, with the command that creates the budget, when there is none.
         """
@@ -315,6 +313,11 @@ class SqlLedger:
         with self._transaction() as connection:
             compare_history(connection, series, before, so_far)
 
+    def recorded_matrix(self, series_id: str) -> str | None:
+        """The strategy with which a series began, as text; None if it has not begun."""
+        with self._transaction() as connection:
+            return recorded_matrix(connection, series_id)
+
     def earlier_releases(self, series: SeriesFacts) -> list[ReleaseRecord]:
         """The releases of all earlier steps of a series, in order."""
         with self._transaction() as connection:
@@ -364,10 +367,9 @@ class SqlLedger:
             releases.advance(connection, release_id, state, journal_head, publication, self._clock())
 
     def record_manifest(self, release_id: str, manifest: str) -> None:
-        """Records the SHA-256 of the manifest of a release that is about to be published.
+        """Records the SHA-256 of the manifest of a release that is about to be published, in place of an earlier one.
 
-        It replaces an earlier one: a folder that was lost is written again from the same answers, and the versions of
-        packages in its certificate may differ.
+        A folder that was lost is written again, and its certificate may name other versions of packages.
         """
         with self._transaction() as connection:
             releases.record_manifest(connection, release_id, manifest, self._clock())

@@ -56,7 +56,7 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
         "amount": float(job.budget.amount),
         "popularity_amount": float(job.popularity.amount) if job.popularity else 0.0,
         "answers": job.answered.queries.size,
-        "series": None if job.series is None else dataclasses.asdict(job.series),
+        "series": None if job.series is None else job.series.named,
         "mechanism": job.config.mechanism.name,
         "recommended": dataclasses.asdict(_recommended(job)),
         "signed_by": signed_by,

@@ -171,7 +171,8 @@ def _series(
     if config.series is None or not isinstance(mechanism, Continual) or not isinstance(layout, TableLayout):
         return None
     steps = number_of_steps(layout.schema.domain, mechanism.attribute)
-    return SeriesFacts("", config.series.step, steps, mechanism.attribute, mechanism.series_digest(terms, workload))
+    digest, matrix = mechanism.series_digest(terms, workload), mechanism.planned_strategy(terms, workload).to_text()
+    return SeriesFacts("", config.series.step, steps, mechanism.attribute, digest, matrix)
 
 
 def _unit(config: Config, layout: Layout) -> PrivacyUnit:

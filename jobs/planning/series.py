@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 
 from dpcore.domain import Domain
 
@@ -16,6 +16,7 @@ class SeriesFacts:
     steps: Number of all steps.
     attribute: The attribute whose values are the steps.
     strategy: SHA-256 of what all steps together measure, and with which noise.
+    matrix: The strategy as text (``ContinualStrategy.to_text``), which the ledger records with the first step.
     """
 
     series_id: str
@@ -23,6 +24,12 @@ class SeriesFacts:
     steps: int
     attribute: str
     strategy: str
+    matrix: str = field(default="", repr=False, compare=False)
+
+    @property
+    def named(self) -> dict[str, object]:
+        """The facts by name, without the strategy itself."""
+        return {name: value for name, value in asdict(self).items() if name != "matrix"}
 
     @property
     def described(self) -> str:

@@ -40,7 +40,7 @@ from jobs.release.lock import only_run
 from jobs.release.open_journal import open_journal
 from jobs.release.other_version import made_by_another_version
 from jobs.release.publish import PublicationState
-from jobs.release.series import PrivateSource, steps_so_far, with_earlier_steps
+from jobs.release.series import PrivateSource, steps_so_far, with_earlier_steps, with_recorded_strategy
 from jobs.release.signing import signer
 from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
@@ -71,6 +71,7 @@ def release(job: Job, *, engine: Engine | None = None, progress: Bar = bar, agai
     check_outside(job, job.output, "answers.parquet", "synthetic/part-0.parquet")
     ledger = SqlLedger(job.config.privacy.ledger)
     dataset = _dataset(job, ledger)
+    job = with_recorded_strategy(job, ledger)
     secrets = ledger.secrets(dataset.name)
     known_record = ledger.release(job.release_id)
     if not again and (known_record is None or known_record.state is State.PLANNED):

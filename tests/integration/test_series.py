@@ -18,6 +18,8 @@ import yaml
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.continual.continual import Continual
 from dpcore.mechanisms.continual.series import Series
+from dpcore.strategies.continual import candidates, planning
+from dpcore.strategies.continual.strategy import ContinualStrategy
 from jobs.ledger import SqlLedger
 from jobs.planning.job import load_job
 from jobs.release.series import with_earlier_steps
@@ -261,6 +263,37 @@ def test_another_budget_or_workload_is_another_series(series: World) -> None:
     assert (code, "would be its first in the ledger" in err) == (2, True)
     code, _, err = run(series, 1, "mechanism.strategy=tree", "dataset.snapshot=tree")
     assert code == 4, err  # A new series, for which nothing of the budget remains.
+
+
+def test_a_machine_that_plans_another_strategy_goes_on_with_the_recorded_one(
+    series: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other libraries round otherwise: the strategy of the first step stays that of all steps."""
+    arrive(series, 1)
+    assert run(series, 1)[0] == 0
+    arrive(series, 2)
+    before = load_job("release.yaml", ["series.step=2"]).series
+    planned = candidates.best
+
+    def rounded_otherwise(gram: np.ndarray) -> tuple[ContinualStrategy, float]:
+        strategy, bound = planned(gram)
+        matrix = strategy.matrix.copy()
+        matrix[np.diag_indices(len(matrix))] += 1
+        return ContinualStrategy(matrix, strategy.denominator, strategy.step_of_row), bound
+
+    monkeypatch.setattr(candidates, "best", rounded_otherwise)
+    planning._planned.cache_clear()
+    after = load_job("release.yaml", ["series.step=2"]).series
+    assert before is not None
+    assert after is not None
+    assert before.strategy != after.strategy
+    code, _, err = run(series, 2)
+    planning._planned.cache_clear()
+    assert code == 0, err
+    made = [certificate(series, step) for step in (1, 2)]
+    assert made[0]["series"]["strategy"] == made[1]["series"]["strategy"] == before.strategy
+    code, out, _ = series.marquee("verify", "out/day-2", "--ledger", LEDGER)
+    assert code == 0, out
 
 
 def test_the_charge_is_that_of_one_release(series: World) -> None:

@@ -19,8 +19,8 @@ from dpcore.measurement import Measurement
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.queries import Product, Products
 from dpcore.queries.ranges import identity
-from dpcore.strategies.continual.planning import Choice, ContinualPlan, continual_plan
-from dpcore.strategies.continual.strategy import last_steps
+from dpcore.strategies.continual.planning import Choice, ContinualPlan, continual_plan, plan_of_strategy
+from dpcore.strategies.continual.strategy import ContinualStrategy, last_steps
 from dpcore.uncertainty import Answers
 from dpcore.workload import Workload, relative
 
@@ -41,8 +41,15 @@ class Series:
     plan: ContinualPlan
 
     @classmethod
-    def of(cls, terms: PrivacyTerms, workload: Workload, attribute: str, choice: Choice) -> Series:
-        """Plans the strategy, from public facts alone.
+    def of(
+        cls,
+        terms: PrivacyTerms,
+        workload: Workload,
+        attribute: str,
+        choice: Choice,
+        recorded: ContinualStrategy | None = None,
+    ) -> Series:
+        """Plans the strategy, from public facts alone; or takes the one that was recorded when the series began.
 
         Raises ConfigError for other queries than products, an attribute that the workload does not have, too many
         steps, and too many measured values.
@@ -59,7 +66,11 @@ class Series:
             )
         squares = np.concatenate([_row_weights(queries, attribute, *each) for each in _weighted(workload)])
         try:
-            plan = continual_plan(_stacked(queries, attribute), np.sqrt(squares), terms.noise, choice)
+            asked, weights = _stacked(queries, attribute), np.sqrt(squares)
+            if recorded is None:
+                plan = continual_plan(asked, weights, terms.noise, choice)
+            else:
+                plan = plan_of_strategy(asked, weights, terms.noise, recorded)
         except ValueError as error:
             raise ConfigError(f"mechanism continual over {attribute!r}: {error}") from error
         series = cls(workload, attribute, plan)

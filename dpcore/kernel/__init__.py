@@ -1,6 +1,6 @@
 """The trusted kernel: the only code that holds exact data and draws noise. ``dpcore/PRIVACY.md`` has the proofs.
 
-Open ``private_statistics`` first: its verbs (measure, measure_errors, select, sample, retain) are the only calls
+Open ``private_statistics`` first: its verbs (measure, measure_rows, measure_errors, select, sample, retain) are the only calls
 through which a mechanism learns anything about the data. Each verb checks its arguments, charges the filter, reads the
 exact answers, draws, and stores the answer in the journal, in this order.
 

@@ -14,6 +14,7 @@ from tests.mutation import (
     kernel,
     ledger,
     publish,
+    series,
     source,
     verification,
 )
@@ -29,6 +30,7 @@ AREAS: Final[dict[str, tuple[Mutant, ...]]] = {
     "kernel": kernel.MUTANTS,
     "ledger": ledger.MUTANTS,
     "publish": publish.MUTANTS,
+    "series": series.MUTANTS,
     "source": source.MUTANTS,
     "verification": verification.MUTANTS,
 }

@@ -1,8 +1,10 @@
 """Truncates each unit to the contribution bound before anything is counted. TRUSTED.
 
-A unit with more rows than the bound keeps the rows with the smallest keyed hashes of (unit, encoded row). This choice
-depends only on the unit's own rows and the secret salt, and not on files, order or other units. Before a block is made,
-separate code counts the kept rows again, and raises IntegrityError if a unit is over the bound or was lost.
+A unit with more rows than the bound keeps the rows with the smallest keyed hashes of (unit, encoded row). A layout may
+keep those with the smallest codes of one attribute first, so that rows of later steps never displace rows of earlier
+ones. The choice depends only on the unit's own rows and the secret salt, and not on files, order or other units. Before
+a block is made, separate code counts the kept rows again, and raises IntegrityError if a unit is over the bound or was
+lost.
 """
 
 from __future__ import annotations
@@ -67,7 +69,12 @@ def table_block(rows: EncodedRows, layout: TableLayout, salt: bytes) -> TableBlo
     if over.size:
         candidates, starts = groups.rows_of(over)
         kept = np.ones(codes.shape[1], dtype=np.bool_)
-        kept[candidates] = _smallest(_hashes(rows, candidates, salt), starts, bound)
+        hashes = _hashes(rows, candidates, salt)
+        if layout.earliest is None:
+            kept[candidates] = _smallest(hashes, starts, bound)
+        else:
+            steps = rows.rows[layout.schema.domain.index(layout.earliest), candidates]
+            kept[candidates] = _earliest(steps, hashes, starts, bound)
         codes = codes[:, kept]
         sizes[over] = np.add.reduceat(kept[candidates], starts[:-1], dtype=np.int64)
     if sizes.size and not 1 <= sizes.min() <= sizes.max() <= bound:
@@ -190,6 +197,22 @@ def _smallest(hashes: NDArray[np.uint64], starts: NDArray[np.int64], bound: int)
         order = np.argsort(hashes[starts[unit] : starts[unit + 1]])
         for rank in range(min(bound, order.size)):
             kept[starts[unit] + order[rank]] = True
+    return kept
+
+
+def _earliest(
+    steps: NDArray[np.integer], hashes: NDArray[np.uint64], starts: NDArray[np.int64], bound: int
+) -> NDArray[np.bool_]:
+    """Which rows are among the first ``bound`` of their unit, ordered by step and then by hash.
+
+    For every step, the kept rows up to it are the first ``bound`` rows up to it: a row of a later step comes after all
+    of them, and takes the place of none.
+    """
+    sizes = np.diff(starts)
+    order = np.lexsort((hashes, steps, np.repeat(np.arange(sizes.size), sizes)))
+    ranks = np.arange(hashes.size) - np.repeat(starts[:-1], sizes)
+    kept = np.zeros(hashes.size, dtype=np.bool_)
+    kept[order[ranks < bound]] = True
     return kept
 
 

@@ -25,8 +25,12 @@ class TableLayout:
         then dropped.
     where: The rows that the release is about; all by default.
     partition: The partitions that the release is about; None for the whole dataset.
+    earliest: An attribute by which a unit's rows are kept first: those with its smallest codes, and among equal codes
+        those that the hash chooses. Which rows with codes up to c are kept then does not depend on rows with larger
+        codes. By default the hash alone chooses.
 
-    Raises: ConfigError when the bound is below 1, or the partition column is that of the unit.
+    Raises: ConfigError when the bound is below 1, the partition column is that of the unit, or ``earliest`` is no
+        attribute.
     """
 
     unit: str
@@ -35,11 +39,14 @@ class TableLayout:
     clustered_by_unit: bool = False
     where: RowFilter = ALL_ROWS
     partition: Partition | None = None
+    earliest: str | None = None
 
     def __post_init__(self) -> None:
         _check_partition(self.unit, self.partition)
         if self.max_rows_per_unit < 1:
             raise ConfigError(f"max_rows_per_unit is {self.max_rows_per_unit}; want >= 1")
+        if self.earliest is not None and self.earliest not in self.schema.domain:
+            raise ConfigError(f"attribute {self.earliest!r} is not in the schema; want one of its attributes")
 
     @property
     def columns(self) -> tuple[str, ...]:

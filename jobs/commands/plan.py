@@ -67,6 +67,7 @@ def _ledger_facts(job: Job) -> LedgerFacts:
     from jobs.outputs.plan_report import LedgerFacts
     from jobs.release.other_version import folder_of, refusal
     from jobs.release.run import protection_of
+    from jobs.release.series import with_recorded_strategy
 
     privacy, dataset = job.config.privacy, job.config.dataset.name
     url, ledger_id = shown_ledger(privacy.ledger), None
@@ -91,6 +92,9 @@ def _ledger_facts(job: Job) -> LedgerFacts:
                 return LedgerFacts(url, ledger_id, f"none: already published by version {other.version}: {folder}")
         if others:
             return LedgerFacts(url, ledger_id, f"refused now: {refusal(others)}")
+        paid_by = ledger.paid_by(with_recorded_strategy(job, ledger).series, job.release_id)
+        if paid_by is not None:
+            return LedgerFacts(url, ledger_id, f"none: release {paid_by[:12]} has paid for all steps of this series")
         price = ledger.price(dataset, request)
     except (BudgetExceededError, NoBudgetError) as error:
         return LedgerFacts(url, ledger_id, f"refused now: {error}")

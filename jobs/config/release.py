@@ -16,6 +16,7 @@ from jobs.config.incremental import Incremental
 from jobs.config.output_path import check_placeholders
 from jobs.config.parameters import with_environment, with_settings
 from jobs.config.section import Section, Text
+from jobs.config.series import SeriesStep
 from jobs.config.workload import Queries
 from jobs.objects.address import SCHEMES
 from pipelines.source.stores import ALIASES
@@ -170,8 +171,30 @@ class Config(Section):
     privacy: Privacy = Field(description="The guarantee, and the ledger that accounts for it.")
     workload: Queries = Field(description="The queries to answer.")
     mechanism: MechanismChoice = Field(description="The mechanism that answers the queries, with its settings.")
+    series: SeriesStep | None = Field(
+        default=None,
+        description="One step of a series of releases, such as one day, for mechanism continual. All steps together "
+        "are charged once. By default the release stands alone.",
+    )
     engine: EngineChoice = Field(default=EngineChoice(), description="The engine that aggregates the data.")
     output: Output = Field(description="Where the release is written.")
+
+    @model_validator(mode="after")
+    def _series_can_grow(self) -> Self:
+        if self.series is None:
+            return self
+        if self.mechanism.name != "continual":
+            raise ValueError(f"series needs mechanism: continual, not {self.mechanism.name}; want that, or no series")
+        if self.dataset.clustered_by_unit:
+            raise ValueError(
+                "series excludes dataset.clustered_by_unit, under which later files may drop a unit from earlier "
+                "steps; want clustered_by_unit: false"
+            )
+        if self.dataset.partition is not None:
+            raise ValueError(
+                "series excludes dataset.partition, which chooses steps of its own; want dataset.where, or no series"
+            )
+        return self
 
     @model_validator(mode="after")
     def _queries_match_shape(self) -> Self:

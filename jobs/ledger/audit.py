@@ -14,6 +14,7 @@ from jobs.ledger.budgets import consumers, grants
 from jobs.ledger.partitioning import BlockSums
 from jobs.ledger.records import OPEN, ConsumerBudget, DatasetBudget, Protection, State
 from jobs.ledger.rows import exact
+from jobs.ledger.series import verify_series
 from jobs.ledger.tables import CHARGES, RELEASES
 
 _SUM = "the sum of its charges differs from the recorded spending"
@@ -73,6 +74,8 @@ def verify(connection: Connection, dataset: DatasetBudget) -> None:
     )
     same = sorted(connection.execute(reserved).scalars()) == sorted(charge.release_id for charge in charges)
     _require(dataset, same, "its charges do not match its releases")
+    for problem in verify_series(connection, dataset):
+        _require(dataset, False, problem)
     _verify_grants(connection, dataset)
 
 

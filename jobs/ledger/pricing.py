@@ -34,6 +34,7 @@ class Request:
     consumer: Name of the consumer that is charged too, if there is one.
     promise: Its (epsilon, delta), if it is known, for the advice in a refusal.
     blocks: The partitions that it is charged to; None for the whole dataset.
+    paid: Whether the charge of another release pays for it (``jobs.ledger.series``).
     """
 
     budget: Budget
@@ -41,11 +42,12 @@ class Request:
     consumer: str | None
     promise: tuple[float, float] | None = None
     blocks: Blocks | None = None
+    paid: bool = False
 
     @classmethod
-    def of(cls, planned: PlannedRelease) -> Request:
-        """The request of a planned release."""
-        return cls(planned.budget, planned.protection, planned.consumer, planned.promise, planned.blocks)
+    def of(cls, planned: PlannedRelease, *, paid: bool) -> Request:
+        """The request of a planned release. paid: Whether the charge of another release pays for it."""
+        return cls(planned.budget, planned.protection, planned.consumer, planned.promise, planned.blocks, paid)
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def priced(connection: Connection, dataset: DatasetBudget, request: Request, now
         consumer = consumer and consumer.settled(currency)
     assert dataset.currency is not None
     amount = charged_amount(budget, dataset.currency, dataset.name, replacing=replacing)
+    amount = Fraction(0) if request.paid else amount
     consumer = consumer and consumer.at(now)
     spent, available = _composed(connection, dataset, amount, request.blocks)
     exceeds = amount > available

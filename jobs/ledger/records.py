@@ -13,6 +13,7 @@ from jobs.ledger.amounts import total_of
 from jobs.ledger.partitioning import Blocks, Partitioning
 from jobs.ledger.windows import Window, current_start
 from jobs.planning.identity import Identity
+from jobs.planning.series import SeriesFacts
 from pipelines.source.content import FileContent
 
 
@@ -287,6 +288,7 @@ class PlannedRelease:
     promise: (epsilon, delta) of the release, for the advice in a refusal.
     again: Whether it is charged although another version was charged for the same release.
     blocks: The partitions that it is charged to; None for the whole dataset.
+    series: The series that it is a step of; None for a release that stands alone.
     """
 
     identity: Identity
@@ -303,6 +305,7 @@ class PlannedRelease:
     promise: tuple[float, float] | None = None
     again: bool = False
     blocks: Blocks | None = None
+    series: SeriesFacts | None = None
 
     @property
     def release_id(self) -> str:

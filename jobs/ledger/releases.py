@@ -31,7 +31,9 @@ from jobs.ledger.rows import (
     stamp,
     state_of,
 )
+from jobs.ledger.series import paid_by, record_step
 from jobs.ledger.tables import CHARGES, RELEASES
+from jobs.planning.series import SeriesFacts
 
 _DRAWING = (State.RESERVED.value, State.AGGREGATED.value, State.MEASURING.value)
 
@@ -47,7 +49,8 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
     uncharged = row is None or state_of(row) is State.PLANNED
     repeated = _repeated(connection, planned) if uncharged else None
     if row is None:
-        priced(connection, dataset, Request.of(planned), now)
+        paid = paid_by(connection, planned.series, planned.release_id) is not None
+        priced(connection, dataset, Request.of(planned, paid=paid), now)
         connection.execute(insert(RELEASES).values(_new_release(planned, repeated, now)))
         record_blocks(connection, planned.release_id, planned.blocks)
         row = existing_release(connection, planned.release_id)
@@ -64,8 +67,13 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
     return release_of(row)
 
 
-def reserve(connection: Connection, release_id: str, budget: Budget, now: datetime) -> None:
-    """Appends the charge of a release and adds it to the sums. A second call for the same release changes nothing."""
+def reserve(
+    connection: Connection, release_id: str, budget: Budget, now: datetime, series: SeriesFacts | None = None
+) -> None:
+    """Appends the charge of a release and adds it to the sums. A second call for the same release changes nothing.
+
+    The charge of a later step of a series is 0.
+    """
     dataset = locked_dataset(connection, existing_release(connection, release_id).dataset)
     row = existing_release(connection, release_id, lock=True)  # The row is read again under the dataset's lock.
     if release_of(row).budget != budget:
@@ -80,9 +88,12 @@ def reserve(connection: Connection, release_id: str, budget: Budget, now: dateti
             "again"
         )
     blocks = blocks_of(connection, release_id, dataset.partitioning)
-    price = priced(connection, dataset, Request(budget, protection, row.consumer, blocks=blocks), now)
+    paid = paid_by(connection, series, release_id) is not None
+    request = Request(budget, protection, row.consumer, blocks=blocks, paid=paid)
+    price = priced(connection, dataset, request, now)
     budgets.settle(connection, dataset, price.currency, protection, now)
     _charge(connection, row, price, now)
+    record_step(connection, series, dataset.name, release_id, now)
     set_release(connection, release_id, now, state=State.RESERVED.value)
 
 

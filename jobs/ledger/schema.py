@@ -124,8 +124,8 @@ def prepare(connection: Connection) -> bool:
 
 
 def _migrate(connection: Connection, version: int) -> None:
-    tables = _OLDER_TABLES[version]
     try:
+        tables = _OLDER_TABLES[version]
         if connection.dialect.name == "postgresql":  # Older programs wait for this lock, and then see the new layout.
             connection.execute(text(f"LOCK TABLE {', '.join(reversed(tables))} IN ACCESS EXCLUSIVE MODE"))
         rows = {name: _read(connection, name) for name in tables}

@@ -45,9 +45,11 @@ from jobs.ledger.rows import (
     find_secrets,
     release_of,
 )
+from jobs.ledger.series import compare_history, earlier_releases, paid_by, recorded_matrix
 from jobs.ledger.tables import DATASETS
 from jobs.ledger.windows import Window
 from jobs.planning.identity import Identity
+from jobs.planning.series import SeriesFacts
 from pipelines.source.content import FileContent
 
 DEFAULT_LEDGER = "sqlite:///marquee.db"
@@ -215,9 +217,7 @@ class SqlLedger:
     def dataset(self, name: str, epsilon: float, delta: float) -> DatasetBudget:
         """The budget of a dataset.
 
-        name: Name of the dataset.
-        epsilon: Epsilon that the error message suggests for a missing budget.
-        delta: Delta that the error message suggests for a missing budget.
+        epsilon, delta: What the error message suggests for a missing budget.
 
         Raises: NoBudgetError, with the command that creates the budget, when there is none.
         """
@@ -236,10 +236,7 @@ class SqlLedger:
             return find_secrets(connection, dataset)
 
     def verified(self, name: str) -> DatasetBudget:
-        """The budget of one dataset, checked against its charges and grants.
-
-        Raises: NoBudgetError for an unknown dataset; IntegrityError when the dataset contradicts its charges or grants.
-        """
+        """The budget of one dataset, checked against its charges and grants. Raises the exceptions of ``history``."""
         with self._transaction(snapshot=True) as connection:
             return self._verified(connection, name)
 
@@ -304,20 +301,39 @@ class SqlLedger:
 
         Returns: The record of the release, whether it is new or already known.
         Raises: ConfigError when name and path do not belong together; BudgetExceededError when the release exceeds the
-            remaining budget; NoBudgetError when its dataset or consumer has no budget to which it can be charged;
-            ChargedBeforeError when another version was charged for the same release; IntegrityError when the release
-            was planned with other input. In all these cases nothing is written.
+            remaining budget; NoBudgetError when its dataset or consumer has no budget for it; ChargedBeforeError when
+            another version was charged for it; IntegrityError when it was planned with other input. Nothing is written.
         """
         with self._transaction() as connection:
             return releases.plan(connection, planned, self._clock())
 
-    def reserve(self, release_id: str, budget: Budget) -> None:
-        """Charges the whole budget of a release. A second call for the same release changes nothing.
+    def reserve(self, release_id: str, budget: Budget, series: SeriesFacts | None = None) -> None:
+        """Charges the whole budget of a release, or 0 for a later step of a series. A second call changes nothing.
 
-        Raises: The exceptions of ``plan``; nothing is charged then.
+        Raises: The exceptions of ``plan`` and ``paid_by``; nothing is charged then.
         """
         with self._transaction() as connection:
-            releases.reserve(connection, release_id, budget, self._clock())
+            releases.reserve(connection, release_id, budget, self._clock(), series)
+
+    def paid_by(self, series: SeriesFacts | None, release_id: str) -> str | None:
+        """``jobs.ledger.series.paid_by``: the release whose charge pays for a step, if its own would not."""
+        with self._transaction() as connection:
+            return paid_by(connection, series, release_id)
+
+    def compare_history(self, series: SeriesFacts, before: str, so_far: str) -> None:
+        """``jobs.ledger.series.compare_history``: refuses a step if earlier steps have read other counts."""
+        with self._transaction() as connection:
+            compare_history(connection, series, before, so_far)
+
+    def recorded_matrix(self, series_id: str) -> str | None:
+        """The strategy with which a series began, as text; None if it has not begun."""
+        with self._transaction() as connection:
+            return recorded_matrix(connection, series_id)
+
+    def earlier_releases(self, series: SeriesFacts) -> list[ReleaseRecord]:
+        """The releases of all earlier steps of a series, in order."""
+        with self._transaction() as connection:
+            return earlier_releases(connection, series)
 
     def record_answer(self, release_id: str, number: int, before: str | None, head: str) -> None:
         """Records that an answer is in the journal. This happens before the answer is used.
@@ -363,10 +379,9 @@ class SqlLedger:
             releases.advance(connection, release_id, state, journal_head, publication, self._clock())
 
     def record_manifest(self, release_id: str, manifest: str) -> None:
-        """Records the SHA-256 of the manifest of a release that is about to be published.
+        """Records the SHA-256 of the manifest of a release that is about to be published, in place of an earlier one.
 
-        It replaces an earlier one: a folder that was lost is written again from the same answers, and the versions of
-        packages in its certificate may differ.
+        A folder that was lost is written again, and its certificate may name other versions of packages.
         """
         with self._transaction() as connection:
             releases.record_manifest(connection, release_id, manifest, self._clock())

@@ -19,7 +19,7 @@ from sqlalchemy import (
     event,
 )
 
-VERSION = 4
+VERSION = 5
 METADATA = MetaData()
 
 # One row, which holds the layout version of all tables, and the id of the ledger, which is public and is drawn once, as
@@ -188,7 +188,7 @@ RELEASE_BLOCKS = Table(
 )
 
 
-def _append_only(table: Table, same_row: str) -> None:
+def append_only(table: Table, same_row: str) -> None:
     """Adds triggers that refuse every change of an existing row.
 
     same_row: SQL condition under which an insertion would replace an existing row. SQLite needs it, because INSERT OR
@@ -224,9 +224,9 @@ def _after_create(table: Table, dialect: str, statement: str) -> None:
     event.listen(table, "after_create", ddl.execute_if(dialect=dialect))
 
 
-_append_only(CHARGES, "number = NEW.number OR release_id = NEW.release_id")
-_append_only(GRANTS, "number = NEW.number")
-_append_only(PLACES, "number = NEW.number")
-_append_only(CONTENTS, "digest = NEW.digest AND dataset = NEW.dataset")
-_append_only(PARTITIONINGS, "dataset = NEW.dataset")
-_append_only(RELEASE_BLOCKS, "release_id = NEW.release_id AND block = NEW.block")
+append_only(CHARGES, "number = NEW.number OR release_id = NEW.release_id")
+append_only(GRANTS, "number = NEW.number")
+append_only(PLACES, "number = NEW.number")
+append_only(CONTENTS, "digest = NEW.digest AND dataset = NEW.dataset")
+append_only(PARTITIONINGS, "dataset = NEW.dataset")
+append_only(RELEASE_BLOCKS, "release_id = NEW.release_id AND block = NEW.block")

@@ -22,6 +22,7 @@ from jobs.mechanisms import settings_of
 from jobs.outputs.counted_rows import filter_text, partition_text, table_text
 from jobs.planning.identity import WORKLOAD_PATHS, canonical_sha256, identifying_config, identifying_schema
 from jobs.planning.job import Job
+from jobs.planning.series import SeriesFacts
 from jobs.version import versions
 from pipelines.attributes import Attribute
 from pipelines.layout import Layout, TableLayout
@@ -79,6 +80,11 @@ KEPT_STATISTICS = (
 )
 """What a release rests on that may use a store of exact statistics. Which of them it has used is SENSITIVE."""
 
+_SERIES = (
+    "The guarantee and the reserved amount are of all steps of the series together, which the ledger has charged once, "
+    "with step 1. It holds as long as the rows of a step do not change after its release, which every later step "
+    "checks before it draws. A unit keeps the rows of its first steps, at most max_rows_per_unit of all steps together."
+)
 LIMITS = (
     "The guarantee covers the contents of this folder. It does not cover run times, memory use, file sizes and "
     "failures of a run.",
@@ -98,6 +104,8 @@ class KernelRecord:
     head: Hash of the whole journal; None for an empty journal.
     ledger_id: Id of the ledger that was charged, 16 hexadecimal digits; None if it is not known.
     reserved_at: Time of the charge, as the ledger has recorded it; None if it is not known.
+    paid_by: Release id of the first step of the series, whose charge pays for this later step; None for every other
+        release.
     """
 
     charges: tuple[Charge, ...]
@@ -105,6 +113,7 @@ class KernelRecord:
     head: str | None
     ledger_id: str | None = None
     reserved_at: str | None = None
+    paid_by: str | None = None
 
 
 def write_certificate(
@@ -136,6 +145,7 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
         "ledger_id": record.ledger_id,
         "reserved_at": record.reserved_at,
         "dataset": _dataset(config),
+        **({} if job.series is None else {"series": series_section(job.series, record.paid_by)}),
         "numerical_bound": _explained_bound(job, record.charges),
         "public_facts": _public_facts(job),
         "mechanism": {"name": config.mechanism.name, "settings": settings_of(job.mechanism)},
@@ -169,6 +179,23 @@ def _dataset(config: Config) -> dict[str, object]:
     }
     named = {"name": config.dataset.name, "snapshot": config.dataset.snapshot}
     return {**named, **{key: text for key, text in described.items() if text is not None}}
+
+
+def series_section(series: SeriesFacts, paid_by: str | None) -> dict[str, object]:
+    """The section of a step of a series.
+
+    series: The series.
+    paid_by: Release id of its first step; None for the first step itself.
+    """
+    return {
+        "id": series.series_id,
+        "step": series.step,
+        "steps": series.steps,
+        "attribute": series.attribute,
+        "strategy": series.strategy,
+        "paid_by": paid_by,
+        "note": _SERIES,
+    }
 
 
 def promise(job: Job) -> str:

@@ -62,6 +62,18 @@ class NamedDataset(_Part):
     )
 
 
+class SeriesOfSteps(_Part):
+    """The series that the release is a step of."""
+
+    id: Digest = Field(description="SHA-256 of what all releases of the series have in common.")
+    step: Positive = Field(description="Number of the step, from 1.")
+    steps: Positive = Field(description="Number of all steps.")
+    attribute: str = Field(description="Attribute whose values are the steps.")
+    strategy: Digest = Field(description="SHA-256 of what all steps together measure, and with which noise.")
+    paid_by: Digest | None = Field(description="Release of step 1, whose charge pays for all; null for step 1 itself.")
+    note: str = Field(description="What the guarantee covers, and on which condition.")
+
+
 class NumericalBound(_Part):
     """A smaller epsilon, if one is known."""
 
@@ -198,6 +210,9 @@ class Certificate(_Part):
     ledger_id: LedgerId | None = Field(description="Id of the ledger that was charged.")
     reserved_at: Time | None = Field(description="Time of the charge in that ledger, in UTC.")
     dataset: NamedDataset = Field(description="The dataset.")
+    series: SeriesOfSteps | None = Field(
+        default=None, description="The series that the release is a step of; missing if it stands alone."
+    )
     numerical_bound: NumericalBound = Field(description="A smaller epsilon, if one is known.")
     public_facts: PublicFacts = Field(description="Facts that are public by declaration.")
     mechanism: NamedMechanism = Field(description="The mechanism with its settings.")

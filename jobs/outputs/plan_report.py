@@ -58,7 +58,8 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
         "currency": job.budget.currency.value,
         "amount": float(job.budget.amount),
         "popularity_amount": float(job.popularity.amount) if job.popularity else 0.0,
-        "answers": job.stand_in.queries.size,
+        "answers": job.answered.queries.size,
+        "series": None if job.series is None else job.series.named,
         "mechanism": job.config.mechanism.name,
         "recommended": dataclasses.asdict(_recommended(job)),
         "signed_by": signed_by,
@@ -81,7 +82,7 @@ def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> l
         f"promise    {promise(job)}",
         f"cost       {currency} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}",
         f"accounting {_ACCOUNTING[job.budget.currency]}",
-        f"answers    {job.stand_in.queries.size:,}",
+        f"answers    {job.answered.queries.size:,}",
         f"mechanism  {job.config.mechanism.name}, for {job.mechanism.traits.recommended_for}",
         f"recommended {advice.name}: {advice.why}",
         f"rounds     {plan.rounds}",
@@ -89,6 +90,8 @@ def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> l
         f"memory     about {plan.memory_bytes / 2**20:,.0f} MiB on the driver",
         f"error      {_error(job)}",
     ]
+    if job.series is not None:
+        lines.append(f"series     {job.series.described}; the charge of step 1 pays for all steps")
     if table := table_text(_dataset(job)):
         lines.append(f"table      {table}")
     if rows := filter_text(_dataset(job)):

@@ -46,6 +46,7 @@ _LAST_WITHOUT_RECORD = _VERSIONS_WITHOUT_RECORD[-1]
 _NOT_IDENTIFYING_BEFORE = {
     **_NOT_IDENTIFYING,
     "dataset": {"path", "table_schema", "table", "where", "partition", "catalog", "frame"},
+    "series": True,
     "output": {"path", "report", "signing_key"},
 }
 
@@ -71,9 +72,9 @@ def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str])
     """The identity of a release. The arguments are those of ``release_id``."""
     written = _facts(config, exclude_defaults=True)
     digest = canonical_sha256({"config": written, "schema": _without_defaults(schema), "files": dict(files)})
-    # No version without a record could read a table or a frame, or choose rows.
+    # No version without a record could read a table or a frame, choose rows, or make a step of a series.
     dataset = config.dataset
-    new_keys = dataset.table or dataset.where or dataset.partition or dataset.catalog or dataset.frame
+    new_keys = dataset.table or dataset.where or dataset.partition or dataset.catalog or dataset.frame or config.series
     versions = () if new_keys else _VERSIONS_WITHOUT_RECORD
     older = {
         id_of(_as_before(config, version), identifying_schema(schema), files, version): version for version in versions
@@ -118,12 +119,36 @@ def release_id(config: Config, schema: Schema | None, files: Mapping[str, str] |
 
 
 def identifying_config(config: Config) -> dict[str, Any]:
-    """The part of a config that identifies a release, as a JSON object: all of it except paths, engine and output."""
+    """The part of a config that identifies a release, as a JSON object: all of it except paths, engine and output.
+
+    A release that is no step of a series has no section ``series``.
+    """
     facts = _facts(config)
     for key in _ONLY_IF_GIVEN:
         if facts["dataset"][key] is None:
             del facts["dataset"][key]
-    return facts
+    return {key: value for key, value in facts.items() if key != "series" or value is not None}
+
+
+def series_id(config: Config, schema: Schema | None, files: Mapping[str, str]) -> str:
+    """SHA-256 of what the releases of a series have in common, as 64 hexadecimal digits.
+
+    This is all that ``release_id`` hashes except the step, the snapshot, the version of a table and the version of the
+    code: a series goes on after an upgrade.
+    """
+    written = _facts(config, exclude_defaults=True)
+    del written["series"]
+    written["dataset"] = {
+        key: _any_version(value) if key in ("table", "catalog") else value
+        for key, value in written["dataset"].items()
+        if key != "snapshot"
+    }
+    return canonical_sha256({"series": written, "schema": _without_defaults(schema), "files": dict(files)})
+
+
+def _any_version(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table or a table of a catalog, at any version."""
+    return {key: value for key, value in table.items() if key not in ("version", "snapshot_id")}
 
 
 def _facts(config: Config, **options: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -17,22 +17,25 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism, Plan
 from dpcore.mechanisms.clipping.popularity import check_popularity
+from dpcore.mechanisms.continual.continual import Continual
+from dpcore.mechanisms.continual.series import answered_at
 from dpcore.workload import Workload
 from jobs.config import LARGEST_EPSILON, Config, Privacy, load_config
 from jobs.mechanisms import mechanism_of
 from jobs.objects.output import Output, output_of
 from jobs.planning.dataset import check_readable, layout_of
 from jobs.planning.engines import check_engine
-from jobs.planning.identity import Identity, identity_of
+from jobs.planning.identity import Identity, identity_of, series_id
 from jobs.planning.partition import check_neighbours
 from jobs.planning.paths import with_absolute_output, with_absolute_paths
+from jobs.planning.series import SeriesFacts, number_of_steps
 from jobs.planning.smallest_budget import plan_within_budget
 from jobs.planning.statistics_store import check_incremental, check_store_folder
 from jobs.planning.work import Work, work_of
 from jobs.workload.building import workload_of
 from jobs.workload.public_files import PublicFiles, read_public_files
-from pipelines.layout import Layout
-from pipelines.schema import load_schema
+from pipelines.layout import Layout, TableLayout
+from pipelines.schema import Schema, load_schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,7 @@ class Job:
     plan: The mechanism's plan for ``stand_in``.
     work: What the release costs the driver at least.
     identity: What makes another release the same as this one.
+    series: The series that the release is a step of; None for a release that stands alone.
     """
 
     config: Config
@@ -65,6 +69,14 @@ class Job:
     plan: Plan
     work: Work
     identity: Identity
+    series: SeriesFacts | None = None
+
+    @property
+    def answered(self) -> Workload:
+        """The queries that the release answers: ``stand_in``, or at a step of a series those of it that end there."""
+        if self.series is None:
+            return self.stand_in
+        return answered_at(self.stand_in, self.series.attribute, self.series.step - 1)
 
     @property
     def release_id(self) -> str:
@@ -103,11 +115,11 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
         check_engine(config.engine)
         check_incremental(config.engine, config.dataset)
         check_readable(config.dataset, config.engine)
-        mechanism = mechanism_of(config.mechanism)
+        mechanism = _mechanism(config)
         _check_synthetic_rows(config, mechanism)
     schema = load_schema(config.dataset.table_schema) if config.dataset.table_schema else None
     with _naming(name):
-        layout = layout_of(config.dataset, schema)
+        layout = _layout(config, mechanism, schema)
         check_neighbours(config.dataset, config.privacy)
         unit = _unit(config, layout)
         budget = _budget(config.privacy, currency_of(config.privacy, mechanism))
@@ -122,12 +134,15 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
             config.privacy.epsilon,
             LARGEST_EPSILON,
         )
+        series = _series(config, mechanism, layout, PrivacyTerms(unit, rest), stand_in)
         work = work_of(plan, stand_in.queries.size, _synthetic_units(config, mechanism, unit), layout)
     identity = identity_of(config, schema, files.digests)
+    if series is not None:
+        series = replace(series, series_id=series_id(config, schema, files.digests))
     with _naming(name):
         config = with_absolute_output(config, folder, identity.release_id)
         check_store_folder(config)
-    return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, work, identity)
+    return Job(config, layout, mechanism, unit, budget, popularity, rest, files, stand_in, plan, work, identity, series)
 
 
 @contextmanager
@@ -139,6 +154,32 @@ def _naming(name: str) -> Iterator[None]:
         if name:
             error.args = (f"{name}: {error}",)
         raise
+
+
+def _mechanism(config: Config) -> Mechanism:
+    mechanism = mechanism_of(config.mechanism)
+    if config.series is not None and isinstance(mechanism, Continual):
+        return mechanism.at_step(config.series.step - 1)
+    return mechanism
+
+
+def _layout(config: Config, mechanism: Mechanism, schema: Schema | None) -> Layout:
+    """The layout. In a series, units keep the rows of their first steps, so that a later step displaces none."""
+    layout = layout_of(config.dataset, schema)
+    if config.series is not None and isinstance(mechanism, Continual) and isinstance(layout, TableLayout):
+        return replace(layout, earliest=mechanism.attribute)
+    return layout
+
+
+def _series(
+    config: Config, mechanism: Mechanism, layout: Layout, terms: PrivacyTerms, workload: Workload
+) -> SeriesFacts | None:
+    """The series of a release, still without its id; None for a release that stands alone."""
+    if config.series is None or not isinstance(mechanism, Continual) or not isinstance(layout, TableLayout):
+        return None
+    steps = number_of_steps(layout.schema.domain, mechanism.attribute)
+    digest, matrix = mechanism.series_digest(terms, workload), mechanism.planned_strategy(terms, workload).to_text()
+    return SeriesFacts("", config.series.step, steps, mechanism.attribute, digest, matrix)
 
 
 def _unit(config: Config, layout: Layout) -> PrivacyUnit:

@@ -2,6 +2,8 @@
 
 * ``run``: start here. It connects ledger, engine, kernel, mechanism and outputs, and contains no algorithm itself.
 * ``journal``: stores the kernel's answers. Each is on disk before it is used, so that a killed run can be continued.
+* ``open_journal``: opens a journal, checked against the ledger.
+* ``series``: what a step of a series needs: the answers of earlier steps, and proof that their rows are the same.
 * ``lock``: allows one run of a release at a time.
 * ``publish``: makes the release's folder appear whole or not at all.
 * ``signing``: signs its manifest, if there is a key.

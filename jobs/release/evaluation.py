@@ -110,7 +110,8 @@ def evaluate(job: Job, engine: Engine | None = None, frame: Any = None) -> Compa
     open_once = engine_of(job, engine, frame)
     engine = open_once()
     statistics = open_statistics(job, engine, frame)
-    workload = build_workload(job, replayed_popularity(job, statistics))
+    popularity = replayed_popularity(job, statistics)
+    workload = job.answered if popularity is None else build_workload(job, popularity)
     with local_copy(output, [MANIFEST, *(entry.path for entry in read_manifest(output).entries)]) as folder:
         released = _Released(
             workload, _released_answers(folder), _synthetic_fractions(folder, job.layout, workload.queries)

@@ -43,6 +43,7 @@ from jobs.release.journal import Journal, JournalFrom
 from jobs.release.journals import open_journal
 from jobs.release.other_version import made_by_another_version
 from jobs.release.publish import PublicationState
+from jobs.release.series import PrivateSource, steps_so_far, with_earlier_steps, with_recorded_strategy
 from jobs.release.signing import signer
 from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
@@ -77,6 +78,7 @@ def release(
     check_outside(job, job.output, "answers.parquet", "synthetic/part-0.parquet")
     ledger = SqlLedger(job.config.privacy.ledger)
     dataset = _dataset(job, ledger)
+    job = with_recorded_strategy(job, ledger)
     secrets = ledger.secrets(dataset.name)
     store = cache(lambda: open_store(job.config.engine))
     open_once = engine_of(job, engine, frame, store)
@@ -113,7 +115,7 @@ def release(
         return outcome
     folders.check_usable(job.output, job.release_id)
     with folders.only_run_in(_state_of(job, record)):
-        return _run(job, ledger, data, data.checked(open_once()), progress)
+        return _run(job, ledger, data, data.checked(open_once()), secrets.fingerprint_key, progress)
 
 
 def _check_known(
@@ -167,7 +169,7 @@ def replayed_popularity(job: Job, statistics: EngineStatistics) -> NDArray[np.fl
     return _measure_popularity(job, statistics, _WholeBudget(ledger, job), journal)[0]
 
 
-def _run(job: Job, ledger: SqlLedger, data: Input, engine: Engine, progress: Bar) -> Outcome:
+def _run(job: Job, ledger: SqlLedger, data: Input, engine: Engine, key: bytes, progress: Bar) -> Outcome:
     record = ledger.release(job.release_id)
     if record is None:
         raise IntegrityError(
@@ -179,19 +181,19 @@ def _run(job: Job, ledger: SqlLedger, data: Input, engine: Engine, progress: Bar
     journal = open_journal(job.release_id, ledger, record, _state_of(job, record))
     observed = _ObservedEngine(engine, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
     with stage(ANSWER):
-        result = _run_mechanism(job, ledger, EngineStatistics(observed, data.source), journal, progress)
+        statistics = steps_so_far(job, ledger, EngineStatistics(observed, data.source), key)
+        result = _run_mechanism(job, ledger, statistics, journal, progress)
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
-    drawn = KernelRecord(
-        result.charges, len(journal), journal.head, ledger.ledger_id(), ledger.charged_at(job.release_id)
-    )
+    charged_at, paid_by = ledger.charged_at(job.release_id), ledger.paid_by(job.series, job.release_id)
+    drawn = KernelRecord(result.charges, len(journal), journal.head, ledger.ledger_id(), charged_at, paid_by)
     with folders.staging_of(job.output, job.release_id) as staging:
         with stage(WRITE):
             _write(job, result.release, drawn, staging, progress)
         record_manifest = partial(ledger.record_manifest, job.release_id)
         with stage(PUBLISH):
-            key = signer(job.config.output.signing_key)
-            folders.publish_files(staging, job.output, job.release_id, signer=key, record=record_manifest)
+            signing = signer(job.config.output.signing_key)
+            folders.publish_files(staging, job.output, job.release_id, signer=signing, record=record_manifest)
     ledger.advance(job.release_id, State.PUBLISHED, output=str(job.output))
     log.info("published", release=job.release_id[:12], output=str(job.output))
     return Outcome(job.release_id, job.output, already=False)
@@ -210,8 +212,9 @@ class ChargedRelease:
 
 
 def _run_mechanism(
-    job: Job, ledger: SqlLedger, statistics: EngineStatistics, journal: Journal, progress: Bar
+    job: Job, ledger: SqlLedger, statistics: PrivateSource, journal: Journal, progress: Bar
 ) -> ChargedRelease:
+    mechanism = with_earlier_steps(job, ledger)  # Before the charge, because it may be refused.
     port = _WholeBudget(ledger, job)
     popularity, charges = _measure_popularity(job, statistics, port, journal)
     workload = build_workload(job, popularity)
@@ -220,12 +223,12 @@ def _run_mechanism(
     )
     log.info("reserved", release=job.release_id[:12], currency=job.budget.currency.value)
     with progress(job.config.mechanism.name) as report:
-        mechanism_release = job.mechanism.run(private, workload, generator=_generator(job, 0), progress=report)
+        mechanism_release = mechanism.run(private, workload, generator=_generator(job, 0), progress=report)
     return ChargedRelease(mechanism_release, charges + private.charges)
 
 
 def _measure_popularity(
-    job: Job, statistics: EngineStatistics, port: _WholeBudget, journal: Journal
+    job: Job, statistics: PrivateSource, port: _WholeBudget, journal: Journal
 ) -> tuple[NDArray[np.float64] | None, tuple[Charge, ...]]:
     """Measures the noisy popularity of the columns, and returns it with its charges; None if the workload needs none.
 
@@ -294,6 +297,7 @@ def _planned(job: Job, data: Input, again: bool) -> PlannedRelease:
         promise=(job.config.privacy.epsilon, job.config.privacy.delta),
         again=again,
         blocks=Blocks.of(job.layout.partition),
+        series=job.series,
     )
 
 
@@ -335,7 +339,7 @@ class _WholeBudget:
             raise IntegrityError(
                 "a part of the release reserves more than its whole budget; want parts that add up to the budget"
             )
-        self.ledger.reserve(self.job.release_id, self.job.budget)
+        self.ledger.reserve(self.job.release_id, self.job.budget, self.job.series)
 
 
 @final

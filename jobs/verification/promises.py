@@ -7,13 +7,23 @@ from typing import Any
 
 from dpcore.errors import ConfigError
 from dpcore.kernel.scales import noise_of
+from dpcore.mechanisms.continual.continual import Continual
 from dpcore.uncertainty import CONFIDENCE
 from jobs.config import MechanismChoice
 from jobs.mechanisms import mechanism_of, settings_of
-from jobs.outputs.certificate import KEPT_STATISTICS, LIMITS, domain_facts, formulas, promise_text, schema_digest
+from jobs.outputs.certificate import (
+    KEPT_STATISTICS,
+    LIMITS,
+    domain_facts,
+    formulas,
+    promise_text,
+    schema_digest,
+    series_section,
+)
 from jobs.outputs.certificate_format import Certificate
 from jobs.outputs.counted_rows import filter_text, partition_text, table_text
 from jobs.planning.identity import id_of
+from jobs.planning.series import SeriesFacts, number_of_steps
 from jobs.verification.charges import currency_of
 from jobs.verification.findings import Finding, failed, judged, not_checked, passed
 from jobs.verification.manifest import Manifest
@@ -123,6 +133,7 @@ def _statements(certificate: Certificate) -> list[tuple[str, object, object]]:
         ("dataset.partition", certificate.dataset.partition, partition_text(dataset)),
         ("dataset.statistics_store", kept, None if kept is None else KEPT_STATISTICS),
         ("mechanism.name", certificate.mechanism.name, config["mechanism"]["name"]),
+        *_statements_of_series(certificate),
         ("workload.queries", certificate.workload.queries, _without_none(config["workload"])),
         ("public_facts.shape", facts.shape, "table" if table else "baskets"),
         ("dataset.shape of the config", dataset["shape"], facts.shape),
@@ -137,6 +148,28 @@ def _statements(certificate: Certificate) -> list[tuple[str, object, object]]:
         *((f"public_facts.{name}", described.get(name), value) for name, value in domain_facts(layout).items()),
         *(_statements_of_this_version(certificate) if certificate.versions.get("marquee") == VERSION else ()),
     ]
+
+
+def _statements_of_series(certificate: Certificate) -> list[tuple[str, object, object]]:
+    """What config and schema say of the series. Its id, its strategy and who paid are in the ledger."""
+    said, config = certificate.series, certificate.config.get("series")
+    if said is None or config is None:
+        return [("series", None if said is None else said.step, None if config is None else config["step"])]
+    layout, attribute = layout_of(certificate), mechanism_of_config(certificate).attribute
+    steps = number_of_steps(layout.schema.domain, attribute) if isinstance(layout, TableLayout) else None
+    wanted = series_section(SeriesFacts(said.id, config["step"], steps or 0, attribute, said.strategy), said.paid_by)
+    return [
+        *((f"series.{name}", getattr(said, name), wanted[name]) for name in ("step", "steps", "attribute", "note")),
+        ("whether series.paid_by is null", said.paid_by is None, said.step == 1),
+    ]
+
+
+def mechanism_of_config(certificate: Certificate) -> Continual:
+    """The mechanism of a series. Raises ValueError for another one."""
+    mechanism = mechanism_of(MechanismChoice.model_validate(certificate.config["mechanism"]))
+    if not isinstance(mechanism, Continual):
+        raise ValueError(f"a series of mechanism {mechanism.traits.name}; want continual")
+    return mechanism
 
 
 def _statements_of_this_version(certificate: Certificate) -> list[tuple[str, object, object]]:

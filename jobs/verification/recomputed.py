@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dpcore.errors import MarqueeError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.mechanisms.continual.series import answered_at
 from dpcore.queries import Conjunctions, Marginals, Products, Queries
 from jobs.config.section import Section
 from jobs.config.workload import ConjunctionQueries, MarginalQueries, ParityQueries
@@ -87,7 +88,10 @@ def _rebuilt(certificate: Certificate, layout: Layout) -> Queries | str:
             count = number_of_parities(section.parities, layout)
         if count not in (None, certificate.workload.answers):
             return f"the config has {count:,} queries, but the certificate says {certificate.workload.answers:,}"
-        queries = workload_of_section(section, layout).queries
+        workload = workload_of_section(section, layout)
+        if certificate.series is not None:
+            workload = answered_at(workload, certificate.series.attribute, certificate.series.step - 1)
+        queries = workload.queries
     except (MarqueeError, ValueError, TypeError, KeyError, AttributeError) as error:
         return f"config and schema describe no workload ({type(error).__name__})"
     if queries.size != certificate.workload.answers or queries.digest() != certificate.hashes.workload:

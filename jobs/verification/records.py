@@ -11,6 +11,7 @@ from jobs.ledger import SqlLedger
 from jobs.ledger.records import ReleaseRecord, State
 from jobs.outputs.certificate_format import Certificate
 from jobs.planning.partition import partition_from
+from jobs.planning.series import SeriesFacts
 from jobs.verification.charges import as_number, reserved_budget
 from jobs.verification.findings import Finding, failed, judged, not_checked
 from jobs.verification.manifest import MANIFEST, sha256_of
@@ -71,13 +72,18 @@ def _charge_findings(certificate: Certificate, record: ReleaseRecord, ledger: Sq
             f"{record.budget.currency} = {float(record.budget.amount):.9g}"
         )
     try:
-        charges = [charge for charge in ledger.history(record.dataset) if charge.release_id == record.release_id]
-    except IntegrityError as error:
+        history = ledger.history(record.dataset)
+        paid_by = ledger.paid_by(_series(certificate), record.release_id)
+    except (ConfigError, IntegrityError) as error:
         return [failed(CHECKS[1], str(error))]
+    if paid_by != (certificate.series and certificate.series.paid_by):
+        problems.append("series.paid_by is not the release that the ledger has charged for the series")
+    charges = [charge for charge in history if charge.release_id == record.release_id]
+    paying = [charge for charge in history if charge.release_id == (paid_by or record.release_id)]
     if not charges:
         problems.append("the ledger has charged nothing for it")
-    elif charges[0].amount < budget.amount and ledger.verified(record.dataset).currency is budget.currency:
-        problems.append(f"the ledger has charged {float(charges[0].amount):.9g}, less than was reserved")
+    elif paying[0].amount < budget.amount and ledger.verified(record.dataset).currency is budget.currency:
+        problems.append(f"the ledger has charged {float(paying[0].amount):.9g}, less than was reserved")
     if charges:
         problems += _partition_problems(certificate, charges[0].blocks)
     when = charges[0].charged if charges else ""
@@ -101,6 +107,12 @@ def _partition_problems(certificate: Certificate, charged: tuple[str, ...]) -> l
 
 def _partitions(names: tuple[str, ...]) -> str:
     return f"{len(names):,} partitions of the dataset" if names else "the whole dataset"
+
+
+def _series(certificate: Certificate) -> SeriesFacts | None:
+    """The series that the certificate names."""
+    said = certificate.series
+    return None if said is None else SeriesFacts(said.id, said.step, said.steps, said.attribute, said.strategy)
 
 
 def _journal_findings(certificate: Certificate, record: ReleaseRecord) -> list[Finding]:

@@ -53,6 +53,7 @@ SETTINGS: Mapping[str, dict[str, Any]] = {
     "mwem_queries": {"rounds": 3},
     "dual_query": {"rounds": 4, "samples": 5},
     "dqrs": {"rounds": 4, "samples": 5},
+    "continual": {"attribute": "work"},
 }
 SYNTHETIC_ROWS = 500  # Rows are numbered from 0: so few that no number is a canary.
 

@@ -82,6 +82,9 @@ CASES: dict[str, list[Case]] = {
         Case("no privacy", 2, lambda w: (w.config.pop("privacy"), w.save())),
         Case("three problems at once", 2, both(
             setting("privacy.epsilon", -1), setting("dataset.shape", "tables"), setting("output.path", 3))),
+        Case("series of a mechanism without steps", 2, setting("series", {"step": 1})),
+        Case("step 0 of a series", 2, setting("series", {"step": 0})),
+        Case("series without a step", 2, setting("series", {})),
         Case("epsilon 0", 2, setting("privacy.epsilon", 0)),
         Case("epsilon 101", 2, setting("privacy.epsilon", 101)),
         Case("epsilon as text", 2, setting("privacy.epsilon", "one")),

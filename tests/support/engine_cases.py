@@ -120,7 +120,14 @@ def messy_baskets(bound: int | None = 3, seed: int = 2) -> Case:
 
 def cases() -> list[Case]:
     """One of every kind."""
-    return [messy_table(), text_units(), messy_baskets(), messy_baskets(bound=None)]
+    return [messy_table(), earliest_rows(), text_units(), messy_baskets(), messy_baskets(bound=None)]
+
+
+def earliest_rows() -> Case:
+    """The messy table, of which each unit keeps the rows of its first colours."""
+    case = messy_table()
+    assert isinstance(case.layout, TableLayout)
+    return replace(case, name="table of the earliest rows", layout=replace(case.layout, earliest="colour"))
 
 
 def write(rows: pa.Table, folder: Path, files: int) -> list[list[dict[str, object]]]:

@@ -95,8 +95,6 @@ ROWS: Final = [
     MechanismContract(with_constants(Fourier(profile="published"), iterations=20), OF_BITS, BUDGETS, spends_all=True),
     MechanismContract(Hdmm(), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
     MechanismContract(Hdmm(reconstruction="graphical"), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
-    MechanismContract(Continual("b"), PRODUCTS, BUDGETS, spends_all=True),
-    MechanismContract(Continual("r", strategy="tree"), ("products of bits",), BUDGETS, spends_all=True),
     MechanismContract(Mst(), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
     MechanismContract(Mst(max_model_mb=1e-4), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
     MechanismContract(
@@ -167,4 +165,6 @@ ROWS: Final = [
         spends_all=True,
         scales_follow_answers=True,
     ),
+    MechanismContract(Continual("b"), PRODUCTS, BUDGETS, spends_all=True),
+    MechanismContract(Continual("r", strategy="tree"), ("products of bits",), BUDGETS, spends_all=True),
 ]

@@ -11,7 +11,7 @@ from itertools import product
 
 from dpcore.exact_statistics import Request
 from dpcore.queries import ClippedSums, Conjunctions, Parities, SatisfactionHistogram, UnitCount
-from pipelines.layout import BasketLayout, Layout
+from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Attribute, Kind
 
 Row = Mapping[str, object]
@@ -64,6 +64,9 @@ def kept_records(files: Sequence[Sequence[Row]], layout: Layout, salt: bytes) ->
         if isinstance(layout, BasketLayout):
             encoded_rows = list(set(encoded_rows))
         encoded_rows.sort(key=lambda encoded, unit=unit: row_hash(salt, unit, encoded))
+        if isinstance(layout, TableLayout) and layout.earliest is not None:
+            first = layout.schema.domain.index(layout.earliest)
+            encoded_rows.sort(key=lambda encoded, first=first: encoded[first])  # Rows of one code stay ordered by hash.
         kept[unit] = encoded_rows[: layout.contribution.bound]
     return kept
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar, final
@@ -15,6 +17,7 @@ from dpcore.measurement import Measurement, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.continual.series import Series
 from dpcore.strategies.continual.planning import Choice
+from dpcore.strategies.continual.strategy import ContinualStrategy
 from dpcore.workload import Workload
 
 
@@ -56,18 +59,23 @@ class Continual:
     strategy: Choice = "best"
     step: int | None = field(default=None, init=False)
     earlier: tuple[Measurement, ...] = field(default=(), init=False, repr=False, compare=False)
+    recorded: ContinualStrategy | None = field(default=None, init=False, repr=False, compare=False)
 
-    def at_step(self, step: int, earlier: tuple[Measurement, ...] = ()) -> Continual:
+    def at_step(
+        self, step: int, earlier: tuple[Measurement, ...] = (), recorded: ContinualStrategy | None = None
+    ) -> Continual:
         """The same mechanism for one step alone.
 
         step: The step, from 0.
         earlier: What all earlier steps have measured, in their order (``measure_step``); only a run needs them.
+        recorded: The strategy with which the series began; by default it is planned, as for step 0.
 
         ``run`` then answers the queries of the workload that end at this step, and returns them as its workload.
         """
         mechanism = replace(self)
         object.__setattr__(mechanism, "step", step)
         object.__setattr__(mechanism, "earlier", earlier)
+        object.__setattr__(mechanism, "recorded", recorded)
         return mechanism
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
@@ -113,9 +121,23 @@ class Continual:
         rows = series.plan.strategy.rows_of(self.step)
         return private.measure_rows(series.measured, self.attribute, self.step, rows, Fraction(1), progress)
 
+    def series_digest(self, terms: PrivacyTerms, workload: Workload) -> str:
+        """SHA-256 of what every step of the series measures, and with which noise: the same for all its steps.
+
+        Two programs that plan another strategy for the same settings, or another scale, have another digest.
+        """
+        measured = self._series(terms, workload).measured
+        scale = terms.measure_scale(measured, Fraction(1))
+        content = json.dumps([measured.digest(), self.attribute, terms.noise.value, scale.hex()])
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def planned_strategy(self, terms: PrivacyTerms, workload: Workload) -> ContinualStrategy:
+        """The strategy over all steps."""
+        return self._series(terms, workload).plan.strategy
+
     def _series(self, terms: PrivacyTerms, workload: Workload) -> Series:
         """Raises ConfigError for a workload without a series, and for a step that it does not have."""
-        series = Series.of(terms, workload, self.attribute, self.strategy)
+        series = Series.of(terms, workload, self.attribute, self.strategy, self.recorded)
         steps = series.plan.strategy.steps
         if self.step is not None and not 0 <= self.step < steps:
             raise ConfigError(f"step {self.step + 1} of a series of {steps:,} steps; want 1 to {steps:,}")

@@ -19,8 +19,8 @@ from dpcore.measurement import Measurement
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.queries import Product, Products
 from dpcore.queries.ranges import identity
-from dpcore.strategies.continual.planning import Choice, ContinualPlan, continual_plan
-from dpcore.strategies.continual.strategy import last_steps
+from dpcore.strategies.continual.planning import Choice, ContinualPlan, continual_plan, plan_of_strategy
+from dpcore.strategies.continual.strategy import ContinualStrategy, last_steps
 from dpcore.uncertainty import Answers
 from dpcore.workload import Workload, relative
 
@@ -41,8 +41,15 @@ class Series:
     plan: ContinualPlan
 
     @classmethod
-    def of(cls, terms: PrivacyTerms, workload: Workload, attribute: str, choice: Choice) -> Series:
-        """Plans the strategy, from public facts alone.
+    def of(
+        cls,
+        terms: PrivacyTerms,
+        workload: Workload,
+        attribute: str,
+        choice: Choice,
+        recorded: ContinualStrategy | None = None,
+    ) -> Series:
+        """Plans the strategy, from public facts alone; or takes the one that was recorded when the series began.
 
         Raises ConfigError for other queries than products, an attribute that the workload does not have, too many
         steps, and too many measured values.
@@ -59,7 +66,11 @@ class Series:
             )
         squares = np.concatenate([_row_weights(queries, attribute, *each) for each in _weighted(workload)])
         try:
-            plan = continual_plan(_stacked(queries, attribute), np.sqrt(squares), terms.noise, choice)
+            asked, weights = _stacked(queries, attribute), np.sqrt(squares)
+            if recorded is None:
+                plan = continual_plan(asked, weights, terms.noise, choice)
+            else:
+                plan = plan_of_strategy(asked, weights, terms.noise, recorded)
         except ValueError as error:
             raise ConfigError(f"mechanism continual over {attribute!r}: {error}") from error
         series = cls(workload, attribute, plan)
@@ -94,32 +105,8 @@ class Series:
         return Products(self.queries.domain, (Product(self.clique, tuple(matrices)),), strategy.denominator)
 
     def queries_at(self, step: int) -> Workload:
-        """The workload's queries that are answered at a step (from 0): those that read it, and no later one.
-
-        Raises ConfigError if there is none.
-        """
-        kept = [
-            (
-                Product(
-                    term.clique,
-                    tuple(
-                        matrix[rows] if name == self.attribute else matrix
-                        for name, matrix in zip(term.clique, term.matrices, strict=True)
-                    ),
-                    term.weight,
-                ),
-                weight,
-            )
-            for term, rows, weight in zip(self.queries.terms, self._rows_at(step), self.workload.weights, strict=True)
-            if rows.any()
-        ]
-        if not kept:
-            raise ConfigError(
-                f"no query of the workload ends at step {step + 1}; want one for each step, such as "
-                f"{{{self.attribute}: each}}"
-            )
-        products = Products(self.queries.domain, tuple(term for term, _ in kept), self.queries.denominator)
-        return Workload(products, np.array([weight for _, weight in kept]))
+        """The queries that are answered at a step (from 0), as ``answered_at`` returns them."""
+        return answered_at(self.workload, self.attribute, step)
 
     def joined(self, measurements: Sequence[Measurement]) -> Measurement:
         """The measurements of the first steps, in order, as one measurement of their rows of ``measured``.
@@ -187,6 +174,31 @@ class Series:
     def _rows_at(self, step: int) -> list[NDArray[np.bool_]]:
         """For each term, which rows of its matrix of the steps end at a step."""
         return [last_steps(_steps(self.queries, term, self.attribute)) == step for term in self.queries.terms]
+
+
+def answered_at(workload: Workload, attribute: str, step: int) -> Workload:
+    """The queries of a workload of products that end at a step: those that read it, and no later one.
+
+    workload: The workload of the whole series.
+    attribute: The attribute whose values are the steps.
+    step: The step, from 0.
+
+    Raises ConfigError if there is none.
+    """
+    queries = workload.queries
+    assert isinstance(queries, Products)
+    terms, weights = [], []
+    for term, weight in zip(queries.terms, workload.weights.tolist(), strict=True):
+        rows = last_steps(_steps(queries, term, attribute)) == step
+        if rows.any():
+            matrices = zip(term.clique, term.matrices, strict=True)
+            terms.append(Product(term.clique, tuple(m[rows] if name == attribute else m for name, m in matrices)))
+            weights.append(weight)
+    if not terms:
+        raise ConfigError(
+            f"no query of the workload ends at step {step + 1}; want one for each step, such as {{{attribute}: each}}"
+        )
+    return Workload(Products(queries.domain, tuple(terms)), np.array(weights))
 
 
 def _weighted(workload: Workload) -> list[tuple[Product, float]]:

@@ -29,7 +29,7 @@ _FIXED: Final[dict[str, Callable[[int], ContinualStrategy]]] = {
 class ContinualPlan:
     """A strategy for the queries W about a series of T steps.
 
-    name: The strategy: optimum, square_root, tree or daily.
+    name: The strategy: optimum, square_root, tree or daily; recorded for one that was planned before.
     strategy: The integer strategy A.
     reconstruction: R with W x = R (A x), float64 [m, p]; row by row from the steps up to the end of the query.
     error: |A|^2 times the sum of the squared entries of R, each row times the square of its weight: the squared error
@@ -66,6 +66,26 @@ def continual_plan(queries: Real, weights: Real, noise: Noise, choice: Choice = 
     """
     queries, weights = np.ascontiguousarray(queries, np.float64), np.ascontiguousarray(weights, np.float64)
     return _planned(queries.tobytes(), weights.tobytes(), queries.shape, noise, choice)
+
+
+def plan_of_strategy(queries: Real, weights: Real, noise: Noise, strategy: ContinualStrategy) -> ContinualPlan:
+    """The plan of a strategy that was planned before; the other arguments are those of ``continual_plan``.
+
+    A plan that another machine makes for the same queries may differ in its last bits, and its strategy then differs.
+
+    Raises ValueError for a strategy of another number of steps.
+    """
+    if strategy.steps != queries.shape[1]:
+        raise ValueError(f"a strategy of {strategy.steps:,} steps; want the series' {queries.shape[1]:,}")
+    queries, weights = np.ascontiguousarray(queries, np.float64), np.ascontiguousarray(weights, np.float64)
+    return _of_text(queries.tobytes(), weights.tobytes(), queries.shape, noise, strategy.to_text())
+
+
+@lru_cache(maxsize=8)
+def _of_text(content: bytes, weighting: bytes, shape: tuple[int, int], noise: Noise, text: str) -> ContinualPlan:
+    queries, weights = np.frombuffer(content).reshape(shape), np.frombuffer(weighting)
+    bound = _planned(content, weighting, shape, noise, "best").bound
+    return _plan_of("recorded", ContinualStrategy.from_text(text), queries, weights, noise, bound)
 
 
 @lru_cache(maxsize=8)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,6 +49,23 @@ class ContinualStrategy:
         later = np.arange(steps)[None] > self.step_of_row[:, None]
         if self.matrix[later].any():
             raise ValueError("a row that reads a later step than its own; want rows of the steps so far")
+
+    def to_text(self) -> str:
+        """The strategy as text, from which ``from_text`` makes the same one on every machine."""
+        parts = [self.step_of_row.astype("<i8").tobytes(), self.matrix.astype("<i8").tobytes()]
+        packed = base64.b64encode(zlib.compress(b"".join(parts))).decode()
+        return json.dumps([self.denominator, *self.matrix.shape, packed])
+
+    @classmethod
+    def from_text(cls, text: str) -> ContinualStrategy:
+        """The strategy that ``to_text`` wrote. Raises ValueError for any other text."""
+        try:
+            denominator, rows, steps, packed = json.loads(text)
+            content = zlib.decompress(base64.b64decode(packed, validate=True))
+            numbers = np.frombuffer(content, dtype="<i8").astype(np.int64)
+            return cls(numbers[rows:].reshape(rows, steps), denominator, numbers[:rows])
+        except (TypeError, zlib.error) as error:
+            raise ValueError("a text that is no strategy; want one of to_text") from error
 
     @property
     def steps(self) -> int:

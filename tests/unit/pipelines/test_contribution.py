@@ -75,6 +75,39 @@ def test_a_table_keeps_the_rows_with_the_smallest_hashes(bound: int) -> None:
     assert block.units == 2
 
 
+def kept_at(codes: np.ndarray, units: np.ndarray, last: int, layout: TableLayout) -> list[tuple[int, ...]]:
+    """What the rows up to a step keep, as (step, other attribute)."""
+    so_far = codes[0] <= last
+    block = table_block(EncodedRows(pa.array(units[so_far]), codes[:, so_far]), layout, SALT)
+    return sorted(map(tuple, block.codes.T.tolist()))
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3])
+def test_rows_of_later_steps_never_displace_earlier_ones(bound: int) -> None:
+    """With ``earliest``, what is kept up to a step is the same whatever comes later; by the hash alone it is not."""
+    draw = np.random.default_rng(bound)
+    codes = np.stack([draw.integers(0, 6, 200), draw.integers(0, 2, 200)]).astype(np.uint8)
+    units = draw.integers(0, 30, 200)
+    layout = TableLayout("u", SCHEMA, max_rows_per_unit=bound, earliest="a")
+    everything = kept_at(codes, units, 5, layout)
+    moved = 0
+    for last in range(6):
+        assert kept_at(codes, units, last, layout) == [row for row in everything if row[0] <= last]
+        by_hash = TableLayout("u", SCHEMA, max_rows_per_unit=bound)
+        moved += kept_at(codes, units, last, by_hash) != [
+            row for row in kept_at(codes, units, 5, by_hash) if row[0] <= last
+        ]
+    assert moved  # The trap is real: these data tell the two rules apart.
+
+
+def test_rows_of_one_step_are_chosen_by_their_hash() -> None:
+    codes = np.array([[3, 3, 3, 3, 1], [0, 1, 0, 1, 0]], dtype=np.uint8)
+    layout = TableLayout("u", SCHEMA, max_rows_per_unit=2, earliest="a")
+    block = table_block(EncodedRows(pa.array([9] * 5), codes), layout, SALT)
+    smallest = min([(3, 0), (3, 1)], key=lambda row: reference.row_hash(SALT, 9, row))
+    assert sorted(map(tuple, block.codes.T.tolist())) == [(1, 0), smallest]
+
+
 @pytest.mark.parametrize("units", [[7, 7, 7, 7, 7, 1], [7, 1, 7, 7, 7, 7]])
 def test_a_basket_counts_distinct_items_against_its_bound(units: list[int]) -> None:
     items = np.array([3 if unit == 1 else place % 3 for place, unit in enumerate(units)], dtype=np.int32)

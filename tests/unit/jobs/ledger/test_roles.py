@@ -21,21 +21,14 @@ from tests.support.postgres import Server
 (RIGHTS,) = re.findall(r"```sql\n(.*?)```", (ROOT / "deploy" / "RUNBOOK.md").read_text(), re.DOTALL)
 RUN, READ, WORKER = "marquee_run", "marquee_read", "marquee_worker"
 ROLES = (RUN, READ, WORKER)
-TABLES = (
-    "ledger_info",
-    "grants",
-    "datasets",
-    "consumers",
-    "releases",
-    "charges",
-    "places",
-    "contents",
-    "partitionings",
-    "release_blocks",
-)
+APPEND_ONLY = (
+    "charges", "grants", "places", "contents", "partitionings", "release_blocks",
+    "series", "series_steps", "series_history",
+)  # fmt: skip
+TABLES = ("ledger_info", "datasets", "consumers", "releases", *APPEND_ONLY)
 SECRETS = {
     "datasets": ("salt", "fingerprint_key"), "releases": ("fingerprint",), "ledger_info": ("content_key",),
-    "places": ("path",), "contents": ("digest",),
+    "places": ("path",), "contents": ("digest",), "series_history": ("counts",),
 }  # fmt: skip
 DENIED = "permission denied|must be owner"
 
@@ -116,10 +109,8 @@ def test_the_owner_alone_decides(postgres: Server, database: str, role: str) -> 
     *(f"DELETE FROM {table}" for table in TABLES),
     *(f"TRUNCATE {table} CASCADE" for table in TABLES),
     *(f"DROP TABLE {table} CASCADE" for table in TABLES),
-    *(f"DROP TRIGGER {table}_append_only ON {table}" for table in ("charges", "grants", "places", "contents",
-          "partitionings", "release_blocks")),
-    *(f"ALTER TABLE {table} DISABLE TRIGGER ALL" for table in ("charges", "grants", "places", "contents",
-          "partitionings", "release_blocks")),
+    *(f"DROP TRIGGER {table}_append_only ON {table}" for table in APPEND_ONLY),
+    *(f"ALTER TABLE {table} DISABLE TRIGGER ALL" for table in APPEND_ONLY),
     "CREATE TABLE more (name TEXT)",
     "CREATE OR REPLACE FUNCTION marquee_append_only() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$",
 ])  # fmt: skip

@@ -72,3 +72,17 @@ def test_what_cannot_be_run_step_by_step_is_refused(matrix: list[list[int]], ste
 def test_a_singular_strategy_is_refused() -> None:
     with pytest.raises((ValueError, np.linalg.LinAlgError)):
         ContinualStrategy(np.array([[1, 0], [1, 0]]), 1, np.arange(2)).reconstruction(np.eye(2))
+
+
+@pytest.mark.parametrize("strategy", strategies(), ids=["daily", "tree", "square_root", "best"])
+def test_a_strategy_is_the_same_after_it_was_stored(strategy: ContinualStrategy) -> None:
+    again = ContinualStrategy.from_text(strategy.to_text())
+    assert again.to_text() == strategy.to_text()
+    np.testing.assert_array_equal(again.matrix, strategy.matrix)
+    assert again.denominator == strategy.denominator
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '[1, 2, 2, "AAAA"]', "null", "[1, 2, 2, 3]"])
+def test_a_damaged_strategy_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="."):
+        ContinualStrategy.from_text(text)

@@ -92,9 +92,10 @@ def _unreadable(table: CatalogTable, error: PySparkException) -> InputError:
             "want a Delta or Iceberg table, or no version"
         )
     if any(name in condition for name in _ABSENT):
+        version = "" if table.version is None else f", or not its version {table.version}"
         return InputError(
-            f"dataset.catalog is {table.name}, and Spark's catalogs have no such table; want a table that SHOW TABLES "
-            "lists; a missing database is default, and a missing catalog spark_catalog"
+            f"dataset.catalog is {table.name}, and Spark's catalogs have no such table{version}; want a table that "
+            "SHOW TABLES lists; a missing database is default, and a missing catalog spark_catalog"
         )
     at = "" if table.version is None else f" at version {table.version}"
     return InputError(

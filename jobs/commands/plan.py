@@ -92,7 +92,7 @@ def _ledger_facts(job: Job) -> LedgerFacts:
                 return LedgerFacts(url, ledger_id, f"none: already published by version {other.version}: {folder}")
         if others:
             return LedgerFacts(url, ledger_id, f"refused now: {refusal(others)}")
-        paid_by = ledger.paid_by(with_recorded_strategy(job, ledger).series, job.release_id)
+        paid_by = ledger.series.paid_by(with_recorded_strategy(job, ledger).series, job.release_id)
         if paid_by is not None:
             return LedgerFacts(url, ledger_id, f"none: release {paid_by[:12]} has paid for all steps of this series")
         price = ledger.price(dataset, request)

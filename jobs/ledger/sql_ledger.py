@@ -45,7 +45,7 @@ from jobs.ledger.rows import (
     find_secrets,
     release_of,
 )
-from jobs.ledger.series import compare_history, earlier_releases, paid_by, recorded_matrix
+from jobs.ledger.series_records import SeriesRecords
 from jobs.ledger.tables import DATASETS
 from jobs.ledger.windows import Window
 from jobs.planning.identity import Identity
@@ -86,6 +86,11 @@ class SqlLedger:
         self._database = Database(url, lock_seconds)
         self._clock = clock
         self._prepared = False
+
+    @property
+    def series(self) -> SeriesRecords:
+        """What is known of series of releases, with one transaction per method as well."""
+        return SeriesRecords(self._transaction)
 
     @property
     def shown_url(self) -> str:
@@ -314,26 +319,6 @@ class SqlLedger:
         """
         with self._transaction() as connection:
             releases.reserve(connection, release_id, budget, self._clock(), series)
-
-    def paid_by(self, series: SeriesFacts | None, release_id: str) -> str | None:
-        """``jobs.ledger.series.paid_by``: the release whose charge pays for a step, if its own would not."""
-        with self._transaction() as connection:
-            return paid_by(connection, series, release_id)
-
-    def compare_history(self, series: SeriesFacts, before: str, so_far: str) -> None:
-        """``jobs.ledger.series.compare_history``: refuses a step if earlier steps have read other counts."""
-        with self._transaction() as connection:
-            compare_history(connection, series, before, so_far)
-
-    def recorded_matrix(self, series_id: str) -> str | None:
-        """The strategy with which a series began, as text; None if it has not begun."""
-        with self._transaction() as connection:
-            return recorded_matrix(connection, series_id)
-
-    def earlier_releases(self, series: SeriesFacts) -> list[ReleaseRecord]:
-        """The releases of all earlier steps of a series, in order."""
-        with self._transaction() as connection:
-            return earlier_releases(connection, series)
 
     def record_answer(self, release_id: str, number: int, before: str | None, head: str) -> None:
         """Records that an answer is in the journal. This happens before the answer is used.

@@ -185,7 +185,7 @@ def _run(job: Job, ledger: SqlLedger, data: Input, engine: Engine, key: bytes, p
         result = _run_mechanism(job, ledger, statistics, journal, progress)
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
-    charged_at, paid_by = ledger.charged_at(job.release_id), ledger.paid_by(job.series, job.release_id)
+    charged_at, paid_by = ledger.charged_at(job.release_id), ledger.series.paid_by(job.series, job.release_id)
     drawn = KernelRecord(result.charges, len(journal), journal.head, ledger.ledger_id(), charged_at, paid_by)
     with folders.staging_of(job.output, job.release_id) as staging:
         with stage(WRITE):

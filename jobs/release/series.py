@@ -35,7 +35,7 @@ def with_recorded_strategy(job: Job, ledger: SqlLedger) -> Job:
     series, mechanism = job.series, job.mechanism
     if series is None or not isinstance(mechanism, Continual):
         return job
-    text = ledger.recorded_matrix(series.series_id)
+    text = ledger.series.recorded_matrix(series.series_id)
     if text is None or text == series.matrix:
         return job
     terms = PrivacyTerms(job.unit, job.rest)
@@ -57,7 +57,9 @@ def steps_so_far(job: Job, ledger: SqlLedger, statistics: EngineStatistics, key:
     series = job.series
     if series is None:
         return statistics
-    return StepsSoFar(statistics, series.attribute, series.step - 1, key, partial(ledger.compare_history, series))
+    return StepsSoFar(
+        statistics, series.attribute, series.step - 1, key, partial(ledger.series.compare_history, series)
+    )
 
 
 def with_earlier_steps(job: Job, ledger: SqlLedger) -> Mechanism:
@@ -72,7 +74,7 @@ def with_earlier_steps(job: Job, ledger: SqlLedger) -> Mechanism:
     if job.series is None or not isinstance(mechanism, Continual):
         return mechanism
     earlier: list[Measurement] = []
-    for step, record in enumerate(ledger.earlier_releases(job.series)):
+    for step, record in enumerate(ledger.series.earlier_releases(job.series)):
         message = f"{record.state_folder} lacks the answer of step {step + 1} of the series; restore that folder"
         state = recorded_output(record.state_folder, job.output)
         journal = open_journal(record.release_id, ledger, record, state)

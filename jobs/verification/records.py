@@ -73,7 +73,7 @@ def _charge_findings(certificate: Certificate, record: ReleaseRecord, ledger: Sq
         )
     try:
         history = ledger.history(record.dataset)
-        paid_by = ledger.paid_by(_series(certificate), record.release_id)
+        paid_by = ledger.series.paid_by(_series(certificate), record.release_id)
     except (ConfigError, IntegrityError) as error:
         return [failed(CHECKS[1], str(error))]
     if paid_by != (certificate.series and certificate.series.paid_by):

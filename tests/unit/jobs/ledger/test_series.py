@@ -48,9 +48,9 @@ def test_all_steps_cost_one_charge(ledger: SqlLedger) -> None:
     amounts = [charge.amount for charge in ledger.history("adult")]
     assert amounts == [Fraction(1, 3), *[Fraction(0)] * 39]
     assert ledger.dataset("adult", 1, 0).spent == Fraction(1, 3)
-    assert ledger.paid_by(step(40), release_id(40)) == release_id(1)
-    assert ledger.paid_by(step(1), release_id(1)) is None
-    assert [record.release_id for record in ledger.earlier_releases(step(3))] == [release_id(1), release_id(2)]
+    assert ledger.series.paid_by(step(40), release_id(40)) == release_id(1)
+    assert ledger.series.paid_by(step(1), release_id(1)) is None
+    assert [record.release_id for record in ledger.series.earlier_releases(step(3))] == [release_id(1), release_id(2)]
     with pytest.raises(BudgetExceededError):
         ledger.plan(planned("b" * 64))
 
@@ -112,16 +112,16 @@ def test_another_strategy_is_not_paid_for(ledger: SqlLedger, change: dict[str, o
 
 def test_a_step_that_has_read_other_rows_is_refused(ledger: SqlLedger) -> None:
     take(ledger, 1)
-    ledger.compare_history(step(1), "none", "one")
+    ledger.series.compare_history(step(1), "none", "one")
     take(ledger, 2)
     with pytest.raises(IntegrityError, match="reads other rows of earlier steps"):
-        ledger.compare_history(step(2), "another", "two")
-    ledger.compare_history(step(2), "one", "two")
-    ledger.compare_history(step(2), "one", "two")
+        ledger.series.compare_history(step(2), "another", "two")
+    ledger.series.compare_history(step(2), "one", "two")
+    ledger.series.compare_history(step(2), "one", "two")
     with pytest.raises(IntegrityError, match="has read other rows before"):
-        ledger.compare_history(step(2), "one", "other")
+        ledger.series.compare_history(step(2), "one", "other")
     with pytest.raises(IntegrityError, match="reads other rows of earlier steps"):
-        ledger.compare_history(step(3), "one", "three")
+        ledger.series.compare_history(step(3), "one", "three")
 
 
 def test_a_free_charge_without_a_series_is_seen(ledger: SqlLedger, ledger_url: str) -> None:

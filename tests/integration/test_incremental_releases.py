@@ -12,7 +12,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.outputs.certificate_format import parse_certificate
 from jobs.planning import engines
+from jobs.verification.findings import Outcome
+from jobs.verification.promises import promise_findings
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import TaskEngine
 from pipelines.statistics_store.folder import entries
@@ -113,6 +116,12 @@ def test_an_adaptive_mechanism_finds_what_was_asked_before(world: World, watched
     world.set("output.path", "out-True/other")
     assert world.run()[0] == 0
     assert watched.taken() == ([], [])
+    text = kept["certificate.json"].decode()
+    assert not [
+        finding for finding in promise_findings(parse_certificate(text)[0]) if finding.outcome is Outcome.FAILED
+    ]
+    forged = text.replace("may come from an encrypted store", "come from the files")
+    assert [finding for finding in promise_findings(parse_certificate(forged)[0]) if finding.outcome is Outcome.FAILED]
     code, out, err = world.marquee("verify", "out-True/again", "--ledger", "sqlite:///marquee.db")
     assert code == 0, out + err
 

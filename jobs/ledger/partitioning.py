@@ -52,8 +52,10 @@ class Partitioning:
         if self.limit is None:
             return "the sum of all charges"
         if self.limit == 1:
-            return "the largest sum of a partition, and the charges of the whole dataset"
-        return f"the {self.limit} largest sums of partitions, and the charges of the whole dataset; at most all charges"
+            return "the largest sum of a partition plus what the whole dataset was charged"
+        return (
+            f"the {self.limit} largest sums of partitions plus what the whole dataset was charged; at most all charges"
+        )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """Makes a release, from its reservation in the ledger to its published folder, and uses published releases.
 
 * ``run``: start here. It connects ledger, engine, kernel, mechanism and outputs, and contains no algorithm itself.
+* ``input``: opens the data (files, tables of catalogs, frames), and notices data that change while they are read.
+* ``inspection``: what ``marquee validate`` counts. SENSITIVE.
 * ``journal``: stores the kernel's answers. Each is on disk before it is used, so that a killed run can be continued.
 * ``open_journal``: opens a journal, checked against the ledger.
 * ``series``: what a step of a series needs: the answers of earlier steps, and proof that their rows are the same.

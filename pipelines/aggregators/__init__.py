@@ -9,6 +9,7 @@ read. ``aggregator_for`` chooses an aggregator for a request:
 * ``clipped``: sums in which the contribution of a unit depends on the number of queries that it satisfies, and the
   histogram of these numbers.
 
+``row_hashes`` sums hashes of the rows beside the counts of any of these, so that rows that have changed are noticed.
 ``distinct`` finds repeated records, which ``weighing`` counts with their multiplicities.
 """
 

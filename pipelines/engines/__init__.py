@@ -6,6 +6,7 @@
 * ``worker_tasks``: the tasks of Spark and Beam, which read files, send rows to buckets of whole units, and count a
   bucket. ``spark`` and ``beam`` only connect these tasks.
 * ``spark_frames``: DataFrames as sources, and Spark Connect. ``spark_session``: opens sessions of Spark.
+  ``spark_catalog``: tables of Spark's catalogs as DataFrames. ``spark_filter``: the public filter as Spark's condition.
 * ``claim``: the claim that files hold whole units, which is checked once for each source.
 * ``accumulation``: the step that every engine runs on batches of whole units, which gives an accumulator.
 * ``parts``: splits files along row groups. ``failures``: tasks whose errors have no data values. ``java``: finds a Java

@@ -2,7 +2,8 @@
 
 * ``opening``: start here. It finds the files of a location, checks them, and gives a ``Source`` for the engines.
 * ``batches``: reads the rows of one file of a source, which is all that engines do with it.
-* ``frames``: frames of Spark and streams of Arrow as sources, instead of files.
+* ``frames``: frames of Spark and streams of Arrow as sources, instead of files. ``frame_content``: what identifies
+  their rows. ``catalog``: names of tables in Spark's catalogs.
 * ``data_file``: one file, with what its folder or its table says about its rows.
 * ``listing``: finds the files of folders and globs, and refuses folders of tables. ``stores``: local disks and object
   stores.

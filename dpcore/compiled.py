@@ -186,7 +186,8 @@ def prepare() -> None:
 def cache_folders(source: str) -> Iterator[Path]:
     """Folders that may hold the compiled kernels of a source file, in the order of preference."""
     folder = Path(source).resolve().parent
-    own = hashlib.sha256(str(folder).encode()).hexdigest()[:_DIGITS]
+    # An archive lies in another folder for each application of a cluster, and has the same kernels there.
+    own = hashlib.sha256(str(folder).rpartition(".zip/")[2].encode()).hexdigest()[:_DIGITS]
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(chosen) / f"{folder.name}_{own}"
         return

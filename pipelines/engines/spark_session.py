@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dpcore.errors import EngineError
+from pipelines.engines.code_archive import PACKAGES, ROOT, write_archive
 from pipelines.engines.java import find_java
 
-_ROOT = Path(__file__).parents[2]
-_PACKAGES = ("dpcore", "pipelines", "jobs")
 _SENT = "_marquee_packages_sent"
 _DAEMON = "pipelines.engines.spark_daemon"
 
@@ -61,8 +59,6 @@ def context_of(session: SparkSession) -> SparkContext | None:
 def send_packages(session: SparkSession) -> None:
     """Sends this project's code to the workers of a Spark Connect server, once a session, unless they have it.
 
-    Code that was sent is compiled anew by every worker, which takes longer than counting ten million rows.
-
     Raises: EngineError when the server refuses it.
     """
     if getattr(session, _SENT, False):
@@ -72,9 +68,7 @@ def send_packages(session: SparkSession) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "marquee.zip"
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as content:
-            for path in _source_files():
-                content.write(path, path.relative_to(_ROOT))
+        write_archive(archive)
         try:
             _artifacts(session)(str(archive), pyfile=True)
         except PySparkException as error:
@@ -85,17 +79,13 @@ def send_packages(session: SparkSession) -> None:
     setattr(session, _SENT, True)
 
 
-def _source_files() -> list[Path]:
-    return [path for package in _PACKAGES for path in sorted((_ROOT / package).rglob("*.py"))]
-
-
 def _code_digest() -> Callable[[], str]:
     """A function that gives the SHA-256 of the code of this project, as it is installed where the function runs.
 
     A function within a function is sent to workers as it is, and this one imports nothing of this project: a worker
     that had imported another version of it would go on with that version when it gets this one.
     """
-    packages = _PACKAGES
+    packages = PACKAGES
 
     def digest() -> str:
         import hashlib
@@ -146,4 +136,4 @@ def _daemon(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _checkout() -> dict[str, str]:
     """The setting that lets workers import a checkout, if this code runs from one."""
-    return {"spark.executorEnv.PYTHONPATH": str(_ROOT)} if (_ROOT / "pyproject.toml").is_file() else {}
+    return {"spark.executorEnv.PYTHONPATH": str(ROOT)} if (ROOT / "pyproject.toml").is_file() else {}

@@ -24,9 +24,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 import yaml
 
 from jobs.ledger import SqlLedger
+from pipelines.engines.code_archive import write_archive
+from pipelines.engines.java import find_java
 from pipelines.generate.baskets import ITEM, UNIT, write_baskets
 from tests.benchmarks import process_tree
 from tests.benchmarks.generated import kept
@@ -46,8 +49,8 @@ class CostCase:
 
     data: Writes the dataset and returns its section of the config.
     workload: Section of the config.
-    engine: ``spark``, ``beam``, or ``connect`` for a Spark Connect server, whose cost is that of one aggregation of a
-        DataFrame.
+    engine: ``spark``, ``beam``, ``submit`` for spark-submit with the code in an archive, or ``connect`` for a Spark
+        Connect server, whose cost is that of one aggregation of a DataFrame.
     limit: Largest cost in costs of the local engine.
     largest_mb: Largest peak memory of the process tree in MB; None for no limit.
     mechanism: Section of the config.
@@ -137,6 +140,7 @@ CASES = {
     "spark_table": CostCase(table(clustered=True), MARGINALS, "spark", 1.8),
     "spark_table_unclustered": CostCase(table(clustered=False), MARGINALS, "spark", 2.5),
     "spark_baskets": CostCase(baskets(clustered=True), TRIPLES, "spark", 1.6),
+    "spark_baskets_archive": CostCase(baskets(clustered=True), TRIPLES, "submit", 2.0),
     "spark_baskets_unclustered": CostCase(baskets(clustered=False), TRIPLES, "spark", 2.5),
     "beam_table": CostCase(table(clustered=True), MARGINALS, "beam", 1.3),
     "beam_table_unclustered": CostCase(table(clustered=False), MARGINALS, "beam", 1.3, largest_mb=2048),
@@ -177,8 +181,17 @@ def cost(config: dict[str, Any], engine: str, work: str) -> dict[str, Any]:
 
 
 def _job(folder: Path, engine: str, *options: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.benchmarks.engine_job", str(folder / "release.yaml"), engine, *options]
+    command = [sys.executable, "-m", "tests.benchmarks.engine_job"]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    if engine == "submit":
+        # The archive comes before everything else that can be imported.
+        archive, engine = folder / "marquee.zip", "spark"
+        write_archive(archive)
+        spark = Path(pyspark.__file__).parent
+        command = [str(spark / "bin" / "spark-submit"), "--master", "local[2]", "--py-files", str(archive)]
+        command += ["--conf", "spark.ui.enabled=false", str(FOLDER / "engine_job.py")]
+        environment |= {"JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    command += [str(folder / "release.yaml"), engine, *options]
     finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if finished.returncode:
         raise SystemExit(finished.stderr)

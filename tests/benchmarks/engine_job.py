@@ -45,7 +45,9 @@ def main(config: str, engine: str, *options: str) -> None:
         counts = _counted(job, opened, framed=name == "spark" and "--aggregate" in options)
     elif "--empty" not in options:
         release(job, engine=passes)
-    seconds, wall = process_tree.cpu_seconds(), time.perf_counter() - started
+    # Under spark-submit, the JVM has started this process.
+    root = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None
+    seconds, wall = process_tree.cpu_seconds(root), time.perf_counter() - started
     found = {"cpu": seconds, "wall": wall, "peak_mb": peak.stopped(), "passes": passes.count, "counts": counts}
     print(json.dumps(found))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pipelines.engines.code_archive import write_archive
 from tests.support.acceptance import AS_THEY_ARE, Arrangement, write_config
 from tests.support.acceptance import answers as answers_of
 from tests.support.datasets import ROOT
@@ -29,10 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The three packages as one archive for --py-files."""
     archive = tmp_path_factory.mktemp("packages") / "marquee.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        for package in ("dpcore", "pipelines", "jobs"):
-            for path in sorted((ROOT / package).rglob("*.py")):
-                file.write(path, path.relative_to(ROOT))
+    write_archive(archive)
     return archive
 
 

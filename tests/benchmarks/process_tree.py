@@ -9,7 +9,7 @@ import psutil
 
 
 def cpu_seconds(pid: int | None = None) -> float:
-    """User and system seconds of a process, by default this one, and of all processes it started, alive or waited for."""
+    """User and system seconds of a process (by default this one) and of all that it started, alive or waited for."""
     this = psutil.Process(pid)
     return _with_finished_children(this) + sum(
         _with_finished_children(child) for child in this.children(recursive=True)

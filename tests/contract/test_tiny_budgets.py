@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,15 @@ from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.testing.cases import UNITS, Case, MechanismContract
 from tests.support.mechanism_rows import ROWS
 
+
+def _default(mechanism: Any) -> Any:
+    """The mechanism with default settings, but for the name of an attribute of its data."""
+    named = {"attribute": mechanism.attribute} if hasattr(mechanism, "attribute") else {}
+    return type(mechanism)(**named)
+
+
 DEFAULTS = [
-    MechanismContract(kind(), row.data, row.budgets, row.spends_all)
+    MechanismContract(_default(row.mechanism), row.data, row.budgets, row.spends_all)
     for kind in MECHANISMS.values()
     for row in [next(row for row in ROWS if type(row.mechanism) is kind)]
 ]

@@ -41,7 +41,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def watched(monkeypatch: pytest.MonkeyPatch) -> WatchedEngine:
     """The engine inside the store, also in the second after a file was written."""
     engine = WatchedEngine(LocalEngine(threads=2))
-    monkeypatch.setattr(engines, "_open_engine", lambda choice: engine)
+    monkeypatch.setattr(engines, "_open_engine", lambda choice, frame: engine)
     opened = engines.with_store
 
     def at_once(inner: TaskEngine, *arguments: object) -> TaskEngine:

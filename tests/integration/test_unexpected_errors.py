@@ -32,7 +32,7 @@ ENGINE = {
 }
 OTHERS = {
     "footer": "pipelines.source.footers.content_of",
-    "fingerprint": "jobs.release.input.fingerprint",
+    "fingerprint": "jobs.release.input.input_fingerprint",
     "extraction": "pipelines.aggregators.contingency.Contingency.extract",
     "ledger": "jobs.ledger.sql_ledger.SqlLedger.reserve",
     "mechanism": "dpcore.mechanisms.mwem.mwem.Mwem.run",

@@ -15,7 +15,7 @@ from jobs.release.journal import _link
 Mutation = Callable[[random.Random, bytes, Sequence[bytes]], bytes]
 """Called with the random numbers, the input to change, and other inputs to take pieces from."""
 
-LARGEST = 1 << 17  # Bytes of an input.
+LARGEST = 1 << 18  # Bytes of an input; a small ledger has half of them.
 
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2**31 - 1, 2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**30, 10**400,

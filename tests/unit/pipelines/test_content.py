@@ -121,5 +121,5 @@ def fingerprint_of_0_10(folder: Path, key: bytes) -> str:
 
 def test_no_digest_is_shown() -> None:
     secret = FileContent("a.parquet", 417, b"secret", (RowGroupContent(417, b"secret"),))
-    assert repr(secret) == "FileContent(file='a.parquet')"
+    assert repr(secret) == "FileContent(file='a.parquet', is_file=True)"
     assert repr(secret.row_groups[0]) == "RowGroupContent()"

@@ -32,7 +32,7 @@ def check_placeholders(path: str) -> None:
     """
     for found in _BRACES.finditer(path):
         if found["single"]:
-            raise ValueError(f"is {path!r}, in which a brace has no partner; want {{NAME}}, or {{{{ for a brace")
+            raise ValueError("is a path with a brace that has no partner; want {NAME}, or {{ for a brace")
         if found["name"] is not None:
             check_key(found["name"], list(PLACEHOLDERS), "placeholder")
 

@@ -136,7 +136,8 @@ class BlockSums:
         """The largest amount that can be charged to some partitions so that ``spent`` stays within a total.
 
         If j of the ``limit`` largest sums are touched, they grow by j amounts. The bound on the amount is the smallest
-        over j, and the sum of all charges gives another one, of which the larger counts.
+        over j > 0; for j = 0 the sums of other partitions must fit as they are. The sum of all charges gives another
+        bound, of which the larger counts.
 
         total: The total of the dataset.
         names: The partitions; none for the whole dataset.
@@ -148,6 +149,8 @@ class BlockSums:
         simple, rest = total - self.all, total - self.whole
         touched = sorted((self.blocks.get(name, Fraction(0)) for name in names), reverse=True)
         others = sorted((value for name, value in self.blocks.items() if name not in set(names)), reverse=True)
+        if sum(others[: self.limit], Fraction(0)) > rest:
+            return simple
         bounds = [
             (rest - sum(touched[:count], Fraction(0)) - sum(others[: self.limit - count], Fraction(0))) / count
             for count in range(1, min(self.limit, len(touched)) + 1)

@@ -31,7 +31,7 @@ from jobs.ledger.rows import (
     stamp,
     state_of,
 )
-from jobs.ledger.series import paid_by, record_step
+from jobs.ledger.series import has_read, paid_by, record_step
 from jobs.ledger.tables import CHARGES, RELEASES
 from jobs.planning.series import SeriesFacts
 
@@ -59,6 +59,10 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
     elif not protection_of(row).is_bound:  # Planned in layout 1 or 2, which did not record whom a release protects.
         set_release(connection, planned.release_id, now, **protection_columns(planned.protection))
     if fingerprint_of(connection, planned.release_id) != planned.fingerprint:
+        if planned.series is not None and not has_read(connection, planned.series):
+            # A step that was refused because earlier rows had changed has drawn nothing, and may read the right files.
+            set_release(connection, planned.release_id, now, fingerprint=planned.fingerprint)
+            return release_of(existing_release(connection, planned.release_id))
         what = "input files; want the same files" if planned.rows is None else "rows; want the same rows"
         raise IntegrityError(
             f"release {planned.release_id[:12]} of dataset {planned.dataset!r} was planned with other {what}, or a new "

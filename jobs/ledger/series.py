@@ -109,6 +109,11 @@ def compare_history(connection: Connection, series: SeriesFacts, before: str, so
         raise IntegrityError(f"{series.described} has read other rows before; want the same files")
 
 
+def has_read(connection: Connection, series: SeriesFacts) -> bool:
+    """Whether a step has read its rows. Only after that, in a transaction of its own, are answers drawn from them."""
+    return _history(connection, series.series_id, series.step) is not None
+
+
 def recorded_matrix(connection: Connection, series_id: str) -> str | None:
     """The strategy with which a series began, as text; None if it has not begun."""
     return connection.execute(select(SERIES.c.matrix).where(SERIES.c.series_id == series_id)).scalar_one_or_none()

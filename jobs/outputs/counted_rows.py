@@ -41,6 +41,8 @@ def partition_text(dataset: Mapping[str, Any]) -> str | None:
         return None
     column, values, bound = partition["column"], partition["values"], partition["max_partitions_per_unit"]
     counted = f"The release counts the rows in which {column} is {_passing(values)}, and is charged to these partitions"
+    if dataset.get("frame") is not None:
+        counted += ". The guarantee rests on a frame that holds all partitions"
     if partition["units_in"] == "one_partition":
         return (
             f"{counted}. A unit with rows in several partitions, these or others, is not counted. The dataset's total "

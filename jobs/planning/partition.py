@@ -10,6 +10,8 @@ from jobs.config import Dataset, Privacy
 from jobs.config.partition import PartitionChoice, Span
 from pipelines.attributes import days_since_epoch
 from pipelines.partition import MAX_CHOSEN, Partition, UnitsIn, Values
+from pipelines.source.listing import partition_values
+from pipelines.source.stores import without_settings
 
 _WILDCARD = re.compile(r"[*?\[]")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -23,11 +25,13 @@ def partition_of(dataset: Dataset) -> Partition | None:
     if dataset.partition is None:
         return None
     partition = partition_from(dataset.partition)
-    if partition.is_checked and dataset.path is not None and _WILDCARD.search(dataset.path):
-        raise ConfigError(
-            "dataset.path has a wildcard, so that units in other partitions might not be seen; want the folder of all "
-            "partitions, of which dataset.partition chooses some"
-        )
+    if partition.is_checked and dataset.path is not None:
+        path = without_settings(dataset.path)
+        if _WILDCARD.search(path) or partition.column in partition_values(f"{path}/"):
+            raise ConfigError(
+                "dataset.path has a wildcard or is a folder of one partition, so that units in other partitions might "
+                "not be seen; want the folder of all partitions, of which dataset.partition chooses some"
+            )
     return partition
 
 

@@ -14,6 +14,7 @@ from dpcore.errors import ConfigError, EngineError
 from jobs import log
 from jobs.config import Config, Dataset, EngineChoice
 from jobs.config.incremental import Incremental
+from jobs.planning.partition import partition_from
 from pipelines.engines.statistics import TaskEngine
 from pipelines.statistics_store.incremental import IncrementalEngine
 from pipelines.statistics_store.partitions import PartitionBy
@@ -38,6 +39,12 @@ def check_incremental(choice: EngineChoice, dataset: Dataset) -> None:
         raise ConfigError(
             "engine.incremental keeps statistics of files, and the data are a table of Spark's catalog or a frame; "
             "want dataset.path or dataset.table, or no engine.incremental"
+        )
+    partition = None if dataset.partition is None else partition_from(dataset.partition)
+    if choice.incremental is not None and partition is not None and partition.is_checked:
+        raise ConfigError(
+            "engine.incremental counts file by file, and dataset.partition needs all partitions of a unit at once; "
+            "want no engine.incremental, or units_in: many_partitions without max_partitions_per_unit"
         )
     if choice.incremental is not None and not dataset.clustered_by_unit:
         raise ConfigError(

@@ -89,10 +89,14 @@ def read_buckets(frame: DataFrame, work: Work, task: Callable[[Iterable[pa.Recor
 
 
 def _selected(frame: DataFrame, work: Work) -> DataFrame:
-    """The columns of the layout and of its filter, without some of the rows that do not pass."""
+    """The columns of the layout and of its filter, without some of the rows that do not pass.
+
+    Where the partitions of a unit must be known, all of its rows are needed, because no filter decides about them.
+    """
     layout = work.source.layout
     columns = [frame[_quoted(column)] for column in layout.columns_to_read]
-    return prefiltered(frame, layout.where).select(*columns)
+    checked = layout.partition is not None and layout.partition.is_checked
+    return (frame if checked else prefiltered(frame, layout.where)).select(*columns)
 
 
 def each(session: SparkSession, task: Callable[[T], bytes], items: Sequence[T], tasks: int) -> list[bytes]:

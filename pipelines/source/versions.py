@@ -56,6 +56,7 @@ def _tag(filesystem: fs.FileSystem, inner: str) -> str | None:
     """The store's own tag of an object's version; None if there is none."""
     handler = getattr(filesystem, "handler", None)
     if isinstance(handler, fs.FSSpecHandler):
+        handler.fs.invalidate_cache()  # Some drivers answer from a listing that they have made before.
         known = handler.fs.info(inner)
     else:
         try:

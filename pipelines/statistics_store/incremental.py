@@ -119,10 +119,10 @@ class IncrementalEngine:
     def _open(self, source: AnySource) -> _Opened:
         if isinstance(source, FrameSource):
             raise ConfigError("the data are a frame, of which no part can be recognised; want files, or no store")
-        if not source.layout.clustered_by_unit:
+        if not source.layout.counted_by_file:
             raise ConfigError(
-                "data that are not clustered by unit cannot be counted file by file, because a unit may have rows in "
-                "several files; want dataset.clustered_by_unit: true and files of whole units, or no store"
+                "files whose units may have rows in others cannot be counted one by one; want files of whole units "
+                "with dataset.clustered_by_unit: true, and no partition that needs all others, or no store"
             )
         if self._last is None or self._last.source is not source:
             files = known_files(source, time.time_ns(), self._quiet_seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from pipelines.row_filter import Condition, RowFilter
 from pipelines.source import open_frame, open_source
 from tests.support import engine_cases, reference
 from tests.support.engine_cases import SALT, Case
-from tests.support.engines import DISTRIBUTED
+from tests.support.engines import DISTRIBUTED, spark_engine
 from tests.support.partition_cases import COLUMN, counted, partitioned, rules, write_folders
 
 CASES = {
@@ -136,6 +137,23 @@ def test_a_filter_of_rows_does_not_decide_where_a_unit_counts(tmp_path: Path) ->
         layout = replace(case.layout, partition=partition, where=where)
         wanted_answers = [reference.answers(passing, case.layout, SALT, request) for request in case.requests[:2]]
         assert found(LocalEngine(threads=1), tmp_path, layout, case) == wanted_answers
+
+
+@pytest.mark.spark
+def test_a_filter_of_a_dataframe_does_not_decide_either(tmp_path: Path) -> None:
+    """Spark could drop rows that do not pass before it is known in which partitions their units are."""
+    case = CASES["baskets"]
+    files = engine_cases.write(case.rows, tmp_path, 1)
+    where = RowFilter((Condition(case.layout.item, low=0, high=3),))
+    spark: Any = spark_engine()
+    for partition in (rules(Values.TEXT)[0], rules(Values.TEXT)[4]):
+        rows = counted(files, case.layout.unit, partition)
+        passing = [[row for row in rows[0] if row["film"] is not None and 0 <= row["film"] <= 3]]
+        layout = replace(case.layout, partition=partition, where=where)
+        frame = open_frame(spark.session.read.parquet(str(tmp_path)), layout, SALT)
+        for request in case.requests[:2]:
+            wanted_answers = reference.answers(passing, case.layout, SALT, request)
+            assert EngineStatistics(spark, frame).aggregate(request).tolist() == wanted_answers
 
 
 def test_the_column_of_a_partition_is_checked(tmp_path: Path) -> None:

@@ -318,3 +318,21 @@ def test_a_config_that_is_no_series_is_refused(series: World, settings: list[str
     code, _, err = run(series, 1, *settings)
     assert (code, message in err) == (2, True), err
     assert series.charges() == 0
+
+
+def test_a_step_that_was_refused_goes_on_with_the_right_rows(series: World) -> None:
+    """Nothing was drawn, so that the step is not bound to the files that were refused."""
+    arrive(series, 1)
+    assert run(series, 1)[0] == 0
+    arrive(series, 2)
+    late = series.folder / "data" / "late.parquet"
+    day_of = visits(1).schema.names.index("day")
+    pq.write_table(visits(1).slice(0, 1), late)
+    code, _, err = run(series, 2)
+    assert code == 7
+    assert "other rows of earlier steps" in err
+    moved = visits(1).slice(0, 1)
+    pq.write_table(moved.set_column(day_of, "day", pa.array([2], moved.schema.field("day").type)), late)
+    code, _, err = run(series, 2)
+    assert code == 0, err
+    assert len(SqlLedger(LEDGER).history("visits")) == 2

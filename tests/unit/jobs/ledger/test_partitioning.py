@@ -85,3 +85,18 @@ def test_the_words_and_the_limits() -> None:
     for units_in, limit in ((UnitsIn.ONE, 1), (UnitsIn.MANY, 0)):
         with pytest.raises(ConfigError, match="want >= 1"):
             Partitioning("day", units_in, limit)
+
+
+def test_sums_of_other_partitions_limit_a_charge_that_does_not_touch_them() -> None:
+    sums = BlockSums(2).plus(Fraction(6, 10), ("a", "b")).plus(Fraction(3, 10), ("e",))
+    assert sums.available(Fraction(1), ("d",)) == Fraction(1, 10)
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.frozensets(st.sampled_from("abcde"), min_size=1)), max_size=12))
+def test_no_sequence_of_fitting_charges_exceeds_the_total(charges: list[tuple[int, frozenset[str]]]) -> None:
+    for limit in (1, 2, 3):
+        sums, total = BlockSums(limit), Fraction(1)
+        for amount, names in charges:
+            if Fraction(amount, 10) <= sums.available(total, tuple(names)):
+                sums = sums.plus(Fraction(amount, 10), tuple(names))
+            assert sums.spent <= total

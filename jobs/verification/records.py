@@ -94,11 +94,11 @@ def _charge_findings(certificate: Certificate, record: ReleaseRecord, ledger: Sq
 
 def _partition_problems(certificate: Certificate, charged: tuple[str, ...]) -> list[str]:
     """Compares the partitions of the config with those that were charged."""
-    section = certificate.config["dataset"].get("partition")
     try:
+        section = certificate.config["dataset"].get("partition")
         choice = None if section is None else PartitionChoice.model_validate_json(json.dumps(section))
         named = () if choice is None else partition_from(choice).names
-    except (ConfigError, ValueError) as error:
+    except (ConfigError, ValueError, KeyError, TypeError, AttributeError) as error:  # Anything may stand there.
         return [f"dataset.partition of the config describes no partitions ({type(error).__name__})"]
     if sorted(named) == sorted(charged):
         return []

@@ -212,10 +212,10 @@ def rows_by_run(units: Any) -> contribution.Groups:
     return contribution.Groups(None, contribution._run_starts(np.asarray(units)))
 
 
-def refunded_when_it_comes_back(connection: Any, release_id: str, budget: Any, now: Any) -> None:
+def refunded_when_it_comes_back(connection: Any, release_id: str, budget: Any, now: Any, series: Any) -> None:
     """A release that was charged before its process died gets its charge back, to be charged at the end."""
     row = ledger_rows.existing_release(connection, release_id)
-    RESERVE(connection, release_id, budget, now)
+    RESERVE(connection, release_id, budget, now, series)
     if row.state != "planned":
         dataset = ledger_rows.find_dataset(connection, row.dataset)
         ledger_rows.set_dataset(connection, row.dataset, spent=str(dataset.spent - budget.amount))
@@ -227,10 +227,10 @@ def forgotten_on_retry(connection: Any, row: Any, priced: Any, now: Any) -> None
     ledger_rows.set_dataset(connection, priced.dataset.name, spent=str(priced.dataset.spent))
 
 
-def charged_again(connection: Any, release_id: str, budget: Any, now: Any) -> None:
+def charged_again(connection: Any, release_id: str, budget: Any, now: Any, series: Any) -> None:
     row = ledger_rows.existing_release(connection, release_id)
     if row.state == "planned":
-        RESERVE(connection, release_id, budget, now)
+        RESERVE(connection, release_id, budget, now, series)
     else:
         dataset = ledger_rows.find_dataset(connection, row.dataset)
         ledger_rows.set_dataset(connection, row.dataset, spent=str(dataset.spent + budget.amount))
@@ -332,8 +332,8 @@ BUGS = [
     Bug("bits twice as likely", bernoulli, "bits", lambda e, m: BITS(np.minimum(e + 1, -1), m), "retain"),
     Bug("only accepted bits charged", kernel.PrivateStatistics, "_answer",
         charged_for_what_is_accepted, "every bit charged"),
-    Bug("certain bits accepted", kernel, "_gaps", gaps_of(np.max), "certain bits"),
-    Bug("all bits priced as the rarest", kernel, "_gaps", gaps_of(np.min), "cost of bits"),
+    Bug("certain bits accepted", kernel, "acceptance_gaps", gaps_of(np.max), "certain bits"),
+    Bug("all bits priced as the rarest", kernel, "acceptance_gaps", gaps_of(np.min), "cost of bits"),
     Bug("the bit 0 says nothing", PrivacyTerms, "_bit_cost",
         lambda self, width, _: BOUNDED(self.budget.currency, width), "cost of bits"),
     Bug("charge after the draw", kernel.PrivateStatistics, "_answer", drawn_before_charged, "refusals"),

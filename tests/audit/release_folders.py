@@ -114,7 +114,8 @@ def _config(row: AuditRow, kind: Kind, relation: Neighbours, currency: Currency,
     config = copy.deepcopy(BASKETS if kind is Kind.BASKETS else TABLE)
     config["dataset"]["path"] = str(world / "data")
     config["output"] = {"path": str(world / "out" / "release")}
-    config["mechanism"] = {"name": row.name, **row.release[kind]}
+    named = {"attribute": "age"} if "attribute" in row.release[kind] else {}  # An attribute of these data.
+    config["mechanism"] = {"name": row.name, **row.release[kind], **named}
     accounting = {Currency.PURE: "auto", Currency.ZCDP: "zcdp", Currency.GDP: "gdp"}[currency]
     privacy = {"epsilon": EPSILON, "delta": 0.0 if currency is Currency.PURE else 1e-6, "accounting": accounting}
     config["privacy"] = privacy | {"ledger": f"sqlite:///{world / 'marquee.db'}", "neighbours": relation.value}

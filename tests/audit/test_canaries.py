@@ -134,7 +134,8 @@ def drawn_on_the_bar(patch: pytest.MonkeyPatch) -> str:
         with bar(f"{label} of {PEOPLE:,} people") as report:
             yield report
 
-    patch.setattr(run.release, "__kwdefaults__", {"engine": None, "progress": partial(talkative, run.bar)})
+    given = run.release.__kwdefaults__ | {"progress": partial(talkative, run.bar)}
+    patch.setattr(run.release, "__kwdefaults__", given)
     return f"{PEOPLE:,} in said/stderr"
 
 

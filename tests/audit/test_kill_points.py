@@ -78,9 +78,9 @@ def forgetful(patch: pytest.MonkeyPatch) -> None:
 def paying_again(patch: pytest.MonkeyPatch) -> None:
     reserve = SqlLedger.reserve
 
-    def twice(self: SqlLedger, release_id: str, budget: Any) -> None:
+    def twice(self: SqlLedger, release_id: str, budget: Any, series: Any = None) -> None:
         """As if a retry were a release of its own."""
-        reserve(self, release_id, budget)
+        reserve(self, release_id, budget, series)
         with self._database.transaction() as connection:
             for table in (RELEASES, CHARGES):
                 row = dict(connection.execute(select(table)).one()._mapping) | {"release_id": release_id[::-1]}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.sensitivity import Neighbours
+from dpcore.mechanisms.continual.continual import Continual
 from tests.audit.mechanism_table import TABLES, VERBS, AuditRow, Kind
 from tests.audit.neighbours import NeighbourPair, pair
 from tests.audit.release_folders import differences
@@ -90,6 +91,9 @@ def replays(row: AuditRow, relation: Neighbours, pairs: int) -> Iterator[tuple[i
 def scene(row: AuditRow, kind: Kind, made: NeighbourPair, seed: int) -> Scene:
     """Settings, currencies and budgets take turns."""
     mechanism = _turn(row.small[kind], seed // (2 * len(row.small)))
+    if isinstance(mechanism, Continual):  # Its steps are values of an attribute of these data.
+        queries: Any = made.workload.queries
+        mechanism = replace(mechanism, attribute=queries.terms[0].clique[0])
     budget = _budget(_turn(row.currencies, seed), _turn(_EPSILONS, seed // 5))
     return Scene(mechanism, made.workload, made.unit, budget, seed)
 

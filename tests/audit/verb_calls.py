@@ -81,7 +81,7 @@ class VerbCalls:
         matrices = tuple(_matrix(size, draw) for size in queries.domain.shape(clique))
         axis = int(draw.integers(len(clique)))
         strategy = Products(queries.domain, (Product(clique, matrices),), int(draw.choice([1, 1024])))
-        first = int(draw.integers(len(matrices[axis])))
+        first = int(draw.choice(np.flatnonzero(matrices[axis].any(axis=1))))  # Rows of zeros alone are refused.
         rows = range(first, int(draw.integers(first, len(matrices[axis]))) + 1)
         step = matrices[axis].shape[1] - 1
         return private.measure_rows(strategy, clique[axis], step, rows, Fraction(1, _CALLS)).values

@@ -23,7 +23,7 @@ from pipelines.generate.baskets import ITEM, UNIT, write_baskets
 from tests.benchmarks.engine_costs import cost
 from tests.benchmarks.generated import kept
 
-FILMS, PAIRS_PER_USER = 17_770, 212
+FILMS, PAIRS_PER_USER = 17_770, 50
 ENGINES = ("local", "spark", "beam")
 PAIRS, QUERIES, FILES = (1_000_000, 10_000_000, 100_000_000), (1_000, 100_000, 1_000_000), (2, 16)
 MANY_QUERIES = 10_000_000

@@ -95,7 +95,7 @@ class _Peak:
     def stopped(self) -> float:
         self._ended.set()
         self._thread.join()
-        return self._largest
+        return max(self._largest, process_tree.resident_mb(os.getpid()))
 
     def _watch(self) -> None:
         while not self._ended.wait(_SECONDS_BETWEEN_LOOKS):

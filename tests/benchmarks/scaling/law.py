@@ -27,6 +27,7 @@ FILMS, PAIRS_PER_USER = 17_770, 50
 ENGINES = ("local", "spark", "beam")
 PAIRS, QUERIES, FILES = (1_000_000, 10_000_000, 100_000_000), (1_000, 100_000, 1_000_000), (2, 16)
 MANY_QUERIES = 10_000_000
+_NOISE = 0.1  # CPU seconds by which two empty sessions differ.
 CPU = ("start", "pair", "word", "sent")
 MEMORY = ("start", "pair", "query")
 
@@ -86,7 +87,9 @@ def _fit(points: list[dict[str, Any]]) -> dict[str, Any]:
     words, sent = columns["queries"] * columns["users"] / 64, columns["queries"] * columns["tasks"]
     cpu = _fitted(np.stack([ones, columns["pairs"], words, sent], axis=1), columns["cpu"], CPU)
     per_file = columns["pairs"] / columns["files"]
-    memory = _fitted(np.stack([ones, per_file, columns["queries"]], axis=1), columns["peak_mb"], MEMORY)
+    seen = columns["peak_mb"] > 0  # Of a very short run, no look at its memory may be recorded.
+    features = np.stack([ones, per_file, columns["queries"]], axis=1)
+    memory = _fitted(features[seen], columns["peak_mb"][seen], MEMORY)
     return {"cpu_seconds": cpu, "peak_mb": memory}
 
 
@@ -95,6 +98,7 @@ _TEXTS = ("engine", "counts")
 
 def _fitted(features: Any, got: Any, names: tuple[str, ...]) -> dict[str, float]:
     """Coefficients >= 0 that minimise the squared relative errors, and the largest of these errors."""
+    got = np.maximum(got, _NOISE)
     coefficients, _ = nnls(features / got[:, None], np.ones(got.size))
     errors = np.abs(features @ coefficients / got - 1)
     fitted = dict(zip(names, map(float, coefficients), strict=True))

@@ -161,7 +161,7 @@ def test_what_is_counted_file_by_file_must_be_files_of_whole_units(tmp_path: Pat
     write(tmp_path, {"a": case.rows})
     source = open_source(str(tmp_path / "data"), case.layout, SALT)
     run = incremental(tmp_path)
-    with pytest.raises(ConfigError, match=r"want dataset\.clustered_by_unit: true"):
+    with pytest.raises(ConfigError, match=r"want files of whole units with dataset\.clustered_by_unit: true"):
         EngineStatistics(run, source).aggregate(case.requests[0])
     with pytest.raises(ConfigError, match="are a frame"):
         EngineStatistics(run, open_frame(case.rows, case.layout, SALT)).aggregate(case.requests[0])

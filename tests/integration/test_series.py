@@ -326,13 +326,14 @@ def test_a_step_that_was_refused_goes_on_with_the_right_rows(series: World) -> N
     assert run(series, 1)[0] == 0
     arrive(series, 2)
     late = series.folder / "data" / "late.parquet"
-    day_of = visits(1).schema.names.index("day")
-    pq.write_table(visits(1).slice(0, 1), late)
+    names = visits(1).schema.names
+    person = pa.array([10**6], visits(1).schema.field("person").type)  # Of whom no other row takes the place.
+    row = visits(1).slice(0, 1).set_column(names.index("person"), "person", person)
+    pq.write_table(row, late)
     code, _, err = run(series, 2)
     assert code == 7
     assert "other rows of earlier steps" in err
-    moved = visits(1).slice(0, 1)
-    pq.write_table(moved.set_column(day_of, "day", pa.array([2], moved.schema.field("day").type)), late)
+    pq.write_table(row.set_column(names.index("day"), "day", pa.array([2], row.schema.field("day").type)), late)
     code, _, err = run(series, 2)
     assert code == 0, err
     assert len(SqlLedger(LEDGER).history("visits")) == 2

@@ -170,7 +170,8 @@ def cost(config: dict[str, Any], engine: str, work: str) -> dict[str, Any]:
         if engine != "connect":
             empty, full = _job(folder, engine, "--empty"), _job(folder, engine, work)
             return {**full, "empty": empty["cpu"], "cpu": full["cpu"] - empty["cpu"]}
-        with connect_server(folder, {}) as remote:
+        # As deploy/README.md has it for servers on which Marquee is installed.
+        with connect_server(folder, {"spark.python.daemon.module": "pipelines.engines.spark_daemon"}) as remote:
             # The server is a child of this process, and so is the client: both count.
             before = process_tree.cpu_seconds()
             _job(folder, f"spark:{remote}", "--empty")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import fsspec
 import pyarrow as pa
@@ -102,6 +103,34 @@ def test_a_store_without_versions_keeps_nothing(tmp_path: Path) -> None:
     (known,) = known_files(source, LATER, 2.0)
     assert known.version is None
     assert not known.keepable
+
+
+class RemembersListings(MemoryFileSystem):
+    """A driver that answers from what it has listed before, as those of S3, Google and Azure do."""
+
+    protocol = "remembers"
+    known: ClassVar[dict[str, dict[str, object]]] = {}
+
+    def info(self, path: str, **options: object) -> dict[str, object]:
+        if path not in self.known:
+            with self.open(path, "rb") as file:
+                tag = hashlib.md5(file.read()).hexdigest()
+            self.known[path] = {**super().info(path, **options), "ETag": tag}
+        return self.known[path]
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.known.clear()
+
+
+def test_a_version_is_asked_for_again() -> None:
+    fsspec.register_implementation("remembers", RemembersListings, clobber=True)
+    versions = []
+    for items in ([1, 2], [7, 8]):
+        with fsspec.filesystem("remembers").open("/again/part.parquet", "wb") as file:
+            _write(file, items)
+        versions.append(version_of("remembers://again/part.parquet"))
+    assert versions[0] is not None
+    assert versions[0] != versions[1]
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:

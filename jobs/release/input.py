@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, final
 
 import numpy as np
@@ -111,7 +111,7 @@ def open_input(job: Job, secrets: DatasetSecrets, engine: Open, frame: Any = Non
         source, contents = open_with_contents(location_of(config), job.layout, secrets.salt, key)
         known = input_fingerprint(source, contents, key)
         links = linked_files(source.paths, bound_path(config.root))
-        checked = lambda opened: _FileChecks(opened, source, known, key, config.name)  # noqa: E731
+        checked = partial(_FileChecks, source=source, known=known, key=key, dataset=config.name)
         return Input(source, contents, None, known, links, checked)
     opened, places, contents = _opened_frame(job, job.layout, secrets.salt, engine, frame)
     name = _described(job)
@@ -119,8 +119,9 @@ def open_input(job: Job, secrets: DatasetSecrets, engine: Open, frame: Any = Non
     source_with_rows = replace(opened, rows=sums.rows)
     known_sums = RowSums(sums.rows, sums.hashes[:1])
 
-    def checked_rows(opened_engine: Engine) -> Engine:
-        return _RowChecks(opened_engine, _max_records(opened.layout), secret_key(key), known_sums, name)
+    checked_rows = partial(
+        _RowChecks, max_records=_max_records(opened.layout), key=secret_key(key), known=known_sums, described=name
+    )
 
     if config.frame is not None:  # It is code of the program that runs here again, so it is tried before a charge.
         checked_rows(engine()).reduce(source_with_rows, aggregator_for(UnitCount(), opened.layout))
@@ -173,15 +174,6 @@ def _row_sums(engine: Engine, source: FrameSource, keys: tuple[bytes, ...]) -> R
     return hashes.sums(engine.reduce(source, hashes))
 
 
-def _check_unchanged(source: Source, known: str, key: bytes, dataset: str) -> None:
-    """Raises IntegrityError if files were replaced while an engine read them, before noise is added to their counts."""
-    if fingerprint_now(source, key) != known:
-        raise IntegrityError(
-            f"files of dataset {dataset!r} were changed while they were read, and nothing was drawn from them; restore "
-            "the files and run again, or give new files a new label in dataset.snapshot"
-        )
-
-
 @final
 @dataclass(frozen=True)
 class _FileChecks:
@@ -201,7 +193,11 @@ class _FileChecks:
     def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
         """The engine's merged accumulator. SENSITIVE. Raises IntegrityError if files were replaced meanwhile."""
         counts = self.engine.reduce(source, aggregator)  # SENSITIVE
-        _check_unchanged(self.source, self.known, self.key, self.dataset)
+        if fingerprint_now(self.source, self.key) != self.known:
+            raise IntegrityError(
+                f"files of dataset {self.dataset!r} were changed while they were read, and nothing was drawn from "
+                "them; restore the files and run again, or give new files a new label in dataset.snapshot"
+            )
         return counts
 
 

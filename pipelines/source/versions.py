@@ -39,10 +39,10 @@ def version_of(path: str) -> FileVersion | None:
 def _version(path: str) -> FileVersion | None:
     filesystem, inner = filesystem_of(path)
     if isinstance(filesystem, fs.LocalFileSystem):
-        found = os.stat(inner)
+        status = os.stat(inner)
         # Only the system sets the time of the last change of the inode: copies and backups restore the other one.
-        changed = max(found.st_mtime_ns, found.st_ctime_ns)
-        return FileVersion(("local", found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino), changed)
+        changed = max(status.st_mtime_ns, status.st_ctime_ns)
+        return FileVersion(("local", status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino), changed)
     info = filesystem.get_file_info(inner)
     if info.type is not fs.FileType.File:
         raise FileNotFoundError(inner)

@@ -26,7 +26,7 @@ def overlapping(ranges: Mapping[int, UnitRange | None]) -> list[list[int]]:
 
     ranges: The range of each file by its number; None for a file without units.
     """
-    ranged = sorted((found, number) for number, found in ranges.items() if found is not None)
+    ranged = sorted((unit_range, number) for number, unit_range in ranges.items() if unit_range is not None)
     groups: list[list[int]] = []
     reach = None
     for (low, high), number in ranged:
@@ -49,7 +49,7 @@ def with_repeated_halves(first: Mapping[int, Halves]) -> dict[int, NDArray[np.in
     if not repeated.size:
         return {}
     places = {number: np.flatnonzero(np.isin(halves, repeated)) for number, halves in first.items()}
-    return {number: found for number, found in places.items() if found.size}
+    return {number: positions for number, positions in places.items() if positions.size}
 
 
 def in_several_files(candidates: Mapping[int, Digests]) -> dict[int, Digests]:
@@ -70,10 +70,10 @@ def _repeated(sorted_halves: Sequence[Halves]) -> Halves:
     """The values that occur more than once in all arrays together, without repetition."""
     ends = np.arange(1, _SPANS, dtype=np.uint64) << np.uint64(56)
     cuts = [np.concatenate([[0], np.searchsorted(halves, ends), [halves.size]]) for halves in sorted_halves]
-    found = []
+    repeated = []
     for span in range(_SPANS):
         pieces = [halves[cut[span] : cut[span + 1]] for halves, cut in zip(sorted_halves, cuts, strict=True)]
         values = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.uint64)
         values.sort()
-        found.append(np.unique(values[1:][values[1:] == values[:-1]]))
-    return np.concatenate(found)
+        repeated.append(np.unique(values[1:][values[1:] == values[:-1]]))
+    return np.concatenate(repeated)

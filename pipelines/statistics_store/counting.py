@@ -106,7 +106,7 @@ def opened(result: bytes) -> tuple[bool, bytes]:
 
 def packed(counted: Counted) -> bytes:
     """The counts of a partition as bytes, compressed. SENSITIVE."""
-    lines = [None if found is None else line_of(found).decode() for found in counted.ranges]
+    lines = [None if unit_range is None else line_of(unit_range).decode() for unit_range in counted.ranges]
     raw = counted.counts.astype("<i8", copy=False).tobytes()
     header = json.dumps({"ranges": lines, "bytes": len(raw)}).encode()
     return len(header).to_bytes(8, "little") + header + bytes(pa.compress(raw, codec="zstd", asbytes=True))

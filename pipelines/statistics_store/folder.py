@@ -50,15 +50,15 @@ def check_private(folder: Path) -> None:
     Raises: ConfigError with the command that mends it.
     """
     try:
-        found = os.lstat(folder)
+        status = os.lstat(folder)
     except OSError as error:
         raise ConfigError(
             f"the statistics store {folder} cannot be opened ({error.strerror}); want an existing folder"
         ) from error
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise ConfigError(f"the statistics store {folder} is no folder; want a folder, and no link to one")
-    mode = stat.S_IMODE(found.st_mode)
-    if mode & 0o077 or found.st_uid != os.geteuid():
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o077 or status.st_uid != os.geteuid():
         raise ConfigError(
             f"the statistics store {folder} may be opened by other users (mode {mode:04o}), and holds exact "
             "statistics; want a folder of your own with mode 0700: chmod 700"
@@ -123,5 +123,5 @@ def unfinished(folder: Path, now: float) -> Iterator[EntryFile]:
 def _files(folder: Path, suffix: str) -> Iterator[EntryFile]:
     for path in folder.glob(f"[0-9a-f][0-9a-f]/*{suffix}"):
         with suppress(FileNotFoundError):
-            found = os.lstat(path)
-            yield EntryFile(path, found.st_size, found.st_mtime)
+            status = os.lstat(path)
+            yield EntryFile(path, status.st_size, status.st_mtime)

@@ -172,8 +172,8 @@ class IncrementalEngine:
                 files = [known.files[number] for number in part.numbers]
                 if steady and all(file.keepable for file in files):
                     self._store.put(self._counts_name(known, request, part), packed(counted))
-                    for file, found in zip(files, counted.ranges, strict=True):
-                        line = _NO_RANGE if found is None else line_of(found)
+                    for file, unit_range in zip(files, counted.ranges, strict=True):
+                        line = _NO_RANGE if unit_range is None else line_of(unit_range)
                         self._store.put(self._name("range", known, [file]), line)
                 yield part, counted
 

@@ -48,8 +48,8 @@ def main(config: str, engine: str, *options: str) -> None:
     # Under spark-submit, the JVM has started this process.
     root = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None
     seconds, wall = process_tree.cpu_seconds(root), time.perf_counter() - started
-    found = {"cpu": seconds, "wall": wall, "peak_mb": peak.stopped(), "passes": passes.count, "counts": counts}
-    print(json.dumps(found))
+    measured = {"cpu": seconds, "wall": wall, "peak_mb": peak.stopped(), "passes": passes.count, "counts": counts}
+    print(json.dumps(measured))
 
 
 def _counted(job: Any, engine: Any, *, framed: bool) -> str:

@@ -113,11 +113,11 @@ def broken_units() -> Figures:
     """50 million units of which each has pairs in two files that claim to be clustered, as one task finds them."""
     pieces = _unit_pieces(UNITS)
     started = time.process_time()
-    found = worker_tasks.joined_units(iter([*worker_tasks.broken_units(pieces)]))
+    broken = worker_tasks.joined_units(iter([*worker_tasks.broken_units(pieces)]))
     return {
         "CPU seconds of one bucket with all of them": time.process_time() - started,
-        "MB on the driver and in each executor": (found.nbytes if found is not None else 0) / 2**20,
-        "broken units": len(found) if found is not None else 0,
+        "MB on the driver and in each executor": (broken.nbytes if broken is not None else 0) / 2**20,
+        "broken units": len(broken) if broken is not None else 0,
     }
 
 

@@ -32,8 +32,8 @@ MUTANTS: Final = (
     Mutant(
         "the version of a file leaves out when the system changed it",
         "pipelines/source/versions.py",
-        "found.st_mtime_ns, found.st_ctime_ns, found.st_ino), changed",
-        "found.st_mtime_ns), changed",
+        "status.st_mtime_ns, status.st_ctime_ns, status.st_ino), changed",
+        "status.st_mtime_ns), changed",
         f"{_UNIT}/test_partitions.py::test_a_change_gives_another_key",
     ),
     Mutant(

@@ -16,7 +16,7 @@ def _local_folder(value: object) -> object:
 
 
 class Incremental(Section):
-    """Exact statistics of each partition are kept, encrypted, so that the next run reads only new or changed ones.
+    """Exact statistics of each file are kept, encrypted, so that the next run reads only new or changed ones.
 
     It affects the speed: every release is the same as without a store.
     """
@@ -25,7 +25,7 @@ class Incremental(Section):
         description="Folder of the store, which holds exact statistics (SENSITIVE) and which only its owner may open. "
         "A relative path starts at the folder of the config file."
     )
-    partition: Literal["file", "folder"] = Field(
+    group_by: Literal["file", "folder"] = Field(
         default="file",
         description="What is counted together: each file, or all files in a folder, which takes fewer entries.",
     )

@@ -130,7 +130,7 @@ def _store(job: Job) -> str | None:
     if store is None:
         return None
     return (
-        f"exact statistics of each {store.partition} (SENSITIVE, encrypted, at most 8 bytes an answer) are kept in "
+        f"exact statistics of each {store.group_by} (SENSITIVE, encrypted, at most 8 bytes an answer) are kept in "
         f"{store.path} for {store.keep_days} days after their last use; a run reads only new and changed ones"
     )
 

@@ -16,8 +16,8 @@ from jobs.config import Config, Dataset, EngineChoice
 from jobs.config.incremental import Incremental
 from jobs.planning.partition import partition_from
 from pipelines.engines.statistics import TaskEngine
+from pipelines.statistics_store.file_groups import GroupBy
 from pipelines.statistics_store.incremental import IncrementalEngine
-from pipelines.statistics_store.partitions import PartitionBy
 from pipelines.statistics_store.store import KEY_BYTES, StatisticsStore, StoreLimits
 
 KEY_VARIABLE: Final = "MARQUEE_STORE_KEY"
@@ -28,7 +28,7 @@ _WANTED: Final = f"{KEY_BYTES} random bytes in base64, as openssl rand -base64 {
 
 
 def check_incremental(choice: EngineChoice, dataset: Dataset) -> None:
-    """Checks that partitions of a dataset can be counted one by one. No key is read.
+    """Checks that files of a dataset can be counted one by one. No key is read.
 
     choice: The section ``engine`` of a config.
     dataset: Its section ``dataset``.
@@ -94,7 +94,7 @@ def with_store(engine: TaskEngine, choice: Incremental, store: StatisticsStore) 
     choice: The section ``engine.incremental``.
     store: The store.
     """
-    return IncrementalEngine(engine, store, PartitionBy(choice.partition))
+    return IncrementalEngine(engine, store, GroupBy(choice.group_by))
 
 
 def store_key(choice: Incremental, environment: Mapping[str, str] = os.environ) -> bytes:

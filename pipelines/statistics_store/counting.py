@@ -1,4 +1,4 @@
-"""The tasks of workers: they count a partition, or list what stands for the units of a file. SENSITIVE.
+"""The tasks of workers: they count a group of files, or list what stands for the units of a file. SENSITIVE.
 
 A task also says whether every file was the same version before and after it was read. Only then do its results say
 something about that version, and may be kept.
@@ -26,7 +26,7 @@ from pipelines.statistics_store.unit_digests import Digests, are_among, digests_
 
 
 class Counted(NamedTuple):
-    """The counts of one partition. SENSITIVE.
+    """The counts of one group of files. SENSITIVE.
 
     counts: The accumulator.
     ranges: The range of the units of each file; None for a file without units.
@@ -38,7 +38,7 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True)
 class Piece:
-    """The files of one partition, as a worker gets them. SENSITIVE.
+    """The files of one group, as a worker gets them. SENSITIVE.
 
     files: The files.
     versions: The version of each file that is to be read; None if nothing is known about it.
@@ -105,7 +105,7 @@ def opened(result: bytes) -> tuple[bool, bytes]:
 
 
 def packed(counted: Counted) -> bytes:
-    """The counts of a partition as bytes, compressed. SENSITIVE."""
+    """The counts of a group as bytes, compressed. SENSITIVE."""
     lines = [None if unit_range is None else line_of(unit_range).decode() for unit_range in counted.ranges]
     raw = counted.counts.astype("<i8", copy=False).tobytes()
     header = json.dumps({"ranges": lines, "bytes": len(raw)}).encode()

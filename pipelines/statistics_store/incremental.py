@@ -1,6 +1,6 @@
-"""An engine around another one that reads new and changed partitions alone. TRUSTED.
+"""An engine around another one that reads new and changed files alone. TRUSTED.
 
-All aggregators are sums over units, and with files of whole units also sums over files. Each partition's part of a sum
+All aggregators are sums over units, and with files of whole units also sums over files. Each group's part of a sum
 is kept in a store, so a later run adds up what is kept and counts the rest. Every sum is the one that the inner engine
 gives when it reads all files, bit for bit, also when files come late, change or vanish, and when a unit has rows in
 files that were read in different runs.
@@ -34,12 +34,12 @@ from pipelines.statistics_store.counting import (
     unpacked,
 )
 from pipelines.statistics_store.digests import code_digest, digest_of
-from pipelines.statistics_store.partitions import (
+from pipelines.statistics_store.file_groups import (
+    FileGroup,
+    GroupBy,
     KnownFile,
-    Partition,
-    PartitionBy,
+    groups_of,
     known_files,
-    partitions_of,
     piece_of,
     view_digest,
 )
@@ -59,7 +59,7 @@ class _Opened:
     """What is known about the last source. SENSITIVE.
 
     source: The source, recognised as an object.
-    files: Its files. partitions: Their partitions.
+    files: Its files. groups: Their groups.
     context: What all entries depend on: the layout, the salt and the code.
     ranges: The range of units of each file that is known by now.
     broken: The units with rows in several files, by the file; None before this is known.
@@ -67,7 +67,7 @@ class _Opened:
 
     source: Source
     files: tuple[KnownFile, ...]
-    partitions: tuple[Partition, ...]
+    groups: tuple[FileGroup, ...]
     context: bytes
     ranges: dict[int, UnitRange | None]
     broken: dict[int, Digests] | None = None
@@ -79,7 +79,7 @@ class IncrementalEngine:
 
     engine: The engine that counts new and changed files.
     store: Where statistics are kept.
-    by: What one partition is.
+    by: What one group of files is.
     quiet_seconds: A file that was changed in the last seconds is counted, and its statistics are not kept, because
         another change might leave no trace. Clocks of machines and stores should agree within this time.
     """
@@ -88,7 +88,7 @@ class IncrementalEngine:
         self,
         engine: TaskEngine,
         store: StatisticsStore,
-        by: PartitionBy = PartitionBy.FILE,
+        by: GroupBy = GroupBy.FILE,
         quiet_seconds: float = 2.0,
     ) -> None:
         self._engine = engine
@@ -127,7 +127,7 @@ class IncrementalEngine:
         if self._last is None or self._last.source is not source:
             files = known_files(source, time.time_ns(), self._quiet_seconds)
             context = view_digest(source) + code_digest()
-            self._last = _Opened(source, files, partitions_of(files, self._by), context, {})
+            self._last = _Opened(source, files, groups_of(files, self._by), context, {})
             for number, known in enumerate(files):
                 if (kept := self._store.get(self._name("range", self._last, [known]))) is not None:
                     self._last.ranges[number] = None if kept == _NO_RANGE else range_from(kept)
@@ -135,10 +135,10 @@ class IncrementalEngine:
 
     def _sum(self, known: _Opened, aggregator: Aggregator) -> NDArray[np.int64]:
         request = digest_of(aggregator)
-        counts, counted = aggregator.create(), set[Partition]()
+        counts, counted = aggregator.create(), set[FileGroup]()
         if known.broken is None:
             # Until the ranges of all files are known, nobody knows which units must be left out. It is hardly ever any.
-            unknown = [part for part in known.partitions if not known.ranges.keys() >= set(part.numbers)]
+            unknown = [part for part in known.groups if not known.ranges.keys() >= set(part.numbers)]
             for part, result in self._count(known, aggregator, request, unknown):
                 counts = aggregator.merge(counts, result.counts)
                 counted.add(part)
@@ -146,7 +146,7 @@ class IncrementalEngine:
             if any(number in known.broken for part in counted for number in part.numbers):
                 counts, counted = aggregator.create(), set()
         missing = []
-        for part in known.partitions:
+        for part in known.groups:
             if part in counted:
                 continue
             if (kept := self._store.get(self._counts_name(known, request, part))) is not None:
@@ -158,9 +158,9 @@ class IncrementalEngine:
         return counts
 
     def _count(
-        self, known: _Opened, aggregator: Aggregator, request: bytes, parts: Sequence[Partition]
-    ) -> Iterator[tuple[Partition, Counted]]:
-        """Counts partitions without the units that are known to be broken, and keeps the counts and ranges."""
+        self, known: _Opened, aggregator: Aggregator, request: bytes, parts: Sequence[FileGroup]
+    ) -> Iterator[tuple[FileGroup, Counted]]:
+        """Counts groups without the units that are known to be broken, and keeps the counts and ranges."""
         task = CountTask(replace(known.source, files=()), aggregator, self._unit_keys)
         size = max(1, min(_WAVE_PIECES, _WAVE_BYTES // max(1, aggregator.create().nbytes)))
         for wave in _waves(parts, size):
@@ -199,7 +199,7 @@ class IncrementalEngine:
         }
         task = UnitsTask(replace(known.source, files=()), self._unit_keys)
         for wave in _waves([number for number in numbers if number not in halves], _WAVE_LISTS):
-            pieces: list[Piece] = [piece_of(Partition((number,)), known.files, {}) for number in wave]
+            pieces: list[Piece] = [piece_of(FileGroup((number,)), known.files, {}) for number in wave]
             for number, result in zip(wave, self._engine.each(task, pieces), strict=True):
                 steady, content = opened(result)
                 digests = digests_from(content)
@@ -213,8 +213,8 @@ class IncrementalEngine:
     def _half_name(self, known: _Opened, number: int, half: int) -> str:
         return self._name(f"units {half}", known, [known.files[number]])
 
-    def _counts_name(self, known: _Opened, request: bytes, part: Partition) -> str:
-        """The name of the counts of a partition without its broken units."""
+    def _counts_name(self, known: _Opened, request: bytes, part: FileGroup) -> str:
+        """The name of the counts of a group without its broken units."""
         files = [known.files[number] for number in part.numbers]
         broken = known.broken or {}
         dropped = [broken[number].tobytes() if number in broken else b"" for number in part.numbers]

@@ -20,7 +20,7 @@ from pipelines.row_filter import Condition, RowFilter
 from pipelines.source import open_frame, open_source
 from pipelines.statistics_store import folder as store_folder
 from pipelines.statistics_store.counting import CountTask
-from pipelines.statistics_store.partitions import PartitionBy
+from pipelines.statistics_store.file_groups import GroupBy
 from tests.support import engine_cases, reference
 from tests.support.engine_cases import SALT, Case
 from tests.support.engines import ENGINES
@@ -144,7 +144,7 @@ def test_folders_are_counted_again_as_a_whole(engine: WatchedEngine, tmp_path: P
 
     def check(rows: list[pa.Table], *counted: str) -> None:
         wanted = reference.answers([part.to_pylist() for part in rows], case.clustered(), SALT, case.requests[0])
-        run = incremental(tmp_path, engine, PartitionBy.FOLDER)
+        run = incremental(tmp_path, engine, GroupBy.FOLDER)
         assert answers(run, tmp_path, case, case.requests[0]) == wanted
         assert engine.taken()[0] == list(counted)
 

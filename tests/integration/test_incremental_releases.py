@@ -211,7 +211,7 @@ def test_a_wrong_key_is_refused_without_being_shown(world: World, monkeypatch: p
     (lambda w: w.set("engine.incremental.path", "out"), "want two folders of which neither is in the other"),
     (lambda w: w.set("engine.incremental.path", "out/people/kept"), "want two folders"),
     (lambda w: w.set("engine.incremental.path", "s3://bucket/kept"), "engine.incremental.path is a URL; want a folder"),
-    (lambda w: w.set("engine.incremental.partition", "day"), "engine.incremental.partition is 'day'; want"),
+    (lambda w: w.set("engine.incremental.group_by", "day"), "engine.incremental.group_by is 'day'; want"),
     (lambda w: w.set("engine.incremental.key_command", []), "engine.incremental.key_command is []; want at least one"),
     (lambda w: (w.folder / "kept").mkdir(mode=0o755), "want a folder of your own with mode 0700: chmod 700"),
 ])  # fmt: skip

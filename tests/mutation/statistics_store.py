@@ -8,7 +8,7 @@ from tests.mutation.mutant import Mutant
 
 _ENGINE = "pipelines/statistics_store/incremental.py"
 _COUNTING = "pipelines/statistics_store/counting.py"
-_PARTITIONS = "pipelines/statistics_store/partitions.py"
+_PARTITIONS = "pipelines/statistics_store/file_groups.py"
 _STORE = "pipelines/statistics_store/store.py"
 _LAWS = "tests/contract/test_incremental_laws.py"
 _UNIT = "tests/unit/pipelines/statistics_store"
@@ -20,28 +20,28 @@ MUTANTS: Final = (
         _PARTITIONS,
         "list(version.facts) if version else []",
         "[]",
-        f"{_UNIT}/test_partitions.py::test_a_change_gives_another_key",
+        f"{_UNIT}/test_file_groups.py::test_a_change_gives_another_key",
     ),
     Mutant(
         "an entry does not say what a table knows about the rows of a file",
         _PARTITIONS,
         'footer = keyed_footer_now(file, b"")',
         'footer = b""',
-        f"{_UNIT}/test_partitions.py::test_what_a_table_says_about_rows_is_part_of_the_key",
+        f"{_UNIT}/test_file_groups.py::test_what_a_table_says_about_rows_is_part_of_the_key",
     ),
     Mutant(
         "the version of a file leaves out when the system changed it",
         "pipelines/source/versions.py",
         "status.st_mtime_ns, status.st_ctime_ns, status.st_ino), changed",
         "status.st_mtime_ns), changed",
-        f"{_UNIT}/test_partitions.py::test_a_change_gives_another_key",
+        f"{_UNIT}/test_file_groups.py::test_a_change_gives_another_key",
     ),
     Mutant(
         "statistics of a file of this moment are kept",
         _PARTITIONS,
         "version.changed_ns < latest",
         "True",
-        f"{_UNIT}/test_partitions.py::test_a_file_of_this_moment_is_not_kept",
+        f"{_UNIT}/test_file_groups.py::test_a_file_of_this_moment_is_not_kept",
     ),
     Mutant(
         "a file that changes while it is counted is kept",

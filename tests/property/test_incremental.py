@@ -18,8 +18,8 @@ from pipelines.engines.statistics import EngineStatistics
 from pipelines.layout import TableLayout
 from pipelines.schema import Attribute, Kind, Schema
 from pipelines.source import open_source
+from pipelines.statistics_store.file_groups import GroupBy
 from pipelines.statistics_store.folder import entries
-from pipelines.statistics_store.partitions import PartitionBy
 from tests.support import reference
 from tests.support.engine_cases import SALT
 from tests.support.incremental import incremental
@@ -61,8 +61,8 @@ STEPS = st.lists(
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(steps=STEPS, by=st.sampled_from(PartitionBy), same_engine=st.booleans())
-def test_every_run_equals_a_full_run(steps: list[Step], by: PartitionBy, same_engine: bool) -> None:
+@given(steps=STEPS, by=st.sampled_from(GroupBy), same_engine=st.booleans())
+def test_every_run_equals_a_full_run(steps: list[Step], by: GroupBy, same_engine: bool) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         engine = incremental(folder, by=by)

@@ -108,7 +108,7 @@ CASES: dict[str, list[Case]] = {
         Case("a store at a URL", 2, stored({"path": "s3://bucket/kept"})),
         Case("a store in the output", 2, stored({"path": "out/people/kept"})),
         Case("a store with an unknown key", 2, stored({"path": "kept", "keep": 3})),
-        Case("a store of days", 2, stored({"path": "kept", "partition": "day"})),
+        Case("a store of days", 2, stored({"path": "kept", "group_by": "day"})),
         Case("a store that keeps for 0 days", 2, stored({"path": "kept", "keep_days": 0})),
         Case("a store without a key", 2, stored({"path": "kept"})),
         Case("a command for the key that is text", 2, stored({"path": "kept", "key_command": "vault read"})),

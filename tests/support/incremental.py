@@ -16,8 +16,8 @@ from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import TaskEngine
 from pipelines.source import Source
 from pipelines.statistics_store.counting import CountTask
+from pipelines.statistics_store.file_groups import GroupBy
 from pipelines.statistics_store.incremental import IncrementalEngine
-from pipelines.statistics_store.partitions import PartitionBy
 from pipelines.statistics_store.store import StatisticsStore, StoreLimits
 
 KEY = bytes(range(32))
@@ -63,7 +63,7 @@ def store_in(
 
 
 def incremental(
-    folder: Path, engine: TaskEngine | None = None, by: PartitionBy = PartitionBy.FILE, key: bytes = KEY
+    folder: Path, engine: TaskEngine | None = None, by: GroupBy = GroupBy.FILE, key: bytes = KEY
 ) -> IncrementalEngine:
     """A new engine, as every run has one, on the store in a folder. Files may be kept as soon as they are written."""
     return IncrementalEngine(engine or LocalEngine(threads=2), store_in(folder, key), by, quiet_seconds=0)

@@ -1,4 +1,4 @@
-"""Partitions of a source: the files that are counted together, each with what identifies its content. SENSITIVE."""
+"""Groups of the files of a source: which are counted together, and what identifies a file. SENSITIVE."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pipelines.statistics_store.unit_digests import NO_UNITS, Digests
 _SECOND = 1_000_000_000
 
 
-class PartitionBy(StrEnum):
-    """What one partition is.
+class GroupBy(StrEnum):
+    """What one group of files is.
 
     FILE: A file. A changed file is read again, and nothing else.
     FOLDER: All files in a folder, such as a day. It takes fewer entries, and a folder with a changed file is read
@@ -52,7 +52,7 @@ class KnownFile:
 
 
 @dataclass(frozen=True)
-class Partition:
+class FileGroup:
     """Files that are counted together.
 
     numbers: Their numbers in the source.
@@ -73,26 +73,26 @@ def known_files(source: Source, now_ns: int, quiet_seconds: float) -> tuple[Know
         return tuple(pool.map(partial(_known_file, latest=now_ns - int(quiet_seconds * _SECOND)), source.files))
 
 
-def partitions_of(files: tuple[KnownFile, ...], by: PartitionBy) -> tuple[Partition, ...]:
-    """The partitions, each file in one of them, in the order of their first files."""
+def groups_of(files: tuple[KnownFile, ...], by: GroupBy) -> tuple[FileGroup, ...]:
+    """The groups, each file in one of them, in the order of their first files."""
     folders: dict[str, list[int]] = {}
     for number, known in enumerate(files):
         path = known.file.path
-        folders.setdefault(path if by is PartitionBy.FILE else path.rpartition("/")[0], []).append(number)
-    return tuple(Partition(tuple(numbers)) for numbers in folders.values())
+        folders.setdefault(path if by is GroupBy.FILE else path.rpartition("/")[0], []).append(number)
+    return tuple(FileGroup(tuple(numbers)) for numbers in folders.values())
 
 
-def piece_of(partition: Partition, files: tuple[KnownFile, ...], dropped: dict[int, Digests]) -> Piece:
-    """A partition as a worker gets it.
+def piece_of(group: FileGroup, files: tuple[KnownFile, ...], dropped: dict[int, Digests]) -> Piece:
+    """A group as a worker gets it.
 
     files: All files of the source.
     dropped: The units that are left out, by the number of the file; none for other files.
     """
-    chosen = [files[number] for number in partition.numbers]
+    chosen = [files[number] for number in group.numbers]
     return Piece(
         tuple(known.file for known in chosen),
         tuple(known.version for known in chosen),
-        tuple(dropped.get(number, NO_UNITS) for number in partition.numbers),
+        tuple(dropped.get(number, NO_UNITS) for number in group.numbers),
     )
 
 

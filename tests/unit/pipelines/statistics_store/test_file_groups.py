@@ -20,11 +20,11 @@ from dpcore.errors import InputError
 from pipelines.layout import BasketLayout
 from pipelines.source import DataFile, Source, open_source
 from pipelines.source.versions import version_of
-from pipelines.statistics_store.partitions import (
+from pipelines.statistics_store.file_groups import (
+    GroupBy,
     KnownFile,
-    PartitionBy,
+    groups_of,
     known_files,
-    partitions_of,
     view_digest,
 )
 from tests.support.engine_cases import SALT
@@ -148,7 +148,7 @@ def test_partitions_are_files_or_folders(tmp_path: Path) -> None:
     names = [str(Path(path).relative_to(tmp_path)) for path in source.paths]
     assert names == ["c.parquet", "day=1/a.parquet", "day=1/b.parquet", "day=2/a.parquet"]
     files = known_files(source, LATER, 2.0)
-    by_file, by_folder = (partitions_of(files, by) for by in PartitionBy)
+    by_file, by_folder = (groups_of(files, by) for by in GroupBy)
     assert [part.numbers for part in by_file] == [(0,), (1,), (2,), (3,)]
     assert [part.numbers for part in by_folder] == [(0,), (1, 2), (3,)]
 

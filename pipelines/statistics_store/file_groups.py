@@ -62,7 +62,7 @@ class FileGroup:
 
 
 def known_files(source: Source, now_ns: int, quiet_seconds: float) -> tuple[KnownFile, ...]:
-    """What identifies the content of each file of a source. Footers are read, and no rows. SENSITIVE.
+    """What identifies the content of each file that decides what is counted. Footers are read, and no rows. SENSITIVE.
 
     now_ns: The time, in nanoseconds since 1970.
     quiet_seconds: A file that was changed in the last seconds may be changed again without another version.
@@ -70,7 +70,7 @@ def known_files(source: Source, now_ns: int, quiet_seconds: float) -> tuple[Know
     Raises: InputError for a file that cannot be read; EngineError when its store cannot be reached.
     """
     with ThreadPoolExecutor(readers_for(source.files)) as pool:
-        return tuple(pool.map(partial(_known_file, latest=now_ns - int(quiet_seconds * _SECOND)), source.files))
+        return tuple(pool.map(partial(_known_file, latest=now_ns - int(quiet_seconds * _SECOND)), source.needed_files))
 
 
 def groups_of(files: tuple[KnownFile, ...], by: GroupBy) -> tuple[FileGroup, ...]:

@@ -14,17 +14,20 @@ import pytest
 
 from dpcore.errors import ConfigError, InputError
 from dpcore.exact_statistics import Request
+from pipelines.aggregators import aggregator_for
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics, TaskEngine
+from pipelines.partition import Values
 from pipelines.row_filter import Condition, RowFilter
 from pipelines.source import open_frame, open_source
 from pipelines.statistics_store import folder as store_folder
 from pipelines.statistics_store.counting import CountTask
-from pipelines.statistics_store.file_groups import GroupBy
+from pipelines.statistics_store.file_groups import GroupBy, known_files
 from tests.support import engine_cases, reference
 from tests.support.engine_cases import SALT, Case
 from tests.support.engines import ENGINES
 from tests.support.incremental import WatchedEngine, incremental
+from tests.support.partition_cases import COLUMN, partitioned, rules, write_folders
 
 CASES = [pytest.param(case, id=case.name) for case in engine_cases.cases()]
 
@@ -249,6 +252,26 @@ def test_other_salts_bounds_and_filters_find_no_entries(tmp_path: Path) -> None:
         assert counted == EngineStatistics(LocalEngine(), source).aggregate(request).tolist()
         found.append(tuple(counted))
     assert len(set(found)) == len(views)
+
+
+def test_days_without_a_bound_are_counted_from_their_own_files(tmp_path: Path) -> None:
+    """Files of other days decide nothing, and are not asked for; where they do decide, the store is refused."""
+    case = partitioned(engine_cases.messy_table(), Values.DATE)
+    write_folders(case.rows, tmp_path / "data", files=1)
+    *checked, first, several = rules(Values.DATE)
+    for partition in (first, several, first):
+        layout = replace(case.clustered(), partition=partition)
+        source = open_source(str(tmp_path / "data"), layout, SALT)
+        counted = EngineStatistics(incremental(tmp_path), source).aggregate(case.requests[0]).tolist()
+        assert counted == EngineStatistics(LocalEngine(), source).aggregate(case.requests[0]).tolist()
+        assert sum(counted) > 0
+        days = [file.constants for file in source.needed_files]
+        assert [known.file.constants for known in known_files(source, 0, 2.0)] == days
+        assert len(days) == len({name for name in partition.names if (tmp_path / f"data/{COLUMN}={name}").is_dir()})
+    for partition in checked:
+        source = open_source(str(tmp_path / "data"), replace(case.clustered(), partition=partition), SALT)
+        with pytest.raises(ConfigError, match="no partition that needs all others"):
+            incremental(tmp_path).reduce(source, aggregator_for(case.requests[0], source.layout))
 
 
 def test_a_run_that_dies_between_two_entries_leaves_what_the_next_run_can_use(

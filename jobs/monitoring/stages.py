@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from jobs import log, sensitive
+from jobs import heartbeat, log, sensitive
 
 OPEN: Final = "open"
 PLAN: Final = "plan"
@@ -42,7 +42,8 @@ def stage(name: str) -> Iterator[None]:
     start = time.monotonic()
     done = False
     try:
-        yield
+        with heartbeat.activity(name):
+            yield
         done = True
     finally:
         seconds = time.monotonic() - start

@@ -5,7 +5,7 @@
 * ``certificate_format``: the format of that file, key by key; ``certificate.schema.json`` is its JSON Schema.
 * ``answers_table`` (answers.parquet): one row per query, with its answer and error bar.
 * ``model_file`` (model.npz): the graphical model, from which more synthetic rows can be drawn.
-* ``plan_report``: the output of ``marquee plan``.
+* ``plan_report``: the output of ``marquee plan``. ``public_domain`` words its attributes and queries.
 * ``counted_rows``: which rows a release counts, in words.
 
 ``pipelines.generate.rows`` writes the synthetic rows, and ``jobs.release.publish`` makes the whole folder appear at

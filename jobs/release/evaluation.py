@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,10 +169,11 @@ class _Released:
         )
 
 
-def published_output(job: Job) -> Output:
+def published_output(job: Job, needed: Collection[str] | None = None) -> Output:
     """The folder of a published release, after a check that it is complete and unchanged.
 
     job: The release.
+    needed: The files that will be read, which alone are checked and may not be missing; by default all files.
 
     Raises: ConfigError when the release is not published; IntegrityError when a file was changed.
     """
@@ -181,7 +183,7 @@ def published_output(job: Job) -> Output:
     output = recorded_output(record.output, job.output)
     if folders.publication_state(output, job.release_id) is not PublicationState.DONE:
         raise ConfigError(f"output {output} no longer holds release {job.release_id[:12]}; run marquee run again")
-    publish.verify(output)
+    publish.verify(output, needed)
     return output
 
 
@@ -196,6 +198,13 @@ def comparison_lines(comparison: Comparison) -> list[str]:
     ]  # fmt: skip
 
 
+SCALES = (
+    "total variation is half the L1 distance of a marginal, and workload is all of it, times the weight: without "
+    "weights, workload is twice total variation"
+)
+"""How the two errors of whole marginals relate."""
+
+
 def table_lines(distances: Distances) -> list[str]:
     """Errors as a table for the terminal, line by line. SENSITIVE."""
     lines = [
@@ -208,6 +217,8 @@ def table_lines(distances: Distances) -> list[str]:
         if distances.normalised is not None:
             weighted += f"{distances.normalised[_ERROR_NAMES.get(name, name)]:>12.5f}"
         lines.append(f"{name:<12}{row.max:>10.5f}{row.mean:>12.7f}{row.rms:>12.7f}{variation:>18}{weighted}")
+    if any(row.total_variation is not None for row in distances.rows.values()):
+        lines.append(f"({SCALES})")
     return lines
 
 
@@ -219,7 +230,8 @@ def comparison_json(comparison: Comparison) -> str:
     content = dataclasses.asdict(comparison)
     errors_of_truncated = content.pop("truncated")
     names = ("sensitive", "release_id", "queries", "truth")
-    return json.dumps({**{name: content.pop(name) for name in names}, **errors_of_truncated, **content}, indent=2)
+    first = {name: content.pop(name) for name in names}
+    return json.dumps({**first, "scales": SCALES, **errors_of_truncated, **content}, indent=2)
 
 
 def _without_bound(layout: Layout) -> Layout:

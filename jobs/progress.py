@@ -64,4 +64,3 @@ def _bar() -> Bar:
 
     columns = (Stage(), BarColumn(), TaskProgressColumn(), Rate(), TimeElapsedColumn(), TimeRemainingColumn())
     return Progress(*columns, console=Console(stderr=True), transient=True)
-

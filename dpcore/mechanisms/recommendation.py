@@ -75,8 +75,8 @@ def _options(terms: PrivacyTerms, workload: Workload) -> Iterator[Recommendation
             yield from _for_marginals(terms, workload, queries)
         case Products():
             why = (
-                "it measures the most informative ranges, round by round; if intervals matter more than the mean error, "
-                "choose hdmm, whose answers are unbiased with exact intervals"
+                "it measures the most informative ranges, round by round; if intervals matter more than the mean "
+                "error, choose hdmm, whose answers are unbiased with exact intervals"
             )
             yield Recommendation("aim", why)
             why = "its answers are unbiased, with exact intervals and the smallest error of linear strategies it knows"

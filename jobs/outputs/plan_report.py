@@ -95,7 +95,10 @@ def _guarantee_pairs(job: Job, ledger: LedgerFacts) -> list[tuple[str, str]]:
         ("ledger", f"{ledger.url}, {f'id {ledger.ledger_id}' if ledger.ledger_id else 'whose id is not known yet'}"),
         ("charge", ledger.charge),
         ("promise", promise(job)),
-        ("cost", f"{job.budget.currency.value} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}"),
+        (
+            "cost",
+            f"{job.budget.currency.value} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}",
+        ),
         ("accounting", _ACCOUNTING[job.budget.currency]),
     ]
 

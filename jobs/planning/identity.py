@@ -76,8 +76,8 @@ def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str])
     # No version without a record could read a table or a frame, choose rows or marginals, or make a step of a series.
     dataset, marginals = config.dataset, config.workload.marginals
     new_keys = dataset.table or dataset.where or dataset.partition or dataset.catalog or dataset.frame or config.series
-    new_keys = new_keys or (marginals is not None and marginals.count)
-    versions = () if new_keys else _VERSIONS_WITHOUT_RECORD
+    random = marginals is not None and marginals.count is not None
+    versions = () if new_keys or random else _VERSIONS_WITHOUT_RECORD
     older = {
         id_of(_as_before(config, version), identifying_schema(schema), files, version): version for version in versions
     }

@@ -67,7 +67,7 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
         "domain": domain_facts(job.layout),
         "series": None if job.series is None else job.series.named,
         "mechanism": job.config.mechanism.name,
-        "recommended": dataclasses.asdict(_recommended(job)),
+        "recommended": dataclasses.asdict(recommended_for(job)),
         "signed_by": signed_by,
         "numerical_bound": numerical_bound(job),
         **{name: value for name, value in dataclasses.asdict(job.plan).items() if name != "events"},
@@ -105,7 +105,7 @@ def _guarantee_pairs(job: Job, ledger: LedgerFacts) -> list[tuple[str, str]]:
 
 def _work_pairs(job: Job) -> list[tuple[str, str]]:
     """What is answered, how, and with what error."""
-    plan, advice = job.plan, _recommended(job)
+    plan, advice = job.plan, recommended_for(job)
     pairs = [("domain", text) for text in domain_texts(job.layout)]
     pairs += [
         ("queries", queries_text(job.config.workload, job.answered)),
@@ -113,7 +113,7 @@ def _work_pairs(job: Job) -> list[tuple[str, str]]:
         ("mechanism", f"{job.config.mechanism.name}, for {job.mechanism.traits.recommended_for}"),
         ("recommended", f"{advice.name}: {advice.why}"),
         ("rounds", f"{plan.rounds}"),
-        ("time", f"{least_time_text(job.work.seconds)} of CPU time on {_place(job)}, for rounds and synthetic rows"),
+        ("time", _least_time(job)),
         ("memory", f"{memory_text(plan.memory_bytes)} on the driver"),
         ("error", _error(job)),
     ]
@@ -131,7 +131,7 @@ def _data_pairs(job: Job, signed_by: str | None) -> list[tuple[str, str]]:
         "store": _store(job),
         "partitions": partition_text(dataset),
         "output": f"{job.output}, complete when it has _SUCCESS; the journal lies beside it" if stored else None,
-        "disk": f"about {job.work.rows_bytes / 1e6:,.1f} MB of synthetic rows" if job.work.rows_bytes else None,
+        "disk": f"{_disk_text(job.work.rows_bytes)} of synthetic rows" if job.work.rows_bytes else None,
         "signed by": signed_by,
     }
     return [(name, fact) for name, fact in facts.items() if fact]
@@ -195,10 +195,15 @@ def _notes(job: Job) -> tuple[str, ...]:
     return (*job.plan.notes, note)
 
 
-def _recommended(job: Job) -> Recommendation:
+def recommended_for(job: Job) -> Recommendation:
     """The recommended mechanism for the same workload and budget, whichever mechanism the config names."""
     rows = job.config.output.synthetic_rows
     return recommended(PrivacyTerms(job.unit, job.rest), job.stand_in, rows=isinstance(rows, int) and rows > 0)
+
+
+def _least_time(job: Job) -> str:
+    fit = ", not counting the fit of a model" if job.mechanism.traits.rows else ""
+    return f"{least_time_text(job.work.seconds)} of CPU time on {_place(job)}, for rounds and synthetic rows{fit}"
 
 
 def least_time_text(seconds: float) -> str:
@@ -209,6 +214,10 @@ def least_time_text(seconds: float) -> str:
 def memory_text(size: int) -> str:
     """A number of bytes on the driver, in words."""
     return "less than 1 MiB" if size < 2**20 else f"about {size / 2**20:,.0f} MiB"
+
+
+def _disk_text(size: int) -> str:
+    return "less than 0.1 MB" if size < 5e4 else f"about {size / 1e6:,.1f} MB"
 
 
 def time_text(seconds: float) -> str:

@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "generate": "Generate example data, or more synthetic rows of a published release.",
     "budget": "Manage the privacy budgets of datasets, and the limits of the consumers that share them.",
     "store": "Show or clean the store of exact statistics that releases of engine.incremental keep.",
+    "doctor": "Check whether this machine, and a config, are ready for a release, and say what to do next.",
     "warm": "Compile all numerical kernels now, so that no later release waits for compilation.",
 }
 """Every command with the first line of its help. Each is a module of ``jobs.commands`` with the same name."""
@@ -71,7 +72,6 @@ def _load_command(name: str) -> Any:
 
 app = typer.Typer(
     cls=LazyGroup,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Release statistics and synthetic data about large datasets under differential privacy.",
     epilog=_EXIT_CODES,

@@ -40,8 +40,8 @@ def examined(config: Path | None, settings: Sequence[str], deep: bool) -> Iterat
 def _of_config(job: Job) -> Iterator[Finding]:
     yield needs.check_needed_extras(job)
     yield needs.check_data(job)
+    yield from needs.check_folders(job)  # Before the ledger is opened, which takes it away from other users.
     yield from needs.check_ledger(job)
-    yield from needs.check_folders(job)
 
 
 def _job(config: Path | None, settings: Sequence[str]) -> tuple[Job | None, Finding | None]:

@@ -38,7 +38,9 @@ def test_a_table_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert code == 0, err
     assert pq.read_table(tmp_path / "people").num_rows == 500
     assert (tmp_path / "people.schema.yaml").exists()
-    assert out == f"Wrote 500 rows to {tmp_path / 'people'}/ (1 file). The schema is {tmp_path / 'people.schema.yaml'}.\n"
+    assert (
+        out == f"Wrote 500 rows to {tmp_path / 'people'}/ (1 file). The schema is {tmp_path / 'people.schema.yaml'}.\n"
+    )
 
 
 @pytest.fixture

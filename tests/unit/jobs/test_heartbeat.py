@@ -67,7 +67,9 @@ def test_it_names_all_stages_and_the_progress_that_is_known(monkeypatch: pytest.
     assert current_stage() == ""
 
 
-def test_it_is_written_while_a_step_goes_on(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_written_while_a_step_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(heartbeat.SETTING, SOON)
     with stage("answer"), bar("aim") as report:
         report(1, 4)

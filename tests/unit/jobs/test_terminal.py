@@ -28,7 +28,11 @@ def test_numbers_in_sentences(count: int, text: str) -> None:
 
 def test_plain_rows_are_aligned_and_end_without_spaces() -> None:
     rows = [["a", "10", ""], ["long name", "2", "remark"]]
-    assert plain_rows(("name", "n", ""), rows, right=("n",)) == ["name        n", "a          10", "long name   2  remark"]
+    assert plain_rows(("name", "n", ""), rows, right=("n",)) == [
+        "name        n",
+        "a          10",
+        "long name   2  remark",
+    ]
 
 
 def test_facts_are_text_for_scripts_and_a_table_for_people(
@@ -44,9 +48,7 @@ def test_facts_are_text_for_scripts_and_a_table_for_people(
     assert shown.count("step") == 1
 
 
-def test_rows_are_a_drawn_table_for_people(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_are_a_drawn_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "is_for_people", lambda: True)
     echo_rows(("dataset", "spent"), [["adult", "0.5"]], right=("spent",))
     lines = capsys.readouterr().out.splitlines()

@@ -100,7 +100,7 @@ class Beat:
         if self.rate_text:
             parts.append(self.rate_text)
         if self.seconds_left is not None:
-            parts.append(f"about {duration_text(self.seconds_left)} remaining")
+            parts.append(f"about {duration_text(self.seconds_left)} left")
         return f"working on {self.stage}: {', '.join(parts)}"
 
 

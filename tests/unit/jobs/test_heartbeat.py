@@ -42,13 +42,13 @@ def lines_of(capsys: pytest.CaptureFixture[str], mark: str) -> list[str]:
     (Beat("answer / aim", "aim", 60.0, 0, 40), "working on answer / aim: 0 % after 1 min 0 s"),
     (
         Beat("answer / aim", "aim", 60.0, 10, 40),
-        "working on answer / aim: 25 % after 1 min 0 s, 25 % per minute, about 3 min 0 s remaining",
+        "working on answer / aim: 25 % after 1 min 0 s, 25 % per minute, about 3 min 0 s left",
     ),
     (
         Beat("write / synthetic rows", "synthetic rows", 10.0, 2_000_000, 3_000_000),
-        "working on write / synthetic rows: 66 % after 10 seconds, 200,000 rows per second, about 5 seconds remaining",
+        "working on write / synthetic rows: 66 % after 10 seconds, 200,000 rows per second, about 5 seconds left",
     ),
-    (Beat("x", "x", 7_300.0, 4, 4), "working on x: 100 % after 2 h 1 min, 0.822 % per minute, about 0 seconds remaining"),
+    (Beat("x", "x", 7_300.0, 4, 4), "working on x: 100 % after 2 h 1 min, 0.822 % per minute, about 0 seconds left"),
 ])  # fmt: skip
 def test_what_a_heartbeat_says(shown: Beat, text: str) -> None:
     assert shown.text == text

@@ -17,12 +17,12 @@ def echo_facts(facts: Sequence[tuple[str, str]], width: int, *, title: str = "")
     """Prints names with their values.
 
     facts: Pairs of a name and a value. On a terminal, a name that repeats the one above is left out.
-    width: Number of columns of the names in plain text.
+    width: Number of columns of the names in plain text, with the space after them.
     title: Heading on a terminal.
     """
     if not is_for_people():
         for name, value in facts:
-            typer.echo(f"{name:<{width}}{value}")
+            typer.echo(f"{name:<{width - 1}} {value}")
         return
     from rich.console import Console
     from rich.table import Table

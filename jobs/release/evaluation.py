@@ -26,6 +26,7 @@ from jobs.release.publish import PublicationState
 from jobs.release.run import build_workload, open_statistics, replayed_popularity
 from jobs.sensitive import mark
 from jobs.verification.manifest import MANIFEST, read_manifest
+from jobs.wording import number_of
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.layout import BasketLayout, Layout, TableLayout
@@ -189,7 +190,7 @@ def published_output(job: Job, needed: Collection[str] | None = None) -> Output:
 
 def comparison_lines(comparison: Comparison) -> list[str]:
     """The comparison as text for the terminal, line by line, with its mark. SENSITIVE."""
-    lines = [f"{comparison.sensitive} ({comparison.queries:,} queries)", comparison.truth]
+    lines = [f"{comparison.sensitive} ({number_of(comparison.queries, 'query', 'queries')})", comparison.truth]
     if comparison.whole is None:
         return [*lines, *table_lines(comparison.truncated)]
     return [

@@ -29,6 +29,7 @@ from jobs.outputs.answers_table import query_texts
 from jobs.outputs.certificate_format import Certificate
 from jobs.verification.findings import Finding, Outcome, failed, not_checked, passed
 from jobs.version import versions
+from jobs.wording import number_of
 from jobs.workload.building import number_of_parities, workload_of_section
 from pipelines.layout import Layout
 
@@ -132,7 +133,7 @@ def _query_finding(path: Path, queries: Queries, layout: Layout) -> Finding:
             rows += len(found)
     if rows != queries.size:
         return failed(_QUERIES, f"{path} has {rows:,} queries, but the workload has {queries.size:,}")
-    return passed(_QUERIES, f"{rows:,} queries are those of the workload, in order")
+    return passed(_QUERIES, f"{number_of(rows, 'query', 'queries')} as in the workload, in order")
 
 
 def _aligned(first: Iterator[pa.Array], second: Iterator[pa.Array]) -> Iterator[tuple[pa.Array, pa.Array]]:

@@ -1,7 +1,8 @@
 """Signs of life while a step takes long: an event at regular intervals with stage, fraction, rate and time remaining.
 
-Heartbeats are public. They hold names, durations, and the progress that mechanisms report, which follows from public
-numbers and noisy answers; they never hold numbers of private rows, units or files.
+Heartbeats are public. They hold names, durations, the progress that mechanisms report, which follows from public
+numbers and noisy answers, and the part of the data that is read in steps of 5 percent. They never hold numbers of
+private rows, units or files.
 """
 
 from __future__ import annotations
@@ -172,7 +173,9 @@ def beat() -> Beat | None:
         if not _open or _drawn:
             return None
         stage = " / ".join(each.label for each in _open)
-        main = next((each for each in _open if each.total is not None), _open[-1])
+        known = [each for each in _open if each.total is not None] or [_open[-1]]
+        # Activities within the quiet part of another one, such as the releases of marquee warm, are details of it.
+        main = known[0] if log.is_quiet() else known[-1]
         return Beat(stage, main.label, time.monotonic() - main.started, main.done, main.total)
 
 

@@ -62,6 +62,11 @@ def quiet() -> Iterator[None]:
         _quiet = False
 
 
+def is_quiet() -> bool:
+    """Whether only warnings and failures are written within ``quiet``."""
+    return _quiet
+
+
 def failure(sentence: str, code: int) -> None:
     """Writes the failure of a command.
 

@@ -37,7 +37,7 @@ def evaluate(
     from jobs.sensitive import announce
 
     job = load_job(config, settings or ())
-    with bar("reading all data"):
+    with bar("reading all data"):  # Several times, so that no part of one reading is a part of the whole.
         comparison = compare(job)
     announce(content_of(job))
     typer.echo(comparison_json(comparison) if as_json else "\n".join(comparison_lines(comparison)))

@@ -41,10 +41,11 @@ def validate(
     from jobs.progress import bar
     from jobs.release.input import check_frame
     from jobs.release.inspection import inspected
+    from pipelines.engines.progress import listening
 
     job = load_job(config, settings or ())
     check_frame(job, None)
-    with bar("reading all data"):
+    with bar("reading all data") as report, listening(report):
         findings = inspected(job)  # SENSITIVE
     content = f"exact counts of dataset {job.config.dataset.name!r}"
     sensitive.announce(content)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jobs import heartbeat
 from jobs.cli import COMMANDS, _load_command
 from jobs.commands import demo
 from tests.support.releases import World, table_world
@@ -165,3 +166,22 @@ def test_quiet_leaves_results_alone(world: World) -> None:
     code, out, err = world.marquee("run", "release.yaml", "--quiet")
     assert (code, err) == (0, "")
     assert out.startswith("published: ")
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_a_run_says_which_part_of_the_data_it_has_read(
+    world: World, monkeypatch: pytest.MonkeyPatch, clustered: bool
+) -> None:
+    world.config["dataset"]["clustered_by_unit"] = clustered
+    world.save()
+    known: list[tuple[str, int, int | None]] = []
+
+    def remembered(self: heartbeat.Activity, done: int, total: int) -> None:
+        known.append((self.label, done, total))
+
+    monkeypatch.setattr(heartbeat.Activity, "report", remembered)
+    assert world.run()[0] == 0
+    read = [done for label, done, _ in known if label == "aggregate"]
+    assert max(read) == 20
+    assert {total for label, _, total in known if label == "aggregate"} == {20}
+    assert "mwem" in {label for label, *_ in known}

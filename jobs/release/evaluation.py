@@ -212,14 +212,14 @@ def table_lines(distances: Distances) -> list[str]:
         f"{'answers of':<12}{'max':>10}{'mean':>12}{'rms':>12}{'total variation':>18}{'workload':>12}"
         + ("" if distances.normalised is None else f"{'normalised':>12}")
     ]
+    if any(row.total_variation is not None for row in distances.rows.values()):
+        lines[0] += "   (workload: the whole L1 distance; total variation: half of it)"
     for name, row in distances.rows.items():
         variation = "-" if row.total_variation is None else f"{row.total_variation:.5f}"
         weighted = f"{distances.error[_ERROR_NAMES.get(name, name)]:>12.5f}"
         if distances.normalised is not None:
             weighted += f"{distances.normalised[_ERROR_NAMES.get(name, name)]:>12.5f}"
         lines.append(f"{name:<12}{row.max:>10.5f}{row.mean:>12.7f}{row.rms:>12.7f}{variation:>18}{weighted}")
-    if any(row.total_variation is not None for row in distances.rows.values()):
-        lines.append(f"({SCALES})")
     return lines
 
 

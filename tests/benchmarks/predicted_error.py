@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dpcore.errors import ConfigError
 from dpcore.evaluation import exact_answers
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.queries import Marginals
@@ -80,7 +81,7 @@ def stated(table: Table) -> dict[str, float]:
         try:
             terms = private_of(table.statistics, made, 1.0, _DELTA).terms
             found[name] = float(made.plan(terms, workload).predicted_error is not None)
-        except ValueError:  # It does not answer marginals.
+        except (ConfigError, ValueError):  # It does not answer marginals.
             continue
     return found
 

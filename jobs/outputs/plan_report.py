@@ -202,7 +202,8 @@ def recommended_for(job: Job) -> Recommendation:
 
 
 def _least_time(job: Job) -> str:
-    fit = ", not counting the fit of a model" if job.mechanism.traits.rows else ""
+    gives_rows = job.mechanism.traits.gives_rows(job.mechanism)
+    fit = ", not counting the fit of a model" if gives_rows else ""
     return f"{least_time_text(job.work.seconds)} of CPU time on {_place(job)}, for rounds and synthetic rows{fit}"
 
 

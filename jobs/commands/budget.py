@@ -21,6 +21,7 @@ from jobs.ledger.partitioning import Partitioning
 from jobs.ledger.records import Accounting, Protection
 from jobs.ledger.windows import Window
 from pipelines.partition import UnitsIn
+from pipelines.unit_names import canonical
 
 # Unicode categories of control characters, lone surrogates, line separators and paragraph separators.
 
@@ -57,8 +58,9 @@ def create(
     unit: Annotated[
         str | None,
         typer.Option(
-            help="Column whose units the total protects, as in dataset.unit. Releases for units of another column are "
-            "refused, because losses of different units do not add up. Without it, the first release binds its column."
+            help="Column whose units the total protects, as in dataset.unit; for several columns their JSON "
+            'list, such as ["household", "person"], in any order. Releases for units of another column are refused, '
+            "because losses of different units do not add up. Without it, the first release binds its column."
         ),
     ] = None,
     rows_per_unit: Annotated[
@@ -176,7 +178,7 @@ def _protection(unit: str | None, rows: int | None, items: int | None, neighbour
     if bound is not None and unit is None:
         raise ConfigError("a bound per unit needs the column of the unit; want --unit")
     contribution = None if bound is None else "rows" if rows is not None else "items"
-    return Protection(unit, contribution, bound, neighbours)
+    return Protection(None if unit is None else canonical(unit), contribution, bound, neighbours)
 
 
 @app.command()

@@ -44,11 +44,11 @@ def plan(
 
     job = load_job(config, settings or ())
     key = signer(job.config.output.signing_key)
-    facts = (job, _ledger_facts(job), None if key is None else key.fingerprint)
+    facts = (job, ledger_facts(job), None if key is None else key.fingerprint)
     typer.echo(json.dumps(plan_facts(*facts), indent=2) if as_json else "\n".join(plan_lines(*facts)))
 
 
-def _ledger_facts(job: Job) -> LedgerFacts:
+def ledger_facts(job: Job) -> LedgerFacts:
     """What the ledger says about the release. A plan can be made where there is no ledger, or none can be reached."""
     from dpcore.errors import (
         BudgetExceededError,

@@ -1,0 +1,293 @@
+"""Releases from Python: what they share with the command line, and what a published release gives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+import marquee
+from jobs.planning.job import load_job
+from tests.support.checks import ROOT
+from tests.support.releases import LEDGER, SCHEMA, World, baskets_world, table_world
+
+WORKLOAD = {"marginals": {"up_to_order": 2, "attributes": ["sex", "work", "age"]}}
+HELLO_WORLD = """\
+from pathlib import Path
+import marquee
+from pipelines.generate.table import write_table
+write_table("people", rows=20_000, files=2, seed=1)
+marquee.Ledger("marquee.db").create("people", epsilon=4, delta=1e-6)
+release = marquee.release("people", schema="people.schema.yaml", unit="person_id", epsilon=1.0, delta=1e-6,
+                          workload={"marginals": {"order": 2, "attributes": ["sex", "region", "owns_home"]}})
+print(release.table("sex", "owns_home"))
+release.plot("sex", "region").figure.savefig("chart.png")
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> World:
+    monkeypatch.chdir(tmp_path)
+    world = table_world(tmp_path, capsys)
+    world.budget(epsilon=9.0)
+    return world
+
+
+def people(**arguments: Any) -> marquee.Release:
+    """The release of the files."""
+    defaults = {"schema": "people.schema.yaml", "name": "people", "mechanism": "gaussian_pgm", "progress": False}
+    chosen = {"unit": "person", "epsilon": 1.0, "delta": 1e-6, "workload": WORKLOAD, **defaults, **arguments}
+    return marquee.release(chosen.pop("data", "data"), **chosen)
+
+
+def test_ten_lines_from_a_clean_folder(tmp_path: Path) -> None:
+    assert len(HELLO_WORLD.splitlines()) <= 10
+    printed = subprocess.run(
+        [sys.executable, "-c", HELLO_WORLD], cwd=tmp_path, check=True, capture_output=True, text=True,
+        env={"PYTHONPATH": str(ROOT), "MPLBACKEND": "agg", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert "owns_home=true" in printed.stdout
+    assert (tmp_path / "chart.png").stat().st_size > 1000
+    assert len(list((tmp_path / "marquee-releases" / "people").glob("1-*/answers.parquet"))) == 1
+
+
+def test_python_and_the_command_line_make_one_release(world: World) -> None:
+    release = people(mechanism={"name": "mwem", "rounds": 3}, workload={"marginals": {"order": 2}}, snapshot="2026-11")
+    assert (release.id, release.already) == (load_job("release.yaml").release_id, False)
+    code, out, _ = world.run()
+    assert (code, out.startswith("already published: ")) == (0, True)
+    assert f"release {release.id}" in out
+    assert world.charges() == 1
+    assert people(
+        mechanism={"name": "mwem", "rounds": 3}, workload={"marginals": {"order": 2}}, snapshot="2026-11"
+    ).already
+
+
+def test_the_command_line_and_python_make_one_release(world: World) -> None:
+    assert world.run()[0] == 0
+    before = world.files("out")
+    release = people(
+        mechanism={"name": "mwem", "rounds": 3}, workload={"marginals": {"order": 2}}, snapshot="2026-11",
+        schema=SCHEMA, data="data/*.parquet", output="elsewhere",
+    )  # fmt: skip
+    assert (release.already, release.folder) == (True, world.folder / "out/people")
+    assert world.files("out") == before
+    assert world.charges() == 1
+
+
+def test_the_recommended_mechanism_of_yaml_is_that_of_python(world: World) -> None:
+    release = people(mechanism="recommended")
+    world.config["workload"] = WORKLOAD
+    world.config["dataset"]["snapshot"] = "1"
+    world.set("mechanism", {"name": "recommended"})
+    assert world.run()[1].startswith("already published")
+    world.set("mechanism", {"name": release.mechanism})
+    assert world.job().release_id == release.id
+
+
+def test_a_config_runs_from_python(world: World) -> None:
+    plan = marquee.plan_from_config("release.yaml", ["privacy.epsilon=0.5"])
+    release = marquee.from_config("release.yaml", ["privacy.epsilon=0.5"], progress=False)
+    assert (release.id, release.already) == (plan.release_id, False)
+    assert marquee.from_config("release.yaml", ["privacy.epsilon=0.5"], progress=False).already
+
+
+def test_a_plan_says_what_the_command_line_says(world: World) -> None:
+    plan = marquee.plan(
+        "data", name="people", snapshot="2026-11", unit="person", schema=SCHEMA, epsilon=1.0, delta=1e-6,
+        workload={"marginals": {"order": 2}}, mechanism={"name": "mwem", "rounds": 3},
+    )  # fmt: skip
+    assert str(plan) == world.marquee("plan", "release.yaml")[1].rstrip("\n")
+    assert plan.facts["release_id"] == plan.release_id == load_job("release.yaml").release_id
+    assert plan.answers == plan.facts["answers"]
+    assert plan.recommended in plan._repr_html_()
+    assert world.charges() == 0
+
+
+def test_a_missing_budget_is_created_by_the_call_that_the_error_names(world: World) -> None:
+    with pytest.raises(marquee.NoBudgetError, match="dataset 'adults' has no budget in sqlite:") as refused:
+        people(name="adults", ledger=LEDGER)
+    call = str(refused.value).partition("create one with: ")[2]
+    assert call == f"marquee.Ledger('sqlite:///{world.folder}/marquee.db').create('adults', epsilon=1, delta=1e-06)"
+    eval(call, {"marquee": marquee})
+    people()
+    with pytest.raises(marquee.ConfigError, match="belongs to dataset 'people'|dataset 'people' in this ledger"):
+        people(name="adults")
+    with pytest.raises(marquee.NoBudgetError, match=r"there is no ledger at .*nowhere.db.* marquee.Ledger\("):
+        people(ledger="nowhere.db")
+
+
+def test_a_refused_charge_is_the_exception_of_the_command_line(world: World) -> None:
+    people()
+    with pytest.raises(marquee.BudgetExceededError, match="refused: only"):
+        people(epsilon=50.0)
+    budget = marquee.Ledger(LEDGER).dataset("people")
+    assert len(budget.history) == 1
+    assert budget.spent.epsilon == pytest.approx(1.0, rel=1e-6)
+    assert budget.remaining.amount == (budget.total.amount or 0) - (budget.spent.amount or 0)
+
+
+def test_answers_have_a_column_for_each_attribute(world: World) -> None:
+    release = people()
+    answers = release.answers()
+    stored = pq.read_table(Path(str(release.folder)) / "answers.parquet")
+    assert answers.column_names[: len(stored.column_names)] == stored.column_names
+    assert {"sex", "work", "age", "home"} <= set(answers.column_names)
+    rows = {row["query"]: row for row in answers.to_pylist()}
+    row = rows["sex=female & work=private"]
+    assert (row["sex"], row["work"], row["age"], row["home"]) == ("female", "private", None, None)
+    assert rows["age=[18, 40)"]["age"] == "[18, 40)"
+    assert {rows["all"][name] for name in ("sex", "work", "age", "home")} == {None}
+    assert len(release.answers("pandas")) == len(answers)
+    with pytest.raises(marquee.ConfigError, match="as_ is 'csv'; want one of arrow, pandas, polars"):
+        release.answers("csv")  # type: ignore[arg-type]
+
+
+def test_a_table_holds_the_published_answers_in_any_order(world: World) -> None:
+    release = people()
+    rows = {row["query"]: row for row in release.answers().to_pylist()}
+    table = release.table("work", "sex")
+    frame, upper = table.to_pandas(), table.to_pandas("upper")
+    assert frame.loc["public", "male"] == rows["sex=male & work=public"]["answer"]
+    assert upper.loc["public", "male"] == rows["sex=male & work=public"]["upper"]
+    assert frame.loc["__other__", "all"] == rows["work=__other__"]["answer"]
+    assert frame.loc["all", "all"] == rows["all"]["answer"]
+    three = release.table("age", "work", "sex")
+    assert three.source[0, 0, 0] == "model"
+    assert three.source[0, 0, -1] == "published"
+    with pytest.raises(marquee.ConfigError, match="unknown attribute 'wrok'"):
+        release.table("wrok")
+    with pytest.raises(marquee.ConfigError, match=r"answers no marginal of \['home'\]"):
+        release.table("home")
+
+
+def test_the_interval_of_any_query(world: World) -> None:
+    release = people()
+    rows = {row["query"]: row for row in release.answers().to_pylist()}
+    for query, stored in (("work=private & sex=male", "sex=male & work=private"), ("sex!=male", "sex=female"),
+                          ("all", "all")):  # fmt: skip
+        interval = release.interval(query)
+        assert (interval.answer, interval.lower, interval.upper) == tuple(
+            rows[stored][name] for name in ("answer", "lower", "upper")
+        )
+        assert (interval.known, interval.source) == (True, "published")
+    modelled = release.interval("sex=male & work=private & age=[18, 40)")
+    assert (modelled.known, modelled.source) == (False, "model")
+    assert "no interval, because the release did not publish this answer" in str(modelled)
+    summed = release.interval("work!=private & sex=male")
+    assert summed.known is False
+    assert summed.answer == pytest.approx(rows["sex=male"]["answer"] - rows["sex=male & work=private"]["answer"])
+    for query, problem in (
+        ("sex=mael", "did you mean 'male'"),
+        ("nothing", "is not a literal"),
+        ("home=true", "has no model of its attributes"),
+    ):
+        with pytest.raises(marquee.ConfigError, match=problem):
+            release.interval(query)
+
+
+def test_rows_are_drawn_under_a_condition_and_cost_nothing(world: World) -> None:
+    release = people()
+    rows = release.sample(200, {"sex": "female", "age": ["[18, 40)", 50]})
+    assert (len(rows), set(rows["sex"].to_pylist())) == (200, {"female"})
+    assert set(rows["age"].to_pylist()) == {29, 52}  # The middles of [18, 40) and [40, 65).
+    assert rows.equals(release.sample(200, {"sex": "female", "age": ["[18, 40)", 50]}))
+    assert not rows.equals(release.sample(200, {"sex": "female", "age": ["[18, 40)", 50]}, seed=1))
+    share = pc.mean(pc.equal(release.sample(20_000)["sex"], "female")).as_py()
+    wanted = release.interval("sex=female").answer / release.interval("all").answer
+    assert share == pytest.approx(wanted, abs=0.02)
+    assert world.charges() == 1
+    for where, problem in (({"sxe": 1}, "unknown attribute 'sxe'"), ({"sex": "x"}, "where has 'x' for attribute 'sex'"),
+                           ({"home": True}, "of which the release knows nothing")):  # fmt: skip
+        with pytest.raises(marquee.ConfigError, match=problem):
+            release.sample(5, where)
+
+
+def test_rows_of_another_model_are_chosen_among_those_published(world: World) -> None:
+    release = people(mechanism={"name": "fem", "rounds": 2, "records": 3}, workload={"marginals": {"order": 2}},
+                     synthetic_rows=60)  # fmt: skip
+    published = pq.read_table(Path(str(release.folder)) / "synthetic").to_pylist()
+    women = [row for row in published if row["sex"] == "female"]
+    assert 0 < len(women) < 60
+    chosen = release.sample(len(women), {"sex": "female"}).to_pylist()
+    assert sorted(map(str, chosen)) == sorted(map(str, women))
+    with pytest.raises(marquee.ConfigError, match=r"synthetic rows of the release satisfy the condition; want at most"):
+        release.sample(len(women) + 1, {"sex": "female"})
+
+
+def test_a_release_without_a_model_says_so(world: World) -> None:
+    release = people(mechanism="gaussian", workload=[("sex", "work")])
+    assert release.table("sex", "work").source[-1, -1] == "sum"
+    assert release.interval("sex=male & work=public").known
+    with pytest.raises(marquee.ConfigError, match="mechanism gaussian gives no synthetic rows"):
+        release.sample(5)
+    with pytest.raises(marquee.ConfigError, match="does not answer 'age="):
+        release.interval("age=[18, 40)")
+
+
+def test_charts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    release = people()
+    bars = release.plot("work")
+    assert [round(bar.get_height(), 6) for bar in bars.patches] == [
+        round(value, 6) for value in release.table("work").answer[:-1].tolist()
+    ]
+    heat = release.plot("sex", "work")
+    assert heat.images[0].get_array().shape == (2, 5)
+    with pytest.raises(marquee.ConfigError, match="a chart has 3 attributes"):
+        release.plot("sex", "work", "age")
+
+
+def test_a_release_is_opened_and_verified(world: World) -> None:
+    made = people()
+    release = marquee.open(made.folder, ledger=LEDGER)
+    assert release.certificate["release_id"] == release.id == made.id
+    assert release.verify().failures == ()
+    assert str(release).splitlines()[0] == f"release    {made.id}"
+    assert made.id in release._repr_html_()
+    path = Path(str(made.folder)) / "answers.parquet"
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(marquee.IntegrityError, match="is not the release that was published"):
+        release.verify()
+    with pytest.raises(marquee.ConfigError, match=r"has no certificate.json; want the folder of a published release"):
+        marquee.open(world.folder)
+
+
+def test_a_progress_function_is_told_of_the_mechanism(world: World) -> None:
+    from collections.abc import Iterator
+    from contextlib import contextmanager
+
+    shown: list[str] = []
+
+    @contextmanager
+    def progress(label: str) -> Iterator[Any]:
+        shown.append(label)
+        yield lambda done, total: None
+
+    people(progress=progress)
+    assert shown == ["gaussian_pgm", "synthetic rows"]
+
+
+def test_baskets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    world = baskets_world(tmp_path, capsys)
+    world.budget(epsilon=50.0)
+    release = marquee.release(
+        "data", name="shop", snapshot="2026-11", shape="baskets", unit="user", item="item", items=40,
+        max_items_per_unit=10, epsilon=20.0, delta=1e-6, mechanism="gaussian", workload=world.config["workload"],
+        progress=False,
+    )  # fmt: skip
+    assert world.run()[1].startswith("already published")
+    assert yaml.safe_load((tmp_path / "release.yaml").read_text())["dataset"]["shape"] == "baskets"
+    row = release.answers().to_pylist()[0]
+    assert release.interval(row["query"]).answer == row["answer"]
+    with pytest.raises(marquee.ConfigError, match="table is about attributes, and the release is about baskets"):
+        release.table("item")
+    with pytest.raises(marquee.ConfigError, match="is about baskets and does not answer"):
+        release.interval("nothing")

@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "run": "Make a release: check the config and the data, reserve the budget, answer the queries, publish.",
     "status": "Show how far the release of a config has progressed, as the ledger records it.",
     "verify": "Check a published release: its files, guarantee, charges and tables, and the ledger's records.",
+    "table": "Show a marginal of a published release as a table, with margins and 95 % intervals.",
     "evaluate": "Compare a published release, and trivial baselines, with the exact answers.",
     "generate": "Generate example data, or more synthetic rows of a published release.",
     "budget": "Manage the privacy budgets of datasets, and the limits of the consumers that share them.",

@@ -1,4 +1,4 @@
-"""answers.parquet: one row per query, with the query as text, the answer and its error bar."""
+"""answers.parquet: one row per query: its text, the answer and its error bar, and what it asks of each attribute."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 from dpcore.uncertainty import Answers
+from jobs.outputs.attribute_columns import ROWS_AT_ONCE, attribute_columns, attribute_fields
 from jobs.workload.query_text import columns_as_text, labels_of, literal_texts, rows_as_text
 from pipelines.layout import Layout, TableLayout
 
@@ -29,7 +30,6 @@ SCHEMA = pa.schema(
         pa.field("measured", pa.bool_(), nullable=False),
     ]
 )
-_ROWS_AT_ONCE = 1 << 18
 KINDS = {Marginals: "marginal", Conjunctions: "conjunction", Parities: "parity", Products: "linear"}
 
 
@@ -43,8 +43,10 @@ def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout
     """
     kind = KINDS[type(queries)]
     written = 0
-    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
-        for texts in query_texts(queries, layout):
+    schema = schema_of(queries, layout)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        batches = zip(query_texts(queries, layout), attribute_columns(queries, layout), strict=True)
+        for texts, asked in batches:
             rows = slice(written, written + len(texts))
             written = rows.stop
             columns = [
@@ -53,8 +55,14 @@ def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout
                 pa.array(answers.values[rows]),
                 *(_null_for_nan(bar[rows]) for bar in (answers.stddev, answers.lower, answers.upper)),
                 pa.array(answers.measured & ~np.isnan(answers.stddev[rows])),
+                *asked,
             ]
-            writer.write_batch(pa.record_batch(columns, schema=SCHEMA))
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+
+
+def schema_of(queries: Queries, layout: Layout) -> pa.Schema:
+    """The columns of a release's answers.parquet: those of ``SCHEMA``, and one for each attribute of the queries."""
+    return pa.schema([*SCHEMA, *attribute_fields(queries, layout)])
 
 
 def query_texts(queries: Queries, layout: Layout) -> Iterator[pa.Array]:
@@ -64,8 +72,8 @@ def query_texts(queries: Queries, layout: Layout) -> Iterator[pa.Array]:
     """
     match queries:
         case Conjunctions() | Parities():
-            for start in range(0, queries.size, _ROWS_AT_ONCE):
-                rows = slice(start, start + _ROWS_AT_ONCE)
+            for start in range(0, queries.size, ROWS_AT_ONCE):
+                rows = slice(start, start + ROWS_AT_ONCE)
                 if isinstance(queries, Parities):
                     yield _parities(queries.columns[rows], layout)
                 else:
@@ -97,8 +105,8 @@ def _cross_product(literals: list[pa.Array]) -> Iterator[pa.Array]:
     A null literal is left out of its conjunction.
     """
     sizes = [len(texts) for texts in literals]
-    for start in range(0, math.prod(sizes), _ROWS_AT_ONCE):
-        flat_indices = np.arange(start, min(start + _ROWS_AT_ONCE, math.prod(sizes)))
+    for start in range(0, math.prod(sizes), ROWS_AT_ONCE):
+        flat_indices = np.arange(start, min(start + ROWS_AT_ONCE, math.prod(sizes)))
         indices = np.unravel_index(flat_indices, sizes) if sizes else ()
         parts = [texts.take(pa.array(index)) for texts, index in zip(literals, indices, strict=True)]
         yield pc.fill_null(reduce(_and_non_null, parts), "all") if parts else pa.array(["all"])

@@ -25,7 +25,8 @@ from dpcore.queries import Conjunctions, Marginals, Products, Queries
 from jobs.config.section import Section
 from jobs.config.workload import ConjunctionQueries, MarginalQueries, ParityQueries
 from jobs.config.workload import Queries as Workload
-from jobs.outputs.answers_table import query_texts
+from jobs.outputs.answers_table import SCHEMA, query_texts
+from jobs.outputs.attribute_columns import attribute_columns, attribute_fields
 from jobs.outputs.certificate_format import Certificate
 from jobs.verification.findings import Finding, Outcome, failed, not_checked, passed
 from jobs.version import versions
@@ -122,32 +123,46 @@ def _unless_another_version(certificate: Certificate, finding: Finding) -> Findi
 
 
 def _query_finding(path: Path, queries: Queries, layout: Layout) -> Finding:
-    """Compares the text of every query, in order. There are as many rows as queries."""
+    """Compares the text of every query and its attributes, in order. There are as many rows as queries.
+
+    A release of a version before 0.13 has no columns of attributes.
+    """
     rows = 0
     with pq.ParquetFile(path) as file:
-        written = (batch.column(0) for batch in file.iter_batches(columns=["query"]))
-        for wanted, found in _aligned(query_texts(queries, layout), written):
-            if not found.equals(wanted):
+        further = file.schema_arrow.names[len(SCHEMA) :]
+        fields = attribute_fields(queries, layout) if further else []
+        if further != [field.name for field in fields]:
+            return failed(_QUERIES, f"{path} has other columns of attributes than the workload asks for")
+        names = ["query", *further]
+        wanted_columns = pa.schema([pa.field("query", pa.string()), *fields])
+        for wanted, written in _aligned(_wanted(queries, layout, wanted_columns), file.iter_batches(columns=names)):
+            if not written.equals(wanted):
                 return failed(_QUERIES, f"{path} has another query than the workload in rows {rows:,} and after")
-            rows += len(found)
+            rows += len(written)
     if rows != queries.size:
         return failed(_QUERIES, f"{path} has {rows:,} queries, but the workload has {queries.size:,}")
     return passed(_QUERIES, f"{rows:,} queries are those of the workload, in order")
 
 
-def _aligned(first: Iterator[pa.Array], second: Iterator[pa.Array]) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Pieces of two streams, cut at the same places; ends with the shorter one."""
-    left, right = pa.array([], pa.string()), pa.array([], pa.string())
-    while True:
-        try:
-            left = left if len(left) else next(first)
-            right = right if len(right) else next(second)
-        except StopIteration:
-            return
+def _wanted(queries: Queries, layout: Layout, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The text of each query, and its attributes if there are columns for them."""
+    batches = zip(query_texts(queries, layout), attribute_columns(queries, layout), strict=True)
+    for texts, asked in batches:
+        yield pa.record_batch([texts, *asked][: len(columns)], schema=columns)
+
+
+def _aligned(
+    first: Iterator[pa.RecordBatch], second: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Pieces of two streams, cut at the same rows; ends with the shorter one."""
+    left, right = next(first, None), next(second, None)
+    while left is not None and right is not None:
         size = min(len(left), len(right))
         if size:
-            yield left[:size].cast(pa.string()), right[:size].cast(pa.string())
-        left, right = left[size:], right[size:]
+            pair = [pa.record_batch(part[:size].columns, names=part.schema.names) for part in (left, right)]
+            yield pair[0], pair[1]
+        left = left[size:] if len(left) > size else next(first, None)
+        right = right[size:] if len(right) > size else next(second, None)
 
 
 def _model_finding(path: Path, queries: Queries, model: GraphicalModel | None) -> Finding:

@@ -108,6 +108,31 @@ def rows_as_text(attribute: Attribute, matrix: NDArray[np.int64], alone: bool = 
     return pa.array(texts, type=pa.string())
 
 
+def row_labels(attribute: Attribute, matrix: NDArray[np.int64]) -> pa.Array:
+    """What each row of a query matrix asks of the attribute, without the attribute's name where it comes first.
+
+    A row of a single code has the code's label, unquoted. The text of a row that counts all codes is null, as in
+    ``rows_as_text``.
+
+    attribute: The attribute, whose codes are the columns of the matrix.
+    matrix: Which codes each row counts, int64 [rows, codes] of 0 and 1.
+    """
+    texts = rows_as_text(attribute, matrix).to_pylist()
+    return pa.array([_row_label(attribute, *pair) for pair in zip(texts, matrix, strict=True)], type=pa.string())
+
+
+def _row_label(attribute: Attribute, text: str | None, row: NDArray[np.int64]) -> str | None:
+    name = _quoted_for_order(attribute.name)
+    codes = np.flatnonzero(row)
+    if text is not None and len(codes) == 1 and text.startswith(f"{name}="):
+        return attribute.labels[int(codes[0])]
+    return None if text is None else " | ".join(_without_name(part, name) for part in text.split(" | "))
+
+
+def _without_name(text: str, name: str) -> str:
+    return text.removeprefix(name).removeprefix("=") if text.startswith((f"{name}=", f"{name}<")) else text
+
+
 def _is_ordered_matrix(attribute: Attribute, matrix: NDArray[np.int64]) -> bool:
     """Whether the rows are all prefixes, all ranges, or all ranges of one width above 1."""
     size, ordered, rows = attribute.size, attribute.known, len(matrix)

@@ -44,7 +44,7 @@ def test_cells_of_marginals_are_named_in_the_order_of_their_answers(monkeypatch:
     wanted += [f"age={age}" for age in ages] + ["all"]
     queries = Marginals(SCHEMA.domain, (("job & rank", "sex"), ("age",), ()))
     assert texts(queries, TABLE) == wanted
-    monkeypatch.setattr(jobs.outputs.answers_table, "_ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(jobs.outputs.answers_table, "ROWS_AT_ONCE", 3)
     assert texts(queries, TABLE) == wanted
 
 
@@ -67,7 +67,7 @@ def test_prefixes_name_their_upper_end(monkeypatch: pytest.MonkeyPatch) -> None:
     ages = ["age<30", "age<=100", "age=__null__"]
     wanted = [f"sex={sex} & {age}" for sex, age in itertools.product(("female", "male"), ages)]
     assert ranged(SCHEMA.domain, ("sex", "age"), age=prefix(3, 2)) == wanted
-    monkeypatch.setattr(jobs.outputs.answers_table, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(jobs.outputs.answers_table, "ROWS_AT_ONCE", 4)
     assert ranged(SCHEMA.domain, ("sex", "age"), age=prefix(3, 2)) == wanted
     assert texts(range_marginals(SCHEMA.domain, [(), ("age",)], {"age": prefix(3, 2)}), TABLE) == ["all", *ages]
 
@@ -140,8 +140,8 @@ def test_error_bars_that_are_not_known_are_null(tmp_path: Path) -> None:
     rows = pq.read_table(tmp_path / "model.parquet").to_pylist()
     unknown = {"stddev": None, "lower": None, "upper": None}
     assert rows == [
-        {"query": "sex=female", "kind": "marginal", "answer": 1.5, "measured": False, **unknown},
-        {"query": "sex=male", "kind": "marginal", "answer": -2.0, "measured": False, **unknown},
+        {"query": "sex=female", "kind": "marginal", "answer": 1.5, "measured": False, "sex": "female", **unknown},
+        {"query": "sex=male", "kind": "marginal", "answer": -2.0, "measured": False, "sex": "male", **unknown},
     ]
     measured = Answers(values, np.array([1.0, 2.0]), values - 1, values + 1, measured=True)
     write_answers(tmp_path / "measured.parquet", queries, measured, TABLE)

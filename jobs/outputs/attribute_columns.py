@@ -1,0 +1,144 @@
+"""The columns of answers.parquet that say by attribute, or by item, what a query asks: nobody has to parse its text.
+
+In a table each attribute of the queries has a column of text, null where a query does not name the attribute:
+
+* the label of one code, as the schema writes it: ``male``, ``[30, 45)``, ``__null__``;
+* ``!=male`` for a negated literal, and ``!=a & !=b`` for two of one attribute;
+* a prefix, range or group as the query writes it: ``<40``, ``[18, 65)``, ``north | south``.
+
+A column is named as its attribute; ``_attribute`` is appended to a name that answers.parquet has already. Conjunctions
+of baskets have the columns ``items`` and ``negated``, and parities of baskets ``items``. Parities of a table have none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
+from jobs.workload.query_text import row_labels
+from pipelines.attributes import Attribute
+from pipelines.layout import Layout, TableLayout
+
+FIXED: Final = ("query", "kind", "answer", "stddev", "lower", "upper", "measured")
+"""The columns that every answers.parquet has."""
+
+ROWS_AT_ONCE: Final = 1 << 18
+_ITEMS = pa.field("items", pa.list_(pa.int32()))
+_NEGATED = pa.field("negated", pa.list_(pa.bool_()))
+
+
+def column_of(attribute: str) -> str:
+    """The column of answers.parquet that an attribute has."""
+    return f"{attribute}_attribute" if attribute in FIXED else attribute
+
+
+def attribute_fields(queries: Queries, layout: Layout) -> list[pa.Field]:
+    """The fields of ``attribute_columns``, in order."""
+    if isinstance(layout, TableLayout):
+        return [pa.field(column_of(attribute.name), pa.string()) for attribute in _asked(queries, layout)]
+    return [_ITEMS] if isinstance(queries, Parities) else [_ITEMS, _NEGATED]
+
+
+def attribute_columns(queries: Queries, layout: Layout) -> Iterator[list[pa.Array]]:
+    """Yields the columns in batches of at most ``ROWS_AT_ONCE`` queries, in the order of the queries.
+
+    queries: The queries of a release.
+    layout: The public layout of its data.
+    """
+    if isinstance(layout, TableLayout):
+        yield from _of_table(queries, layout)
+        return
+    assert isinstance(queries, Conjunctions | Parities)
+    for start in range(0, queries.size, ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        items = _lists(queries.columns[rows], pa.int32())
+        yield [items] if isinstance(queries, Parities) else [items, _lists(queries.negated[rows], pa.bool_())]
+
+
+def _asked(queries: Queries, layout: TableLayout) -> list[Attribute]:
+    """The attributes that at least one query names, in the order of the schema."""
+    match queries:
+        case Marginals():
+            names = {name for clique in queries.cliques for name in clique}
+        case Products():
+            names = {name for term in queries.terms for name in term.clique}
+        case Conjunctions():
+            groups = layout.view.group_of_column()
+            names = {layout.schema.attributes[group].name for group in np.unique(groups[queries.columns])}
+        case _:
+            names = set()
+    return [attribute for attribute in layout.schema.attributes if attribute.name in names]
+
+
+def _of_table(queries: Queries, layout: TableLayout) -> Iterator[list[pa.Array]]:
+    asked = _asked(queries, layout)
+    match queries:
+        case Marginals():
+            labels = {attribute.name: pa.array(attribute.labels, pa.string()) for attribute in asked}
+            for clique in queries.cliques:
+                yield from _cells(asked, {name: labels[name] for name in clique})
+        case Products():
+            known = {attribute.name: attribute for attribute in asked}
+            for term in queries.terms:
+                pairs = zip(term.clique, term.matrices, strict=True)
+                yield from _cells(asked, {name: row_labels(known[name], matrix) for name, matrix in pairs})
+        case Conjunctions():
+            for start in range(0, queries.size, ROWS_AT_ONCE):
+                rows = slice(start, start + ROWS_AT_ONCE)
+                yield _of_literals(asked, queries.columns[rows], queries.negated[rows], layout)
+        case Parities():
+            yield from ([] for _ in range(0, queries.size, ROWS_AT_ONCE))
+
+
+def _cells(asked: Sequence[Attribute], labels: dict[str, pa.Array]) -> Iterator[list[pa.Array]]:
+    """Yields one row per choice of one label of every attribute; the last attribute varies fastest."""
+    sizes = [len(texts) for texts in labels.values()]
+    cells = math.prod(sizes)
+    for start in range(0, cells, ROWS_AT_ONCE):
+        flat = np.arange(start, min(start + ROWS_AT_ONCE, cells))
+        indices = dict(zip(labels, np.unravel_index(flat, sizes), strict=True)) if sizes else {}
+        yield [
+            labels[attribute.name].take(pa.array(indices[attribute.name]))
+            if attribute.name in indices
+            else pa.nulls(len(flat), pa.string())
+            for attribute in asked
+        ]
+
+
+def _of_literals(
+    asked: Sequence[Attribute], columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: TableLayout
+) -> list[pa.Array]:
+    labels = pa.array([label for attribute in layout.schema.attributes for label in attribute.labels], pa.string())
+    groups = layout.view.group_of_column()[columns]
+    texts = [
+        pc.binary_join_element_wise(pc.if_else(pa.array(signs), "!=", ""), labels.take(pa.array(column)), "")
+        for column, signs in zip(columns.T, negated.T, strict=True)
+    ]
+    positions = {attribute.name: position for position, attribute in enumerate(layout.schema.attributes)}
+    return [
+        reduce(
+            _joined,
+            (pc.if_else(pa.array(group == positions[attribute.name]), text, None)
+             for text, group in zip(texts, groups.T, strict=True)),
+        )
+        for attribute in asked
+    ]  # fmt: skip
+
+
+def _joined(before: pa.Array, text: pa.Array) -> pa.Array:
+    return pc.coalesce(pc.binary_join_element_wise(before, text, " & "), before, text)
+
+
+def _lists(values: NDArray[np.int32] | NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    """Each row as a list. The columns of a parity that it does not use are negative, and are left out."""
+    present = values >= 0
+    offsets = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values[present], kind))

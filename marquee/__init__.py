@@ -8,7 +8,7 @@ what it would cost. Both hand a config to ``jobs``, and contain no mechanism, ac
 * ``sources``: which kind of data an argument is: a path, a table, a frame of Arrow or of Spark.
 * ``planned``: ``Plan``, what a release would cost and do.
 * ``published``: ``Release``, a published folder, and ``open``.
-* ``released_answers``: the answers of a release with a column for each attribute, and marginals of them.
+* ``folder``: where the files of a release are read: its folder, or a copy of one in an object store.
 * ``cross_table``: ``Table``, a marginal with its margins and intervals.
 * ``intervals``: ``Interval``, the answer of one query with its interval.
 * ``synthetic``: rows that are drawn from the model of a release, or chosen from its synthetic rows.

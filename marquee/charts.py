@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from dpcore.errors import ConfigError
-from marquee.cross_table import Table, count
+from marquee.cross_table import Table
+from marquee.intervals import count
 
 _FEW_CELLS = 150  # So many cells of a heat map have their number written on them.
 
@@ -31,8 +32,9 @@ def chart(table: Table, axes: Any = None) -> Any:
 
 
 def _bars(table: Table, axes: Any) -> None:
-    (name,), (labels,) = table.names, table.labels
-    answer, lower, upper = (values[:-1] for values in (table.answer, table.lower, table.upper))
+    whole = table.counts.whole
+    (name,), (labels,) = whole.attributes, whole.labels
+    answer, lower, upper = whole.answer, whole.lower, whole.upper
     places = np.arange(len(labels))
     axes.bar(places, answer, color="#4c72b0")
     known = ~(np.isnan(lower) | np.isnan(upper))
@@ -45,8 +47,7 @@ def _bars(table: Table, axes: Any) -> None:
 
 
 def _heat_map(table: Table, axes: Any) -> None:
-    rows, columns = table.labels
-    answer = table.answer[:-1, :-1]
+    (rows, columns), answer = table.counts.whole.labels, table.counts.whole.answer
     image = axes.imshow(answer, aspect="auto", cmap="viridis")
     axes.set_xticks(np.arange(len(columns)), columns, rotation=30, ha="right")
     axes.set_yticks(np.arange(len(rows)), rows)

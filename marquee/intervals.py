@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
 from dpcore.uncertainty import CONFIDENCE
+from jobs.reading.marginals import MODEL, PUBLISHED, SUM, Marginal
 from jobs.workload.query_text import LiteralError, read_conjunctions
-from marquee.cross_table import count
-from marquee.released_answers import Cells
 from pipelines.layout import Layout, TableLayout
+
+_WHY_NONE: Final = {
+    MODEL: "it is an answer of the model, and the release did not publish this answer with an interval",
+    SUM: "it is a sum of published answers, whose errors depend on each other",
+    PUBLISHED: "the release published this answer without an interval",
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,7 @@ class Interval:
     answer: The answer in counts.
     lower, upper: Ends of the interval; None if nothing bounds the answer.
     stddev: Standard deviation of the answer; None where it is unknown.
-    source: Where the answer comes from: ``"published"``, ``"model"`` or ``"sum"``.
+    source: Where the answer comes from: the published answers, a sum of them, or the model.
     confidence: Confidence of the interval, if there is one.
     """
 
@@ -43,10 +49,7 @@ class Interval:
 
     def __str__(self) -> str:
         if self.lower is None or self.upper is None:
-            return (
-                f"{self.query}: {count(self.answer)}, from the {self.source}; no interval, because the release did not "
-                "publish this answer"
-            )
+            return f"{self.query}: {count(self.answer)}; no interval, because {_WHY_NONE[self.source]}"
         ends = f"{count(self.lower)} to {count(self.upper)}"
         return f"{self.query}: {count(self.answer)} ({self.confidence:.0%} interval {ends})"
 
@@ -62,19 +65,19 @@ class Selection:
     clique: tuple[str, ...]
     allowed: tuple[NDArray[np.bool_], ...]
 
-    def interval(self, query: str, cells: Cells) -> Interval:
+    def interval(self, query: str, marginal: Marginal) -> Interval:
         """The answer of the conjunction from the marginal of its attributes. A sum of several cells has no interval.
 
         query: The query as text.
-        cells: The marginal.
+        marginal: The marginal of ``clique``.
         """
         chosen = np.ix_(*map(np.flatnonzero, self.allowed)) if self.clique else ()
-        answers = np.asarray(cells.answer[chosen])
-        if answers.size != 1:
-            return Interval(
-                query, float(answers.sum()), None, None, None, "sum" if cells.source != "model" else "model"
-            )
-        return interval_of(query, *(float(np.asarray(bar[chosen]).item()) for bar in _bars(cells)), source=cells.source)
+        answers = np.asarray(marginal.answer[chosen])
+        if answers.size == 1:
+            bars = (marginal.answer, marginal.stddev, marginal.lower, marginal.upper)
+            return interval_of(query, *(float(np.asarray(bar[chosen]).item()) for bar in bars), source=marginal.source)
+        source = MODEL if marginal.source == MODEL else SUM
+        return interval_of(query, float(answers.sum()), math.nan, math.nan, math.nan, source=source)
 
 
 def interval_of(query: str, answer: float, stddev: float, lower: float, upper: float, *, source: str) -> Interval:
@@ -85,7 +88,7 @@ def interval_of(query: str, answer: float, stddev: float, lower: float, upper: f
 def selection(query: str, layout: Layout) -> Selection:
     """The conjunction that a text is, such as ``sex=female & age=[25, 35)`` or ``sex!=female``.
 
-    query: The text, as ``answers.parquet`` writes queries.
+    query: The text, as ``answers.parquet`` writes queries; ``all`` is the number of rows.
     layout: The public layout of the data.
 
     Raises: ConfigError when the text is no conjunction about a table.
@@ -94,6 +97,8 @@ def selection(query: str, layout: Layout) -> Selection:
         raise ConfigError(
             f"the release is about baskets and does not answer {query!r}; want a query of answers(), as it is written"
         )
+    if query == "all":
+        return Selection((), ())
     try:
         read = read_conjunctions([query], layout)
     except LiteralError as error:
@@ -110,8 +115,9 @@ def selection(query: str, layout: Layout) -> Selection:
     return Selection(clique, tuple(allowed[name] for name in clique))
 
 
-def _bars(cells: Cells) -> tuple[NDArray[np.float64], ...]:
-    return cells.answer, cells.stddev, cells.lower, cells.upper
+def count(value: float) -> str:
+    """A number of rows as text, with a decimal if it is small."""
+    return f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def _known(value: float) -> float | None:

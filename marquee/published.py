@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
-from dpcore.errors import ConfigError, IntegrityError
-from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.queries import Marginals
+from dpcore.errors import ConfigError
 from jobs.ledger import SqlLedger
-from jobs.objects.output import Output, local_copy, output_of, read_file
-from jobs.outputs.certificate_format import Certificate, parse_certificate
-from jobs.outputs.model_file import MODEL, read_model
-from jobs.verification.manifest import MANIFEST, read_manifest
-from jobs.verification.promises import layout_of
-from jobs.verification.release import CERTIFICATE, Verification, verify_release
+from jobs.objects.output import Output, output_of
+from jobs.outputs.attribute_columns import column_of
+from jobs.reading.cross_table import CrossTable
+from jobs.reading.marginals import PUBLISHED, marginal
+from jobs.reading.release_folder import ReleaseFolder
+from jobs.verification.release import Verification, verify_release
 from jobs.verification.signature import read_public_key
-from jobs.verification.tables import ANSWERS, SYNTHETIC
 from marquee.budgets import Ledger, ledger_url
 from marquee.charts import chart
 from marquee.cross_table import Table
+from marquee.folder import readable
 from marquee.html import key_values
 from marquee.intervals import Interval, interval_of, selection
-from marquee.released_answers import ALL, Cells, named_attributes, published_marginal, with_attributes
 from marquee.synthetic import chosen_rows, codes_of, drawn_rows
-from pipelines.layout import Layout, TableLayout
+from pipelines.layout import TableLayout
 
 Kind = Literal["arrow", "pandas", "polars"]
 _KINDS: Final = ("arrow", "pandas", "polars")
+_BARS: Final = ("answer", "stddev", "lower", "upper")
 
 
 def open(folder: str | os.PathLike[str], *, ledger: str | os.PathLike[str] | Ledger | None = None) -> Release:
@@ -68,7 +66,7 @@ class Release:
     @cached_property
     def certificate(self) -> dict[str, Any]:
         """The certificate: the guarantee of the release, its cost, and the facts that it rests on."""
-        return self._parsed[1]
+        return self._local.document
 
     @property
     def id(self) -> str:
@@ -85,21 +83,17 @@ class Release:
 
         as_: Kind of the frame: ``"arrow"`` (a table of pyarrow), ``"pandas"`` or ``"polars"``.
         """
-        return _frame(self._answers, as_)
+        return _frame(self._local.answers, as_)
 
     def table(self, *names: str) -> Table:
         """The marginal of some attributes with its margins and intervals, as it was published or from the model.
 
-        names: One to five attributes. The last is in the columns.
+        names: The attributes. The last runs across the columns.
 
         Raises: ConfigError when the release answers no such marginal and has no model of it.
         """
-        layout = self._table_layout("table")
-        labels = {attribute.name: attribute.labels for attribute in layout.schema.attributes}
-        for name in names:
-            if name not in labels:
-                raise ConfigError(f"unknown attribute {name!r}; want some of {list(labels)}")
-        return Table.of(names, [labels[name] for name in names], self._marginal)
+        self._check_named(names)
+        return Table(CrossTable.of(self._local, names))
 
     def interval(self, query: str) -> Interval:
         """The answer of a query with its interval, if the release has published one, or from the model without one.
@@ -108,21 +102,14 @@ class Release:
 
         Raises: ConfigError when the text is no query, or the release has neither the answer nor a model of it.
         """
-        rows = self._answers.filter(pa.compute.equal(self._answers["query"], query))
-        if len(rows):
-            row = rows.slice(0, 1).to_pylist()[0]
-            bars = (np.nan if row[name] is None else row[name] for name in ("answer", "stddev", "lower", "upper"))
-            return interval_of(query, *bars, source="published")
-        if query == ALL and (cells := self._marginal(())) is not None:
-            return interval_of(query, float(cells.answer), np.nan, np.nan, np.nan, source=cells.source)
-        chosen = selection(query, self._layout)
-        cells = self._marginal(chosen.clique)
-        if cells is None:
-            raise ConfigError(
-                f"the release does not answer {query!r}, and has no model of its attributes; want a query of "
-                "answers(), or a release whose workload names them, of a mechanism with a model"
-            )
-        return chosen.interval(query, cells)
+        answers = self._local.answers
+        rows = answers.filter(pc.equal(answers["query"], query)).slice(0, 1).to_pylist()
+        if rows:
+            bars = (math.nan if rows[0][name] is None else rows[0][name] for name in _BARS)
+            return interval_of(query, *bars, source=PUBLISHED)
+        chosen = selection(query, self._local.layout)
+        self._check_named(chosen.clique)
+        return chosen.interval(query, marginal(self._local, chosen.clique))
 
     def sample(self, n: int, where: Mapping[str, Any] | None = None, *, seed: int = 0, as_: Kind = "arrow") -> Any:
         """Synthetic rows, which cost no budget: drawn from the model, or else chosen among the published ones.
@@ -136,21 +123,17 @@ class Release:
         """
         if n < 0:
             raise ConfigError(f"n is {n}; want a number of rows >= 0")
-        where_codes = codes_of(where, self._layout)
-        if unnamed := sorted(set(where_codes) - self._named):
-            raise ConfigError(
-                f"where names {unnamed}, of which the release knows nothing; want attributes of its workload, "
-                f"{sorted(self._named)}"
-            )
-        if self._model is not None and isinstance(self._layout, TableLayout):
-            return _frame(drawn_rows(self._model, n, where_codes, self._layout, seed), as_)
-        names = [entry.path for entry in read_manifest(self.folder).entries if entry.path.startswith(f"{SYNTHETIC}/")]
-        if not names:
+        layout = self._local.layout
+        where_codes = codes_of(where, layout)
+        self._check_named(where_codes)
+        if self._local.model is not None and isinstance(layout, TableLayout):
+            return _frame(drawn_rows(self._local.model, n, where_codes, layout, seed), as_)
+        rows = self._local.rows
+        if rows is None:
             raise ConfigError(
                 f"mechanism {self.mechanism} gives no synthetic rows; want a release of a mechanism with a model"
             )
-        with local_copy(self.folder, names) as folder:
-            return _frame(chosen_rows(folder / SYNTHETIC, n, where_codes, self._layout, seed), as_)
+        return _frame(chosen_rows(rows, n, where_codes, layout, seed), as_)
 
     def plot(self, *names: str, axes: Any = None) -> Any:
         """Draws the marginal of one attribute as bars with intervals, or that of two as a heat map.
@@ -206,54 +189,22 @@ class Release:
         ]
 
     @cached_property
-    def _parsed(self) -> tuple[Certificate, dict[str, Any]]:
-        content = read_file(self.folder, CERTIFICATE)
-        if content is None:
-            raise ConfigError(f"{self.folder} has no {CERTIFICATE}; want the folder of a published release")
-        try:
-            return parse_certificate(content.decode())
-        except UnicodeDecodeError as error:
-            raise IntegrityError(f"{CERTIFICATE} in {self.folder} is not text; restore the release") from error
+    def _local(self) -> ReleaseFolder:
+        return readable(self.folder)
 
-    @cached_property
-    def _layout(self) -> Layout:
-        return layout_of(self._parsed[0])
+    def _check_named(self, names: Iterable[str]) -> None:
+        """Checks that the workload names some attributes. A model may have more, of which it knows nothing.
 
-    def _table_layout(self, what: str) -> TableLayout:
-        if not isinstance(self._layout, TableLayout):
-            raise ConfigError(f"{what} is about attributes, and the release is about baskets; want answers()")
-        return self._layout
-
-    @cached_property
-    def _answers(self) -> pa.Table:
-        with local_copy(self.folder, [ANSWERS]) as folder:
-            return with_attributes(pq.read_table(folder / ANSWERS), self._layout)
-
-    @cached_property
-    def _named(self) -> set[str]:
-        """The attributes of the workload. A model may have more, of which it knows nothing."""
-        return named_attributes(self._answers, self._layout)
-
-    @cached_property
-    def _model(self) -> GraphicalModel | None:
-        listed = {entry.path for entry in read_manifest(self.folder).entries}
-        with local_copy(self.folder, [MANIFEST, *({MODEL} & listed)]) as folder:
-            return read_model(folder, self._layout)
-
-    def _marginal(self, names: tuple[str, ...]) -> Cells | None:
-        """A marginal, as it was published or else from the model; None if the release has neither."""
-        if not isinstance(self._layout, TableLayout):
-            return None
-        clique = self._layout.schema.domain.canonical(names)
-        cells = published_marginal(self._answers, clique, self._layout) or self._modelled(clique)
-        return None if cells is None else cells.transposed([clique.index(name) for name in names])
-
-    def _modelled(self, clique: tuple[str, ...]) -> Cells | None:
-        model = self._model
-        if model is None or not set(clique) <= self._named & set(model.domain.names):
-            return None
-        answer = model.answer(Marginals(model.domain, (clique,))).reshape(model.domain.shape(clique))
-        return Cells.without_bars(answer, "model")
+        Raises: ConfigError otherwise. An attribute that the schema lacks is left to the caller.
+        """
+        layout, columns = self._local.layout, set(self._local.answers.column_names)
+        known = [attribute.name for attribute in layout.schema.attributes] if isinstance(layout, TableLayout) else []
+        named = [name for name in known if column_of(name) in columns]
+        if unnamed := [name for name in names if name in known and name not in named]:
+            raise ConfigError(
+                f"no query of the release names {unnamed[0]!r}, so the release knows nothing of it; want attributes of "
+                f"its workload: {named[:20]}"
+            )
 
 
 def _frame(table: pa.Table, as_: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -110,16 +109,16 @@ def _share(model: GraphicalModel, where: Codes) -> float:
     return float(table[np.ix_(*(where[name] for name in clique))].sum() / model.total)
 
 
-def chosen_rows(folder: Path, n: int, where: Codes, layout: Layout, seed: int) -> pa.Table:
+def chosen_rows(published: ds.Dataset, n: int, where: Codes, layout: Layout, seed: int) -> pa.Table:
     """Rows that are chosen at random among the synthetic rows of a release, each at most once.
 
-    folder: The folder of its synthetic rows.
+    published: The synthetic rows of the release.
 
     The other arguments are those of ``drawn_rows``.
 
     Raises: ConfigError when too few rows satisfy the condition.
     """
-    rows = ds.dataset(folder, format="parquet").to_table()
+    rows = published.to_table()
     if isinstance(layout, TableLayout):
         for attribute in layout.schema.attributes:
             if attribute.name in where:

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -136,15 +138,11 @@ def test_a_refused_charge_is_the_exception_of_the_command_line(world: World) -> 
 def test_answers_have_a_column_for_each_attribute(world: World) -> None:
     release = people()
     answers = release.answers()
-    stored = pq.read_table(Path(str(release.folder)) / "answers.parquet")
-    assert answers.column_names[: len(stored.column_names)] == stored.column_names
-    assert {"sex", "work", "age", "home"} <= set(answers.column_names)
-    rows = {row["query"]: row for row in answers.to_pylist()}
-    row = rows["sex=female & work=private"]
-    assert (row["sex"], row["work"], row["age"], row["home"]) == ("female", "private", None, None)
-    assert rows["age=[18, 40)"]["age"] == "[18, 40)"
-    assert {rows["all"][name] for name in ("sex", "work", "age", "home")} == {None}
-    assert len(release.answers("pandas")) == len(answers)
+    assert answers.equals(pq.read_table(Path(str(release.folder)) / "answers.parquet"))
+    row = next(row for row in answers.to_pylist() if row["query"] == "sex=female & work=private")
+    assert (row["sex"], row["work"], row["age"]) == ("female", "private", None)
+    assert release.answers("pandas").equals(answers.to_pandas())
+    assert release.answers("polars").equals(pl.from_arrow(answers))
     with pytest.raises(marquee.ConfigError, match="as_ is 'csv'; want one of arrow, pandas, polars"):
         release.answers("csv")  # type: ignore[arg-type]
 
@@ -156,15 +154,29 @@ def test_a_table_holds_the_published_answers_in_any_order(world: World) -> None:
     frame, upper = table.to_pandas(), table.to_pandas("upper")
     assert frame.loc["public", "male"] == rows["sex=male & work=public"]["answer"]
     assert upper.loc["public", "male"] == rows["sex=male & work=public"]["upper"]
-    assert frame.loc["__other__", "all"] == rows["work=__other__"]["answer"]
-    assert frame.loc["all", "all"] == rows["all"]["answer"]
-    three = release.table("age", "work", "sex")
-    assert three.source[0, 0, 0] == "model"
-    assert three.source[0, 0, -1] == "published"
-    with pytest.raises(marquee.ConfigError, match="unknown attribute 'wrok'"):
-        release.table("wrok")
-    with pytest.raises(marquee.ConfigError, match=r"answers no marginal of \['home'\]"):
+    assert frame.loc["__other__", "(all)"] == rows["work=__other__"]["answer"]
+    assert frame.loc["(all)", "(all)"] == rows["all"]["answer"]
+    single = release.table("work").to_pandas()
+    assert single.loc["public"].tolist()[2:] == [rows["work=public"]["lower"], rows["work=public"]["upper"]]
+    assert release.table("age", "work", "sex").to_pandas().loc[("[18, 40)", "none"), "male"] == pytest.approx(
+        release.interval("work=none & sex=male & age=[18, 40)").answer
+    )
+    with pytest.raises(marquee.ConfigError, match=r"no query of the release names 'home'.* \['sex', 'work', 'age'\]"):
         release.table("home")
+    with pytest.raises(marquee.ConfigError, match="no attribute 'wrok'; did you mean 'work'?"):
+        release.table("wrok")
+    with pytest.raises(marquee.ConfigError, match="values is 'mean'; want one of answer, stddev, lower, upper"):
+        table.to_pandas("mean")
+
+
+def test_a_table_is_shown_and_written(world: World) -> None:
+    table = people().table("work", "sex")
+    assert str(table) == world.marquee("table", str(people().folder), "work", "sex")[1].rstrip("\n")
+    assert "<td>" in table._repr_html_()
+    arrow = table.to_arrow()
+    assert (len(arrow), arrow.column_names) == (6 * 3, ["work", "sex", "answer", "stddev", "lower", "upper"])
+    assert table.to_csv("table.csv") == Path("table.csv").read_text()
+    assert len(Path("table.csv").read_text().splitlines()) == 1 + len(arrow)
 
 
 def test_the_interval_of_any_query(world: World) -> None:
@@ -176,18 +188,16 @@ def test_the_interval_of_any_query(world: World) -> None:
         assert (interval.answer, interval.lower, interval.upper) == tuple(
             rows[stored][name] for name in ("answer", "lower", "upper")
         )
-        assert (interval.known, interval.source) == (True, "published")
+        assert interval.known
     modelled = release.interval("sex=male & work=private & age=[18, 40)")
-    assert (modelled.known, modelled.source) == (False, "model")
-    assert "no interval, because the release did not publish this answer" in str(modelled)
+    assert not modelled.known
+    assert "no interval, because it is an answer of the model" in str(modelled)
     summed = release.interval("work!=private & sex=male")
-    assert summed.known is False
+    assert not summed.known
+    assert "it is a sum of published answers" in str(summed)
     assert summed.answer == pytest.approx(rows["sex=male"]["answer"] - rows["sex=male & work=private"]["answer"])
-    for query, problem in (
-        ("sex=mael", "did you mean 'male'"),
-        ("nothing", "is not a literal"),
-        ("home=true", "has no model of its attributes"),
-    ):
+    for query, problem in (("sex=mael", "did you mean 'male'"), ("nothing", "is not a literal"),
+                           ("home=true", "no query of the release names 'home'")):  # fmt: skip
         with pytest.raises(marquee.ConfigError, match=problem):
             release.interval(query)
 
@@ -204,7 +214,7 @@ def test_rows_are_drawn_under_a_condition_and_cost_nothing(world: World) -> None
     assert share == pytest.approx(wanted, abs=0.02)
     assert world.charges() == 1
     for where, problem in (({"sxe": 1}, "unknown attribute 'sxe'"), ({"sex": "x"}, "where has 'x' for attribute 'sex'"),
-                           ({"home": True}, "of which the release knows nothing")):  # fmt: skip
+                           ({"home": True}, "no query of the release names 'home'")):  # fmt: skip
         with pytest.raises(marquee.ConfigError, match=problem):
             release.sample(5, where)
 
@@ -223,11 +233,11 @@ def test_rows_of_another_model_are_chosen_among_those_published(world: World) ->
 
 def test_a_release_without_a_model_says_so(world: World) -> None:
     release = people(mechanism="gaussian", workload=[("sex", "work")])
-    assert release.table("sex", "work").source[-1, -1] == "sum"
+    assert np.isnan(release.table("sex", "work").to_pandas("upper").loc["(all)", "(all)"])
     assert release.interval("sex=male & work=public").known
     with pytest.raises(marquee.ConfigError, match="mechanism gaussian gives no synthetic rows"):
         release.sample(5)
-    with pytest.raises(marquee.ConfigError, match="does not answer 'age="):
+    with pytest.raises(marquee.ConfigError, match="no query of the release names 'age'"):
         release.interval("age=[18, 40)")
 
 
@@ -236,7 +246,7 @@ def test_charts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     release = people()
     bars = release.plot("work")
     assert [round(bar.get_height(), 6) for bar in bars.patches] == [
-        round(value, 6) for value in release.table("work").answer[:-1].tolist()
+        round(value, 6) for value in release.table("work").to_pandas()["answer"][:-1]
     ]
     heat = release.plot("sex", "work")
     assert heat.images[0].get_array().shape == (2, 5)
@@ -255,7 +265,7 @@ def test_a_release_is_opened_and_verified(world: World) -> None:
     path.write_bytes(path.read_bytes() + b" ")
     with pytest.raises(marquee.IntegrityError, match="is not the release that was published"):
         release.verify()
-    with pytest.raises(marquee.ConfigError, match=r"has no certificate.json; want the folder of a published release"):
+    with pytest.raises(marquee.ConfigError, match=r"is not a complete release: it has no _SUCCESS"):
         marquee.open(world.folder)
 
 
@@ -287,7 +297,7 @@ def test_baskets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert yaml.safe_load((tmp_path / "release.yaml").read_text())["dataset"]["shape"] == "baskets"
     row = release.answers().to_pylist()[0]
     assert release.interval(row["query"]).answer == row["answer"]
-    with pytest.raises(marquee.ConfigError, match="table is about attributes, and the release is about baskets"):
+    with pytest.raises(marquee.ConfigError, match="is a release of baskets, which have no attributes"):
         release.table("item")
     with pytest.raises(marquee.ConfigError, match="is about baskets and does not answer"):
         release.interval("nothing")

@@ -37,6 +37,8 @@ class Options(TypedDict, total=False):
     max_rows_per_unit: int | None
     max_items_per_unit: int | None
     clustered: bool
+    format: str | None
+    csv: Mapping[str, Any] | None
     where: Mapping[str, Any] | None
     partition: Mapping[str, Any] | None
     neighbours: Literal["add_remove_unit", "replace_one_unit"]
@@ -61,7 +63,9 @@ class Request:
     frame: Any = field(default=None, repr=False)
 
 
-def request_of(data: Any, unit: str, workload: WorkloadLike, epsilon: float, delta: float, options: Options) -> Request:
+def request_of(
+    data: Any, unit: str | Sequence[str], workload: WorkloadLike, epsilon: float, delta: float, options: Options
+) -> Request:
     """The job that arguments describe, with their data. Paths start at the working folder. No data are read.
 
     The arguments are those of ``marquee.release``.
@@ -81,18 +85,20 @@ def request_of(data: Any, unit: str, workload: WorkloadLike, epsilon: float, del
     return Request(job_of(parse_config(document), Path.cwd(), schema=schema), source.frame)
 
 
-def _dataset(source: DataSource, unit: str, schema: str | None, options: Options) -> dict[str, Any]:
+def _dataset(source: DataSource, unit: str | Sequence[str], schema: str | None, options: Options) -> dict[str, Any]:
     keys = {
         "name": source.name,
         **source.keys,
         "shape": options.get("shape", "table"),
-        "unit": unit,
+        "unit": unit if isinstance(unit, str) else list(unit),
         "schema": schema,
         "item": options.get("item"),
         "items": options.get("items"),
         "max_rows_per_unit": options.get("max_rows_per_unit"),
         "max_items_per_unit": options.get("max_items_per_unit"),
         "clustered_by_unit": options.get("clustered"),
+        "format": options.get("format"),
+        "csv": options.get("csv"),
         "where": options.get("where"),
         "partition": options.get("partition"),
     }

@@ -24,7 +24,7 @@ Progress = Callable[[str], AbstractContextManager[Report]] | bool
 def release(
     data: Any,
     *,
-    unit: str,
+    unit: str | Sequence[str],
     workload: WorkloadLike,
     epsilon: float,
     delta: float,
@@ -37,10 +37,11 @@ def release(
     The release is the one that ``marquee run`` makes of a YAML config with the same keys: its id, charge and bytes are
     the same. After a failure, the same call continues where the run stopped, and never charges twice.
 
-    data: A path, glob or URL of Parquet files; a Spark DataFrame, which stays on its cluster; an object with Arrow's
+    data: A path, glob or URL of files; a Spark DataFrame, which stays on its cluster; an object with Arrow's
         PyCapsule interface, such as a frame of pyarrow, pandas, Polars or DuckDB; or a mapping with ``table`` or
         ``catalog`` as in a config. A frame must give the same rows each time it is read.
-    unit: Column that identifies the privacy unit: the person or thing whose presence the release hides.
+    unit: Column that identifies the privacy unit: the person or thing whose presence the release hides. Several columns
+        do so together, where a config may name several.
     workload: The queries, as in the section ``workload`` of a config, or a list of lists of attributes, whose marginals
         are answered.
     epsilon, delta: The guarantee. With a delta of 0 it is pure differential privacy.
@@ -58,7 +59,8 @@ def release(
     engine: Name of the engine, or a mapping with its ``name`` and ``options``. The default is ``"spark"`` for a Spark
         DataFrame or a catalog, and otherwise ``"local"``.
     output: Folder or URL of the release, ``marquee-releases/NAME/SNAPSHOT-RELEASE_ID`` by default.
-    where, partition, neighbours, units, accounting, consumer, synthetic_rows, signing_key: As the keys of a config.
+    format, csv, where, partition, neighbours, units, accounting, consumer, synthetic_rows, signing_key: As the keys of
+        a config.
 
     Raises: The exceptions of ``marquee``, with the sentences of the command line.
     """
@@ -66,7 +68,13 @@ def release(
 
 
 def plan(
-    data: Any, *, unit: str, workload: WorkloadLike, epsilon: float, delta: float, **options: Unpack[Options]
+    data: Any,
+    *,
+    unit: str | Sequence[str],
+    workload: WorkloadLike,
+    epsilon: float,
+    delta: float,
+    **options: Unpack[Options],
 ) -> Plan:
     """What the release of the same arguments would cost and do. Nothing is charged, and no data are read.
 

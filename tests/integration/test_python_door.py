@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -267,6 +268,16 @@ def test_a_release_is_opened_and_verified(world: World) -> None:
         release.verify()
     with pytest.raises(marquee.ConfigError, match=r"is not a complete release: it has no _SUCCESS"):
         marquee.open(world.folder)
+
+
+def test_a_csv_file_gives_the_answers_of_its_rows(world: World) -> None:
+    rows = pq.read_table("data")
+    pyarrow.csv.write_csv(rows, "people.csv", pyarrow.csv.WriteOptions(delimiter=";"))
+    marquee.Ledger(LEDGER).create("listed", 900.0, 0.0)
+    release = people(data="people.csv", name="listed", csv={"delimiter": ";"}, epsilon=100.0, delta=0.0,
+                     mechanism="laplace", workload=[("sex",)])  # fmt: skip
+    women = sum(sex == "female" for sex in rows["sex"].to_pylist())
+    assert abs(release.interval("sex=female").answer - women) < 5
 
 
 def test_a_progress_function_is_told_of_the_mechanism(world: World) -> None:

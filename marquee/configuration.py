@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
 
+from dpcore.errors import ConfigError
 from jobs.config import parse_config
+from jobs.config.section import check_key
 from jobs.planning.job import Job, job_of
 from marquee.budgets import Ledger, ledger_url
 from marquee.sources import DataSource, data_source
@@ -72,6 +74,7 @@ def request_of(
 
     Raises: The exceptions of ``jobs.planning.job.job_of``.
     """
+    _check_known(options)
     source = data_source(data, options.get("name"))
     schema, path = _schema(options.get("schema"))
     document = {
@@ -83,6 +86,14 @@ def request_of(
         "output": _output(options),
     }
     return Request(job_of(parse_config(document), Path.cwd(), schema=schema), source.frame)
+
+
+def _check_known(options: Options) -> None:
+    try:
+        for name in options:
+            check_key(name, list(Options.__annotations__), "argument")
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _dataset(source: DataSource, unit: str | Sequence[str], schema: str | None, options: Options) -> dict[str, Any]:

@@ -200,7 +200,8 @@ class Release:
         layout, columns = self._local.layout, set(self._local.answers.column_names)
         known = [attribute.name for attribute in layout.schema.attributes] if isinstance(layout, TableLayout) else []
         named = [name for name in known if column_of(name) in columns]
-        if unnamed := [name for name in names if name in known and name not in named]:
+        # Releases of earlier versions have no column of an attribute.
+        if named and (unnamed := [name for name in names if name in known and name not in named]):
             raise ConfigError(
                 f"no query of the release names {unnamed[0]!r}, so the release knows nothing of it; want attributes of "
                 f"its workload: {named[:20]}"

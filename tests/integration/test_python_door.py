@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,8 @@ import yaml
 import marquee
 from jobs.planning.job import load_job
 from tests.support.checks import ROOT
+from tests.support.object_stores import s3
+from tests.support.recorded_randomness import recorded
 from tests.support.releases import LEDGER, SCHEMA, World, baskets_world, table_world
 
 WORKLOAD = {"marginals": {"up_to_order": 2, "attributes": ["sex", "work", "age"]}}
@@ -82,6 +87,26 @@ def test_the_command_line_and_python_make_one_release(world: World) -> None:
     assert (release.already, release.folder) == (True, world.folder / "out/people")
     assert world.files("out") == before
     assert world.charges() == 1
+
+
+def test_the_draws_of_the_command_line_give_its_bytes_and_its_journal(world: World) -> None:
+    def written() -> dict[str, bytes]:
+        folders = (f"out/people/{name}" for name in ("answers.parquet", "model.npz", "synthetic/part-00000.parquet"))
+        kept = {*folders, f"out/.marquee/{world.job().release_id}/journal.jsonl"}
+        return {name: content for name, content in world.files("out").items() if name in kept}
+
+    world.set("mechanism", {"name": "mst"})
+    with recorded("draws"):
+        assert world.run()[0] == 0
+    of_command_line = written()
+    assert len(of_command_line) == 4
+    shutil.rmtree("out")
+    Path("marquee.db").unlink()
+    world.budget()
+    with recorded("draws"):
+        release = people(mechanism="mst", workload={"marginals": {"order": 2}}, snapshot="2026-11", output="out/people")
+    assert not release.already
+    assert written() == of_command_line
 
 
 def test_the_recommended_mechanism_of_yaml_is_that_of_python(world: World) -> None:
@@ -268,6 +293,24 @@ def test_a_release_is_opened_and_verified(world: World) -> None:
         release.verify()
     with pytest.raises(marquee.ConfigError, match=r"is not a complete release: it has no _SUCCESS"):
         marquee.open(world.folder)
+
+
+def test_a_release_in_a_store_is_read_from_a_copy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    (world.folder / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(world.folder / "temporary"))
+    with s3() as store:
+        release = people(output=store.url("people"))
+        assert str(release.folder) == "s3://bucket/people"
+        opened = marquee.open(store.url("people"), ledger=LEDGER)
+        assert opened.answers().equals(release.answers())
+        assert opened.sample(5).equals(release.sample(5))
+        assert opened.verify().failures == ()
+        with pytest.raises(marquee.ConfigError, match="s3://bucket/nothing holds no objects"):
+            marquee.open(store.url("nothing"))
+    assert len(list((world.folder / "temporary").iterdir())) == 2
+    del release, opened
+    gc.collect()
+    assert list((world.folder / "temporary").iterdir()) == []
 
 
 def test_a_csv_file_gives_the_answers_of_its_rows(world: World) -> None:

@@ -126,6 +126,8 @@ def test_baskets_need_no_schema() -> None:
 def test_a_wrong_argument_is_refused_in_the_words_of_the_config() -> None:
     with pytest.raises(ConfigError, match=r"^privacy.epsilon is -1.*; want > 0$"):
         request_of("data", "person", WORKLOAD, -1.0, 1e-6, {"schema": SCHEMA})
+    with pytest.raises(ConfigError, match="^unknown argument 'neighbors'; did you mean 'neighbours'"):
+        request_of("data", "person", WORKLOAD, 1.0, 1e-6, {"neighbors": "replace_one_unit"})  # type: ignore[typeddict-unknown-key]
     with pytest.raises(ConfigError, match="schema is missing; shape: table needs it"):
         request_of("data", "person", WORKLOAD, 1.0, 1e-6, {})
     with pytest.raises(ConfigError, match="unknown mechanism 'gausian'; did you mean 'gaussian'?"):

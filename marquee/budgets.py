@@ -16,6 +16,7 @@ from jobs.ledger import DEFAULT_LEDGER, SqlLedger
 from jobs.ledger.connection import shown_ledger
 from jobs.ledger.records import Accounting, ChargeRecord, DatasetBudget, GrantRecord, Protection
 from jobs.ledger.windows import Window
+from marquee.sentences import of_python
 
 
 def ledger_url(ledger: str | os.PathLike[str] | Ledger) -> str:
@@ -129,7 +130,8 @@ class Budget:
 
         Raises: NoBudgetError for an unknown dataset; IntegrityError when the sums contradict the charges.
         """
-        return SqlLedger(self.ledger.url).verified(self.name)
+        with of_python(self.ledger.url, self.name):
+            return SqlLedger(self.ledger.url).verified(self.name)
 
     @property
     def total(self) -> Amount:
@@ -154,7 +156,8 @@ class Budget:
     @property
     def history(self) -> list[ChargeRecord]:
         """Every charge, oldest first."""
-        return SqlLedger(self.ledger.url).history(self.name)
+        with of_python(self.ledger.url, self.name):
+            return SqlLedger(self.ledger.url).history(self.name)
 
     @property
     def grants(self) -> list[GrantRecord]:

@@ -15,7 +15,7 @@ from jobs.release.run import release as run_release
 from marquee.configuration import Options, Request, WorkloadLike, request_of
 from marquee.planned import Plan
 from marquee.published import Release
-from marquee.sentences import of_python
+from marquee.sentences import figures_of, of_python
 
 Report = Callable[[int, int], None]
 Progress = Callable[[str], AbstractContextManager[Report]] | bool
@@ -107,11 +107,11 @@ def plan_from_config(config: str | os.PathLike[str], settings: Sequence[str] = (
 
 
 def _release(request: Request, again: bool, progress: Progress) -> Release:
-    job = request.job
+    job, privacy = request.job, request.job.config.privacy
     shown = (bar if progress else _no_bar) if isinstance(progress, bool) else progress
-    with log.quiet(), of_python(job):
+    with log.quiet(), of_python(privacy.ledger, job.config.dataset.name, figures_of(privacy)):
         outcome = run_release(job, frame=request.frame, progress=shown, again=again)
-    return Release(outcome.output, ledger=job.config.privacy.ledger, already=outcome.already)
+    return Release(outcome.output, ledger=privacy.ledger, already=outcome.already)
 
 
 @contextmanager

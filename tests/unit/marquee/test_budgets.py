@@ -48,8 +48,9 @@ def test_an_unknown_dataset_and_an_unknown_ledger(ledger: marquee.Ledger) -> Non
     with pytest.raises(marquee.NoBudgetError, match="there is no ledger at sqlite:"):
         ledger.dataset("people")
     ledger.create("people", 4.0, 1e-6)
-    with pytest.raises(marquee.NoBudgetError, match="dataset 'persons' has no budget in sqlite:"):
+    with pytest.raises(marquee.NoBudgetError, match="dataset 'persons' has no budget in sqlite:") as refused:
         ledger.dataset("persons")
+    assert str(refused.value).endswith(f"create one with: {ledger!r}.create('persons', epsilon=EPSILON, delta=DELTA)")
 
 
 def test_a_total_is_raised_with_a_reason(ledger: marquee.Ledger) -> None:

@@ -117,7 +117,8 @@ def _show(job: Job) -> None:
     typer.echo(
         f"  mechanism {certificate['mechanism']['name']}, " + (f"{rows:,} synthetic rows" if rows else "answers only")
     )
-    files = ["answers.parquet", *(["synthetic/"] if rows else []), "certificate.json", "manifest.json"]
+    schema = ["schema.json"] if job.config.dataset.shape == "table" else []
+    files = ["answers.parquet", *(["synthetic/"] if rows else []), "certificate.json", *schema, "manifest.json"]
     typer.echo(f"files: {job.config.output.path}/ ({', '.join(files)})")
 
 

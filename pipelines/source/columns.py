@@ -42,6 +42,16 @@ def check_schemas(files: Sequence[tuple[DataFile, pa.Schema]], layout: Layout, *
                 )
 
 
+def misfit(attribute: Attribute, kind: pa.DataType) -> str | None:
+    """The type that a column should have for an attribute, in words; None if it has one that fits.
+
+    attribute: The attribute.
+    kind: The type of the column.
+    """
+    fits, wanted = _fitting(attribute)
+    return None if fits(_plain(kind)) else wanted
+
+
 def constant_column(file: DataFile, column: str, layout: Layout, rows: int) -> pa.Array:
     """A column that is not in a file, as an Arrow array [rows] of one value or of nulls.
 

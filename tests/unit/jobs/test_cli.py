@@ -17,7 +17,7 @@ from tests.support.checks import ROOT
 COMMANDS = [
     ("demo",), ("validate",), ("plan",), ("run",), ("status",), ("evaluate",), ("generate", "baskets"),
     ("generate", "table"), ("budget", "create"), ("budget", "show"), ("budget", "history"), ("warm",),
-    ("verify",),
+    ("verify",), ("table",), ("schema", "draft"), ("schema", "check"), ("schema", "json"),
 ]  # fmt: skip
 
 

@@ -63,7 +63,12 @@ def parsed(answer: Any) -> dict[str, float]:
     if not isinstance(answer, dict) or not answer:
         raise RuntimeError(f"an exam must answer with scores by name, not {type(answer).__name__}")
     for name, value in answer.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == float("inf"):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or value != value
+            or abs(value) == float("inf")
+        ):
             raise RuntimeError(f"the score {name!r} must be a finite number, not {value!r}")
     return {name: float(value) for name, value in answer.items()}
 

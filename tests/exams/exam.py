@@ -51,7 +51,7 @@ class Exam:
     shown: Sequence[str]
     explanations: dict[str, Explanation]
     checks: Sequence[Check]
-    seeds: Sequence[int] = (1, 2)
+    seeds: Sequence[int] = (1,)
 
 
 def sit(exam: Exam) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Three parts of a table: the rows that are released, the rows of other people, and a third sample as a reference."""
+    """Three samples of a table: people who are released, people held out, and others as a reference."""
 
     released: Table
     held_out: Table

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import random
 
-import numpy
+import numpy as np
 from anonymeter.evaluators import InferenceEvaluator, LinkabilityEvaluator, SinglingOutEvaluator
 from question import Question, answer
 
 ATTACKS = 500
 asked = Question()
-numpy.random.seed(asked.seed)  # noqa: NPY002 - the attacks draw from it
+np.random.seed(asked.seed)  # noqa: NPY002 - the attacks draw from it
 random.seed(asked.seed)
 known = [name for name in asked.names if name != asked.secret]
 half = len(known) // 2
 data = {"ori": asked.released, "syn": asked.synthetic, "control": asked.held_out}
 attacks = {
     "singling out": SinglingOutEvaluator(**data, n_attacks=ATTACKS // 2, n_cols=4),
-    "linkability": LinkabilityEvaluator(**data, n_attacks=ATTACKS, aux_cols=(known[:half], known[half:]), n_neighbors=1),
+    "linkability": LinkabilityEvaluator(
+        **data, n_attacks=ATTACKS, aux_cols=(known[:half], known[half:]), n_neighbors=1
+    ),
     "inference": InferenceEvaluator(**data, aux_cols=known, secret=asked.secret, n_attacks=ATTACKS),
 }
 scores = {}

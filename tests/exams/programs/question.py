@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pandas
+import pandas as pd
 
 
 class Question:
@@ -23,8 +23,8 @@ class Question:
             self._frame(which, rows) for which in ("released", "held_out", "synthetic")
         )
 
-    def _frame(self, which: str, rows: int | None) -> pandas.DataFrame:
-        frame = pandas.read_parquet(self.facts[which])[self.names]
+    def _frame(self, which: str, rows: int | None) -> pd.DataFrame:
+        frame = pd.read_parquet(self.facts[which])[self.names]
         return frame if rows is None else frame.sample(min(rows, len(frame)), random_state=self.seed, ignore_index=True)
 
     @property

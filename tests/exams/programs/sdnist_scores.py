@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from question import Question, answer
 import sdnist.report  # noqa: F401 - its metrics import each other through it
+from question import Question, answer
 from sdnist.metrics.kmarginal import KMarginal
 from sdnist.metrics.pearson_correlation import PearsonCorrelationDifference
 from sdnist.metrics.propensity import PropensityMSE

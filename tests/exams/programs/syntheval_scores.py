@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy
+import numpy as np
 from question import Question, answer
 from syntheval import SynthEval
 
@@ -13,9 +13,14 @@ METRICS = {
     "nnaa": {"n_resample": 10}, "mia": {"num_eval_iter": 5},
 }  # fmt: skip
 asked = Question(ROWS)
-numpy.random.seed(asked.seed)  # noqa: NPY002 - its metrics draw from it
+np.random.seed(asked.seed)  # noqa: NPY002 - its metrics draw from it
 evaluator = SynthEval(
-    asked.released, holdout_dataframe=asked.held_out, cat_cols=asked.named, verbose=False, enable_plots=False, console="off"
+    asked.released,
+    holdout_dataframe=asked.held_out,
+    cat_cols=asked.named,
+    verbose=False,
+    enable_plots=False,
+    console="off",
 )
 evaluator.evaluate(asked.synthetic, analysis_target=asked.secret, **METRICS)
 raw = evaluator._raw_results

@@ -70,4 +70,5 @@ EXAM = Exam(
             lambda by: by["aim, epsilon 1"]["membership precision"] < 0.55,
         ),
     ),
+    tables=("census",),
 )  # fmt: skip

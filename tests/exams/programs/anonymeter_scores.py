@@ -8,7 +8,7 @@ import numpy as np
 from anonymeter.evaluators import InferenceEvaluator, LinkabilityEvaluator, SinglingOutEvaluator
 from question import Question, answer
 
-ATTACKS = 200
+ATTACKS = 100
 asked = Question()
 np.random.seed(asked.seed)  # noqa: NPY002 - the attacks draw from it
 random.seed(asked.seed)
@@ -16,7 +16,7 @@ known = [name for name in asked.names if name != asked.secret]
 half = len(known) // 2
 data = {"ori": asked.released, "syn": asked.synthetic, "control": asked.held_out}
 attacks = {
-    "singling out": SinglingOutEvaluator(**data, n_attacks=100, n_cols=4),
+    "singling out": SinglingOutEvaluator(**data, n_attacks=50, n_cols=4),
     "linkability": LinkabilityEvaluator(
         **data, n_attacks=ATTACKS, aux_cols=(known[:half], known[half:]), n_neighbors=1
     ),

@@ -43,8 +43,12 @@ def test_every_exam_has_a_program_and_a_locked_environment(exam: Exam) -> None:
     assert re.search(rf"^{exam.name}==", locked, re.MULTILINE)
 
 
-def test_every_exam_has_stored_results() -> None:
-    assert [result["name"] for result in STORED] == list(EXAMS)
+def test_the_page_lists_every_exam_with_results_or_as_missing() -> None:
+    page, names = results_page(), {result["name"] for result in STORED}
+    assert names
+    for exam in EXAMS.values():
+        assert (f"## {exam.title}\n" in page) == (exam.name in names)
+    assert ("No results yet" in page) == (names != set(EXAMS))
 
 
 @pytest.mark.parametrize("result", STORED, ids=lambda result: result["name"])

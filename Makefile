@@ -15,7 +15,7 @@ CASE ?= answers_10m
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-rest test-full check lint types imports bench peers mutants audit soak sbom lock clean
+.PHONY: help demo test test-rest test-full check lint types imports bench peers exams mutants audit soak sbom lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -65,6 +65,9 @@ soak: $(VENV)/.test ## Run the reliability suite at full size, and write tests/r
 
 mutants: $(VENV)/.test ## Plant every fault of tests/mutation, and print those that no test notices (under half an hour)
 	$(BIN)/python -m tests.mutation $(WORDS)
+
+exams: $(VENV)/.test $(VENV)/.warm ## Let other people's programs examine releases, and write tests/exams/RESULTS.md (half an hour)
+	$(BIN)/python -m tests.exams $(NAMES)
 
 sbom: $(SBOM)/.sbom ## Write software bills of materials (CycloneDX) of the locked dependencies into dist
 	mkdir -p $(DIST)

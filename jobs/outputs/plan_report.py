@@ -238,5 +238,5 @@ def _place(job: Job) -> str:
 def _error(job: Job) -> str:
     expected = job.plan.predicted_error
     if expected is None:
-        return "there is no useful formula for this mechanism"
+        return "it cannot be predicted from public facts, because it depends on the data with this mechanism"
     return f"{expected:.4g} counts expected per answer, caused by the noise alone"

@@ -12,7 +12,7 @@ def report(
     folder: Annotated[str, typer.Argument(help="The folder of a published release, or its URL.")],
     out: Annotated[Path | None, typer.Option("--out", help="The HTML file; by default FOLDER.html beside it.")] = None,
 ) -> None:
-    """Write a report of a published release: one HTML file for everyone, with charts, search and the promise in words.
+    """Write a report of a published release: one HTML file for everyone, with charts and search.
 
     It is made of published files alone. No data are read, and no budget is spent. It needs the extra [report].
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -87,7 +88,7 @@ def test_validate_counts_rows_without_a_whole_unit(world: World) -> None:
     pq.write_table(rows.set_column(rows.schema.get_field_index("household"), "household", gaps), path)
     code, out, err = world.marquee("validate", "release.yaml")
     assert code == 0, err
-    assert "5 rows without a unit" in out or "5" in out
+    assert re.search(r"rows without a unit \(dropped\)\D+5\b", out)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "status": "Show how far the release of a config has progressed, as the ledger records it.",
     "verify": "Check a published release: its files, guarantee, charges and tables, and the ledger's records.",
     "table": "Show a marginal of a published release as a table, with margins and 95 % intervals.",
+    "report": "Write a report of a published release: one HTML file with charts, search and the promise in words.",
     "evaluate": "Compare a published release, and trivial baselines, with the exact answers.",
     "generate": "Generate example data, or more synthetic rows of a published release.",
     "budget": "Manage the privacy budgets of datasets, and the limits of the consumers that share them.",

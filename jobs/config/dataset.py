@@ -12,6 +12,7 @@ from dpcore.errors import ConfigError
 from jobs.config.partition import PartitionChoice
 from jobs.config.section import Positive, Section, Text
 from pipelines.source.catalog import catalog_table
+from pipelines.source.file_format import CsvOptions
 
 CATALOG_SCHEME: Final = "catalog:"
 FRAME_SCHEME: Final = "frame:"
@@ -137,6 +138,25 @@ class CatalogChoice(Section):
 NamedTable = Annotated[CatalogChoice, BeforeValidator(_named, json_schema_input_type=CatalogChoice | str)]
 
 
+class CsvChoice(Section):
+    """How CSV files are written."""
+
+    delimiter: Text = Field(default=",", description="Character between two fields.")
+    quote: Text = Field(default='"', description="Character around fields with a delimiter or a line break.")
+    encoding: Text = Field(default="utf-8", description="Encoding of the text, such as utf-8 or latin-1.")
+    null_values: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=("",), description="Fields without quotes that stand for null. By default an empty field alone."
+    )
+    column_names: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = Field(
+        default=None, description="Names of the columns of files without a heading. By default the first line has them."
+    )
+
+    @property
+    def options(self) -> CsvOptions:
+        """The same for the pipelines. Raises ConfigError for what cannot be."""
+        return CsvOptions(self.delimiter, self.quote, self.encoding, self.null_values, self.column_names)
+
+
 class Dataset(Section):
     """Public facts about the data."""
 
@@ -147,8 +167,9 @@ class Dataset(Section):
     )
     path: Text | None = Field(
         default=None,
-        description="Parquet file, folder, glob or URL of the data. A relative path starts at the folder of the config "
-        "file. Names of folders such as region=north give a column region to files that lack it.",
+        description="File, folder, glob or URL of the data, in Parquet or another format. A relative path starts at "
+        "the folder of the config file. Names of folders such as region=north give a column region to files that lack "
+        "it.",
     )
     table: TableChoice | None = Field(
         default=None, description="A version of a Delta or Iceberg table, in place of path."
@@ -163,6 +184,13 @@ class Dataset(Section):
         description="Name of a frame that a program gives to release() in Python, in place of path. The ledger binds "
         "the dataset to this name.",
     )
+    format: Literal["parquet", "csv", "json", "orc", "feather"] | None = Field(
+        default=None,
+        description="Format of the files in path; json is one JSON object per line. The default is what their names "
+        "tell: .parquet, .csv, .tsv, .jsonl, .ndjson, .json, .orc, .feather or .arrow. CSV and JSON may be compressed "
+        "(.gz). The types of columns in CSV and JSON follow from the schema.",
+    )
+    csv: CsvChoice | None = Field(default=None, description="How CSV files are written. By default with commas.")
     where: Annotated[dict[str, Passing], Field(min_length=1)] | None = Field(
         default=None,
         description="Public filter of rows: for each column, the value or list of values that pass, or {min: A, max: "
@@ -231,9 +259,13 @@ class Dataset(Section):
         if len(given) != 1:
             which = f"{', '.join(given[:-1])} and {given[-1]} are" if given else "no path is"
             raise ValueError(
-                f"{which} given; want the path of Parquet files, a version of a table, the name of a table in Spark's "
+                f"{which} given; want the path of files, a version of a table, the name of a table in Spark's "
                 "catalog, or the name of a frame"
             )
+        if given[0] != "path" and (self.format is not None or self.csv is not None):
+            raise ValueError(f"format and csv are about files in path, not about a {given[0]}; want neither, or a path")
+        if self.csv is not None and self.format not in (None, "csv"):
+            raise ValueError(f"csv does not go with format: {self.format}; want format: csv, or no csv")
         if self.clustered_by_unit and given[0] in ("catalog", "frame"):
             raise ValueError(
                 f"clustered_by_unit is about files, and {given[0]} names none; want no clustered_by_unit, or a path"

@@ -12,7 +12,7 @@ from pipelines.attributes import days_since_epoch
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.row_filter import Condition, RowFilter
 from pipelines.schema import Schema
-from pipelines.source import Location, TableFormat, TableVersion
+from pipelines.source import FileFormat, FileLocation, Location, TableFormat, TableVersion
 from pipelines.source.catalog import CatalogTable, catalog_table
 
 
@@ -20,7 +20,10 @@ def location_of(dataset: Dataset) -> Location:
     """Where the data are: a path, or a version of a table."""
     table = dataset.table
     if table is None:
-        return dataset.root
+        kind = None if dataset.format is None else FileFormat(dataset.format)
+        if dataset.csv is None:
+            return FileLocation(dataset.root, kind)
+        return FileLocation(dataset.root, FileFormat.CSV, dataset.csv.options)
     number = table.version if table.snapshot_id is None else table.snapshot_id
     return TableVersion(TableFormat(table.format), table.uri, number or 0)
 
@@ -38,6 +41,8 @@ def check_readable(dataset: Dataset, engine: EngineChoice) -> None:
 
     Raises: ConfigError when it can not.
     """
+    if dataset.csv is not None:
+        _ = dataset.csv.options
     if dataset.catalog is not None and engine.name != "spark":
         raise ConfigError(
             f"dataset.catalog is {dataset.catalog.table}, which engine {engine.name} cannot read; want engine: {{name: "

@@ -25,7 +25,7 @@ WORKLOAD_PATHS = {"conjunctions": {"file", "weights_file"}}
 # Paths and the engine change neither the guarantee nor any byte of the release, so they are not part of its id. Nor is
 # the number of synthetic rows, which are drawn from noisy answers: another number must not be charged again.
 _NOT_IDENTIFYING = {
-    "dataset": {"path": True, "table_schema": True, "table": {"uri"}},
+    "dataset": {"path": True, "format": True, "csv": True, "table_schema": True, "table": {"uri"}},
     "privacy": {"ledger"},
     "workload": WORKLOAD_PATHS,
     "engine": True,
@@ -45,7 +45,7 @@ _VERSIONS_WITHOUT_RECORD = ("0.6.0", "0.7.0", "0.8.0", "0.9.0", "0.10.0")
 _LAST_WITHOUT_RECORD = _VERSIONS_WITHOUT_RECORD[-1]
 _NOT_IDENTIFYING_BEFORE = {
     **_NOT_IDENTIFYING,
-    "dataset": {"path", "table_schema", "table", "where", "partition", "catalog", "frame"},
+    "dataset": {"path", "table_schema", "table", "where", "partition", "catalog", "frame", "format", "csv"},
     "series": True,
     "output": {"path", "report", "signing_key"},
 }

@@ -1,4 +1,4 @@
-"""Where the rows come from: files of Parquet in folders, or versions of tables, on local disks and object stores.
+"""Where the rows come from: files in folders, or versions of tables, on local disks and object stores.
 
 * ``opening``: start here. It finds the files of a location, checks them, and gives a ``Source`` for the engines.
 * ``batches``: reads the rows of one file of a source, which is all that engines do with it.
@@ -7,6 +7,8 @@
 * ``data_file``: one file, with what its folder or its table says about its rows.
 * ``listing``: finds the files of folders and globs, and refuses folders of tables. ``stores``: local disks and object
   stores.
+* ``file_format``: formats of files and their endings. ``other_files``: reads CSV, JSON lines, ORC and Feather.
+  ``text_values``: from text to the types of the schema.
 * ``tables``: versions of tables. ``delta`` and ``iceberg`` read them with the libraries of these formats.
 * ``columns``: checks and types columns. ``footers``, ``footer`` and ``thrift``: read footers. ``content``: what
   identifies the content of a file. ``partition_files``: what a release of partitions needs of a file.
@@ -15,6 +17,7 @@
 from __future__ import annotations
 
 from pipelines.source.data_file import DataFile
+from pipelines.source.file_format import CsvOptions, FileFormat, FileLocation
 from pipelines.source.frames import FrameSource, open_frame
 from pipelines.source.opening import (
     SALT_BYTES,
@@ -34,7 +37,10 @@ AnySource = Source | FrameSource
 __all__ = [
     "SALT_BYTES",
     "AnySource",
+    "CsvOptions",
     "DataFile",
+    "FileFormat",
+    "FileLocation",
     "FrameSource",
     "Location",
     "Source",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -13,13 +13,14 @@ from pyarrow import fs
 from pipelines.arrow import integers, without_views
 from pipelines.layout import TableLayout
 from pipelines.partition_rows import pairs_alone, rows_and_pairs
-from pipelines.source.columns import constant_column
+from pipelines.source.columns import constant_column, type_of_constant
 from pipelines.source.data_file import DataFile
+from pipelines.source.file_format import FileFormat
 from pipelines.source.opening import Source
+from pipelines.source.other_files import BATCH_ROWS, file_batches
 from pipelines.source.partition_files import Need, need_of
 from pipelines.source.stores import breaks_off, filesystem_of, raise_unreadable
 
-_BATCH_ROWS = 1 << 18
 # An Arrow dictionary can hold less than 2 GiB of text.
 _LONGEST_DICTIONARY = (1 << 31) - (1 << 20)
 
@@ -96,7 +97,7 @@ def _stored_batches(
             return
         except (pa.ArrowException, OSError) as error:
             if not breaks_off(file.path, error, attempt):
-                raise_unreadable(file.path, error)
+                raise_unreadable(file.path, error, file.format)
             attempt += 1
 
 
@@ -105,6 +106,9 @@ def _read_once(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Reads the file once. The batches are the same each time."""
     names = [file.stored_name(column) for column in columns]
+    if file.format is not FileFormat.PARQUET:
+        yield from _numbered(file_batches(file, names, [type_of_constant(source.layout, column) for column in columns]))
+        return
     dictionary_columns = tuple(
         name for column, name in zip(columns, names, strict=True) if column in _text_columns(source)
     )
@@ -118,12 +122,20 @@ def _read_once(
         yield from _numbered_batches(parquet, names, row_groups)
 
 
+def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches of a whole file, with the number of each batch's first row."""
+    first_row = 0
+    for batch in batches:
+        yield first_row, batch
+        first_row += batch.num_rows
+
+
 def _numbered_batches(
     parquet: pq.ParquetFile, names: Sequence[str], row_groups: Sequence[int] | None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     before = range(min(row_groups, default=0)) if row_groups is not None else ()
     first_row = sum(parquet.metadata.row_group(number).num_rows for number in before)
-    batches = parquet.iter_batches(_BATCH_ROWS, row_groups=row_groups, columns=list(names), use_threads=False)
+    batches = parquet.iter_batches(BATCH_ROWS, row_groups=row_groups, columns=list(names), use_threads=False)
     for batch in batches:
         yield first_row, without_views(batch.select(list(names)))
         first_row += batch.num_rows

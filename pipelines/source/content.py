@@ -1,4 +1,4 @@
-"""What identifies the content of Parquet files, whatever their names and places: digests of footers and row groups.
+"""What identifies the content of files, whatever their names and places: of Parquet, digests of footers and row groups.
 
 A footer contains the schema, and the sizes, offsets and statistics of all row groups, so that a copy of a file has the
 same footer, and hardly another file has it. A row group that was copied into another file has other offsets there, so
@@ -76,6 +76,23 @@ def content_of(
     groups = read_row_groups(footer)  # SENSITIVE
     known = tuple(content for group in groups if (content := _row_group_content(group)) is not None)
     return FileContent(file, rows, _digest(b"file", _sized(size, footer)), known, keyed)
+
+
+def whole_file_content(
+    file: str, size: int, digest: bytes, rows: int, key: bytes = b"", facts_outside: bytes = b""
+) -> FileContent:
+    """What identifies the content of a file that is hashed as a whole, because its format has no footer.
+
+    file: Path or URL of the file.
+    size: Size of the file in bytes.
+    digest: Hash of all bytes, 32 bytes.
+    rows: About the number of its rows; only files of many rows are recognised.
+    key: Key of ``keyed_footer``, at most 64 bytes.
+    facts_outside: As for ``content_of``.
+    """
+    known = _digest(b"bytes", _sized(size, digest))  # SENSITIVE
+    groups = (RowGroupContent(rows, known),) if size else ()
+    return FileContent(file, rows, known, groups, keyed_footer(size, digest, key, facts_outside))
 
 
 def fingerprint(contents: Sequence[FileContent], key: bytes) -> str:

@@ -1,4 +1,4 @@
-"""One Parquet file of a dataset, with everything about its rows that is not in the file itself."""
+"""One file of a dataset, with everything about its rows that is not in the file itself."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.source.file_format import PLAIN_CSV, CsvOptions, FileFormat, reading_facts
+
 
 @dataclass(frozen=True)
 class DataFile:
-    """A Parquet file, and what its folder or its table says about its rows.
+    """A file, and what its folder, its table or the config says about its rows.
 
     path: Local path or URL.
     constants: Columns that are not in the file and have one value in all of its rows, each with the value as text, or
@@ -21,6 +23,8 @@ class DataFile:
     stored_as: Columns that have another name in the file, each with that name, because the table has renamed them.
     absent: Columns that the table got after the file was written. They are null in all rows.
     deleted: The rows that the table has deleted, as compressed bits; empty if there are none. SENSITIVE.
+    format: Format of the file; files of tables are Parquet.
+    csv: How a CSV file is written.
     """
 
     path: str
@@ -28,6 +32,8 @@ class DataFile:
     stored_as: tuple[tuple[str, str], ...] = ()
     absent: tuple[str, ...] = ()
     deleted: bytes = field(default=b"", repr=False)
+    format: FileFormat = FileFormat.PARQUET
+    csv: CsvOptions = PLAIN_CSV
 
     def stored_name(self, column: str) -> str:
         """The name of a column in the file."""
@@ -48,11 +54,12 @@ class DataFile:
     @property
     def facts_outside(self) -> bytes:
         """What decides about the rows and is not in the file: empty for a file that says everything. SENSITIVE."""
+        reading = "" if self.format is FileFormat.PARQUET else reading_facts(self.format, self.csv)
         if not (self.constants or self.stored_as or self.absent or self.deleted):
-            return b""
+            return reading.encode()
         deleted = hashlib.sha256(self.deleted).hexdigest() if self.deleted else ""
         facts = [sorted(self.constants), sorted(self.stored_as), sorted(self.absent), deleted]
-        return json.dumps(facts).encode()
+        return (json.dumps(facts) + reading).encode()
 
 
 def packed_deletions(live: NDArray[np.bool_]) -> bytes:

@@ -1,4 +1,4 @@
-"""Reads the footers of Parquet files, in parallel and without their rows."""
+"""Reads the footers of Parquet files, and what stands for one in files of other formats, in parallel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from pyarrow import fs
 from dpcore.errors import EngineError, InputError
 from pipelines.source.content import FileContent, content_of, keyed_footer
 from pipelines.source.data_file import DataFile
+from pipelines.source.file_format import FileFormat
 from pipelines.source.listing import partition_values
+from pipelines.source.other_files import TypeOf, check_rows, columns_of, content_of_file
 from pipelines.source.stores import filesystem_of, reading
 
 _LOCAL_READERS = 8
@@ -61,7 +63,11 @@ def readers_for(files: Sequence[DataFile]) -> int:
 
 
 def read_footers(
-    files: Sequence[DataFile], needed: Collection[str] = (), table: TableColumns | None = None, key: bytes = b""
+    files: Sequence[DataFile],
+    needed: Collection[str] = (),
+    table: TableColumns | None = None,
+    key: bytes = b"",
+    type_of: TypeOf | None = None,
 ) -> tuple[ReadFooter, ...]:
     """Reads the footers of all files, in their order. SENSITIVE.
 
@@ -69,11 +75,13 @@ def read_footers(
     needed: The columns that will be read. Nothing is found out about others.
     table: Columns of the table that the files belong to; None for files of no table.
     key: Key of ``FileContent.keyed_footer``, at most 64 bytes.
+    type_of: The type that the layout gives to each needed column, for files of text.
 
     Raises: InputError for a file that cannot be read; EngineError when its store cannot be reached.
     """
     with ThreadPoolExecutor(readers_for(files)) as pool:
-        return tuple(pool.map(functools.partial(_read_footer, needed=needed, table=table, key=key), files))
+        read = functools.partial(_read_footer, needed=needed, table=table, key=key, type_of=type_of)
+        return tuple(pool.map(read, files))
 
 
 def readable_contents(paths: Sequence[str]) -> tuple[FileContent, ...]:
@@ -93,11 +101,18 @@ def keyed_footer_now(file: DataFile, key: bytes) -> bytes:
 
     Raises: InputError when the file cannot be read any more.
     """
+    if file.format is not FileFormat.PARQUET:
+        return reading(file.path, lambda: content_of_file(file, key).keyed_footer, file.format)
     size, footer = reading(file.path, lambda: _sized_footer(file.path))
     return keyed_footer(size, footer, key, file.facts_outside)
 
 
-def _read_footer(file: DataFile, needed: Collection[str], table: TableColumns | None, key: bytes) -> ReadFooter:
+def _read_footer(
+    file: DataFile, needed: Collection[str], table: TableColumns | None, key: bytes, type_of: TypeOf | None
+) -> ReadFooter:
+    if file.format is not FileFormat.PARQUET:
+        return reading(file.path, lambda: _read_whole(file, needed, key, type_of), file.format)
+
     def read() -> ReadFooter:
         size, footer = _sized_footer(file.path)
         # The parser wants a file; this one consists of nothing but the footer.
@@ -110,6 +125,14 @@ def _read_footer(file: DataFile, needed: Collection[str], table: TableColumns | 
         return ReadFooter(known, schema, content)
 
     return reading(file.path, read)
+
+
+def _read_whole(file: DataFile, needed: Collection[str], key: bytes, type_of: TypeOf | None) -> ReadFooter:
+    """What stands for a footer in a file of another format: its columns, and a hash of all its bytes."""
+    schema = columns_of(file, needed, type_of)
+    known = _with_folder(file, schema, needed)
+    check_rows(known, [column for column in needed if known.stored(column) and column in schema.names])
+    return ReadFooter(known, schema, content_of_file(known, key))
 
 
 def _with_folder(file: DataFile, schema: pa.Schema, needed: Collection[str]) -> DataFile:

@@ -1,15 +1,16 @@
-"""Finds the Parquet files of a folder or glob. The folder of a table is refused, because it holds deleted rows too."""
+"""Finds the files of a folder or glob. The folder of a table is refused, because it holds deleted rows too."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
 
 from pyarrow import fs
 
 from dpcore.errors import InputError
+from pipelines.source.file_format import FileFormat, format_of
 from pipelines.source.stores import filesystem_of, reading, url_inside
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -19,16 +20,36 @@ _ICEBERG_FOLDER = "metadata"
 _ICEBERG_FILE = re.compile(r"(.*\.metadata\.json|.*\.metadata\.json\.gz|version-hint\.text)")
 
 
-def find_files(path: str) -> tuple[str, ...]:
-    """The Parquet files of ``path``, as sorted paths or URLs.
+def find_files(path: str, kind: FileFormat | None = None) -> tuple[FileFormat, tuple[str, ...]]:
+    """The files of ``path``, as sorted paths or URLs, and their format.
 
-    Raises: InputError when there are none, or when they belong to a table of Delta, Iceberg or Hudi.
+    path: A file, folder, glob or URL.
+    kind: Format of the files; None for the one that their names tell. Without it, other files beside Parquet files are
+        ignored in a folder, and names without a known ending are Parquet.
+
+    Raises: InputError when there are none, or files of several formats, or when they belong to a table of Delta,
+        Iceberg or Hudi.
     """
     filesystem, inner = reading(path, lambda: filesystem_of(path))
     names = reading(path, lambda: _matching(filesystem, inner, path))
+    kind = kind or _only_format(path, names)
+    if filesystem.get_file_info(inner).type is fs.FileType.Directory:
+        names = [name for name in names if format_of(name) is kind]
     if not names:
-        raise InputError(f"{path} matches no Parquet file; want a Parquet file, or a folder or glob with some")
-    return tuple(url_inside(path, name) for name in sorted(names))
+        wanted = "Parquet" if kind is FileFormat.PARQUET else kind.value
+        raise InputError(f"{path} matches no {wanted} file; want a {wanted} file, or a folder or glob with some")
+    return kind, tuple(url_inside(path, name) for name in sorted(names))
+
+
+def _only_format(path: str, names: Sequence[str]) -> FileFormat:
+    """The format that the names of files tell."""
+    kinds = {format_of(name) or FileFormat.PARQUET for name in names}
+    if not kinds or FileFormat.PARQUET in kinds:
+        return FileFormat.PARQUET
+    if len(kinds) > 1:
+        listed = " and ".join(sorted(kinds))
+        raise InputError(f"{path} holds files of several formats ({listed}); want dataset.format, or a narrower path")
+    return kinds.pop()
 
 
 def partition_values(path: str) -> dict[str, str | None]:
@@ -48,7 +69,7 @@ def _matching(filesystem: fs.FileSystem, inner: str, path: str) -> list[str]:
         _refuse_linked_tables(filesystem, [inner], path)
         return [inner]
     if kind is fs.FileType.Directory:
-        base, pattern = inner.rstrip("/"), "**/*.parquet"
+        base, pattern = inner.rstrip("/"), "**/*"
     else:
         fixed = re.match(r"[^*?\[]*(?=/)", inner)
         base = fixed.group() if fixed and re.search(r"[*?\[]", inner) else ""
@@ -67,6 +88,8 @@ def _matching(filesystem: fs.FileSystem, inner: str, path: str) -> list[str]:
     relative = [info.path.lstrip("/")[start:] for info in listing if info.type is fs.FileType.File]
     _refuse_tables_inside(base, relative, path)
     names = [f"{base}/{name}" for name in relative if wanted.fullmatch(name) and not _hidden(name)]
+    if kind is fs.FileType.Directory:
+        names = [name for name in names if format_of(name) is not None]
     _refuse_linked_tables(filesystem, names, path)
     return names
 

@@ -9,21 +9,24 @@ from functools import partial
 
 from dpcore.errors import ConfigError
 from pipelines.layout import Layout
-from pipelines.source.columns import check_schemas
+from pipelines.source.columns import check_schemas, type_of_constant
 from pipelines.source.content import FileContent, fingerprint, fingerprint_of
 from pipelines.source.data_file import DataFile
+from pipelines.source.file_format import FileLocation
 from pipelines.source.footers import ReadFooter, keyed_footer_now, read_footers, readers_for
 from pipelines.source.listing import find_files
+from pipelines.source.other_files import TypeOf
 from pipelines.source.partition_files import Need, need_of
 from pipelines.source.tables import TableVersion, table_files
 
 SALT_BYTES = 16
 
-Location = str | TableVersion
-"""A path of Parquet files, or a version of a table.
+Location = str | FileLocation | TableVersion
+"""A path of files, or a version of a table.
 
-A path is a file, a folder (which stands for every *.parquet in it, at any depth, except names that start with _ or .),
-a glob (``*``, ``?`` and ``[..]`` within a folder, ``**`` across folders), or any of these as a pyarrow or fsspec URL.
+A path is a file, a folder (which stands for every file of the format in it, at any depth, except names that start with
+_ or .; for Parquet if there is any and no format is named), a glob (``*``, ``?`` and ``[..]`` within a folder, ``**``
+across folders), or any of these as a pyarrow or fsspec URL.
 """
 
 
@@ -77,7 +80,7 @@ def open_with_contents(
 
     key: Key of ``FileContent.keyed_footer``, at most 64 bytes.
     """
-    footers = _footers(location, layout.columns_to_read, key)
+    footers = _footers(location, layout.columns_to_read, key, partial(type_of_constant, layout))
     check_schemas([(read.file, read.schema) for read in footers], layout, widened=isinstance(location, TableVersion))
     return Source(tuple(read.file for read in footers), layout, salt), tuple(read.content for read in footers)
 
@@ -114,8 +117,12 @@ def input_fingerprint(source: Source, contents: Sequence[FileContent], key: byte
     return fingerprint([content for content in contents if content.file in needed], key)
 
 
-def _footers(location: Location, needed: Collection[str] = (), key: bytes = b"") -> tuple[ReadFooter, ...]:
+def _footers(
+    location: Location, needed: Collection[str] = (), key: bytes = b"", type_of: TypeOf | None = None
+) -> tuple[ReadFooter, ...]:
     if isinstance(location, TableVersion):
         files, columns = table_files(location)
         return read_footers(files, needed, columns, key)
-    return read_footers([DataFile(path) for path in find_files(location)], needed, None, key)
+    known = FileLocation(location) if isinstance(location, str) else location
+    kind, paths = find_files(known.path, known.format)
+    return read_footers([DataFile(path, format=kind, csv=known.csv) for path in paths], needed, None, key, type_of)

@@ -28,13 +28,22 @@ READS: Final = 4
 """How often a read from a remote store is begun, if its answer breaks off."""
 _SETTINGS = re.compile(r"\?(?=\w+=)")
 
+_NAMES = {"csv": "CSV", "json": "JSON lines", "orc": "ORC", "feather": "Feather"}
+_DAMAGED_OTHER = "it is damaged or truncated: want a whole file"
+_DAMAGED = {
+    "csv": "a row has more or fewer fields than the heading, or the text is in another encoding: want a whole file, "
+    "and dataset.csv as the file is written",
+}
+
 T = TypeVar("T")
 
 
-def reading(path: str, action: Callable[[], T]) -> T:
+def reading(path: str, action: Callable[[], T], kind: str = "Parquet") -> T:
     """Runs ``action``, which reads ``path``. A failure becomes an InputError, or an EngineError for a remote store.
 
     An answer of a remote store that breaks off is asked for again: ``action`` may run several times.
+
+    kind: Format of the file, for messages.
     """
     attempt = 1
     while True:
@@ -44,7 +53,7 @@ def reading(path: str, action: Callable[[], T]) -> T:
             raise
         except (pa.ArrowException, FooterError, OSError, UnicodeDecodeError) as error:  # A name may be no text.
             if not breaks_off(path, error, attempt):
-                raise_unreadable(path, error)
+                raise_unreadable(path, error, kind)
             attempt += 1
         except Exception as error:
             if "://" not in path:
@@ -60,11 +69,11 @@ def breaks_off(path: str, error: Exception, attempt: int) -> bool:
     return again
 
 
-def raise_unreadable(path: str, error: Exception) -> NoReturn:
+def raise_unreadable(path: str, error: Exception, kind: str = "Parquet") -> NoReturn:
     """Raises the InputError or EngineError that describes a failed read of ``path``."""
     cause = cause_of(error)
     if isinstance(error, FileNotFoundError):
-        raise InputError(f"{path} does not exist; want a Parquet file") from cause
+        raise InputError(f"{path} does not exist; want a {_NAMES.get(kind, kind)} file") from cause
     if isinstance(error, PermissionError):
         raise InputError(f"{path} may not be read; want read permission") from cause
     if "://" in path and any(sign in str(error) for sign in _NO_BUCKET):
@@ -75,9 +84,12 @@ def raise_unreadable(path: str, error: Exception) -> NoReturn:
         raise EngineError(f"memory ran out while {path} was read; want more memory, or smaller files") from cause
     if isinstance(error, NotImplementedError):
         raise InputError(
-            f"{path} uses a feature of Parquet that this build of pyarrow cannot read; want another encoding"
+            f"{path} uses a feature of {_NAMES.get(kind, kind)} that this build of pyarrow cannot read; want another "
+            "encoding"
         ) from cause
-    raise InputError(f"{path} cannot be read as Parquet; it is damaged or truncated: want a whole file") from cause
+    raise InputError(
+        f"{path} cannot be read as {_NAMES.get(kind, kind)}; {_DAMAGED.get(kind, _DAMAGED_OTHER)}"
+    ) from cause
 
 
 def _unreachable(path: str, error: Exception) -> EngineError:

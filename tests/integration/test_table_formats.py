@@ -363,7 +363,7 @@ def test_every_metadata_file_of_a_table_is_in_one_place() -> None:
 
 
 def test_deleted_rows_are_found_in_every_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.source.batches._BATCH_ROWS", 30)
+    monkeypatch.setattr("pipelines.source.batches.BATCH_ROWS", 30)
     people = pa.table({"person": range(100), "region": ["north"] * 100, "year": [2001] * 100, "score": [0.1] * 100})
     pq.write_table(people, tmp_path / "a.parquet", row_group_size=40)
     (file,) = open_source(str(tmp_path), LAYOUT, SALT).files

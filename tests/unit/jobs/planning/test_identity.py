@@ -254,7 +254,7 @@ def test_every_spelling_of_a_local_path_is_local(prefix: str, tmp_path: Path) ->
     for spelling in (f"{prefix}{tmp_path}/data", f"{prefix}{tmp_path}//other/../data/*.parquet"):
         assert bound_path(spelling) == str(tmp_path / "data")
     if prefix == prefix.lower():  # No store has an upper-case scheme without fsspec.
-        (file,) = find_files(f"{prefix}{tmp_path}/data")
+        _, (file,) = find_files(f"{prefix}{tmp_path}/data")
         assert bound_path(file) == str(tmp_path / "data" / "a.parquet"), "the engines read the same file"
 
 
@@ -266,7 +266,7 @@ def test_a_url_of_a_relative_path_is_bound_where_it_is_read(
     for folder in ("data", "localhost/data", "~/data"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "a.parquet").touch()
-    filesystem, inner = filesystem_of(find_files(url)[0])
+    filesystem, inner = filesystem_of(find_files(url)[1][0])
     (info,) = filesystem.get_file_info([inner])
     read = {os.path.realpath(info.path), os.path.realpath(inner)}
     assert bound_path(url) in {os.path.dirname(path) for path in read}

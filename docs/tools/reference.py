@@ -1,8 +1,7 @@
 """Writes the generated pages of docs/reference: python -m docs.tools.reference
 
-The pages follow from the code: keys of the config from its JSON Schema, settings of the mechanisms from their classes,
-keys of the schema from the docstring of ``pipelines.schema``, and errors from ``dpcore.errors`` and
-``jobs.exit_codes``. A test compares them with the code.
+The pages follow from the code: keys of the config from its JSON Schema, keys of the schema from the docstring of
+``pipelines.schema``, and errors from ``dpcore.errors`` and ``jobs.exit_codes``. A test compares them with the code.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _NOTE = "This page is generated from the code by `python -m docs.tools.reference
 _RETRY = {exit_codes.LEDGER: "yes", exit_codes.ENGINE: "yes", exit_codes.UNEXPECTED: "a few times"}
 _MEANINGS = {
     exit_codes.DONE: "Published, now or by an earlier run; or the command succeeded.",
-    exit_codes.CONFIG: "The config, the schema or the command line is wrong. Nothing was charged.",
+    exit_codes.CONFIG: "The config, the schema or the command line is wrong, or these settings cannot give the guarantee.",
     exit_codes.INPUT: "The data cannot be read as the config and the schema describe them.",
     exit_codes.BUDGET: "The budget was refused, or there is no budget or ledger.",
     exit_codes.LEDGER: "The ledger cannot be reached, or another process runs this release.",
@@ -100,7 +99,7 @@ def _type(field: Mapping[str, Any]) -> str:
 
 def schema_page() -> str:
     """The docstring of the schema's module, and its types."""
-    text = (inspect.getdoc(schema) or "").replace("``", "`")
+    text = _code(inspect.getdoc(schema) or "")
     kinds = ", ".join(f"`{kind.value}`" for kind in Kind)
     return f"# Schema reference\n\n{_NOTE}\n{text}\n\nThe types are {kinds}.\n"
 
@@ -139,8 +138,13 @@ def _summary(kind: type) -> str:
     return _flat((inspect.getdoc(kind) or "").split("\n\n")[0])
 
 
+def _code(text: str) -> str:
+    """Code in a docstring as Markdown has it; fences stay."""
+    return re.sub(r"(?<!`)``(?!`)", "`", text)
+
+
 def _flat(text: str) -> str:
-    return re.sub(r"\s+", " ", text.replace("``", "`")).strip()
+    return re.sub(r"\s+", " ", _code(text)).strip()
 
 
 def main() -> None:

@@ -42,6 +42,17 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     return "".join(parts)
 
 
+def on_post_build(config: Any) -> None:
+    """Lists the links to other hosts in external_links.txt. They are not fetched."""
+    hosts = {
+        target
+        for page in Path(config["site_dir"]).rglob("*.html")
+        for target in re.findall(r'href="(https?://[^"]+)"', page.read_text(encoding="utf-8"))
+    }
+    listed = "".join(f"{target}\n" for target in sorted(hosts))
+    Path(config["site_dir"], "external_links.txt").write_text(listed, encoding="utf-8")
+
+
 def _rewritten(link: re.Match[str], home: str, here: str, files: Any) -> str:
     image, text, target, anchor = link[1], link[2], link[3], link[4] or ""
     if not target or "://" in target or target.startswith("mailto:"):

@@ -122,22 +122,19 @@ def _read_once(
         yield from _numbered_batches(parquet, names, row_groups)
 
 
-def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches of a whole file, with the number of each batch's first row."""
-    first_row = 0
-    for batch in batches:
-        yield first_row, batch
-        first_row += batch.num_rows
-
-
 def _numbered_batches(
     parquet: pq.ParquetFile, names: Sequence[str], row_groups: Sequence[int] | None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     before = range(min(row_groups, default=0)) if row_groups is not None else ()
     first_row = sum(parquet.metadata.row_group(number).num_rows for number in before)
     batches = parquet.iter_batches(BATCH_ROWS, row_groups=row_groups, columns=list(names), use_threads=False)
+    yield from _numbered((without_views(batch.select(list(names))) for batch in batches), first_row)
+
+
+def _numbered(batches: Iterable[pa.RecordBatch], first_row: int = 0) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches with the number of each one's first row."""
     for batch in batches:
-        yield first_row, without_views(batch.select(list(names)))
+        yield first_row, batch
         first_row += batch.num_rows
 
 

@@ -28,7 +28,7 @@ READS: Final = 4
 """How often a read from a remote store is begun, if its answer breaks off."""
 _SETTINGS = re.compile(r"\?(?=\w+=)")
 
-_NAMES = {"csv": "CSV", "json": "JSON lines", "orc": "ORC", "feather": "Feather"}
+_NAMES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON lines", "orc": "ORC", "feather": "Feather"}
 _DAMAGED_OTHER = "it is damaged or truncated: want a whole file"
 _DAMAGED = {
     "csv": "a row has more or fewer fields than the heading, or the text is in another encoding: want a whole file, "

@@ -10,12 +10,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.arrow import texts as texts_of
+
 _INTEGER: Final = r"^[+-]?[0-9]+(\.0*)?$"
 _SHORT: Final = r"^[+-]?0*[0-9]{1,18}$"  # It fits 64 bits.
 _NUMBER: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
 _DAY: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?$"
-_TRUE: Final = pa.array(["true", "1"])
-_FALSE: Final = pa.array(["false", "0"])
 
 
 def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -32,8 +32,8 @@ def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(texts)
     if pa.types.is_boolean(kind):
         lower = pc.utf8_lower(trimmed)
-        known = pc.or_(pc.is_in(lower, _TRUE), pc.is_in(lower, _FALSE))
-        return pc.if_else(known, pc.is_in(lower, _TRUE), pa.scalar(None, pa.bool_()))
+        true, false = (pc.is_in(lower, texts_of(words).cast(lower.type)) for words in (["true", "1"], ["false", "0"]))
+        return pc.if_else(pc.or_(true, false), true, pa.scalar(None, pa.bool_()))
     if pa.types.is_date(kind):
         return _days(pc.utf8_slice_codeunits(_matching(trimmed, _DAY), 0, 10))
     if pa.types.is_floating(kind):

@@ -23,7 +23,7 @@ _NOTE = "This page is generated from the code by `python -m docs.tools.reference
 _RETRY = {exit_codes.LEDGER: "yes", exit_codes.ENGINE: "yes", exit_codes.UNEXPECTED: "a few times"}
 _MEANINGS = {
     exit_codes.DONE: "Published, now or by an earlier run; or the command succeeded.",
-    exit_codes.CONFIG: "The config, the schema or the command line is wrong, or these settings cannot give the guarantee.",
+    exit_codes.CONFIG: "The config, the schema or the command line is wrong, or the guarantee cannot be had so.",
     exit_codes.INPUT: "The data cannot be read as the config and the schema describe them.",
     exit_codes.BUDGET: "The budget was refused, or there is no budget or ledger.",
     exit_codes.LEDGER: "The ledger cannot be reached, or another process runs this release.",

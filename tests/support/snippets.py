@@ -7,8 +7,8 @@
 * ``python``: run in one namespace per page. ``sql``: run by DuckDB.
 * ``text``, ``r`` and ``json`` are shown, not run.
 
-``<!-- after: PAGE -->`` says that the page continues in the folder that another page leaves, and ``<!-- needs: NAME -->``
-that it needs a package or a command.
+``<!-- after: PAGE -->`` says that the page continues in the folder that another page leaves, and
+``<!-- needs: NAME -->`` that it needs a package or a command.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ VENV ?= $(CURDIR)/.venv
 PEERS := $(CURDIR)/.venv-peers
 SBOM ?= $(CURDIR)/.venv-sbom
 DOCS ?= $(CURDIR)/.venv-docs
+SITE ?= $(CURDIR)/dist/docs
 DIST ?= $(CURDIR)/dist
 BIN := $(VENV)/bin
 LOCKS := deploy/requirements
@@ -74,7 +75,7 @@ sbom: $(SBOM)/.sbom ## Write software bills of materials (CycloneDX) of the lock
 
 # The theme announces its successor on every build.
 docs: $(DOCS)/.docs ## Build the documentation into dist/docs, in strict mode: a dead link is an error
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --site-dir $(SITE)
 
 lock: ## Refresh deploy/requirements from pyproject.toml (needs uv)
 	deploy/requirements/lock

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,6 +113,23 @@ def _anchor(title: str) -> str:
 def test_every_mechanism_is_in_its_table() -> None:
     cells = [line.split("|")[1] for line in PAGES["mechanisms.md"].splitlines() if line.startswith("| `")]
     assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} - {"mechanism"} == set(MECHANISMS)
+
+
+def test_the_map_names_every_folder() -> None:
+    for name in ("dpcore", "pipelines", "jobs", "deploy", "tests"):
+        assert re.search(rf"^{name}/ ", PAGES["design/index.md"], re.MULTILINE)
+        assert (ROOT / name).is_dir()
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not (ROOT / "deploy/requirements/docs.txt").exists(), reason="the site's packages are not locked")
+def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
+    command = ["make", "docs", f"DOCS={tmp_path / 'venv'}", f"SITE={tmp_path / 'site'}", f"PYTHON={sys.executable}"]
+    built = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert "WARNING" not in built.stderr
+    pages = "".join(path.read_text() for path in (tmp_path / "site").rglob("*.html"))
+    assert re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"https?://[^\"]+", pages) == []
+    assert (tmp_path / "site" / "external_links.txt").read_text()
 
 
 def test_every_page_is_in_the_navigation_and_fetches_nothing() -> None:

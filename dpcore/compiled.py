@@ -79,6 +79,17 @@ class KernelCache(_Cache):
         """The first folder in which stored kernels are looked up."""
         return next((str(folder) for folder in cache_folders(inspect.getfile(self._function))), None)
 
+    @property
+    def source_module(self) -> str:
+        """Name of the module that defines the kernel."""
+        return self._function.__module__
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether a folder has this kernel, of these sources and versions, for any argument types."""
+        pattern = f"{self._stem}-{self._fingerprint}-*.nbc"
+        return any(any(folder.glob(pattern)) for folder in cache_folders(inspect.getfile(self._function)))
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The kernel compiled for the argument types ``sig``, or None when no folder has it."""
         if not self._enabled:

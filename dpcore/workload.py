@@ -16,6 +16,7 @@ from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 
 LARGEST_CLOSURE = 100_000  # Maximum number of cliques in a downward closure.
 LARGEST_CLIQUES = 1_000_000  # Maximum number of cliques in a generated workload.
+_DRAWN_AT_ONCE = 1 << 20  # Random numbers of one batch of marginals.
 _LEAST_WEIGHT = 2.0**-40  # Smallest relative weight.
 
 
@@ -128,6 +129,41 @@ def skewed(domain: Domain, order: int, count: int, generator: np.random.Generato
         clique = domain.canonical(domain.names[axis] for axis in chosen)
         drawn[clique] = drawn.get(clique, 0.0) + 1.0
     return explicit(domain, drawn)
+
+
+def random_k_way(domain: Domain, order: int, count: int, generator: np.random.Generator, names: Clique) -> Workload:
+    """``count`` different marginals of ``order`` of the attributes ``names``, each with weight 1.
+
+    All sets of so many marginals are equally probable. The cliques are sorted.
+    """
+    names = domain.canonical(names)
+    _check_order(order, len(names))
+    exist = math.comb(len(names), order)
+    if count > exist:
+        raise ValueError(
+            f"count is {count:,}, but only {exist:,} marginals of {order} of {len(names)} attributes exist; want at "
+            f"most {exist:,}"
+        )
+    _check_cliques(count, LARGEST_CLIQUES)
+    if 2 * count > exist:  # The chance of drawing a marginal again is too large to wait for a new one.
+        every = list(combinations(range(len(names)), order))
+        chosen = {every[index] for index in generator.choice(exist, size=count, replace=False).tolist()}
+    else:
+        chosen = _different_sets(len(names), order, count, generator)
+    return explicit(domain, {tuple(names[index] for index in axes): 1.0 for axes in sorted(chosen)})
+
+
+def _different_sets(size: int, order: int, count: int, generator: np.random.Generator) -> set[tuple[int, ...]]:
+    """The first ``count`` different sets of ``order`` of the numbers below ``size`` in a sequence of uniform ones."""
+    chosen: dict[tuple[int, ...], None] = {}
+    batch = max(1, min(count, _DRAWN_AT_ONCE // size))
+    while len(chosen) < count:
+        keys = generator.random((batch, size))
+        drawn = np.sort(np.argpartition(keys, order - 1, axis=1)[:, :order], axis=1)
+        for axes in drawn.tolist():
+            if len(chosen) < count:
+                chosen[tuple(axes)] = None
+    return set(chosen)
 
 
 def downward_closure(cliques: Iterable[Clique]) -> tuple[Clique, ...]:

@@ -10,8 +10,12 @@ A release passes through these folders:
 6. ``outputs/`` writes the files of the published folder.
 7. ``verification/`` checks a published folder, for ``marquee verify`` and before a run says that it is published.
 
+``diagnosis/`` checks the machine and what a config needs, for ``marquee doctor``.
+
 ``cli`` and ``commands/`` are the command line. ``spark_release`` and ``beam_release`` are the main programs for
 spark-submit and Beam. ``exit_codes`` turns an exception into one sentence and an exit code. ``log`` writes events to
 stderr, ``sensitive`` marks exact figures, ``permissions`` says who may open the ledger and the state folder,
-``budget_lines`` words what ``marquee budget`` prints, and ``progress`` draws progress bars.
+``budget_lines`` words what ``marquee budget`` prints, and ``budget_facts`` gives it as JSON. ``progress`` draws
+progress bars, and ``heartbeat`` writes signs of life where there is no terminal. ``tables`` prints results as tables,
+and ``wording`` puts numbers into sentences.
 """

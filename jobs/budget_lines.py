@@ -17,6 +17,7 @@ HOW_TO_ADD: Final = (
     "Only amounts of rho or mu^2 add up and subtract. The epsilons in brackets do not: each is the epsilon of its "
     "amount alone."
 )
+BUDGET_COLUMNS: Final = ("dataset", "accounting", "epsilon", "delta", "total", "spent", "remaining", "used")
 _SHOWN_BLOCKS = 10
 
 
@@ -31,6 +32,17 @@ def dataset_line(dataset: DatasetBudget) -> str:
             f"{only}"
         )
     return f"{dataset.name}: {figures}; {_spending(dataset, dataset.currency, dataset.delta)}{only}"
+
+
+def budget_row(dataset: DatasetBudget) -> list[str]:
+    """The budget of a dataset as a row of a table with the columns ``BUDGET_COLUMNS``."""
+    total, spent = dataset.total or Fraction(0), dataset.spent
+    amounts = ["-", "-", "-"]
+    if dataset.currency is not None:
+        amounts = [f"{float(amount):.6g}" for amount in (total, spent, max(total - spent, Fraction(0)))]
+    part = f"{float(spent / total):.1%}" if total else "-"
+    accounting = "set by the first release" if dataset.currency is None else dataset.currency.value
+    return [dataset.name, accounting, format_exact(dataset.epsilon), format_exact(dataset.delta), *amounts, part]
 
 
 def block_lines(dataset: DatasetBudget, sums: BlockSums) -> list[str]:

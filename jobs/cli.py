@@ -23,7 +23,7 @@ from jobs.version import VERSION
 _EXIT_CODES = (
     "Exit codes: 0 done or already done, 2 config, 3 input, 4 budget refused, 5 ledger unreachable (retry), "
     "6 engine failed (retry), 7 integrity, 70 unexpected. "
-    "--debug and --log-format may appear anywhere on the command line."
+    "--debug, --quiet and --log-format may appear anywhere on the command line."
 )
 
 COMMANDS: Final = {
@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "generate": "Generate example data, or more synthetic rows of a published release.",
     "budget": "Manage the privacy budgets of datasets, and the limits of the consumers that share them.",
     "store": "Show or clean the store of exact statistics that releases of engine.incremental keep.",
+    "doctor": "Check whether this machine, and a config, are ready for a release, and say what to do next.",
     "warm": "Compile all numerical kernels now, so that no later release waits for compilation.",
 }
 """Every command with the first line of its help. Each is a module of ``jobs.commands`` with the same name."""
@@ -73,7 +74,6 @@ def _load_command(name: str) -> Any:
 
 app = typer.Typer(
     cls=LazyGroup,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Release statistics and synthetic data about large datasets under differential privacy.",
     epilog=_EXIT_CODES,
@@ -89,9 +89,12 @@ def global_options(
     debug: Annotated[
         bool, typer.Option("--debug", help="Print the traceback of an error. SENSITIVE: a traceback may quote data.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Write nothing but warnings and failures on stderr: no events, no progress.")
+    ] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    log.configure(log_format)
+    log.configure(log_format, only_warnings=quiet)
     if version:
         typer.echo(VERSION)
         raise typer.Exit
@@ -107,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     give_back_large_arrays()
     options, remaining = _split_global_options(sys.argv[1:] if arguments is None else arguments)
     log_format = LogFormat.JSON if f"--log-format={LogFormat.JSON}" in options else LogFormat.TEXT
-    log.configure(log_format)
+    log.configure(log_format, only_warnings="--quiet" in options)
     say, debug = exit_codes.reporter(log_format), "--debug" in options
     sys.exit(exit_codes.guarded(lambda: _run_command(options + remaining), debug=debug, say=say))
 
@@ -125,13 +128,13 @@ def _run_command(arguments: list[str]) -> None:
 
 
 def _split_global_options(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Separates --debug and --log-format, which may appear anywhere, from the remaining arguments."""
+    """Separates --debug, --quiet and --log-format, which may appear anywhere, from the remaining arguments."""
     options: list[str] = []
     remaining: list[str] = []
     for word in arguments:
         if remaining[-1:] == ["--log-format"]:
             options.append(f"{remaining.pop()}={word}")
-        elif word == "--debug" or word.startswith("--log-format="):
+        elif word in ("--debug", "--quiet") or word.startswith("--log-format="):
             options.append(word)
         else:
             remaining.append(word)

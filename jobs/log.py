@@ -20,13 +20,19 @@ class LogFormat(StrEnum):
 _pending: LogFormat | None = None
 """Format that ``configure`` requested and that structlog does not use yet; None when there is none."""
 _quiet = False
+_only_warnings = False
 _format = LogFormat.TEXT
 
 
-def configure(log_format: LogFormat) -> None:
-    """Sets the format of events for the whole process. Warnings of ``dpcore`` and ``pipelines`` become events too."""
-    global _pending, _format
+def configure(log_format: LogFormat, *, only_warnings: bool = False) -> None:
+    """Sets the format of events for the whole process. Warnings of ``dpcore`` and ``pipelines`` become events too.
+
+    log_format: The format.
+    only_warnings: Whether nothing but warnings and failures is written, and no progress is shown.
+    """
+    global _pending, _format, _only_warnings
     _pending = _format = log_format
+    _only_warnings = only_warnings
     if "structlog" in sys.modules:
         _set_up()
     for package in ("dpcore", "pipelines"):
@@ -40,6 +46,11 @@ def for_machines() -> bool:
     return _format is LogFormat.JSON
 
 
+def shows_progress() -> bool:
+    """Whether progress bars and heartbeats are wanted."""
+    return not _only_warnings
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Within this context only warnings and failures are written."""
@@ -49,6 +60,11 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         _quiet = False
+
+
+def is_quiet() -> bool:
+    """Whether only warnings and failures are written within ``quiet``."""
+    return _quiet
 
 
 def failure(sentence: str, code: int) -> None:
@@ -62,7 +78,7 @@ def failure(sentence: str, code: int) -> None:
 
 def detail(event: str, **facts: str | int | float | bool | None) -> None:
     """Writes an event that only machines read, and nothing in the format for people; otherwise as ``info``."""
-    if for_machines() and not _quiet:
+    if for_machines() and not (_quiet or _only_warnings):
         _logger().info(event, **facts)
 
 
@@ -72,8 +88,24 @@ def info(event: str, **facts: str | int | float | None) -> None:
     event: What happened, in a few words.
     facts: Public facts about it: names, settings, and noisy or planned figures.
     """
-    if not _quiet:
+    if not (_quiet or _only_warnings):
         _logger().info(event, **facts)
+
+
+def heartbeat(sentence: str, **facts: str | int | float | None) -> None:
+    """Writes that a long step goes on: a sentence for people, or an event ``progress`` with facts for machines.
+
+    Unlike ``info``, it is written within ``quiet`` too, because what happens there may take long.
+
+    sentence: The progress, in words.
+    facts: The same as figures. Both are public.
+    """
+    if _only_warnings:
+        return
+    if for_machines():
+        _logger().info("progress", **facts)
+    else:
+        _logger().info(sentence)
 
 
 def warning(event: str, **facts: str | int | float | None) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,6 +13,9 @@ SET_HELP: Final = (
     "workload.products.0.weight=2 (may be repeated). The value is read as YAML. Never set a secret, "
     "because others may see command lines."
 )
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+"""Whether the result is for machines."""
 
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=SET_HELP)]
 """Keys of the config that the command line sets; None without any."""
@@ -27,3 +31,13 @@ SENSITIVE_HELP: Final = (
 
 MetricsFile = Annotated[Path | None, typer.Option("--metrics-file", help=METRICS_HELP)]
 SensitiveLog = Annotated[Path | None, typer.Option("--log-sensitive", help=SENSITIVE_HELP)]
+
+
+def echo_result(as_json: bool, facts: Any, text: str) -> None:
+    """Prints the result of a command: as one JSON object, or in words.
+
+    as_json: Whether the option ``--json`` was given.
+    facts: The result as a JSON value.
+    text: The result in words.
+    """
+    typer.echo(json.dumps(facts, indent=2) if as_json else text)

@@ -1,4 +1,4 @@
-"""Progress bars on a terminal."""
+"""Progress of long steps: a bar on a terminal, and heartbeats where there is none."""
 
 from __future__ import annotations
 
@@ -7,25 +7,60 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jobs import heartbeat, log
+
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import Task
+
     from dpcore.mechanisms.api import Progress as Report
 
 
 @contextmanager
 def bar(label: str) -> Iterator[Report]:
-    """Yields a function to call with (done, total). It draws a bar if stderr is a terminal, and otherwise does nothing.
+    """Yields a function to call with (done, total). It draws a bar if stderr is a terminal, and otherwise none.
+
+    Without a bar, ``jobs.heartbeat`` says at intervals how far the step is.
 
     label: Text in front of the bar.
     """
+    drawn = sys.stderr.isatty() and log.shows_progress()
+    with heartbeat.activity(label, drawn=drawn) as remember:
+        if not drawn:
+            yield remember
+            return
+        with _bar() as shown:
+            task = shown.add_task(label, total=None)
+
+            def report(done: int, total: int) -> None:
+                remember(done, total)
+                shown.update(task, completed=done, total=total)
+
+            yield report
+
+
+def _bar() -> Bar:
+    """A bar with stage, percentage, rate, time so far and time remaining. It vanishes at the end."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        TaskProgressColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as shown:
-        task = shown.add_task(label, total=None)
+    class Stage(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(heartbeat.current_stage() or task.description)
 
-        def report(done: int, total: int) -> None:
-            shown.update(task, completed=done, total=total)
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            total = None if task.total is None else int(task.total)
+            label = task.description
+            return Text(heartbeat.Beat(label, label, task.elapsed or 0.0, int(task.completed), total).rate_text)
 
-        yield report
+    columns = (Stage(), BarColumn(), TaskProgressColumn(), Rate(), TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)

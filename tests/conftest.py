@@ -16,6 +16,8 @@ from hypothesis import settings
 
 # Before numpy is imported: two workers whose linear algebra takes all cores each spend most of their time waiting.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Heartbeats come after a while, which depends on the machine; tests of them choose another interval.
+os.environ["MARQUEE_HEARTBEAT_SECONDS"] = "0"
 
 from tests.support.recorded_randomness import recorded
 from tests.support.tiers import assign_tiers, draws_from_the_system

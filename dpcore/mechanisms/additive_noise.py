@@ -152,7 +152,10 @@ def _parts(terms: PrivacyTerms, workload: Workload) -> list[tuple[Queries, Fract
 def _plan(terms: PrivacyTerms, workload: Workload) -> Plan:
     size = workload.queries.size
     if size > LARGEST_ANSWERS:
-        advice = "choose a smaller workload, or a mechanism that answers from a model: independent, mwem, dual_query"
+        advice = (
+            "choose a smaller workload (max_cells leaves out large marginals), or a mechanism that answers from a "
+            "model: independent, mwem, dual_query"
+        )
         raise DomainTooLargeError("the workload", size, LARGEST_ANSWERS, advice)
     parts = _parts(terms, workload)
     scales = [terms.measure_scale(queries, share) for queries, share in parts]

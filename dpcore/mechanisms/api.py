@@ -34,12 +34,15 @@ class Step:
     share: Part of the whole budget that all calls of the step take together.
     calls: Number of calls.
     stddev: Standard deviation of the noise in one measured value, in counts; None for selections and draws.
+    weighted_sums: Whether the measured values are sums of counts with large integer weights, so that ``stddev`` cannot
+        be compared with the error of a count.
     """
 
     label: str
     share: float
     calls: int
     stddev: float | None = None
+    weighted_sums: bool = False
 
 
 @dataclass(frozen=True)

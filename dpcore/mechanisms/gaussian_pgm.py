@@ -39,7 +39,10 @@ from dpcore.workload import Workload
 # The prior is learnt, as is sound for marginals that no answer selected. The fit stops once the optimality gap is far
 # below the noise, or after 1000 calls of the marginal oracle.
 _FIT_SETTINGS: Final = FitSettings(prior_scale=None, tolerance=1e-3, iterations=1000)
-_ADVICE: Final = "choose cliques that overlap less, a larger max_model_mb, or mechanism aim or clique_tree"
+_ADVICE: Final = (
+    "choose cliques that overlap less, a smaller workload.marginals.max_cells, which leaves out large marginals, a "
+    "larger max_model_mb, or mechanism aim or clique_tree"
+)
 
 
 @final

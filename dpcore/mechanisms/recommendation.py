@@ -74,8 +74,13 @@ def _options(terms: PrivacyTerms, workload: Workload) -> Iterator[Recommendation
         case Marginals():
             yield from _for_marginals(terms, workload, queries)
         case Products():
-            yield Recommendation("aim", "it measures the most informative ranges, round by round")
-            yield Recommendation("hdmm", "it measures the queries that answer the ranges with the smallest error")
+            why = (
+                "it measures the most informative ranges, round by round; if intervals matter more than the mean "
+                "error, choose hdmm, whose answers are unbiased with exact intervals"
+            )
+            yield Recommendation("aim", why)
+            why = "its answers are unbiased, with exact intervals and the smallest error of linear strategies it knows"
+            yield Recommendation("hdmm", why)
         case Conjunctions() | Parities():
             yield from _for_columns(queries)
     yield from _additive_noise("mechanisms with a model have no proof for this workload, or not enough memory")

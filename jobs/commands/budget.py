@@ -14,15 +14,25 @@ from dpcore.kernel.budget import Currency
 from dpcore.kernel.sensitivity import Neighbours
 from jobs import log
 from jobs.arguments import check_line, check_name, table_version
-from jobs.budget_lines import HOW_TO_ADD, block_lines, charge_line, consumer_line, dataset_line, grant_line
+from jobs.budget_facts import consumer_facts, dataset_facts, history_facts, ledger_facts
+from jobs.budget_lines import (
+    BUDGET_COLUMNS,
+    HOW_TO_ADD,
+    block_lines,
+    budget_row,
+    charge_line,
+    consumer_line,
+    dataset_line,
+    grant_line,
+)
 from jobs.config import LARGEST_EPSILON, LARGEST_QUIET_DELTA
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
 from jobs.ledger.partitioning import Partitioning
-from jobs.ledger.records import Accounting, Protection
+from jobs.ledger.records import Accounting, DatasetBudget, Protection
 from jobs.ledger.windows import Window
+from jobs.options import AsJson, echo_result
+from jobs.tables import echo_rows, is_for_people
 from pipelines.partition import UnitsIn
-
-# Unicode categories of control characters, lone surrogates, line separators and paragraph separators.
 
 app = typer.Typer(help="Manage the privacy budgets of datasets, and the limits of the consumers that share them.")
 
@@ -113,6 +123,7 @@ def create(
         ),
     ] = None,
     ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
 ) -> None:
     """Create the budget of a dataset.
 
@@ -149,8 +160,7 @@ def create(
         reason=reason,
         partitioning=_partitioning(partitioned_by, units_in, max_partitions_per_unit),
     )
-    typer.echo(dataset_line(created))
-    _echo_ledger(sql_ledger)
+    _echo_dataset(as_json, sql_ledger, created)
 
 
 def _partitioning(column: str | None, units_in: UnitsIn | None, limit: int | None) -> Partitioning | None:
@@ -203,6 +213,7 @@ def grant(
         str, typer.Option(help="Reason for the grant, which is recorded; required to raise a dataset's total.")
     ] = "",
     ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
 ) -> None:
     """Set the limit of a consumer, or raise the total of a dataset.
 
@@ -219,8 +230,9 @@ def grant(
     sql_ledger = SqlLedger(ledger)
     if consumer is not None:
         check_name("--consumer", consumer)
-        typer.echo(consumer_line(sql_ledger.grant_consumer(dataset, consumer, epsilon, delta, window, reason), None))
-        _echo_ledger(sql_ledger)
+        granted = sql_ledger.grant_consumer(dataset, consumer, epsilon, delta, window, reason)
+        facts = {"ledger": sql_ledger.shown_url, "dataset": dataset, "consumer": consumer_facts(granted, None)}
+        echo_result(as_json, facts, f"{consumer_line(granted, None)}\nledger {sql_ledger.shown_url}")
         return
     if window is not Window.NONE:
         raise ConfigError(
@@ -228,8 +240,7 @@ def grant(
         )
     if not reason.strip():
         raise ConfigError("--reason is missing; want the reason why the dataset's total is raised")
-    typer.echo(dataset_line(sql_ledger.raise_total(dataset, epsilon, delta, reason)))
-    _echo_ledger(sql_ledger)
+    _echo_dataset(as_json, sql_ledger, sql_ledger.raise_total(dataset, epsilon, delta, reason))
 
 
 @app.command()
@@ -258,6 +269,7 @@ def move(
         ),
     ] = False,
     ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
 ) -> None:
     """Bind a dataset to the new path of its data. Its budget does not change, and the move is recorded.
 
@@ -283,10 +295,9 @@ def move(
     root, contents_there = new_place(path, version)
     compared = not new_content and sql_ledger.is_content_known(dataset)
     contents = contents_there() if compared else None
-    typer.echo(dataset_line(sql_ledger.move(dataset, root, reason, contents, new_content=new_content)))
-    if not compared and not new_content:
-        typer.echo("the files at the new path were not compared, because no run has recorded the content of the data")
-    _echo_ledger(sql_ledger)
+    moved = sql_ledger.move(dataset, root, reason, contents, new_content=new_content)
+    remark = "the files at the new path were not compared, because no run has recorded the content of the data"
+    _echo_dataset(as_json, sql_ledger, moved, "" if compared or new_content else remark)
 
 
 @app.command()
@@ -295,6 +306,7 @@ def show(
     dataset: Annotated[
         str | None, typer.Option("--dataset", help="Name of one dataset; all datasets when left out.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show what datasets, partitions and consumers have spent, what remains, whom it protects, and every grant.
 
@@ -309,7 +321,12 @@ def show(
     sql_ledger = SqlLedger(ledger)
     sql_ledger.check_there()
     datasets = sql_ledger.datasets() if dataset is None else [sql_ledger.verified(dataset)]
+    if as_json:
+        echo_result(as_json, ledger_facts(sql_ledger, datasets), "")
+        return
     typer.echo(f"ledger {sql_ledger.ledger_id()} at {sql_ledger.shown_url}")
+    if is_for_people():
+        echo_rows(BUDGET_COLUMNS, [budget_row(budget) for budget in datasets], right=BUDGET_COLUMNS[2:])
     for budget in datasets:
         typer.echo(dataset_line(budget))
         for line in block_lines(budget, sql_ledger.block_sums(budget.name)) if budget.partitioning else ():
@@ -323,7 +340,7 @@ def show(
 
 
 @app.command()
-def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
+def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER, as_json: AsJson = False) -> None:
     """List every grant and every charge of a dataset, oldest first. The exit code is 7 if the recorded sums differ.
 
     Examples:
@@ -331,6 +348,9 @@ def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
         marquee budget history --dataset adult
     """
     sql_ledger = SqlLedger(ledger)
+    if as_json:
+        echo_result(as_json, history_facts(sql_ledger, dataset), "")
+        return
     charges = sql_ledger.history(dataset)
     budget = sql_ledger.verified(dataset)
     grant_lines = _with_sorted_times(
@@ -350,6 +370,13 @@ def history(dataset: Name, ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
 def _echo_ledger(sql_ledger: SqlLedger) -> None:
     """Says which ledger the figures come from, because a relative URL names another file in every working folder."""
     typer.echo(f"ledger {sql_ledger.shown_url}")
+
+
+def _echo_dataset(as_json: bool, sql_ledger: SqlLedger, budget: DatasetBudget, remark: str = "") -> None:
+    """Prints a dataset whose budget was created or changed, and the ledger that says so."""
+    facts = {"ledger": sql_ledger.shown_url, "dataset": dataset_facts(budget), "remark": remark or None}
+    lines = [dataset_line(budget), *([remark] if remark else []), f"ledger {sql_ledger.shown_url}"]
+    echo_result(as_json, facts, "\n".join(lines))
 
 
 def _with_sorted_times(dated_lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobs.ledger import SqlLedger
+from jobs.options import AsJson
 from jobs.planning.job import Job, load_job
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ USERS, FILMS, PAIRS = 20_000, 2_000, 1_500_000
 PEOPLE = 20_000
 FILES = 2
 EPSILON, DELTA = 1.0, 1e-6
+
+
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="Folder for the data, configs, ledger and releases.")] = Path(
         "out/demo"
     ),
+    as_json: AsJson = False,
 ) -> None:
     """Generate two small datasets, release them, and compare the releases with the truth.
 
@@ -59,17 +65,25 @@ def demo(
         marquee demo /tmp/demo
     """
     folder.mkdir(parents=True, exist_ok=True)
+    say = _silent if as_json else typer.echo
+    results = []
     for number, example in enumerate(EXAMPLES, 1):
-        typer.echo(f"\n{number}/{len(EXAMPLES)}  {example.title}")
-        _generate_data(folder, example)
-        _show(_make_release(folder, example))
+        say(f"\n{number}/{len(EXAMPLES)}  {example.title}")
+        _generate_data(folder, example, say)
+        results.append(_show(_make_release(folder, example, say), say))
+    if as_json:
+        typer.echo(json.dumps({"folder": str(folder), "releases": results}, indent=2))
 
 
-def _generate_data(folder: Path, example: Example) -> None:
+def _silent(line: str) -> None:
+    """Prints nothing, because the result is printed as a whole."""
+
+
+def _generate_data(folder: Path, example: Example, say: Say) -> None:
     """Writes the data unless they exist, to a temporary folder first, so that an interrupted demo starts anew."""
     target, partial = folder / example.name, folder / f"{example.name}.partial"
     if not target.exists():
-        typer.echo("generating data ...")
+        say("generating data ...")
         shutil.rmtree(partial, ignore_errors=True)
         schema = partial.with_name(f"{partial.name}.schema.yaml")
         schema.unlink(missing_ok=True)
@@ -79,7 +93,7 @@ def _generate_data(folder: Path, example: Example) -> None:
         partial.rename(target)
 
 
-def _make_release(folder: Path, example: Example) -> Job:
+def _make_release(folder: Path, example: Example, say: Say) -> Job:
     from jobs.release.run import release
 
     path = folder / f"{example.name}.yaml"
@@ -87,38 +101,41 @@ def _make_release(folder: Path, example: Example) -> Job:
     path.write_text(example.config.substitute(sizes), encoding="utf-8")
     job = load_job(path)
     SqlLedger(job.config.privacy.ledger).create_dataset(example.name, EPSILON, DELTA)
-    typer.echo(f"marquee run {path}")
+    say(f"marquee run {path}")
     release(job)
     return job
 
 
-def _show(job: Job) -> None:
-    """Prints the errors of the release, a summary of its certificate, and its files."""
+def _show(job: Job, say: Say) -> dict[str, object]:
+    """Prints the errors of the release, a summary of its certificate, and its files; returns the same facts."""
     from jobs.objects.output import read_file
     from jobs.release.evaluation import evaluate, table_lines
 
     comparison = evaluate(job)
     certificate = json.loads(read_file(job.output, "certificate.json") or b"")
     guarantee = certificate["guarantee"]
-    typer.echo(
+    say(
         f"exact errors of {comparison.queries:,} answers, as fractions of the number of units (the data are generated, "
         "not real):"
     )
     for line in table_lines(comparison.truncated):
-        typer.echo(f"  {line}")
-    typer.echo(_advantage(comparison))
-    typer.echo("certificate:")
-    typer.echo(f"  {guarantee['promise']}")
+        say(f"  {line}")
+    say(_advantage(comparison))
+    say("certificate:")
+    say(f"  {guarantee['promise']}")
     cost = f"{guarantee['currency']} {guarantee['reserved_in_the_ledger']['amount_as_number']:.6g}"
-    typer.echo(
-        f"  {cost} charged once to dataset {job.config.dataset.name!r}, for {len(certificate['charges'])} kernel calls"
-    )
+    say(f"  {cost} charged once to dataset {job.config.dataset.name!r}, for {len(certificate['charges'])} kernel calls")
     rows = certificate["synthetic_rows"]
-    typer.echo(
-        f"  mechanism {certificate['mechanism']['name']}, " + (f"{rows:,} synthetic rows" if rows else "answers only")
-    )
+    say(f"  mechanism {certificate['mechanism']['name']}, " + (f"{rows:,} synthetic rows" if rows else "answers only"))
     files = ["answers.parquet", *(["synthetic/"] if rows else []), "certificate.json", "manifest.json"]
-    typer.echo(f"files: {job.config.output.path}/ ({', '.join(files)})")
+    say(f"files: {job.config.output.path}/ ({', '.join(files)})")
+    return {
+        "dataset": job.config.dataset.name,
+        "release_id": job.release_id,
+        "output": job.config.output.path,
+        "promise": guarantee["promise"],
+        "errors": dataclasses.asdict(comparison.truncated),
+    }
 
 
 def _advantage(comparison: Comparison) -> str:

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from jobs.options import Settings
+from jobs.options import AsJson, Settings
 
 
 def evaluate(
     config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
     settings: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare a published release, and trivial baselines, with the exact answers. SENSITIVE: for the operator only.
 
@@ -31,11 +31,13 @@ def evaluate(
         marquee evaluate adult.yaml
     """
     from jobs.planning.job import load_job
+    from jobs.progress import bar
     from jobs.release.evaluation import comparison_json, comparison_lines, content_of
     from jobs.release.evaluation import evaluate as compare
     from jobs.sensitive import announce
 
     job = load_job(config, settings or ())
-    comparison = compare(job)
+    with bar("reading all data"):  # Several times, so that no part of one reading is a part of the whole.
+        comparison = compare(job)
     announce(content_of(job))
     typer.echo(comparison_json(comparison) if as_json else "\n".join(comparison_lines(comparison)))

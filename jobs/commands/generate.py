@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from jobs.options import Settings
+from jobs.options import AsJson, Settings, echo_result
 from jobs.progress import bar
+from jobs.wording import number_of
 
 app = typer.Typer(help="Generate example data, or more synthetic rows of a published release.")
 
@@ -27,6 +29,7 @@ def baskets(
     pairs: Annotated[int, typer.Option(help="Approximate number of (user, film) pairs.")] = 1_000_000,
     files: Files = 4,
     seed: Seed = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Generate Netflix-like baskets: pairs of user_id and movie_id, with all pairs of a user in one file.
 
@@ -50,7 +53,8 @@ def baskets(
         paths = write_baskets(
             out, users=users, films=films, pairs=pairs, files=files, seed=seed, threads=threads, progress=count_written
         )
-    typer.echo(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}")
+    what = f"baskets of {number_of(users, 'user')}"
+    echo_result(as_json, {**_written(out, paths), "users": users}, _wrote(what, out, len(paths)))
 
 
 @app.command()
@@ -59,6 +63,7 @@ def table(
     rows: Annotated[int, typer.Option(help="Number of people, one row each.")] = 50_000,
     files: Files = 2,
     seed: Seed = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Generate a census-like table, and its schema OUT.schema.yaml.
 
@@ -69,7 +74,8 @@ def table(
     from pipelines.generate.table import write_table
 
     schema = write_table(out, rows=rows, files=files, seed=seed)
-    typer.echo(f"{files} files in {out}, schema {schema}")
+    facts = {"folder": str(out), "files": files, "rows": rows, "schema": str(schema)}
+    echo_result(as_json, facts, f"{_wrote(number_of(rows, 'row'), out, files)} The schema is {schema}.")
 
 
 @app.command()
@@ -83,6 +89,7 @@ def rows(
         typer.Option(help="Engine that draws the rows, which are the same on all; the config's engine by default."),
     ] = None,
     settings: Settings = None,
+    as_json: AsJson = False,
 ) -> None:
     """Draw more synthetic rows from the graphical model of a published release. This costs no budget.
 
@@ -108,4 +115,12 @@ def rows(
     choice = own if engine in (None, own.name) else EngineChoice(name=engine)
     with bar("synthetic rows") as report:
         paths = write_more_rows(job, out, rows, seed, report, choice)
-    typer.echo(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}")
+    echo_result(as_json, {**_written(out, paths), "rows": rows}, _wrote(number_of(rows, "row"), out, len(paths)))
+
+
+def _wrote(what: str, folder: Path, files: int) -> str:
+    return f"Wrote {what} to {folder}/ ({number_of(files, 'file')})."
+
+
+def _written(folder: Path, paths: Sequence[Path]) -> dict[str, object]:
+    return {"folder": str(folder), "files": len(paths)}

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from jobs.options import Settings
+from jobs.options import AsJson, Settings
 
 if TYPE_CHECKING:
+    from dpcore.mechanisms.recommendation import Recommendation
     from jobs.ledger.partitioning import Blocks
     from jobs.ledger.pricing import Price
     from jobs.outputs.plan_report import LedgerFacts
+    from jobs.planning.comparison import Option
     from jobs.planning.job import Job
+
+T = TypeVar("T")
 
 
 def plan(
     config: Annotated[Path | None, typer.Argument(help="The release's YAML config.")] = None,
     settings: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare all mechanisms for this workload: error, time and memory.")
+    ] = False,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Plot the predicted error of the config's mechanism against epsilon.")
+    ] = False,
+    plan_seconds: Annotated[
+        float, typer.Option(min=0.1, help="With --compare and --errors: skip a plan that takes longer.")
+    ] = 20.0,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a config and exit.")] = False,
 ) -> None:
     """Show what a release would cost and do. No budget is spent, and no data are read, not even file footers.
@@ -31,6 +45,10 @@ def plan(
 
         marquee plan adult.yaml --set privacy.epsilon=0.5 --set mechanism.name=mst
 
+        marquee plan adult.yaml --compare
+
+        marquee plan adult.yaml --errors
+
         marquee plan --schema > marquee.schema.json
     """
     if schema:
@@ -38,14 +56,64 @@ def plan(
         return
     if config is None:
         raise typer.BadParameter("the config file is missing; want a config file, or --schema")
-    from jobs.outputs.plan_report import plan_facts, plan_lines
+    from jobs.outputs.plan_report import NOTHING_SPENT, plan_facts, plan_pairs
     from jobs.planning.job import load_job
     from jobs.release.signing import signer
+    from jobs.tables import echo_facts
 
     job = load_job(config, settings or ())
+    if compare or errors:
+        _compare(job, compare, errors, as_json, plan_seconds)
+        return
     key = signer(job.config.output.signing_key)
     facts = (job, _ledger_facts(job), None if key is None else key.fingerprint)
-    typer.echo(json.dumps(plan_facts(*facts), indent=2) if as_json else "\n".join(plan_lines(*facts)))
+    if as_json:
+        typer.echo(json.dumps(plan_facts(*facts), indent=2))
+        return
+    echo_facts(plan_pairs(*facts), 11)
+    typer.echo(NOTHING_SPENT)
+
+
+def _compare(job: Job, compare: bool, errors: bool, as_json: bool, seconds: float) -> None:
+    """Prints what ``--compare`` and ``--errors`` want."""
+    from jobs.outputs.plan_comparison import error_facts, error_lines, option_facts
+    from jobs.outputs.plan_report import recommended_for
+    from jobs.planning.comparison import compared, errors_at
+
+    options = list(_shown(compared(job, seconds), "mechanisms")) if compare else []
+    points = list(_shown(errors_at(job, seconds), "budgets")) if errors else []
+    if as_json:
+        facts = {"release_id": job.release_id, "mechanism": job.config.mechanism.name}
+        compared_facts = {"recommended": recommended_for(job).name, "mechanisms": option_facts(options)}
+        shown = {**(compared_facts if compare else {}), **({"errors": error_facts(points)} if errors else {})}
+        typer.echo(json.dumps({**facts, **shown}, indent=2))
+        return
+    if compare:
+        _echo_options(options, job.config.mechanism.name, recommended_for(job))
+    if errors:
+        typer.echo("\n".join(error_lines(points, job.config.mechanism.name)))
+
+
+def _echo_options(options: Sequence[Option], own: str, advice: Recommendation) -> None:
+    from jobs.outputs.plan_comparison import COLUMNS, LEGEND, REASONS, RIGHT, option_rows, reason_rows
+    from jobs.outputs.plan_report import NOTHING_SPENT
+    from jobs.tables import echo_rows
+
+    echo_rows(COLUMNS, option_rows(options, own, advice.name), right=RIGHT)
+    if reasons := reason_rows(options):
+        typer.echo("")
+        echo_rows(REASONS, reasons)
+    typer.echo("")
+    for line in (f"recommended {advice.name}: {advice.why}", *LEGEND, NOTHING_SPENT):
+        typer.echo(line)
+
+
+def _shown(results: Iterator[T], label: str) -> Iterator[T]:
+    """The results one by one, while a bar says that plans are being made."""
+    from jobs.progress import bar
+
+    with bar(f"plans of {label}"):
+        yield from results
 
 
 def _ledger_facts(job: Job) -> LedgerFacts:

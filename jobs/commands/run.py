@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.options import AGAIN_HELP, MetricsFile, SensitiveLog, Settings
+from jobs.options import AGAIN_HELP, AsJson, MetricsFile, SensitiveLog, Settings, echo_result
 
 
 def run(
@@ -16,6 +16,7 @@ def run(
     again: Annotated[bool, typer.Option("--again", help=AGAIN_HELP)] = False,
     metrics_file: MetricsFile = None,
     log_sensitive: SensitiveLog = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make a release: check the config and the data, reserve the budget, answer the queries, publish.
 
@@ -37,9 +38,14 @@ def run(
 
     watchers = Watchers(metrics_file, log_sensitive)
     job, outcome = attempt(lambda: load_job(config, settings or ()), config, again=again, watchers=watchers)
-    typer.echo(outcome.line)
-    typer.echo(f"release {outcome.release_id}")
-    typer.echo(promise(job))
     advice = advice_on_rows(job, outcome.output) if outcome.already and outcome.version is None else None
-    if advice is not None:
-        typer.echo(advice)
+    facts = {
+        "release_id": outcome.release_id,
+        "output": str(outcome.output),
+        "already": outcome.already,
+        "version": outcome.version,
+        "promise": promise(job),
+        "advice": advice,
+    }
+    lines = [outcome.line, f"release {outcome.release_id}", promise(job), *([] if advice is None else [advice])]
+    echo_result(as_json, facts, "\n".join(lines))

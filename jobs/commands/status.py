@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from jobs.options import Settings
+from jobs.options import AsJson, Settings
 
 
 def status(
     config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
     settings: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show how far the release of a config has progressed, as the ledger records it.
 
@@ -30,6 +30,7 @@ def status(
     from jobs import log
     from jobs.ledger import SqlLedger
     from jobs.planning.job import load_job
+    from jobs.tables import echo_facts
 
     job = load_job(config, settings or ())
     ledger = SqlLedger(job.config.privacy.ledger)
@@ -47,5 +48,4 @@ def status(
     if as_json or log.for_machines():
         typer.echo(json.dumps(facts, indent=2 if as_json else None))
         return
-    for name, fact in facts.items():
-        typer.echo(f"{name:<12}{'-' if fact is None else fact}")
+    echo_facts([(name, "-" if fact is None else str(fact)) for name, fact in facts.items()], 12)

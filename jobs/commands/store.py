@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from jobs.options import AsJson, echo_result
+
 app = typer.Typer(help="Show or clean the store of exact statistics that releases of engine.incremental keep.")
 
 Folder = Annotated[Path, typer.Argument(help="The store's folder, as in engine.incremental.path of configs.")]
@@ -16,7 +18,8 @@ _CONTENT = "the number and sizes of kept exact statistics"
 
 @app.command()
 def status(
-    folder: Folder, as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+    folder: Folder,
+    as_json: AsJson = False,
 ) -> None:
     """SENSITIVE: show how many entries a store has, their bytes, and when they were used last. No key is needed.
 
@@ -53,6 +56,7 @@ def clean(
     keep_days: Annotated[
         int, typer.Option(min=0, help="Remove entries that were not used for so many days; 0 removes all.")
     ] = 30,
+    as_json: AsJson = False,
 ) -> None:
     """Remove entries that were not used for a while. No key is needed, and no release changes: files are read again.
 
@@ -64,9 +68,11 @@ def clean(
     """
     import time
 
+    from jobs.wording import number_of
     from pipelines.statistics_store.store import clean_folder
 
     clean_folder(folder, keep_days, time.time())
     # How many were removed follows from the data, and this line may be logged.
-    which = f"not used for {keep_days} days" if keep_days else "of any age"
-    typer.echo(f"removed all entries {which} from {folder}")
+    which = f"not used for {number_of(keep_days, 'day')}" if keep_days else "of any age"
+    text = f"Removed all entries {which} from {folder}."
+    echo_result(as_json, {"folder": str(folder), "keep_days": keep_days, "done": True}, text)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpcore.errors import InputError
-from jobs.options import Settings
+from jobs.options import AsJson, Settings, echo_result
 
 if TYPE_CHECKING:
     from jobs.planning.job import Job
@@ -21,7 +22,9 @@ _TREATMENT = (
 
 
 def validate(
-    config: Annotated[Path, typer.Argument(help="The release's YAML config.")], settings: Settings = None
+    config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
+    settings: Settings = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check a config against its data, and report what a release would map, drop or truncate.
 
@@ -35,21 +38,34 @@ def validate(
     """
     from jobs import sensitive
     from jobs.planning.job import load_job
+    from jobs.progress import bar
     from jobs.release.input import check_frame
     from jobs.release.inspection import inspected
+    from pipelines.engines.progress import listening
 
     job = load_job(config, settings or ())
     check_frame(job, None)
-    findings = inspected(job)  # SENSITIVE
+    with bar("reading all data") as report, listening(report):
+        findings = inspected(job)  # SENSITIVE
     content = f"exact counts of dataset {job.config.dataset.name!r}"
     sensitive.announce(content)
-    typer.echo("\n".join([sensitive.mark(content), *_report(job, findings)]))
+    text = "\n".join([sensitive.mark(content), *_report(job, findings)])  # SENSITIVE
+    echo_result(as_json, {sensitive.FIRST_KEY: sensitive.mark(content), **_facts(job, findings)}, text)
     if findings.units_in_many_files:
         raise InputError(
             f"dataset {job.config.dataset.name!r} claims clustered_by_unit, but some units of column "
             f"{job.config.dataset.unit!r} have rows in more than one file; want all rows of a unit in one file, or "
             "clustered_by_unit: false"
         )
+
+
+def _facts(job: Job, findings: Findings) -> dict[str, object]:
+    """The report as a JSON object. SENSITIVE: it contains exact counts."""
+    return {
+        "dataset": job.config.dataset.name,
+        **dataclasses.asdict(findings),
+        "clean": findings.clean,
+    }
 
 
 def _report(job: Job, findings: Findings) -> list[str]:

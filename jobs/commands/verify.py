@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from jobs.options import AsJson
+
 
 def verify(
     folder: Annotated[str | None, typer.Argument(help="The folder of a published release, or its URL.")] = None,
@@ -17,7 +19,7 @@ def verify(
     public_key: Annotated[
         Path | None, typer.Option(help="File with the Ed25519 public key (PEM) that the release should be signed with.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a certificate and exit.")] = False,
 ) -> None:
     """Check a published release: its files, guarantee, charges and tables, and the ledger's records.

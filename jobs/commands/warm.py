@@ -9,9 +9,9 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from jobs import log
+from jobs.options import AsJson, echo_result
+from jobs.wording import number_of
 
 if TYPE_CHECKING:
     from dpcore.mechanisms.api import Progress
@@ -44,7 +44,7 @@ output: {{path: {folder}/{release}}}
 """
 
 
-def warm() -> None:
+def warm(as_json: AsJson = False) -> None:
     """Compile all numerical kernels now, so that no later release waits for compilation.
 
     Every mechanism makes small releases of generated data in a temporary folder. The compiled kernels are stored beside
@@ -66,7 +66,9 @@ def warm() -> None:
             report(done, len(configs))
             _release(config)
         report(len(configs), len(configs))
-    typer.echo(f"{COUNTS['compiled']} kernels compiled, {COUNTS['loaded']} found in the cache")
+    compiled, loaded = COUNTS["compiled"], COUNTS["loaded"]
+    text = f"{number_of(compiled, 'kernel')} compiled, {loaded:,} found in the cache"
+    echo_result(as_json, {"compiled": compiled, "loaded": loaded}, text)
 
 
 def _write_data(folder: Path) -> None:

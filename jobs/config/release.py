@@ -63,8 +63,9 @@ class Privacy(Section):
     accounting: Literal["auto", "pure", "zcdp", "gdp"] = Field(
         default="auto",
         description="Accounting of the budget: pure when delta is 0, otherwise zcdp or gdp (Gaussian DP). The default, "
-        "auto, uses gdp for mechanisms that mostly add Gaussian noise, because they need less noise in it, and zcdp "
-        "for all others.",
+        "auto, uses gdp for mechanisms that mostly add Gaussian noise, because they need less noise in it: aim, "
+        "clipped_gaussian, clique_tree, continual, fourier, gaussian, gaussian_pgm, hdmm, independent, mst and "
+        "mwem_pgm. It uses zcdp for all others. marquee plan shows which.",
     )
     neighbours: Literal["add_remove_unit", "replace_one_unit"] = Field(
         default="add_remove_unit",

@@ -104,6 +104,16 @@ class MarginalQueries(Section):
         default="all", description="Attributes that the marginals may contain: 'all', or a list of names."
     )
     target: Text | None = Field(default=None, description="An attribute that every marginal contains.")
+    count: Positive | None = Field(
+        default=None,
+        description="Number of marginals of the given order that are chosen at random, each at most once, with equal "
+        "probabilities, among those of at most max_cells cells. By default, all are queried.",
+    )
+    seed: Seed | None = Field(
+        default=None,
+        description="Public seed of the random choice, with a count; 0 by default. The same seed and schema give the "
+        "same marginals.",
+    )
     skewed: Skewed | None = Field(
         default=None, description="Draws random marginals of the given order, with some attributes more often."
     )
@@ -126,6 +136,16 @@ class MarginalQueries(Section):
         both = sorted({*(self.prefix or ())} & {*(self.ranges or ())})
         if both:
             raise ValueError(f"prefix and ranges both name {both}; want each attribute in one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _count_of_one_order(self) -> Self:
+        if self.seed is not None and self.count is None:
+            raise ValueError("seed is only for random marginals; want a count too, or no seed")
+        if self.count is not None and (self.order is None or self.cliques or self.target or self.skewed):
+            raise ValueError(
+                "count chooses random marginals of one order; want order: N without target, skewed and cliques"
+            )
         return self
 
     @model_validator(mode="after")

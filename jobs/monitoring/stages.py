@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from jobs import log, sensitive
+from jobs import heartbeat, log, sensitive
+
+if TYPE_CHECKING:
+    from dpcore.mechanisms.api import Progress as Report
 
 OPEN: Final = "open"
 PLAN: Final = "plan"
@@ -34,15 +37,18 @@ def measured_stages() -> Iterator[dict[str, float]]:
 
 
 @contextmanager
-def stage(name: str) -> Iterator[None]:
+def stage(name: str) -> Iterator[Report]:
     """Measures one stage, also one that fails, and writes it to the log for machines.
+
+    Yields the function to which the stage may report its progress, for heartbeats.
 
     name: One of ``STAGES``.
     """
     start = time.monotonic()
     done = False
     try:
-        yield
+        with heartbeat.activity(name) as report:
+            yield report
         done = True
     finally:
         seconds = time.monotonic() - start

@@ -6,7 +6,8 @@
 * ``answers_table`` (answers.parquet): one row per query, with its answer and error bar.
 * ``attribute_columns``: the columns of that file that say by attribute, or by item, what a query asks.
 * ``model_file`` (model.npz): the graphical model, from which more synthetic rows can be drawn.
-* ``plan_report``: the output of ``marquee plan``.
+* ``plan_report``: the output of ``marquee plan``. ``public_domain`` words its attributes and queries.
+* ``plan_comparison``: mechanisms side by side, and errors against epsilon.
 * ``counted_rows``: which rows a release counts, in words.
 
 ``pipelines.generate.rows`` writes the synthetic rows, and ``jobs.release.publish`` makes the whole folder appear at

@@ -8,10 +8,12 @@ from typing import Any
 
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
+from dpcore.mechanisms.api import Step
 from dpcore.mechanisms.recommendation import Recommendation, recommended
 from jobs.objects.folder import StoredFolder
 from jobs.outputs.certificate import numerical_bound, promise
 from jobs.outputs.counted_rows import filter_text, partition_text, table_text
+from jobs.outputs.public_domain import domain_facts, domain_texts, queries_text
 from jobs.planning.engines import FEW_ROWS
 from jobs.planning.identity import identifying_config
 from jobs.planning.job import Job
@@ -22,6 +24,8 @@ _ACCOUNTING = {
     Currency.ZCDP: "zcdp: zero-concentrated DP; rhos add up; the noise is discrete Gaussian",
     Currency.GDP: "gdp: Gaussian DP; squares of mu add up; the noise is Gaussian, finely rounded",
 }
+_MAX_STEPS = 16  # Lines of a plan for steps; a workload of many measured marginals has hundreds.
+NOTHING_SPENT = "No budget was spent, and no data were read."
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,11 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
         "amount": float(job.budget.amount),
         "popularity_amount": float(job.popularity.amount) if job.popularity else 0.0,
         "answers": job.answered.queries.size,
+        "queries": queries_text(job.config.workload, job.answered),
+        "domain": domain_facts(job.layout),
         "series": None if job.series is None else job.series.named,
         "mechanism": job.config.mechanism.name,
-        "recommended": dataclasses.asdict(_recommended(job)),
+        "recommended": dataclasses.asdict(recommended_for(job)),
         "signed_by": signed_by,
         "numerical_bound": numerical_bound(job),
         **{name: value for name, value in dataclasses.asdict(job.plan).items() if name != "events"},
@@ -74,49 +80,91 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
 
 def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> list[str]:
     """The plan as lines of text. The arguments are those of ``plan_facts``."""
-    plan, currency, advice = job.plan, job.budget.currency.value, _recommended(job)
-    lines = [
-        f"release    {job.release_id}",
-        f"ledger     {ledger.url}, {f'id {ledger.ledger_id}' if ledger.ledger_id else 'whose id is not known yet'}",
-        f"charge     {ledger.charge}",
-        f"promise    {promise(job)}",
-        f"cost       {currency} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}",
-        f"accounting {_ACCOUNTING[job.budget.currency]}",
-        f"answers    {job.answered.queries.size:,}",
-        f"mechanism  {job.config.mechanism.name}, for {job.mechanism.traits.recommended_for}",
-        f"recommended {advice.name}: {advice.why}",
-        f"rounds     {plan.rounds}",
-        f"time       at least {_time(job.work.seconds)} of CPU time on {_place(job)}, for rounds and synthetic rows",
-        f"memory     about {plan.memory_bytes / 2**20:,.0f} MiB on the driver",
-        f"error      {_error(job)}",
+    return [*(f"{name:<10} {fact}" for name, fact in plan_pairs(job, ledger, signed_by)), NOTHING_SPENT]
+
+
+def plan_pairs(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> list[tuple[str, str]]:
+    """The plan as pairs of a name and a text. The arguments are those of ``plan_facts``."""
+    return [*_guarantee_pairs(job, ledger), *_work_pairs(job), *_data_pairs(job, signed_by), *_step_pairs(job)]
+
+
+def _guarantee_pairs(job: Job, ledger: LedgerFacts) -> list[tuple[str, str]]:
+    """What is promised, and what it costs."""
+    return [
+        ("release", job.release_id),
+        ("ledger", f"{ledger.url}, {f'id {ledger.ledger_id}' if ledger.ledger_id else 'whose id is not known yet'}"),
+        ("charge", ledger.charge),
+        ("promise", promise(job)),
+        (
+            "cost",
+            f"{job.budget.currency.value} = {float(job.budget.amount):.6g} of dataset {job.config.dataset.name!r}",
+        ),
+        ("accounting", _ACCOUNTING[job.budget.currency]),
     ]
-    if job.series is not None:
-        lines.append(f"series     {job.series.described}; the charge of step 1 pays for all steps")
-    if table := table_text(_dataset(job)):
-        lines.append(f"table      {table}")
-    if rows := filter_text(_dataset(job)):
-        lines.append(f"rows       {rows}")
-    if store := _store(job):
-        lines.append(f"store      {store}")
-    if partitions := partition_text(_dataset(job)):
-        lines.append(f"partitions {partitions}")
-    if isinstance(job.output, StoredFolder):
-        lines.append(f"output     {job.output}, complete when it has _SUCCESS; the journal lies beside it")
-    if job.work.rows_bytes:
-        lines.append(f"disk       about {job.work.rows_bytes / 1e6:,.1f} MB of synthetic rows")
-    if signed_by is not None:
-        lines.append(f"signed by  {signed_by}")
+
+
+def _work_pairs(job: Job) -> list[tuple[str, str]]:
+    """What is answered, how, and with what error."""
+    plan, advice = job.plan, recommended_for(job)
+    pairs = [("domain", text) for text in domain_texts(job.layout)]
+    pairs += [
+        ("queries", queries_text(job.config.workload, job.answered)),
+        ("answers", f"{job.answered.queries.size:,}"),
+        ("mechanism", f"{job.config.mechanism.name}, for {job.mechanism.traits.recommended_for}"),
+        ("recommended", f"{advice.name}: {advice.why}"),
+        ("rounds", f"{plan.rounds}"),
+        ("time", _least_time(job)),
+        ("memory", f"{memory_text(plan.memory_bytes)} on the driver"),
+        ("error", _error(job)),
+    ]
+    return pairs
+
+
+def _data_pairs(job: Job, signed_by: str | None) -> list[tuple[str, str]]:
+    """What is read and written, as far as the config says anything special about it."""
+    dataset = _dataset(job)
+    stored = isinstance(job.output, StoredFolder)
+    facts = {
+        "series": None if job.series is None else f"{job.series.described}; the charge of step 1 pays for all steps",
+        "table": table_text(dataset),
+        "rows": filter_text(dataset),
+        "store": _store(job),
+        "partitions": partition_text(dataset),
+        "output": f"{job.output}, complete when it has _SUCCESS; the journal lies beside it" if stored else None,
+        "disk": f"{_disk_text(job.work.rows_bytes)} of synthetic rows" if job.work.rows_bytes else None,
+        "signed by": signed_by,
+    }
+    return [(name, fact) for name, fact in facts.items() if fact]
+
+
+def _step_pairs(job: Job) -> list[tuple[str, str]]:
+    """The calls of the kernel, the numerical bound, and remarks."""
+    pairs: list[tuple[str, str]] = []
     if job.popularity is not None:
-        lines.append(f"first      noisy popularity is measured for {currency} = {float(job.popularity.amount):.6g};")
-        lines.append("           the steps below share the remaining budget")
-    for step in plan.steps:
-        noise = "" if step.stddev is None else f", standard deviation {step.stddev:.4g} counts"
-        calls = "1 call" if step.calls == 1 else f"{step.calls} calls"
-        lines.append(f"step       {step.label}: {step.share:.2%} of the budget in {calls}{noise}")
+        amount = f"{job.budget.currency.value} = {float(job.popularity.amount):.6g}"
+        pairs.append(("first", f"noisy popularity is measured for {amount};"))
+        pairs.append(("", "the steps below share the remaining budget"))
+    steps = job.plan.steps
+    shown = steps if len(steps) <= _MAX_STEPS else steps[: _MAX_STEPS - 1]
+    pairs += [("step", _step_text(step)) for step in shown]
+    if len(steps) > len(shown):
+        others = steps[len(shown) :]
+        share = sum(step.share for step in others)
+        pairs.append(("step", f"and {len(others):,} more steps with {share:.2%} of the budget, which --json lists"))
     for delta, epsilon in numerical_bound(job).items():
-        lines.append(f"numerical  epsilon {epsilon:.4g} at delta {delta}: a tighter bound, because all steps are fixed")
-    lines += [f"note       {note}" for note in _notes(job)]
-    return [*lines, "No budget was spent, and no data were read."]
+        text = f"epsilon {epsilon:.4g} at delta {delta}: a tighter bound, because all steps are fixed"
+        pairs.append(("numerical", text))
+    return pairs + [("note", note) for note in _notes(job)]
+
+
+def _step_text(step: Step) -> str:
+    calls = "1 call" if step.calls == 1 else f"{step.calls:,} calls"
+    text = f"{step.label}: {step.share:.2%} of the budget in {calls}"
+    if step.stddev is None:
+        return text
+    if step.weighted_sums:
+        return f"{text}, standard deviation {step.stddev:.4g} of a weighted sum of counts, which is no answer"
+    return f"{text}, standard deviation {step.stddev:.4g} counts"
 
 
 def _dataset(job: Job) -> dict[str, Any]:
@@ -147,13 +195,34 @@ def _notes(job: Job) -> tuple[str, ...]:
     return (*job.plan.notes, note)
 
 
-def _recommended(job: Job) -> Recommendation:
+def recommended_for(job: Job) -> Recommendation:
     """The recommended mechanism for the same workload and budget, whichever mechanism the config names."""
     rows = job.config.output.synthetic_rows
     return recommended(PrivacyTerms(job.unit, job.rest), job.stand_in, rows=isinstance(rows, int) and rows > 0)
 
 
-def _time(seconds: float) -> str:
+def _least_time(job: Job) -> str:
+    gives_rows = job.mechanism.traits.gives_rows(job.mechanism)
+    fit = ", not counting the fit of a model" if gives_rows else ""
+    return f"{least_time_text(job.work.seconds)} of CPU time on {_place(job)}, for rounds and synthetic rows{fit}"
+
+
+def least_time_text(seconds: float) -> str:
+    """A lower bound of a run time, in words."""
+    return "less than a second" if seconds < 0.05 else f"at least {time_text(seconds)}"
+
+
+def memory_text(size: int) -> str:
+    """A number of bytes on the driver, in words."""
+    return "less than 1 MiB" if size < 2**20 else f"about {size / 2**20:,.0f} MiB"
+
+
+def _disk_text(size: int) -> str:
+    return "less than 0.1 MB" if size < 5e4 else f"about {size / 1e6:,.1f} MB"
+
+
+def time_text(seconds: float) -> str:
+    """A duration in words."""
     if seconds < 120:
         return f"{seconds:,.1f} seconds"
     return f"{seconds / 60:,.0f} minutes" if seconds < 7200 else f"{seconds / 3600:,.1f} hours"

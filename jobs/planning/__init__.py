@@ -7,6 +7,7 @@
 * ``paths``: the files that a config names, found from the folder of the config.
 * ``rows``: how many synthetic rows ``auto`` writes.
 * ``smallest_budget``: refuses a budget that is too small for the plan, with the smallest one that works.
+* ``comparison``: the plans of all mechanisms, and of one at several budgets; ``time_limit`` bounds the time of each.
 * ``engines``: the engine that the config names. Its options are checked first; it is opened only when data are read.
 """
 

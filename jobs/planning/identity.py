@@ -35,6 +35,7 @@ _NOT_IDENTIFYING = {
 
 # Keys that have joined the config within this version: without them, an id is what it was.
 _ONLY_IF_GIVEN = ("catalog", "frame", "partition")
+_RANDOM_MARGINALS = ("count", "seed")
 
 # Every version up to 0.10 wrote releases whose records hold neither a version nor a digest of the identity. Their ids
 # follow from the config as these versions saw it: 0.6 to 0.10 had the number of synthetic rows in the id, and up to 0.9
@@ -72,10 +73,11 @@ def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str])
     """The identity of a release. The arguments are those of ``release_id``."""
     written = _facts(config, exclude_defaults=True)
     digest = canonical_sha256({"config": written, "schema": _without_defaults(schema), "files": dict(files)})
-    # No version without a record could read a table or a frame, choose rows, or make a step of a series.
-    dataset = config.dataset
+    # No version without a record could read a table or a frame, choose rows or marginals, or make a step of a series.
+    dataset, marginals = config.dataset, config.workload.marginals
     new_keys = dataset.table or dataset.where or dataset.partition or dataset.catalog or dataset.frame or config.series
-    versions = () if new_keys else _VERSIONS_WITHOUT_RECORD
+    random = marginals is not None and marginals.count is not None
+    versions = () if new_keys or random else _VERSIONS_WITHOUT_RECORD
     older = {
         id_of(_as_before(config, version), identifying_schema(schema), files, version): version for version in versions
     }
@@ -85,6 +87,8 @@ def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str])
 def _as_before(config: Config, version: str) -> dict[str, Any]:
     """The part of a config that a version up to 0.10 took for identifying."""
     facts = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING_BEFORE)  # type: ignore[arg-type]
+    for key in _RANDOM_MARGINALS if facts["workload"]["marginals"] is not None else ():
+        del facts["workload"]["marginals"][key]
     conjunctions = facts["workload"]["conjunctions"]
     if version != _LAST_WITHOUT_RECORD and conjunctions is not None:
         conjunctions["share"] = conjunctions.pop("popularity_share")
@@ -124,9 +128,10 @@ def identifying_config(config: Config) -> dict[str, Any]:
     A release that is no step of a series has no section ``series``.
     """
     facts = _facts(config)
-    for key in _ONLY_IF_GIVEN:
-        if facts["dataset"][key] is None:
-            del facts["dataset"][key]
+    for section, keys in ((facts["dataset"], _ONLY_IF_GIVEN), (facts["workload"]["marginals"], _RANDOM_MARGINALS)):
+        for key in keys if section is not None else ():
+            if section[key] is None:
+                del section[key]
     return {key: value for key, value in facts.items() if key != "series" or value is not None}
 
 

@@ -130,7 +130,7 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
         plan = plan_within_budget(
             mechanism,
             stand_in,
-            partial(_terms_at, config, mechanism, unit, layout.view),
+            partial(terms_at, config, mechanism, unit, layout.view),
             config.privacy.epsilon,
             LARGEST_EPSILON,
         )
@@ -224,9 +224,7 @@ def _split_budget(config: Config, budget: Budget) -> tuple[Budget | None, Budget
     return popularity, Budget(budget.currency, budget.amount - popularity.amount)
 
 
-def _terms_at(
-    config: Config, mechanism: Mechanism, unit: PrivacyUnit, view: BinaryView, epsilon: float
-) -> PrivacyTerms:
+def terms_at(config: Config, mechanism: Mechanism, unit: PrivacyUnit, view: BinaryView, epsilon: float) -> PrivacyTerms:
     """The terms of the mechanism if the release had another epsilon.
 
     Raises: ValueError when there is no such budget, or its part for noisy popularity is too small to measure it.

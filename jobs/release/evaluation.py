@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from jobs.release.publish import PublicationState
 from jobs.release.run import build_workload, open_statistics, replayed_popularity
 from jobs.sensitive import mark
 from jobs.verification.manifest import MANIFEST, read_manifest
+from jobs.wording import number_of
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.layout import BasketLayout, Layout, TableLayout
@@ -168,10 +170,11 @@ class _Released:
         )
 
 
-def published_output(job: Job) -> Output:
+def published_output(job: Job, needed: Collection[str] | None = None) -> Output:
     """The folder of a published release, after a check that it is complete and unchanged.
 
     job: The release.
+    needed: The files that will be read, which alone are checked and may not be missing; by default all files.
 
     Raises: ConfigError when the release is not published; IntegrityError when a file was changed.
     """
@@ -181,13 +184,13 @@ def published_output(job: Job) -> Output:
     output = recorded_output(record.output, job.output)
     if folders.publication_state(output, job.release_id) is not PublicationState.DONE:
         raise ConfigError(f"output {output} no longer holds release {job.release_id[:12]}; run marquee run again")
-    publish.verify(output)
+    publish.verify(output, needed)
     return output
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:
     """The comparison as text for the terminal, line by line, with its mark. SENSITIVE."""
-    lines = [f"{comparison.sensitive} ({comparison.queries:,} queries)", comparison.truth]
+    lines = [f"{comparison.sensitive} ({number_of(comparison.queries, 'query', 'queries')})", comparison.truth]
     if comparison.whole is None:
         return [*lines, *table_lines(comparison.truncated)]
     return [
@@ -196,12 +199,21 @@ def comparison_lines(comparison: Comparison) -> list[str]:
     ]  # fmt: skip
 
 
+SCALES = (
+    "total variation is half the L1 distance of a marginal, and workload is all of it, times the weight: without "
+    "weights, workload is twice total variation"
+)
+"""How the two errors of whole marginals relate."""
+
+
 def table_lines(distances: Distances) -> list[str]:
     """Errors as a table for the terminal, line by line. SENSITIVE."""
     lines = [
         f"{'answers of':<12}{'max':>10}{'mean':>12}{'rms':>12}{'total variation':>18}{'workload':>12}"
         + ("" if distances.normalised is None else f"{'normalised':>12}")
     ]
+    if any(row.total_variation is not None for row in distances.rows.values()):
+        lines[0] += "   (workload: the whole L1 distance; total variation: half of it)"
     for name, row in distances.rows.items():
         variation = "-" if row.total_variation is None else f"{row.total_variation:.5f}"
         weighted = f"{distances.error[_ERROR_NAMES.get(name, name)]:>12.5f}"
@@ -219,7 +231,8 @@ def comparison_json(comparison: Comparison) -> str:
     content = dataclasses.asdict(comparison)
     errors_of_truncated = content.pop("truncated")
     names = ("sensitive", "release_id", "queries", "truth")
-    return json.dumps({**{name: content.pop(name) for name in names}, **errors_of_truncated, **content}, indent=2)
+    first = {name: content.pop(name) for name in names}
+    return json.dumps({**first, "scales": SCALES, **errors_of_truncated, **content}, indent=2)
 
 
 def _without_bound(layout: Layout) -> Layout:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from dpcore.errors import ConfigError, IntegrityError
 from jobs.objects.output import Output, read_file
 from jobs.release.journal_file import sync_folder
 from jobs.release.signing import Signer
-from jobs.verification.manifest import MANIFEST, SIGNATURE, SUCCESS, file_problems, sha256_of
+from jobs.verification.manifest import MANIFEST, SIGNATURE, SUCCESS, file_problems, problems_of, sha256_of
 from jobs.version import VERSION
 
 STATE_FOLDER = ".marquee"
@@ -174,12 +174,15 @@ def manifest_sha256(output: Output) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def verify(output: Output) -> None:
+def verify(output: Output, needed: Collection[str] | None = None) -> None:
     """Checks that a published folder holds exactly the files that its manifest names.
+
+    output: The folder.
+    needed: The only files to check, of those that the manifest names; by default all, and that there are no others.
 
     Raises: IntegrityError that names the first file that is missing, changed or unknown.
     """
-    for problem in file_problems(output):
+    for problem in file_problems(output) if needed is None else problems_of(output, needed):
         raise IntegrityError(problem)
 
 

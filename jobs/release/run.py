@@ -47,6 +47,7 @@ from jobs.release.series import PrivateSource, steps_so_far, with_earlier_steps,
 from jobs.release.signing import signer
 from jobs.workload.building import workload_of
 from pipelines.aggregators.protocol import Aggregator
+from pipelines.engines.progress import listening
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.generate.rows import write_rows
 from pipelines.layout import TableLayout
@@ -357,7 +358,7 @@ class _ObservedEngine:
 
     def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
         """The engine's merged accumulator. SENSITIVE."""
-        with stage(AGGREGATE):
+        with stage(AGGREGATE) as report, listening(report):
             counts = self.engine.reduce(source, aggregator)  # SENSITIVE
         self.on_reduced()
         return counts

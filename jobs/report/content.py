@@ -138,8 +138,14 @@ def _sample(folder: ReleaseFolder) -> Sample | None:
     if rows is None:
         return None
     head = rows.head(SAMPLE_ROWS)
-    values = [["" if value is None else str(value) for value in row.values()] for row in head.to_pylist()]
+    values = [[_shown(value) for value in row.values()] for row in head.to_pylist()]
     return Sample(head.column_names, values, int(folder.document["synthetic_rows"] or 0))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def _charges(document: Mapping[str, Any]) -> list[tuple[str, int, float]]:

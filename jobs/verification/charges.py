@@ -19,6 +19,7 @@ from dpcore.numerical_bound import epsilon_of_events
 from jobs.outputs.certificate import CURRENCIES, epsilon_at_other_deltas
 from jobs.outputs.certificate_format import Certificate, CertifiedCharge, ExactAmount
 from jobs.verification.findings import Finding, failed, judged, not_checked, passed
+from jobs.wording import number_of
 
 _CURRENCIES = {name: currency for currency, name in CURRENCIES.items()}
 _MEASUREMENTS = ("measure", "measure_errors")
@@ -62,9 +63,15 @@ def sum_findings(certificate: Certificate) -> list[Finding]:
         problems += _number_problems(name, amount)
     calls = certificate.hashes.kernel_answers.answers
     if calls != len(certificate.charges):
-        problems.append(f"{len(certificate.charges)} charges are listed, but the journal has {calls} answers")
+        problems.append(
+            f"listed: {number_of(len(certificate.charges), 'charge')}, but the journal has {number_of(calls, 'answer')}"
+        )
     share = as_number(total / Fraction(reserved.amount)) if Fraction(reserved.amount) else 0.0
-    return judged("sum of charges", problems, f"{len(certificate.charges)} charges use {share:.4%} of the reservation")
+    return judged(
+        "sum of charges",
+        problems,
+        f"{number_of(len(certificate.charges), 'charge')} with {share:.4%} of the reservation",
+    )
 
 
 def charge_findings(certificate: Certificate) -> list[Finding]:

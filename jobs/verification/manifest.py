@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,11 +77,7 @@ def file_problems(output: Output) -> Iterator[str]:
         yield from _object_problems(output, entries)
         return
     regular, others = _contents(output)
-    for entry in entries:
-        path = output / entry.path
-        known = entry.path in regular
-        if not known or path.stat().st_size != entry.size or sha256_of(path) != entry.sha256:
-            yield f"{path} is missing or differs from the published file; restore it"
+    yield from _changed_files(output, entries, regular)
     named_files = {MANIFEST, SIGNATURE, SUCCESS, *(entry.path for entry in entries)}
     for name in sorted((regular | others) - named_files):
         yield f"{output / name} is not listed in the manifest of the release; move it elsewhere"
@@ -91,11 +87,37 @@ def file_problems(output: Output) -> Iterator[str]:
         yield f"{output / SUCCESS} is not empty; restore the published file"
 
 
-def _object_problems(folder: StoredFolder, entries: tuple[Entry, ...]) -> Iterator[str]:
-    sizes = folder.sizes()
+def problems_of(output: Output, names: Collection[str]) -> Iterator[str]:
+    """Yields one sentence for each of some files that is missing or changed. Other files may be missing.
+
+    names: Files of the release. Those that the manifest does not name were never part of it, and are skipped.
+
+    Raises: IntegrityError when the manifest is missing or damaged.
+    """
+    entries = tuple(entry for entry in read_manifest(output).entries if entry.path in names)
+    if isinstance(output, StoredFolder):
+        yield from _changed_objects(output, entries, output.sizes())
+        return
+    yield from _changed_files(output, entries, _contents(output)[0])
+
+
+def _changed_files(output: Path, entries: tuple[Entry, ...], regular: set[str]) -> Iterator[str]:
+    for entry in entries:
+        path = output / entry.path
+        known = entry.path in regular
+        if not known or path.stat().st_size != entry.size or sha256_of(path) != entry.sha256:
+            yield f"{path} is missing or differs from the published file; restore it"
+
+
+def _changed_objects(folder: StoredFolder, entries: tuple[Entry, ...], sizes: Mapping[str, int]) -> Iterator[str]:
     for entry in entries:
         if sizes.get(entry.path) != entry.size or folder.sha256(entry.path) != entry.sha256:
             yield f"{folder}/{entry.path} is missing or differs from the published file; restore it"
+
+
+def _object_problems(folder: StoredFolder, entries: tuple[Entry, ...]) -> Iterator[str]:
+    sizes = folder.sizes()
+    yield from _changed_objects(folder, entries, sizes)
     for name in sorted(sizes.keys() - {MANIFEST, SIGNATURE, SUCCESS, *(entry.path for entry in entries)}):
         yield f"{folder}/{name} is not listed in the manifest of the release; move it elsewhere"
     if sizes.get(SUCCESS):

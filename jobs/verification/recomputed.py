@@ -30,6 +30,7 @@ from jobs.outputs.attribute_columns import attribute_columns, attribute_fields
 from jobs.outputs.certificate_format import Certificate
 from jobs.verification.findings import Finding, Outcome, failed, not_checked, passed
 from jobs.version import versions
+from jobs.wording import number_of
 from jobs.workload.building import number_of_parities, workload_of_section
 from pipelines.layout import Layout
 
@@ -141,7 +142,7 @@ def _query_finding(path: Path, queries: Queries, layout: Layout) -> Finding:
             rows += len(written)
     if rows != queries.size:
         return failed(_QUERIES, f"{path} has {rows:,} queries, but the workload has {queries.size:,}")
-    return passed(_QUERIES, f"{rows:,} queries are those of the workload, in order")
+    return passed(_QUERIES, f"{number_of(rows, 'query', 'queries')} as in the workload, in order")
 
 
 def _wanted(queries: Queries, layout: Layout, columns: pa.Schema) -> Iterator[pa.RecordBatch]:

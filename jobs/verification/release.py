@@ -20,6 +20,7 @@ from jobs.verification.promises import identity_findings, layout_of, promise_fin
 from jobs.verification.records import ledger_findings
 from jobs.verification.signature import signature_finding
 from jobs.verification.tables import ANSWERS, SYNTHETIC, table_findings
+from jobs.wording import number_of
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -125,7 +126,7 @@ def _file_findings(folder: Path) -> tuple[list[Finding], Manifest | None]:
     incomplete += [f"manifest.json lists {path}, which is no file of a release" for path in sorted(unknown)]
     if not (folder / SUCCESS).is_file():
         incomplete.append(f"{folder / SUCCESS} is missing; run the release again to complete it")
-    files = judged("files", problems, f"{len(paths)} files have the sizes and hashes of manifest.json")
+    files = judged("files", problems, f"{number_of(len(paths), 'file')} with the sizes and hashes of manifest.json")
     return [*files, *judged("complete", incomplete, "manifest.json lists what a release has")], manifest
 
 

@@ -20,6 +20,7 @@ from jobs.outputs.model_file import MODEL, read_model
 from jobs.verification.findings import Finding, Outcome, failed, not_checked, passed
 from jobs.verification.recomputed import CHECKS as RECOMPUTED
 from jobs.verification.recomputed import recomputed_findings
+from jobs.wording import number_of
 from pipelines.layout import BasketLayout, Layout, TableLayout
 
 ANSWERS = "answers.parquet"
@@ -125,7 +126,12 @@ def _row_findings(folder: Path, units: int | None, layout: Layout) -> list[Findi
         problem = f"a file of {folder} cannot be read ({type(error).__name__})"
     if problem:
         return [failed(check, problem)]
-    return [passed(check, f"{units:,} units in {len(paths)} files, with columns and values of the schema")]
+    return [
+        passed(
+            check,
+            f"{number_of(units, 'unit')} in {number_of(len(paths), 'file')}, with columns and values of the schema",
+        )
+    ]
 
 
 def _row_problems(paths: list[Path], units: int, layout: Layout) -> Iterator[str]:

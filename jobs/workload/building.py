@@ -13,7 +13,7 @@ from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.queries import Marginals
 from dpcore.queries.generation import all_parities, parity_counts, random_conjunctions, random_parities
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals, range_rows
-from dpcore.workload import LARGEST_CLIQUES, Workload, all_k_way, conjunctive, explicit, skewed, target
+from dpcore.workload import LARGEST_CLIQUES, Workload, all_k_way, conjunctive, explicit, random_k_way, skewed, target
 from jobs.config import Config
 from jobs.config.workload import ConjunctionQueries, MarginalQueries, ParityQueries, Queries
 from jobs.workload.products import number_of_answers, product_workload
@@ -111,6 +111,10 @@ def _cliques(section: MarginalQueries, domain: Domain, codes: Domain) -> Workloa
     order = section.order or 1
     if order > len(names):
         raise ValueError(f"order is {order} for {len(names)} attributes; want 1 .. {len(names)}")
+    if section.count is not None:
+        workload = random_k_way(domain, order, section.count, _generator(section), names)
+        _check_size(workload.queries.size)
+        return workload
     if section.skewed is not None:
         if section.skewed.count > LARGEST_CLIQUES:
             raise ValueError(f"skewed.count is {section.skewed.count:,}; want at most {LARGEST_CLIQUES:,}")
@@ -144,8 +148,21 @@ def _cliques_by_size(section: MarginalQueries, domain: Domain, codes: Domain) ->
         raise ValueError(
             f"no marginal of order {largest} has at most {section.max_cells:,} cells; want a larger max_cells"
         )
+    if section.count is not None:
+        if section.count > len(cliques):
+            raise ValueError(
+                f"count is {section.count:,}, but only {len(cliques):,} marginals of order {largest} have at most "
+                f"{section.max_cells:,} cells; want at most {len(cliques):,}, or a larger max_cells"
+            )
+        kept = _generator(section).choice(len(cliques), size=section.count, replace=False)
+        cliques = [cliques[index] for index in sorted(kept.tolist())]
     _check_size(sum(map(domain.size, cliques)))
     return explicit(domain, dict.fromkeys(cliques, 1.0))
+
+
+def _generator(section: MarginalQueries) -> np.random.Generator:
+    """The generator that chooses random marginals. Its seed is public."""
+    return np.random.default_rng(section.seed or 0)
 
 
 def _cliques_within(domain: Domain, largest_order: int, max_cells: int | None) -> list[Clique]:
@@ -281,7 +298,8 @@ def _check_size(answers: int) -> None:
     if answers > LARGEST_ANSWERS:
         gib = -(-answers * 32 // 2**30)  # Integer arithmetic, because a float64 may not represent the number exactly.
         advice = (
-            f"about {gib:,} GiB on the driver; want a lower order, fewer attributes, or workload.conjunctions with "
-            "mechanism: dual_query, which answers a chosen number of queries"
+            f"about {gib:,} GiB on the driver; want a lower order, fewer attributes, workload.marginals.max_cells, "
+            "which leaves out large marginals, workload.marginals.count, which chooses some at random, or "
+            "workload.conjunctions with mechanism: dual_query, which answers a chosen number of queries"
         )
         raise DomainTooLargeError("the workload", answers, LARGEST_ANSWERS, advice)

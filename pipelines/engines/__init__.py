@@ -9,6 +9,6 @@
   ``spark_catalog``: tables of Spark's catalogs as DataFrames. ``spark_filter``: the public filter as Spark's condition.
 * ``claim``: the claim that files hold whole units, which is checked once for each source.
 * ``accumulation``: the step that every engine runs on batches of whole units, which gives an accumulator.
-* ``parts``: splits files along row groups. ``failures``: tasks whose errors have no data values. ``java``: finds a Java
-  for Spark.
+* ``parts``: splits files along row groups. ``progress``: how far reading is, for whoever listens.
+* ``failures``: tasks whose errors have no data values. ``java``: finds a Java for Spark.
 """

@@ -21,6 +21,7 @@ from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_m
 from pipelines.engines.claim import ClaimCheck, Counted, RangeSeen, UnitRange
 from pipelines.engines.failures import without_values
 from pipelines.engines.parts import Part, parts_of
+from pipelines.engines.progress import told
 from pipelines.source import AnySource, FrameSource, Source
 from pipelines.source.batches import read_batches
 from pipelines.source.frames import frame_batches, is_spark_frame
@@ -108,7 +109,8 @@ class LocalEngine:
             if isinstance(source, FrameSource):
                 yield from self._over_frame(source, task, pool)
             elif source.layout.counted_by_file:
-                yield from _mapped(pool, self._workers, lambda file: task(read_batches(source, file)), source.files)
+                read = _mapped(pool, self._workers, lambda file: task(read_batches(source, file)), source.files)
+                yield from told(read, len(source.files))
             else:
                 yield from self._over_shards(source, task, pool)
 
@@ -119,11 +121,12 @@ class LocalEngine:
         rows = sum(part.rows for part in parts)
         passes = math.ceil(rows / self.rows_in_memory) or 1
         shards_per_pass = 1 if rows <= _SHARD_ROWS else max(self._workers, math.ceil(rows / passes / _SHARD_ROWS))
-        for first in range(0, passes * shards_per_pass, shards_per_pass):
+        for number, first in enumerate(range(0, passes * shards_per_pass, shards_per_pass)):
             wanted = range(first, first + shards_per_pass)
             split = functools.partial(_split, source, passes * shards_per_pass, wanted)
             shards: list[list[pa.RecordBatch]] = [[] for _ in wanted]
-            for split_part in _mapped(pool, self._workers, split, parts):
+            read = _mapped(pool, self._workers, split, parts)
+            for split_part in told(read, passes * len(parts), number * len(parts)):
                 for shard, batches in zip(shards, split_part, strict=True):
                     shard.extend(batches)
             yield from _mapped(pool, self._workers, task, shards)

@@ -24,7 +24,7 @@ def marquee(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
 def test_baskets_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ("--users", "5000", "--films", "100", "--pairs", "50000", "--files", "2")
     code, out, err = marquee(capsys, "generate", "baskets", str(tmp_path / "films"), *sizes)
-    assert (code, out) == (0, f"2 files in {tmp_path / 'films'}\n"), err
+    assert (code, out) == (0, f"Wrote baskets of 5,000 users to {tmp_path / 'films'}/ (2 files).\n"), err
     table = pq.read_table(tmp_path / "films")
     assert table.column_names == ["user_id", "movie_id"]
     assert table.num_rows == pytest.approx(50_000, rel=0.1)
@@ -38,7 +38,9 @@ def test_a_table_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert code == 0, err
     assert pq.read_table(tmp_path / "people").num_rows == 500
     assert (tmp_path / "people.schema.yaml").exists()
-    assert str(tmp_path / "people.schema.yaml") in out
+    assert (
+        out == f"Wrote 500 rows to {tmp_path / 'people'}/ (1 file). The schema is {tmp_path / 'people.schema.yaml'}.\n"
+    )
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_the_model_is_a_file_of_the_release(table: World) -> None:
 def test_more_rows_come_without_the_data_and_without_a_charge(table: World) -> None:
     shutil.rmtree(table.folder / "data")
     code, out, err = table.marquee("generate", "rows", "release.yaml", "more", "--rows", "1250000")
-    assert (code, out) == (0, "2 files in more\n"), err
+    assert (code, out) == (0, "Wrote 1,250,000 rows to more/ (2 files).\n"), err
     rows = pq.read_table(table.folder / "more")
     assert rows.num_rows == 1_250_000
     assert np.array_equal(rows.column("person").to_numpy(), np.arange(1_250_000))
@@ -72,6 +72,22 @@ def test_more_rows_come_without_the_data_and_without_a_charge(table: World) -> N
     women = float(np.mean(rows.column("sex").to_numpy() == "female"))
     assert women == pytest.approx(one_way(model, "sex")[0], abs=2 / 1_250_000)
     assert table.charges() == 1
+
+
+def test_more_rows_need_the_model_and_no_answers(table: World) -> None:
+    """What is not read may be missing; what is read may neither be missing nor changed."""
+    output = table.folder / "out/people"
+    (output / "answers.parquet").unlink()
+    shutil.rmtree(output / "synthetic")
+    code, out, err = table.marquee("generate", "rows", "release.yaml", "more", "--rows", "7", "--json")
+    assert code == 0, err
+    assert json.loads(out) == {"folder": "more", "files": 1, "rows": 7}
+    for name in ("certificate.json", "model.npz"):
+        content = (output / name).read_bytes()
+        (output / name).unlink()
+        code, _, err = table.marquee("generate", "rows", "release.yaml", "again", "--rows", "7")
+        assert (code, f"{name} is missing or differs" in err) == (7, True)
+        (output / name).write_bytes(content)
 
 
 def one_way(model: GraphicalModel, name: str) -> list[float]:

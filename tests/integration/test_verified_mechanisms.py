@@ -28,6 +28,8 @@ WORKLOADS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (TABLE, {"marginals": {"order": 2, "target": "sex"}}),
     (TABLE, {"marginals": {"up_to_order": 2, "max_cells": 12}}),
     (TABLE, {"marginals": {"order": 2, "skewed": {"count": 4, "seed": 9}}}),
+    (TABLE, {"marginals": {"order": 2, "count": 4, "seed": 9}}),
+    (TABLE, {"marginals": {"order": 2, "count": 2, "max_cells": 12, "ranges": ["age"]}}),
     (TABLE, {"marginals": {"order": 2, "attributes": ["sex", "work", "age"], "prefix": ["age"], "ranges": ["work"]}}),
     (TABLE, {"marginals": {"cliques": [{"attributes": ["sex", "work"], "weight": 2.0}, {"attributes": ["age"]}]}}),
     (TABLE, {"marginals": {"cliques": [{"attributes": ["sex", "age"]}], "prefix": ["age"]}}),

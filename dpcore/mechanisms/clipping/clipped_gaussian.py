@@ -95,14 +95,17 @@ class ClippedGaussian:
         check_clipped_noise(terms, shares.sums, queries.size)
         stddev = unit_stddev(terms, shares.sums)
         max_norm = float(queries.size) ** (1 / norm_of(terms))
+        smallest, largest = (
+            mean_absolute_noise(terms.noise, unit_scale(terms, shares.sums) * norm) for norm in (1, max_norm)
+        )
         notes = (
-            f"the noise of an answer has a standard deviation of C x {stddev:.4g} counts, where C is the norm to which "
-            f"units are clipped: between 1 and {max_norm:.4g}, chosen from a noisy histogram. The predicted error is "
-            "that of the largest C, without clipping",
+            f"the error cannot be predicted from public facts. The noise of an answer has a standard deviation of C x "
+            f"{stddev:.4g} counts, where C is the norm to which units are clipped: between 1 and {max_norm:.4g}, "
+            f"chosen from a noisy histogram. The expected error from the noise is between {smallest:.4g} and "
+            f"{largest:.4g} counts, and near the lower end for sparse data",
             "clipping lowers the answers of heavy units; the expected loss is added, and intervals allow for all of it",
         )
-        error = mean_absolute_noise(terms.noise, unit_scale(terms, shares.sums) * max_norm)
-        return Plan(tuple(steps), 0, _memory(queries), error, notes, tuple(events))
+        return Plan(tuple(steps), 0, _memory(queries), None, notes, tuple(events))
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent

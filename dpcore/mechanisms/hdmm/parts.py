@@ -141,5 +141,8 @@ def _denominator(queries: Marginals | Products) -> int:
 
 def _check_size(what: str, size: int) -> None:
     if size > LARGEST_ANSWERS:
-        advice = "choose a smaller workload, or a mechanism that answers from a model: independent, mwem, dual_query"
+        advice = (
+            "choose a smaller workload (max_cells leaves out large marginals), or a mechanism that answers from a "
+            "model: independent, mwem, dual_query"
+        )
         raise DomainTooLargeError(what, size, LARGEST_ANSWERS, advice)

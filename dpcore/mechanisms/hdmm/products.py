@@ -58,7 +58,7 @@ class MeasuredProductResiduals:
         """The plan of a release that measures this strategy with the whole budget."""
         queries = self.strategy.queries
         stddev = self._stddev(terms) / queries.denominator
-        step = Step(f"measure {len(queries.terms):,} residuals of marginals", 1.0, 1, stddev)
+        step = Step(f"measure {len(queries.terms):,} residuals of marginals", 1.0, 1, stddev, weighted_sums=True)
         memory = 32 * self._queries.size + 32 * queries.size
         notes: tuple[str, ...] = ()
         if not terms.unit.replaced:  # The bound is proven for adding or removing a row only.

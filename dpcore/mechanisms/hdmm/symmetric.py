@@ -93,7 +93,7 @@ class MeasuredSymmetric:
     def release_plan(self, terms: PrivacyTerms) -> Plan:
         """The plan of a release that measures this strategy with the whole budget."""
         stddev = self._stddev(terms)
-        step = Step(f"measure {self.queries.description}", 1.0, 1, stddev)
+        step = Step(f"measure {self.queries.description}", 1.0, 1, stddev, weighted_sums=True)
         memory = 32 * self._queries.size + 16 * self.queries.size + 32 * math.prod(self.queries.read_shape)
         notes: tuple[str, ...] = ()
         if not terms.unit.replaced:  # The bound is proven for adding or removing a row only.

@@ -182,7 +182,7 @@ def _candidates(queries: Marginals, structure: Triangulation, max_cells: float) 
     candidates = [index for index, clique in enumerate(queries.cliques) if structure.cells_with(clique) <= max_cells]
     if not candidates:
         min_cells = min(structure.cells_with(clique) for clique in queries.cliques)
-        advice = "choose a workload with smaller marginals, or a larger max_model_mb"
+        advice = "choose a workload with smaller marginals (a smaller max_cells), or a larger max_model_mb"
         raise DomainTooLargeError("the model of mechanism mwem_pgm", min_cells, int(max_cells), advice)
     return candidates
 

@@ -175,7 +175,8 @@ class DualQueryPgm:
         tree = JunctionTree.of(queries.domain, queries.cliques)
         if tree.cells > self.max_model_mb * CELLS_IN_MB:
             advice = (
-                "choose cliques that overlap less, a larger max_model_mb, or mechanism dual_query, aim or clique_tree"
+                "choose cliques that overlap less, a smaller workload.marginals.max_cells, which leaves out large "
+                "marginals, a larger max_model_mb, or mechanism dual_query, aim or clique_tree"
             )
             max_cells = int(self.max_model_mb * CELLS_IN_MB)
             raise DomainTooLargeError("the model of mechanism dual_query_pgm", tree.cells, max_cells, advice)

@@ -78,7 +78,9 @@ class MeasuredResiduals:
     def step(self, terms: PrivacyTerms) -> Step:
         """The step of a plan. Its standard deviation is that of a measured sum with large weights, not of a count."""
         stddev = noise_stddev(terms.noise, terms.measure_scale(self.queries, Fraction(1)))
-        return Step(f"measure {len(self.plan.residuals):,} weighted residuals of marginals", 1.0, 1, stddev)
+        return Step(
+            f"measure {len(self.plan.residuals):,} weighted residuals of marginals", 1.0, 1, stddev, weighted_sums=True
+        )
 
     def release_plan(self, terms: PrivacyTerms) -> Plan:
         """The plan of a release that measures these residuals with the whole budget."""

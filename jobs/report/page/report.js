@@ -27,7 +27,7 @@
       width, marginLeft: 118, marginRight: 14, marginTop: 4, height: Math.min(620, 30 + 22 * rows.length),
       x: { label: "count", grid: true, ticks: 4, tickFormat: "~s" },
       y: { label: null, domain: labels, tickFormat: shortened, tickSize: 0 },
-      style: { fontSize: "12px", background: "transparent" }, marks, ariaLabel: `Counts of ${chart.attributes[0]}`,
+      style: { fontSize: "12px", background: "transparent" }, marks,
     });
   }
 
@@ -42,7 +42,6 @@
       color: { scheme: "blues", legend: true, label: "count", domain: [0, Math.max(1, ...chart.answer)] },
       style: { fontSize: "12px", background: "transparent" },
       marks: [Plot.cell(cells, { x: "x", y: "y", fill: (cell) => Math.max(0, cell.answer) })],
-      ariaLabel: `Counts of ${chart.attributes[0]} by ${chart.attributes[1]}`,
     });
   }
 
@@ -68,9 +67,15 @@
   }
 
   // A chart is an image to a screen reader; the table beside it has the numbers.
-  function shown(place, chart) {
-    const image = chart.tagName === "svg" ? chart : chart.querySelector("svg:last-of-type");
-    image.setAttribute("role", "img");
+  function shown(place, chart, name) {
+    for (const part of chart.querySelectorAll("[aria-label], [aria-description]")) {
+      part.removeAttribute("aria-label");
+      part.removeAttribute("aria-description");
+    }
+    for (const image of [chart, ...chart.querySelectorAll("svg")].filter((element) => element.tagName === "svg")) {
+      image.setAttribute("role", "img");
+      image.setAttribute("aria-label", name);
+    }
     place.replaceChildren(chart);
   }
 
@@ -78,7 +83,7 @@
   const pairs = data.charts.filter((chart) => chart.attributes.length === 2);
   for (const figure of document.querySelectorAll("figure.single")) {
     const place = figure.querySelector(".chart");
-    shown(place, singleChart(singles[Number(figure.dataset.chart)], Math.max(260, Math.min(420, place.clientWidth))));
+    shown(place, singleChart(singles[Number(figure.dataset.chart)], Math.max(260, Math.min(420, place.clientWidth))), `Counts of ${singles[Number(figure.dataset.chart)].attributes[0]}`);
   }
 
   const first = document.getElementById("first"), second = document.getElementById("second");
@@ -99,7 +104,7 @@
     const chart = stored.attributes[0] === names[0] ? stored : transposed(stored);
     document.getElementById("pair-title").textContent = `${names[0]} by ${names[1]}`;
     const place = document.getElementById("pair-chart");
-    shown(place, pairChart(chart, Math.max(280, Math.min(860, place.clientWidth))));
+    shown(place, pairChart(chart, Math.max(280, Math.min(860, place.clientWidth))), `Counts of ${names[0]} by ${names[1]}`);
     document.getElementById("pair-table").replaceChildren(pairTable(chart));
   }
   function fillSecond() {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from itertools import chain, combinations
 
@@ -23,6 +24,7 @@ from dpcore.workload import (
     explicit,
     linear,
     part_sizes,
+    random_k_way,
     skewed,
     target,
 )
@@ -60,6 +62,33 @@ def test_skewed_counts_repeated_cliques_as_weight_and_favours_attributes() -> No
     use = [sum(weight for clique, weight in zip(cliques(workload), workload.weights, strict=True) if name in clique)
            for name in DOMAIN.names]  # fmt: skip
     assert max(use) > 2 * min(use)
+
+
+def random_cliques(domain: Domain, order: int, count: int, seed: int) -> tuple[tuple[str, ...], ...]:
+    return cliques(random_k_way(domain, order, count, np.random.default_rng(seed), domain.names))
+
+
+@pytest.mark.parametrize(("domain", "count"), [(DOMAIN, 1), (DOMAIN, 3), (DOMAIN, 6), (WIDE, 300)])
+def test_random_marginals_are_different_sorted_and_a_function_of_the_seed(domain: Domain, count: int) -> None:
+    made = random_cliques(domain, 2, count, 7)
+    assert len(made) == len(set(made)) == count
+    assert all(len(set(clique)) == 2 for clique in made)
+    assert list(made) == sorted(made, key=domain.axes)
+    assert made == random_cliques(domain, 2, count, 7)
+
+
+def test_random_marginals_are_uniform() -> None:
+    """2,000 seeds draw 2 of 6 marginals each: 667 times each, with a standard deviation of 21. The seeds are fixed."""
+    drawn = Counter(clique for seed in range(2_000) for clique in random_cliques(DOMAIN, 2, 2, seed))
+    assert set(drawn) == set(combinations(DOMAIN.names, 2))
+    assert max(abs(times - 2_000 / 3) for times in drawn.values()) < 5 * 21
+    few = Counter(clique for seed in range(300) for clique in random_cliques(WIDE, 1, 40, seed))
+    assert max(abs(times - 60) for times in few.values()) < 5 * 7
+
+
+def test_more_random_marginals_than_there_are_do_not_exist() -> None:
+    with pytest.raises(ValueError, match="count is 7, but only 6 marginals of 2 of 4 attributes exist"):
+        random_cliques(DOMAIN, 2, 7, 0)
 
 
 def test_explicit_adds_up_cliques_of_one_set_of_attributes() -> None:

@@ -17,7 +17,8 @@ from tests.support.checks import ROOT
 COMMANDS = [
     ("demo",), ("validate",), ("plan",), ("run",), ("status",), ("evaluate",), ("generate", "baskets"),
     ("generate", "table"), ("budget", "create"), ("budget", "show"), ("budget", "history"), ("warm",),
-    ("verify",),
+    ("verify",), ("doctor",), ("generate", "rows"), ("budget", "grant"), ("budget", "move"), ("store", "status"),
+    ("store", "clean"),
 ]  # fmt: skip
 
 

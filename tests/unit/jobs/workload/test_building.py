@@ -64,6 +64,42 @@ def test_marginals(asked: dict[str, Any], wanted: dict[tuple[str, ...], float]) 
     assert dict(zip(made.queries.cliques, made.weights, strict=True)) == wanted
 
 
+def random_cliques(**asked: Any) -> tuple[tuple[str, ...], ...]:
+    made = workload_of(config({"marginals": {"order": 2, **asked}}), TABLE)
+    assert isinstance(made.queries, Marginals)
+    assert made.weights.tolist() == [1.0] * len(made.queries.cliques)
+    return made.queries.cliques
+
+
+def test_random_marginals_depend_on_their_seed_and_keep_to_what_is_allowed() -> None:
+    assert random_cliques(count=6, seed=3) == tuple(combinations("abcd", 2))
+    assert random_cliques(count=3) == random_cliques(count=3, seed=0)
+    assert len({random_cliques(count=3, seed=seed) for seed in range(20)}) > 5
+    for seed in range(10):
+        assert set(random_cliques(count=2, seed=seed, attributes=["a", "b", "c"])) <= set(combinations("abc", 2))
+        small = random_cliques(count=2, seed=seed, max_cells=8)
+        assert len(set(small)) == 2
+        assert set(small) <= {("a", "b"), ("a", "c")}
+
+
+@pytest.mark.parametrize(("asked", "says"), [
+    ({"order": 2, "count": 7}, "count is 7, but only 6 marginals of 2 of 4 attributes exist; want at most 6"),
+    ({"order": 2, "count": 3, "max_cells": 8}, "only 2 marginals of order 2 have at most 8 cells; want at most 2, or"),
+    ({"order": 2, "seed": 7}, "seed is only for random marginals; want a count too"),
+    ({"up_to_order": 2, "count": 3}, "count chooses random marginals of one order; want order: N"),
+    ({"order": 2, "count": 3, "target": "a"}, "count chooses random marginals of one order"),
+])  # fmt: skip
+def test_random_marginals_that_do_not_exist(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        workload_of(config({"marginals": asked}), TABLE)
+
+
+def test_a_workload_that_is_too_large_names_what_makes_it_smaller() -> None:
+    wide = TableLayout("person", Schema(tuple(attribute(f"x{i}", 50) for i in range(60))))
+    with pytest.raises(DomainTooLargeError, match="workload.marginals.max_cells, which leaves out large marginals"):
+        workload_of(config({"marginals": {"order": 3}}), wide)
+
+
 def test_skewed_marginals_depend_on_their_seed() -> None:
     def cliques(seed: int) -> object:
         made = workload_of(config({"marginals": {"order": 2, "skewed": {"count": 4, "seed": seed}}}), TABLE)

@@ -45,34 +45,53 @@ def config_page() -> str:
     lines = ["# Config reference\n", _NOTE]
     lines.append("A config is a YAML file that describes one release. Unknown keys are refused. All paths start at the")
     lines.append("folder of the config file. `marquee plan --schema` prints the JSON Schema, which editors can use.\n")
+    paths = _paths(document)
     for heading, section in _sections(document):
         lines.append(f"## {heading}\n")
         if text := section.get("description"):
             lines.append(f"{_flat(text)}\n")
         lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
-        lines += [_row(name, field, section) for name, field in section.get("properties", {}).items()]
+        lines += [_row(name, field, section, paths) for name, field in section.get("properties", {}).items()]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _sections(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The whole config and then its sections, by the names of their keys."""
+    """The whole config and then its sections, each with the keys that lead to it, in the order of the config."""
     yield "The whole config", document
-    names = {_target(field): name for name, field in document["properties"].items() if _target(field)}
-    for definition, section in document["$defs"].items():
-        if "properties" in section:
-            yield names.get(definition, definition), section
+    for definition, keys in _paths(document).items():
+        yield keys, document["$defs"][definition]
 
 
-def _target(field: Mapping[str, Any]) -> str | None:
-    """The name of the definition that a field refers to, if it refers to one."""
-    choices = [field, *field.get("allOf", ()), *field.get("anyOf", ())]
-    return next((str(choice["$ref"]).split("/")[-1] for choice in choices if "$ref" in choice), None)
+def _paths(document: Mapping[str, Any]) -> dict[str, str]:
+    """The keys that lead to each definition with keys of its own, such as ``dataset.table``."""
+    paths: dict[str, str] = {}
+    waiting = [("", document)]
+    while waiting:
+        keys, section = waiting.pop(0)
+        for name, field in section["properties"].items():
+            for target in _targets(field):
+                if "properties" in document["$defs"][target] and target not in paths:
+                    taken = f"{keys}{name}" in paths.values()
+                    paths[target] = f"{keys}{name} ({target.lower()})" if taken else f"{keys}{name}"
+                    waiting.append((f"{keys}{name}.", document["$defs"][target]))
+    return dict(sorted(paths.items(), key=lambda item: item[1]))
 
 
-def _row(name: str, field: Mapping[str, Any], section: Mapping[str, Any]) -> str:
+def _targets(value: object) -> Iterator[str]:
+    """The definitions to which a field refers, at any depth."""
+    if isinstance(value, Mapping):
+        if "$ref" in value:
+            yield str(value["$ref"]).split("/")[-1]
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            yield from _targets(inner)
+
+
+def _row(name: str, field: Mapping[str, Any], section: Mapping[str, Any], paths: Mapping[str, str]) -> str:
     default = "required" if name in section.get("required", ()) else _default(field)
-    cells = [f"`{name}`", _type(field), default, _flat(field.get("description", ""))]
+    cells = [f"`{name}`", _type(field, paths), default, _flat(field.get("description", ""))]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -81,20 +100,27 @@ def _default(field: Mapping[str, Any]) -> str:
     return "" if value is None or isinstance(value, dict) else f"`{str(value).lower()}`"
 
 
-def _type(field: Mapping[str, Any]) -> str:
+def _type(field: Mapping[str, Any], paths: Mapping[str, str]) -> str:
     if "$ref" in field:
-        return f"section {field['$ref'].split('/')[-1]}"
+        keys = paths.get(field["$ref"].split("/")[-1])
+        return f"[keys](#{_anchor(keys)})" if keys else "a choice of words"
     if "const" in field:
         return f"`{field['const']}`"
     if "enum" in field:
         return ", ".join(f"`{value}`" for value in field["enum"])
     for choices in ("anyOf", "oneOf"):
         if choices in field:
-            return " or ".join(dict.fromkeys(_type(choice) for choice in field[choices] if choice != {"type": "null"}))
+            kinds = (_type(choice, paths) for choice in field[choices] if choice != {"type": "null"})
+            return " or ".join(dict.fromkeys(kinds))
     if field.get("type") == "array":
-        return f"list of {_type(field.get('items', {}))}"
+        return f"list of {_type(field.get('items', {}), paths)}"
     names = {"string": "text", "object": "mapping", "null": "null", "boolean": "true or false"}
     return names.get(str(field.get("type", "")), str(field.get("type", "any value")))
+
+
+def _anchor(heading: str) -> str:
+    """The anchor that MkDocs gives a heading."""
+    return re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))
 
 
 def schema_page() -> str:

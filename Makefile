@@ -49,7 +49,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.test
-	$(BIN)/mypy --strict dpcore pipelines jobs
+	$(BIN)/mypy --strict dpcore pipelines jobs marquee
 
 imports: $(VENV)/.test
 	$(BIN)/lint-imports --no-cache
@@ -82,7 +82,7 @@ lock: ## Refresh deploy/requirements from pyproject.toml (needs uv)
 
 clean: ## Remove the environment, caches and generated data
 	rm -rf $(VENV) $(PEERS) $(SBOM) $(DOCS) dist out tests/benchmarks/data .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find dpcore pipelines jobs tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find dpcore pipelines jobs marquee tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

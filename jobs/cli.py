@@ -28,6 +28,7 @@ _EXIT_CODES = (
 
 COMMANDS: Final = {
     "demo": "Generate two small datasets, release them, and compare the releases with the truth.",
+    "schema": "Draft, check and describe schema files. Of data only names and types of columns are read.",
     "validate": "Check a config against its data, and report what a release would map, drop or truncate.",
     "plan": "Show what a release would cost and do. No budget is spent, and no data are read, not even file footers.",
     "run": "Make a release: check the config and the data, reserve the budget, answer the queries, publish.",

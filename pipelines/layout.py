@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpcore.domain import BinaryView
@@ -28,9 +29,11 @@ class TableLayout:
     earliest: An attribute by which a unit's rows are kept first: those with its smallest codes, and among equal codes
         those that the hash chooses. Which rows with codes up to c are kept then does not depend on rows with larger
         codes. By default the hash alone chooses.
+    unit_parts: Columns that name the unit together, in the order of their names; ``unit`` is then the name of the
+        combined column, which no file holds. By default ``unit`` is a column of the files.
 
-    Raises: ConfigError when the bound is below 1, the partition column is that of the unit, or ``earliest`` is no
-        attribute.
+    Raises: ConfigError when the bound is below 1, the partition column is one of the unit, ``earliest`` is no
+        attribute, or the names of the unit's columns contradict each other.
     """
 
     unit: str
@@ -40,9 +43,10 @@ class TableLayout:
     where: RowFilter = ALL_ROWS
     partition: Partition | None = None
     earliest: str | None = None
+    unit_parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_partition(self.unit, self.partition)
+        _check_unit(self)
         if self.max_rows_per_unit < 1:
             raise ConfigError(f"max_rows_per_unit is {self.max_rows_per_unit}; want >= 1")
         if self.earliest is not None and self.earliest not in self.schema.domain:
@@ -54,9 +58,19 @@ class TableLayout:
         return tuple(dict.fromkeys((self.unit, *(attribute.column for attribute in self.schema.attributes))))
 
     @property
+    def unit_columns(self) -> tuple[str, ...]:
+        """The columns of the files that name the unit."""
+        return self.unit_parts or (self.unit,)
+
+    @property
+    def stored_columns(self) -> tuple[str, ...]:
+        """``columns`` as files hold them, with each of the unit's columns."""
+        return stored(self, self.columns)
+
+    @property
     def columns_to_read(self) -> tuple[str, ...]:
-        """``columns``, and then those that only the filters need."""
-        return tuple(dict.fromkeys((*self.columns, *self.filter_columns)))
+        """``stored_columns``, and then those that only the filters need."""
+        return stored(self, (*self.columns, *self.filter_columns))
 
     @property
     def filter_columns(self) -> tuple[str, ...]:
@@ -92,8 +106,11 @@ class BasketLayout:
         then dropped.
     where: The rows that the release is about; all by default.
     partition: The partitions that the release is about; None for the whole dataset.
+    unit_parts: Columns that name the unit together, in the order of their names; ``unit`` is then the name of the
+        combined column, which no file holds. By default ``unit`` is a column of the files.
 
-    Raises: ConfigError when a number is out of range, or unit and item or partition are the same column.
+    Raises: ConfigError when a number is out of range, unit and item or partition are the same column, or the names of
+        the unit's columns contradict each other.
     """
 
     unit: str
@@ -103,15 +120,16 @@ class BasketLayout:
     clustered_by_unit: bool = False
     where: RowFilter = ALL_ROWS
     partition: Partition | None = None
+    unit_parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_partition(self.unit, self.partition)
+        _check_unit(self)
         if not 1 <= self.items <= _MAX_ITEMS:
             raise ConfigError(f"items is {self.items}; want 1 .. {_MAX_ITEMS}")
         if self.max_items_per_unit is not None and self.max_items_per_unit < 1:
             raise ConfigError(f"max_items_per_unit is {self.max_items_per_unit}; want >= 1")
-        if self.unit == self.item:
-            raise ConfigError(f"unit and item are both column {self.unit!r}; want two different columns")
+        if self.item in self.unit_columns:
+            raise ConfigError(f"unit and item are both column {self.item!r}; want two different columns")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -119,9 +137,19 @@ class BasketLayout:
         return (self.unit, self.item)
 
     @property
+    def unit_columns(self) -> tuple[str, ...]:
+        """The columns of the files that name the unit."""
+        return self.unit_parts or (self.unit,)
+
+    @property
+    def stored_columns(self) -> tuple[str, ...]:
+        """``columns`` as files hold them, with each of the unit's columns."""
+        return stored(self, self.columns)
+
+    @property
     def columns_to_read(self) -> tuple[str, ...]:
-        """``columns``, and then those that only the filters need."""
-        return tuple(dict.fromkeys((*self.columns, *self.filter_columns)))
+        """``stored_columns``, and then those that only the filters need."""
+        return stored(self, (*self.columns, *self.filter_columns))
 
     @property
     def filter_columns(self) -> tuple[str, ...]:
@@ -148,6 +176,16 @@ class BasketLayout:
 Layout = TableLayout | BasketLayout
 
 
+def stored(layout: Layout, columns: Sequence[str]) -> tuple[str, ...]:
+    """Columns as files hold them, each once: in place of a combined column, the unit's columns.
+
+    layout: The public layout.
+    columns: Some of its columns, and of those that its filters need.
+    """
+    each = (layout.unit_columns if column == layout.unit else (column,) for column in columns)
+    return tuple(dict.fromkeys(name for names in each for name in names))
+
+
 def _of_filters(where: RowFilter, partition: Partition | None) -> tuple[str, ...]:
     return where.columns if partition is None else (*where.columns, partition.column)
 
@@ -156,6 +194,15 @@ def _by_file(clustered: bool, partition: Partition | None) -> bool:
     return clustered and (partition is None or not partition.is_checked)
 
 
-def _check_partition(unit: str, partition: Partition | None) -> None:
-    if partition is not None and partition.column == unit:
-        raise ConfigError(f"the partition column {unit!r} is that of the unit; want another column")
+def _check_unit(layout: Layout) -> None:
+    partition, parts = layout.partition, layout.unit_parts
+    if partition is not None and partition.column in layout.unit_columns:
+        raise ConfigError(f"the partition column {partition.column!r} is that of the unit; want another column")
+    if parts and (len(parts) < 2 or list(parts) != sorted(set(parts))):
+        raise ConfigError(f"the unit's columns are {list(parts)!r}; want several, each once, in the order of names")
+    others = (*layout.columns[1:], *layout.filter_columns)
+    named = isinstance(layout, TableLayout) and any(
+        attribute.column == layout.unit for attribute in layout.schema.attributes
+    )
+    if parts and (named or layout.unit in others):
+        raise ConfigError(f"column {layout.unit!r} has the name of the combined unit; want another name for it")

@@ -35,6 +35,7 @@ from pipelines.arrow import booleans, integers, numbers_of
 from pipelines.encode import unit_column
 from pipelines.layout import Layout
 from pipelines.partition import Partition, UnitsIn
+from pipelines.unit_key import with_key
 
 _OF_ROW = "\0partition"
 _OF_OTHERS = "\0other partition"
@@ -45,7 +46,7 @@ def rows_and_pairs(
 ) -> Iterator[pa.RecordBatch]:
     """The rows that a release is about, and what else decides whether they count. SENSITIVE.
 
-    batch: Rows with the columns of the layout and of its filters.
+    batch: Rows with the columns that files hold of the layout and its filters.
     layout: The public layout.
     columns: Columns of the rows; None for those of the layout.
 
@@ -53,6 +54,7 @@ def rows_and_pairs(
         pairs of a unit and a partition of other rows may follow, for ``counted_rows``.
     """
     partition, names = layout.partition, list(layout.columns if columns is None else columns)
+    batch = with_key(batch, layout.unit, layout.unit_parts)
     if partition is None:
         yield layout.where.apply(batch).select(names)
         return
@@ -70,9 +72,10 @@ def rows_and_pairs(
 def pairs_alone(batch: pa.RecordBatch, layout: Layout) -> Iterator[pa.RecordBatch]:
     """The pairs of ``rows_and_pairs`` for rows of one partition, which matters and is not chosen. SENSITIVE.
 
-    batch: Rows with the unit's and the partition's column.
+    batch: Rows with the unit's columns and the partition's column.
     layout: The public layout, with a partition.
     """
+    batch = with_key(batch, layout.unit, layout.unit_parts)
     units = pc.unique(unit_column(batch.column(layout.unit)).drop_null())
     if layout.partition is not None and len(units):
         key = layout.partition.keys(batch.column(layout.partition.column).slice(0, 1))

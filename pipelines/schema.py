@@ -25,6 +25,7 @@ attributes:
   With a listed value (categorical only), they have the code of that value. With false, they have the code of ``other``
   if that has its own, and otherwise the first code.
 * ``column``: the Parquet column, if its name differs from the attribute's.
+* ``label``, ``description`` and ``labels`` (a mapping of values to texts): words for readers, which change no release.
 
 For example, eight listed values with ``other: false`` and ``null: true`` make nine codes.
 """
@@ -33,22 +34,27 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 
 from dpcore.domain import Domain
 from dpcore.errors import ConfigError
 from pipelines.attributes import Attribute, Kind, days_since_epoch
+from pipelines.codebook import KEYS as CODEBOOK_KEYS
+from pipelines.codebook import Codebook, Entry, entry_from
 from pipelines.yaml_file import read_yaml
 
 __all__ = ["Attribute", "Kind", "Schema", "load_schema", "schema_from"]
 
 _VERSION = 1
-_KEYS = ("name", "type", "values", "edges", "bins", "other", "null", "column")
+KEYS = ("name", "type", "values", "edges", "bins", "other", "null", "column", *CODEBOOK_KEYS)
+"""The keys of an attribute in a schema file."""
 _BIN_KEYS = ("low", "high", "count", "scale")
 _MAX_BINS = 1_000_000
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -56,11 +62,13 @@ class Schema:
     """The attributes of a table. Public.
 
     attributes: The attributes in the order of the domain, at least one.
+    codebook: What they mean in words. Schemas that differ in words alone are equal.
 
     Raises: ConfigError when there is no attribute, or two attributes have the same name.
     """
 
     attributes: tuple[Attribute, ...]
+    codebook: Codebook = field(default=Codebook(), compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -103,11 +111,13 @@ def schema_from(document: object) -> Schema:
     attributes = fields.get("attributes")
     if not isinstance(attributes, list):
         raise ConfigError("attributes is missing or not a list; want a list of attributes")
-    return Schema(tuple(_attribute(entry, number) for number, entry in enumerate(attributes, start=1)))
+    read = [_attribute(entry, number) for number, entry in enumerate(attributes, start=1)]
+    words = tuple((attribute.name, entry) for attribute, entry in read if entry != Entry())
+    return Schema(tuple(attribute for attribute, _ in read), Codebook(words))
 
 
-def _attribute(entry: object, number: int) -> Attribute:
-    fields = _fields(entry, _KEYS, f"attribute {number}")
+def _attribute(entry: object, number: int) -> tuple[Attribute, Entry]:
+    fields = _fields(entry, KEYS, f"attribute {number}")
     name = fields.get("name")
     if not isinstance(name, str) or not name:
         raise ConfigError(f"attribute {number} has name {name!r}; want a word (quote numbers, yes and no)")
@@ -118,9 +128,10 @@ def _attribute(entry: object, number: int) -> Attribute:
         raise ConfigError(f"attribute {name!r} has column {column!r}; want the name of a Parquet column")
     other = _checked_target(name, "other", fields.get("other", kind is Kind.CATEGORICAL))
     null = _checked_target(name, "null", fields.get("null", True))
-    return Attribute(
+    attribute = Attribute(
         name, kind, _values(name, kind, fields), _edges(name, kind, fields), other=other, null=null, column=column
     )
+    return attribute, entry_from(attribute, fields)
 
 
 def _checked_target(name: str, setting: str, target: object) -> str | int:
@@ -189,6 +200,8 @@ def _edges(name: str, kind: Kind, fields: Mapping[str, object]) -> tuple[int, ..
 
 def _edge(name: str, kind: Kind, edge: object) -> int | float:
     if kind is Kind.DATE:
+        if isinstance(edge, str) and _DAY.fullmatch(edge):  # JSON has no dates.
+            edge = _day(name, edge)
         if isinstance(edge, date) and not isinstance(edge, datetime):
             return days_since_epoch(edge)
     elif type(edge) is int or (kind is Kind.FLOAT and type(edge) is float and math.isfinite(edge)):
@@ -197,6 +210,13 @@ def _edge(name: str, kind: Kind, edge: object) -> int | float:
         raise ConfigError(f"attribute {name!r} has the edge {edge}; want numbers between -2^63 and 2^63")
     wanted = "a date such as 2026-01-31" if kind is Kind.DATE else f"one finite {kind}"
     raise ConfigError(f"attribute {name!r} has the edge {edge!r}; want {wanted}")
+
+
+def _day(name: str, text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"attribute {name!r} has the edge {text!r}, which is no day; want a date") from error
 
 
 def _edges_of_bins(name: str, kind: Kind, bins: Mapping[str, object]) -> tuple[int, ...] | tuple[float, ...]:

@@ -33,6 +33,7 @@ from jobs.ledger.windows import Window
 from jobs.options import AsJson, echo_result
 from jobs.tables import echo_rows, is_for_people
 from pipelines.partition import UnitsIn
+from pipelines.unit_names import canonical
 
 app = typer.Typer(help="Manage the privacy budgets of datasets, and the limits of the consumers that share them.")
 
@@ -67,8 +68,9 @@ def create(
     unit: Annotated[
         str | None,
         typer.Option(
-            help="Column whose units the total protects, as in dataset.unit. Releases for units of another column are "
-            "refused, because losses of different units do not add up. Without it, the first release binds its column."
+            help="Column whose units the total protects, as in dataset.unit; for several columns their JSON "
+            'list, such as ["household", "person"], in any order. Releases for units of another column are refused, '
+            "because losses of different units do not add up. Without it, the first release binds its column."
         ),
     ] = None,
     rows_per_unit: Annotated[
@@ -186,7 +188,7 @@ def _protection(unit: str | None, rows: int | None, items: int | None, neighbour
     if bound is not None and unit is None:
         raise ConfigError("a bound per unit needs the column of the unit; want --unit")
     contribution = None if bound is None else "rows" if rows is not None else "items"
-    return Protection(unit, contribution, bound, neighbours)
+    return Protection(None if unit is None else canonical(unit), contribution, bound, neighbours)
 
 
 @app.command()

@@ -127,7 +127,8 @@ def _show(job: Job, say: Say) -> dict[str, object]:
     say(f"  {cost} charged once to dataset {job.config.dataset.name!r}, for {len(certificate['charges'])} kernel calls")
     rows = certificate["synthetic_rows"]
     say(f"  mechanism {certificate['mechanism']['name']}, " + (f"{rows:,} synthetic rows" if rows else "answers only"))
-    files = ["answers.parquet", *(["synthetic/"] if rows else []), "certificate.json", "manifest.json"]
+    schema = ["schema.json"] if job.config.dataset.shape == "table" else []
+    files = ["answers.parquet", *(["synthetic/"] if rows else []), "certificate.json", *schema, "manifest.json"]
     say(f"files: {job.config.output.path}/ ({', '.join(files)})")
     return {
         "dataset": job.config.dataset.name,

@@ -66,7 +66,7 @@ def plan(
         _compare(job, compare, errors, as_json, plan_seconds)
         return
     key = signer(job.config.output.signing_key)
-    facts = (job, _ledger_facts(job), None if key is None else key.fingerprint)
+    facts = (job, ledger_facts(job), None if key is None else key.fingerprint)
     if as_json:
         typer.echo(json.dumps(plan_facts(*facts), indent=2))
         return
@@ -116,7 +116,7 @@ def _shown(results: Iterator[T], label: str) -> Iterator[T]:
         yield from results
 
 
-def _ledger_facts(job: Job) -> LedgerFacts:
+def ledger_facts(job: Job) -> LedgerFacts:
     """What the ledger says about the release. A plan can be made where there is no ledger, or none can be reached."""
     from dpcore.errors import (
         BudgetExceededError,

@@ -10,6 +10,7 @@ import typer
 
 from dpcore.errors import InputError
 from jobs.options import AsJson, Settings, echo_result
+from pipelines.unit_names import in_words
 
 if TYPE_CHECKING:
     from jobs.planning.job import Job
@@ -53,9 +54,9 @@ def validate(
     echo_result(as_json, {sensitive.FIRST_KEY: sensitive.mark(content), **_facts(job, findings)}, text)
     if findings.units_in_many_files:
         raise InputError(
-            f"dataset {job.config.dataset.name!r} claims clustered_by_unit, but some units of column "
-            f"{job.config.dataset.unit!r} have rows in more than one file; want all rows of a unit in one file, or "
-            "clustered_by_unit: false"
+            f"dataset {job.config.dataset.name!r} claims clustered_by_unit, but some units of "
+            f"{in_words(job.config.dataset.unit)} have rows in more than one file; want all rows of a unit in one "
+            "file, or clustered_by_unit: false"
         )
 
 

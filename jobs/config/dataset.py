@@ -13,6 +13,7 @@ from jobs.config.partition import PartitionChoice
 from jobs.config.section import Positive, Section, Text
 from pipelines.source.catalog import catalog_table
 from pipelines.source.file_format import CsvOptions
+from pipelines.unit_names import canonical, combined_name
 
 CATALOG_SCHEME: Final = "catalog:"
 FRAME_SCHEME: Final = "frame:"
@@ -38,6 +39,20 @@ def _check_passing(value: object) -> object:
 
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def _joined(value: object) -> object:
+    """The columns of a unit as one name, which is the same for every order of them."""
+    try:
+        if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+            return combined_name(value)
+        return canonical(value) if isinstance(value, str) else value
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+
+
+Columns = Annotated[list[Text], Field(min_length=1)]
+Unit = Annotated[Text, BeforeValidator(_joined, json_schema_input_type=Text | Columns)]
 
 
 class Limits(Section):
@@ -204,8 +219,9 @@ class Dataset(Section):
     shape: Literal["table", "baskets"] = Field(
         description="Shape of the data: table (rows with attributes) or baskets (pairs of a unit and an item)."
     )
-    unit: Text = Field(
-        description="Column that identifies the privacy unit: the person or thing whose presence the release hides."
+    unit: Unit = Field(
+        description="Column that identifies the privacy unit: the person or thing whose presence the release hides. A "
+        "list of columns, in any order, identifies it together: all rows with equal values in all of them."
     )
     table_schema: Text | None = Field(
         default=None,

@@ -24,6 +24,7 @@ from pipelines.yaml_file import read_yaml
 
 LARGEST_EPSILON = 100.0
 LARGEST_QUIET_DELTA = 1e-5
+RECOMMENDED = "recommended"  # In place of the name of a mechanism.
 LARGEST_ROWS = 1_000_000_000  # Synthetic rows of one release.
 
 
@@ -108,7 +109,10 @@ class MechanismChoice(Section):
     """A mechanism by name. Every other key is one of its settings."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-    name: Text = Field(description="Name of the mechanism. marquee plan recommends one.")
+    name: Text = Field(
+        description="Name of the mechanism, or recommended for the one that marquee plan recommends. The release id "
+        "holds the name of the mechanism in both cases."
+    )
 
     @property
     def settings(self) -> dict[str, Any]:

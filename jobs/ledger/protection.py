@@ -16,6 +16,7 @@ from dpcore.errors import NoBudgetError
 from dpcore.kernel.sensitivity import Neighbours
 from jobs.figures import format_exact
 from jobs.ledger.records import OPEN, DatasetBudget, Protection
+from pipelines.unit_names import in_words
 
 UNRECORDED: Final = "for a unit and neighbours that an older version did not record"
 
@@ -62,7 +63,7 @@ def described(protection: Protection, *, spent: bool = False) -> str:
         return UNRECORDED
     if protection == OPEN:
         return "for the unit and the neighbours of the first release"
-    units = "the unit of the first release" if protection.unit is None else f"units of column {protection.unit!r}"
+    units = "the unit of the first release" if protection.unit is None else f"units of {in_words(protection.unit)}"
     neighbours = protection.neighbours or "the neighbours of the first release"
     return f"for {units} ({neighbours}{_bound(protection)})"
 
@@ -77,9 +78,9 @@ def _bound(protection: Protection) -> str:
 def _other_unit(dataset: DatasetBudget, release: Protection, ledger: str) -> str:
     bound = dataset.protection.unit
     return (
-        f"the total of dataset {dataset.name!r} protects units of column {bound!r}, and this release protects units of "
-        f"column {release.unit!r}; their losses do not add up, because a unit of one column may have rows of many "
-        f"units of the other; want dataset.unit: {bound}. " + _second_dataset(dataset, release, ledger)
+        f"the total of dataset {dataset.name!r} protects units of {in_words(str(bound))}, and this release protects "
+        f"units of {in_words(str(release.unit))}; their losses do not add up, because a unit of one may have rows of "
+        f"many units of the other; want dataset.unit: {bound}. " + _second_dataset(dataset, release, ledger)
     )
 
 
@@ -89,5 +90,6 @@ def _second_dataset(dataset: DatasetBudget, release: Protection, ledger: str) ->
         f"{shlex.quote(ledger)} --dataset NAME --epsilon EPSILON --delta DELTA --unit "
         f"{shlex.quote(str(release.unit))} --neighbours {release.neighbours} --shares-with "
         f"{shlex.quote(dataset.name)} --reason REASON, and dataset.name: NAME. Nothing then bounds what a person loses "
-        f"through both totals: the first one and, for each of their units of column {release.unit!r}, the second one"
+        f"through both totals: the first one and, for each of their units of {in_words(str(release.unit))}, the second "
+        "one"
     )

@@ -5,6 +5,7 @@
 * ``certificate_format``: the format of that file, key by key; ``certificate.schema.json`` is its JSON Schema.
 * ``answers_table`` (answers.parquet): one row per query, with its answer and error bar.
 * ``attribute_columns``: the columns of that file that say by attribute, or by item, what a query asks.
+* ``schema_file`` (schema.json): the schema of a table with the words of its codebook.
 * ``model_file`` (model.npz): the graphical model, from which more synthetic rows can be drawn.
 * ``plan_report``: the output of ``marquee plan``. ``public_domain`` words its attributes and queries.
 * ``plan_comparison``: mechanisms side by side, and errors against epsilon.

@@ -27,6 +27,7 @@ from jobs.version import versions
 from pipelines.attributes import Attribute
 from pipelines.layout import Layout, TableLayout
 from pipelines.schema import Schema
+from pipelines.unit_names import in_words
 
 _NEIGHBOURS = {
     "add_remove_unit": "two datasets are neighbours when one has one unit more than the other",
@@ -207,11 +208,11 @@ def promise(job: Job) -> str:
 def promise_text(epsilon: float, delta: float, unit: str, neighbours: str) -> str:
     """The guarantee in one sentence. A delta of 0 stands for pure differential privacy.
 
-    unit: Column of the privacy unit.
+    unit: Column of the privacy unit, or the JSON list of its columns.
     neighbours: Name of the neighbouring relation.
     """
     law = f"({format_exact(epsilon)}, {format_exact(delta)})-" if delta else f"{format_exact(epsilon)}-"
-    return f"{law}differential privacy for the units of column {unit!r} ({neighbours}): {_NEIGHBOURS[neighbours]}."
+    return f"{law}differential privacy for the units of {in_words(unit)} ({neighbours}): {_NEIGHBOURS[neighbours]}."
 
 
 def formulas(currency: Currency) -> dict[str, str]:
@@ -310,7 +311,7 @@ def _public_facts(job: Job) -> dict[str, Any]:
         "unit": job.config.dataset.unit,
         "units": job.config.privacy.units,
         ("max_rows_per_unit" if table else "max_items_per_unit"): job.unit.contribution.bound,
-        "columns": list(layout.columns),
+        "columns": list(layout.stored_columns),
         "clustered_by_unit": job.config.dataset.clustered_by_unit,
         "accounting": job.config.privacy.accounting,
         "consumer": job.config.privacy.consumer,

@@ -14,6 +14,7 @@ from pipelines.row_filter import Condition, RowFilter
 from pipelines.schema import Schema
 from pipelines.source import FileFormat, FileLocation, Location, TableFormat, TableVersion
 from pipelines.source.catalog import CatalogTable, catalog_table
+from pipelines.unit_names import parts_of
 
 
 def location_of(dataset: Dataset) -> Location:
@@ -64,9 +65,11 @@ def layout_of(dataset: Dataset, schema: Schema | None) -> Layout:
     Raises: ConfigError when the filter of rows or the partitions contradict themselves.
     """
     facts = (dataset.clustered_by_unit, _row_filter(dataset), partition_of(dataset))
+    unit, parts = dataset.unit, parts_of(dataset.unit)
     if schema is not None:
-        return TableLayout(dataset.unit, schema, dataset.max_rows_per_unit or 1, *facts)
-    return BasketLayout(dataset.unit, dataset.item or "", dataset.items or 0, dataset.max_items_per_unit, *facts)
+        return TableLayout(unit, schema, dataset.max_rows_per_unit or 1, *facts, unit_parts=parts)
+    items, bound = dataset.items or 0, dataset.max_items_per_unit
+    return BasketLayout(unit, dataset.item or "", items, bound, *facts, unit_parts=parts)
 
 
 def _row_filter(dataset: Dataset) -> RowFilter:

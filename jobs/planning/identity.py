@@ -165,8 +165,11 @@ def _facts(config: Config, **options: bool) -> dict[str, Any]:
 
 
 def identifying_schema(schema: Schema | None) -> dict[str, Any] | None:
-    """The schema of a table as a JSON object, with every default filled in; None for baskets."""
-    return None if schema is None else asdict(schema)
+    """The schema of a table as a JSON object, with every default filled in; None for baskets.
+
+    The words of its codebook are for readers, and change no release.
+    """
+    return None if schema is None else {"attributes": tuple(map(asdict, schema.attributes))}
 
 
 def id_of(config: Mapping[str, Any], schema: Mapping[str, Any] | None, files: Mapping[str, str], version: str) -> str:

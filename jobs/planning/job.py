@@ -15,12 +15,16 @@ from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
+from dpcore.mechanisms.additive_noise import Gaussian
 from dpcore.mechanisms.api import Mechanism, Plan
 from dpcore.mechanisms.clipping.popularity import check_popularity
 from dpcore.mechanisms.continual.continual import Continual
 from dpcore.mechanisms.continual.series import answered_at
+from dpcore.mechanisms.recommendation import recommended
+from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.workload import Workload
-from jobs.config import LARGEST_EPSILON, Config, Privacy, load_config
+from jobs.config import LARGEST_EPSILON, Config, MechanismChoice, Privacy, load_config
+from jobs.config.release import RECOMMENDED
 from jobs.mechanisms import mechanism_of
 from jobs.objects.output import Output, output_of
 from jobs.planning.dataset import check_readable, layout_of
@@ -100,12 +104,13 @@ def load_job(path: Path | str, settings: Sequence[str] = ()) -> Job:
     return job_of(load_config(path, settings), Path(path).parent, str(path))
 
 
-def job_of(config: Config, folder: Path, name: str = "") -> Job:
+def job_of(config: Config, folder: Path, name: str = "", schema: Schema | None = None) -> Job:
     """Builds the job that a config describes.
 
     config: The config, whose keys have been checked one by one.
     folder: The config's folder, to which all paths in the config are relative.
     name: Name of the config file, with which error messages begin.
+    schema: The schema of a table, in place of the file that dataset.schema names.
 
     Raises: ConfigError when keys contradict each other or a public file is invalid; UnprovedError when no proof covers
         the combination; DomainTooLargeError when the release would not fit in memory.
@@ -115,10 +120,12 @@ def job_of(config: Config, folder: Path, name: str = "") -> Job:
         check_engine(config.engine)
         check_incremental(config.engine, config.dataset)
         check_readable(config.dataset, config.engine)
+    if schema is None and config.dataset.table_schema:
+        schema = load_schema(config.dataset.table_schema)
+    with _naming(name):
+        config = _with_recommended(config, schema)
         mechanism = _mechanism(config)
         _check_synthetic_rows(config, mechanism)
-    schema = load_schema(config.dataset.table_schema) if config.dataset.table_schema else None
-    with _naming(name):
         layout = _layout(config, mechanism, schema)
         check_neighbours(config.dataset, config.privacy)
         unit = _unit(config, layout)
@@ -154,6 +161,31 @@ def _naming(name: str) -> Iterator[None]:
         if name:
             error.args = (f"{name}: {error}",)
         raise
+
+
+def _with_recommended(config: Config, schema: Schema | None) -> Config:
+    """The config with the name of a mechanism in place of ``recommended``, so that the release id holds the name."""
+    choice = config.mechanism
+    if choice.name != RECOMMENDED:
+        return config
+    if choice.settings:
+        raise ConfigError(
+            f"mechanism: recommended has no settings; want no {next(iter(choice.settings))}, or the name of a mechanism"
+        )
+    return config.model_copy(update={"mechanism": MechanismChoice(name=_recommended_name(config, schema))})
+
+
+def _recommended_name(config: Config, schema: Schema | None) -> str:
+    """The mechanism that is recommended for the accounting which ``accounting: auto`` chooses for that mechanism."""
+    layout = layout_of(config.dataset, schema)
+    workload = workload_of(config, layout, read_public_files(config.workload, layout))
+    unit, rows = _unit(config, layout), config.output.synthetic_rows
+    mechanism: Mechanism = Gaussian()  # Most that are recommended share its accounting.
+    for _ in range(2):
+        budget = _split_budget(config, _budget(config.privacy, currency_of(config.privacy, mechanism)))[1]
+        advice = recommended(PrivacyTerms(unit, budget), workload, rows=isinstance(rows, int) and rows > 0)
+        mechanism = MECHANISMS[advice.name]()
+    return advice.name
 
 
 def _mechanism(config: Config) -> Mechanism:

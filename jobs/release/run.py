@@ -29,6 +29,7 @@ from jobs.objects.output import Output, recorded_output
 from jobs.outputs.answers_table import write_answers
 from jobs.outputs.certificate import KernelRecord, write_certificate
 from jobs.outputs.model_file import write_model
+from jobs.outputs.schema_file import write_schema
 from jobs.planning.engines import open_row_workers
 from jobs.planning.identity import bound_path, local_path
 from jobs.planning.job import Job
@@ -249,6 +250,7 @@ def _state_of(job: Job, record: ReleaseRecord) -> Output:
 
 def _write(job: Job, made: Release, record: KernelRecord, staging: Path, progress: Bar) -> None:
     workload, model = made.workload, made.model
+    write_schema(staging, job.layout)
     write_answers(staging / "answers.parquet", workload.queries, made.answers, job.layout)
     write_model(staging, model)
     rows = 0

@@ -6,6 +6,7 @@
 * ``manifest``: manifest.json, and the files that it names.
 * ``promises``: the release id, and whether guarantee and public facts follow from config and schema.
 * ``charges``: every charge recomputed from its sensitivity and scale, their sum, and epsilon.
+* ``schema_file``: schema.json, against the certificate.
 * ``tables``: answers.parquet, the synthetic rows and the model, against workload and schema.
 * ``records``: manifest, charge and journal, against the ledger.
 * ``signature``: the signature of the manifest, against a public key.

@@ -31,6 +31,7 @@ from jobs.version import VERSION
 from pipelines.attributes import Attribute, Kind
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema
+from pipelines.unit_names import parts_of
 
 
 def layout_of(certificate: Certificate) -> Layout:
@@ -41,7 +42,8 @@ def layout_of(certificate: Certificate) -> Layout:
     dataset = certificate.config["dataset"]
     if certificate.table_schema is None:
         unit, item, items = dataset["unit"], dataset["item"], dataset["items"]
-        return BasketLayout(unit, item, items, dataset["max_items_per_unit"], dataset["clustered_by_unit"])
+        bound, clustered = dataset["max_items_per_unit"], dataset["clustered_by_unit"]
+        return BasketLayout(unit, item, items, bound, clustered, unit_parts=parts_of(unit))
     attributes = tuple(
         Attribute(
             attribute.name,
@@ -55,7 +57,8 @@ def layout_of(certificate: Certificate) -> Layout:
         for attribute in certificate.table_schema.attributes
     )
     rows = dataset["max_rows_per_unit"] or 1
-    return TableLayout(dataset["unit"], Schema(attributes), rows, dataset["clustered_by_unit"])
+    unit, clustered = dataset["unit"], dataset["clustered_by_unit"]
+    return TableLayout(unit, Schema(attributes), rows, clustered, unit_parts=parts_of(unit))
 
 
 def identity_findings(certificate: Certificate, content: dict[str, Any], manifest: Manifest) -> list[Finding]:
@@ -142,7 +145,7 @@ def _statements(certificate: Certificate) -> list[tuple[str, object, object]]:
         ("public_facts.accounting", facts.accounting, privacy["accounting"]),
         ("public_facts.consumer", facts.consumer, privacy["consumer"]),
         ("public_facts.clustered_by_unit", facts.clustered_by_unit, dataset["clustered_by_unit"]),
-        ("public_facts.columns", facts.columns, list(layout.columns)),
+        ("public_facts.columns", facts.columns, list(layout.stored_columns)),
         ("public_facts.max_rows_per_unit", facts.max_rows_per_unit, layout.contribution.bound if table else None),
         ("public_facts.max_items_per_unit", facts.max_items_per_unit, None if table else layout.contribution.bound),
         *((f"public_facts.{name}", described.get(name), value) for name, value in domain_facts(layout).items()),

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from pipelines.arrow import integers, without_views
-from pipelines.layout import TableLayout
+from pipelines.layout import TableLayout, stored
 from pipelines.partition_rows import pairs_alone, rows_and_pairs
 from pipelines.source.columns import constant_column, type_of_constant
 from pipelines.source.data_file import DataFile
@@ -55,10 +55,10 @@ def read_batches(
     layout, need = source.layout, need_of(file, source.layout)
     columns = layout.columns if columns is None else columns
     if layout.partition is not None and need is Need.UNITS:
-        for batch in _live_batches(source, file, (layout.unit, layout.partition.column), row_groups):
+        for batch in _live_batches(source, file, (*layout.unit_columns, layout.partition.column), row_groups):
             yield from pairs_alone(batch, layout)
     elif need is Need.ROWS:
-        read = tuple(dict.fromkeys((*columns, *layout.filter_columns)))
+        read = stored(layout, (*columns, *layout.filter_columns))
         for batch in _live_batches(source, file, read, row_groups):
             yield from rows_and_pairs(batch, layout, columns)
 
@@ -67,11 +67,11 @@ def _live_batches(
     source: Source, file: DataFile, columns: Sequence[str], row_groups: Sequence[int] | None
 ) -> Iterator[pa.RecordBatch]:
     """All columns of the rows that the table has not deleted."""
-    stored = [column for column in columns if file.stored(column)]
+    held = [column for column in columns if file.stored(column)]
     live = file.live_rows()  # SENSITIVE
-    for first_row, batch in _stored_batches(source, file, stored, row_groups):
+    for first_row, batch in _stored_batches(source, file, held, row_groups):
         rows = batch.num_rows
-        arrays = dict(zip(stored, batch.columns, strict=True))
+        arrays = dict(zip(held, batch.columns, strict=True))
         for column in columns:
             if column not in arrays:
                 arrays[column] = constant_column(file, column, source.layout, rows)
@@ -167,4 +167,4 @@ def _text_columns(source: Source) -> set[str]:
         for attribute in source.layout.schema.attributes
         if attribute.values and isinstance(attribute.values[0], str)
     }
-    return texts - {source.layout.unit}
+    return texts - set(source.layout.unit_columns)

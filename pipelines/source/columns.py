@@ -42,6 +42,16 @@ def check_schemas(files: Sequence[tuple[DataFile, pa.Schema]], layout: Layout, *
                 )
 
 
+def misfit(attribute: Attribute, kind: pa.DataType) -> str | None:
+    """The type that a column should have for an attribute, in words; None if it has one that fits.
+
+    attribute: The attribute.
+    kind: The type of the column.
+    """
+    fits, wanted = _fitting(attribute)
+    return None if fits(_plain(kind)) else wanted
+
+
 def constant_column(file: DataFile, column: str, layout: Layout, rows: int) -> pa.Array:
     """A column that is not in a file, as an Arrow array [rows] of one value or of nulls.
 
@@ -74,7 +84,7 @@ _WORDS = {
 
 def type_of_constant(layout: Layout, column: str) -> pa.DataType:
     """The Arrow type that a column gets whose value is known as text alone."""
-    if column == layout.unit:
+    if column in layout.unit_columns:
         return pa.large_string()
     if isinstance(layout, BasketLayout):
         if column == layout.item:
@@ -119,7 +129,7 @@ def _value(text: str, kind: pa.DataType) -> pa.Array | None:
 
 def _type_in(file: DataFile, schema: pa.Schema, column: str, layout: Layout) -> pa.DataType:
     """The type of a column, after the check that the layout can use it."""
-    if column == layout.unit and column in dict(file.constants):
+    if column in layout.unit_columns and column in dict(file.constants):
         raise InputError(
             f"column {column!r} of units is in names of folders alone, which messages and logs repeat; want it in the "
             "files"
@@ -151,7 +161,7 @@ def _check_partition_type(file: DataFile, column: str, kind: pa.DataType, layout
 def _wanted(column: str, layout: Layout) -> list[tuple[Callable[[pa.DataType], bool], str]]:
     """What the layout wants of a column: a check of its plain type, and words for it, for each of its uses."""
     uses: list[tuple[Callable[[pa.DataType], bool], str]] = []
-    if column == layout.unit:
+    if column in layout.unit_columns:
         uses.append((_is_unit, "an integer or a string"))
     if isinstance(layout, BasketLayout):
         if column == layout.item:

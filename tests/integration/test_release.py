@@ -46,8 +46,8 @@ def test_a_release_is_published_whole(table: World) -> None:
     assert out.startswith(f"published: {table.folder / 'out' / 'people'}\n")
     assert "(1, 1e-06)-differential privacy for the units of column 'person' (add_remove_unit)" in out
     files = table.files("out/people")
-    names = ["_SUCCESS", "answers.parquet", "certificate.json", "manifest.json", "synthetic/part-00000.parquet"]
-    assert list(files) == [f"out/people/{name}" for name in names]
+    names = ["_SUCCESS", "answers.parquet", "certificate.json", "manifest.json", "schema.json"]
+    assert list(files) == [f"out/people/{name}" for name in [*names, "synthetic/part-00000.parquet"]]
     answers = pq.read_table(table.folder / "out/people/answers.parquet")
     assert answers.num_rows == build_workload(table.job()).queries.size
     assert answers.column("query")[0].as_py() == "sex=female & work=private"

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("dpcore", "pipelines", "jobs")
+PACKAGES = ("dpcore", "pipelines", "jobs", "marquee")
 _UNCOPIED = shutil.ignore_patterns("__pycache__")
 
 
 def copy_of_the_packages(folder: Path) -> Path:
-    """The three packages with their settings and Makefile, copied into ``folder``."""
+    """The packages with their settings and Makefile, copied into ``folder``."""
     for package in PACKAGES:
         shutil.copytree(ROOT / package, folder / package, ignore=_UNCOPIED)
     for name in ("pyproject.toml", "Makefile"):

@@ -75,6 +75,17 @@ def edit(change: Callable[[dict[str, Any]], object]) -> Change:
     return apply
 
 
+def reworded(change: Callable[[dict[str, Any]], object]) -> Change:
+    """Edits schema.json."""
+
+    def apply(folder: Path) -> None:
+        content = read_json(folder / "schema.json")
+        change(content)
+        (folder / "schema.json").write_text(json.dumps(content), encoding="utf-8")
+
+    return apply
+
+
 def put(value: object, *place: str | int) -> Change:
     """Puts a value into the certificate."""
 
@@ -115,8 +126,9 @@ def _outside_its_interval(rows: pa.Table) -> pa.Table:
 def _swap_answers(rows: pa.Table) -> pa.Table:
     order = np.arange(rows.num_rows)
     order[[0, 1]] = order[[1, 0]]
-    queries = rows.select(["query"])
-    return pa.Table.from_arrays([queries["query"], *rows.take(order).columns[1:]], schema=rows.schema)
+    numbers, swapped = {"answer", "stddev", "lower", "upper", "measured"}, rows.take(order)
+    columns = [(swapped if name in numbers else rows)[name] for name in rows.column_names]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 def _swap_queries(rows: pa.Table) -> pa.Table:
@@ -315,7 +327,7 @@ FORGERIES: dict[str, Forgery] = {
         {"certificate"}, True, UNMENDED,
     ),
     "another schema": Forgery(
-        put(["f", "m"], "schema", "attributes", 0, "values"), {"release id", "queries", "synthetic rows"}
+        put(["f", "m"], "schema", "attributes", 0, "values"), {"release id", "schema", "queries", "synthetic rows"}
     ),
     "another bound on rows": Forgery(put(7, "public_facts", "max_rows_per_unit"), {"promise"}),
     "another mechanism": Forgery(put("gaussian", "mechanism", "name"), {"promise"}),
@@ -348,7 +360,20 @@ FORGERIES: dict[str, Forgery] = {
     "a model that is none": Forgery(
         lambda folder: (folder / "model.npz").write_bytes(b"PK") and None, {"model"}
     ),
+    "a value of an attribute in an answer": Forgery(table("answers.parquet", column("sex", 0, "male")), {"queries"}),
+    "a column of an attribute is missing": Forgery(
+        table("answers.parquet", lambda rows: rows.drop_columns(["work"])), {"queries"}
+    ),
+    "schema.json orders values in another way": Forgery(
+        reworded(lambda content: content["attributes"][0]["values"].reverse()), {"schema"}
+    ),
+    "schema.json labels a value that there is not": Forgery(
+        reworded(lambda content: content["attributes"][0].update(labels={"x": "X"})), {"schema"}
+    ),
     # What is consistent in itself: only the ledger knows better.
+    "another label of a value": Forgery(
+        reworded(lambda content: content["attributes"][0].update(labels={"male": "women"})), set()
+    ),
     "two answers are swapped": Forgery(table("answers.parquet", _swap_answers), {"answers of the model"}),
     "two queries are swapped": Forgery(table("answers.parquet", _swap_queries), {"queries"}),
     "answers and model of twice as many people": Forgery(_another_answers, set()),

@@ -19,6 +19,7 @@ from jobs.outputs.attribute_columns import column_of
 from jobs.reading.cross_table import CrossTable
 from jobs.reading.marginals import PUBLISHED, marginal
 from jobs.reading.release_folder import ReleaseFolder
+from jobs.report import write_report
 from jobs.verification.release import Verification, verify_release
 from jobs.verification.signature import read_public_key
 from marquee.budgets import Ledger, ledger_url
@@ -165,6 +166,16 @@ class Release:
         result = verify_release(self.folder, None if url is None else SqlLedger(url), key)
         result.require()
         return result
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the report of the release as ``marquee report`` does: one HTML file of public content for everyone.
+
+        path: The new file, outside of the release's folder.
+
+        Returns: The path.
+        Raises: ConfigError when it lies in the folder, or the extra ``report`` is not installed.
+        """
+        return write_report(self.folder, Path(path))
 
     def __repr__(self) -> str:
         return f"<Release {self.id[:12]} in {self.folder}>"

@@ -3,7 +3,6 @@
 * ``release_folder``: open first. A published folder: its certificate, layout, answers, model and synthetic rows.
 * ``marginals``: one marginal of a release with its error bars, from the published answers or from the model.
 * ``cross_table``: a marginal with its margins, as text, HTML, CSV or a spreadsheet (``marquee table``).
-* ``interval``: the answer to one query that is written as text, with its interval where there is one.
 """
 
 from __future__ import annotations

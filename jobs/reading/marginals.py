@@ -102,6 +102,12 @@ def _with_attributes(folder: ReleaseFolder, attributes: Sequence[Attribute]) -> 
 def _of_model(folder: ReleaseFolder, attributes: Sequence[Attribute]) -> Marginal | None:
     if folder.model is None:
         return None
+    columns = set(folder.answers.column_names[len(SCHEMA) :])  # None in releases of earlier versions.
+    if columns and (unnamed := [item.name for item in attributes if column_of(item.name) not in columns]):
+        raise ConfigError(
+            f"no query of the release names {unnamed[0]!r}, so its model knows nothing of it; want attributes of its "
+            "workload: marquee table FOLDER lists its marginals"
+        )
     domain = folder.schema.domain
     clique = domain.canonical(attribute.name for attribute in attributes)
     values = folder.model.answer(Marginals(domain, (clique,))).reshape(domain.shape(clique))

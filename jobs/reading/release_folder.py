@@ -15,8 +15,10 @@ from dpcore.errors import ConfigError, InputError, IntegrityError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from jobs.outputs.certificate_format import Certificate, parse_certificate
 from jobs.outputs.model_file import read_model
+from jobs.outputs.schema_file import SCHEMA_FILE, read_schema
 from jobs.verification.manifest import SUCCESS
 from jobs.verification.promises import layout_of
+from pipelines.codebook import Codebook
 from pipelines.layout import Layout, TableLayout
 from pipelines.schema import Schema
 
@@ -70,6 +72,21 @@ class ReleaseFolder:
         if not isinstance(self.layout, TableLayout):
             raise ConfigError(f"{self.path} is a release of baskets, which have no attributes; want one of a table")
         return self.layout.schema
+
+    @cached_property
+    def codebook(self) -> Codebook:
+        """The words of schema.json; none for baskets and for releases before 0.13, which have no such file.
+
+        Raises: IntegrityError when the file cannot be read.
+        """
+        try:
+            schema = read_schema(self.path)
+        except (OSError, ValueError, RecursionError, ConfigError) as error:
+            raise IntegrityError(
+                f"{self.path / SCHEMA_FILE} cannot be read ({type(error).__name__}); want the release as it was "
+                f"published: run marquee verify {self.path}"
+            ) from error
+        return Codebook() if schema is None else schema.codebook
 
     @cached_property
     def answers(self) -> pa.Table:

@@ -23,7 +23,7 @@ from dpcore.queries.ranges import all_ranges, of_width, prefix, range_rows
 from pipelines.attributes import Attribute
 from pipelines.layout import Layout, TableLayout
 
-_NEEDS_QUOTES = frozenset('&!="^')
+_NEEDS_QUOTES = frozenset('&!="^<>|')
 # A token is quoted text or one character.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|.', re.DOTALL)
 _ITEM = re.compile(r"(!?)\s*([0-9]+)")
@@ -54,7 +54,7 @@ class Literals:
 
 
 def quoted(text: str) -> str:
-    """The text, in JSON quotes if it would otherwise be misread next to & and =."""
+    """The text, in JSON quotes if it would otherwise be misread next to a sign of a query: & | ! = < > or ^."""
     plain = text == text.strip() and text and not _NEEDS_QUOTES & set(text)
     return text if plain else json.dumps(text, ensure_ascii=False)
 
@@ -104,7 +104,7 @@ def rows_as_text(attribute: Attribute, matrix: NDArray[np.int64], alone: bool = 
         text = None if row.all() and not ordered else _row_as_text(attribute, np.flatnonzero(row), ordered)
         texts.append(f"({text})" if text and " | " in text and not alone else text)
     if attribute.size == 1 and not ordered:
-        texts = [f"{_quoted_for_order(attribute.name)}={quoted(attribute.labels[0])}"] * len(matrix)
+        texts = [f"{quoted(attribute.name)}={quoted(attribute.labels[0])}"] * len(matrix)
     return pa.array(texts, type=pa.string())
 
 
@@ -122,7 +122,7 @@ def row_labels(attribute: Attribute, matrix: NDArray[np.int64]) -> pa.Array:
 
 
 def _row_label(attribute: Attribute, text: str | None, row: NDArray[np.int64]) -> str | None:
-    name = _quoted_for_order(attribute.name)
+    name = quoted(attribute.name)
     codes = np.flatnonzero(row)
     if text is not None and len(codes) == 1 and text.startswith(f"{name}="):
         return attribute.labels[int(codes[0])]
@@ -166,29 +166,24 @@ def _has_increasing_integers(attribute: Attribute) -> bool:
 
 
 def _run_as_text(attribute: Attribute, first: int, last: int, ordered: bool) -> str:
-    name, labels, listed = _quoted_for_order(attribute.name), attribute.labels, attribute.known
+    name, labels, listed = quoted(attribute.name), attribute.labels, attribute.known
     if first == last and (first > 0 or not ordered):
         label = labels[first]
-        return f"{name}={json.dumps(label, ensure_ascii=False) if '|' in label else quoted(label)}"
+        return f"{name}={quoted(label)}"
     if attribute.values:
-        low = f"{_quoted_for_order(labels[first])}<=" if first else ""
-        return f"{low}{name}<={_quoted_for_order(labels[last])}"
+        low = f"{quoted(labels[first])}<=" if first else ""
+        return f"{low}{name}<={quoted(labels[last])}"
     closed, end = last == listed - 1, attribute.edge_label(last + 1)
     if first:
         return f"{name}=[{attribute.edge_label(first)}, {end}{']' if closed else ')'}"
     return f"{name}{'<=' if closed else '<'}{end}"
 
 
-def _quoted_for_order(text: str) -> str:
-    """Like ``quoted``, but also in quotes if the text would be misread next to < and <=."""
-    return json.dumps(text, ensure_ascii=False) if set("<>") & set(text) else quoted(text)
-
-
 def read_conjunctions(texts: Sequence[str], layout: Layout) -> Literals:
     """Reads conjunctions with equal numbers of literals.
 
     texts: One conjunction each. Spaces around literals and signs are ignored. A name or label that contains &, !, =, ^
-        or a quote must be in quotes.
+        or a quote must be in quotes; with <, > or | it may be, and is where this module writes it.
     layout: The public layout of the data, which defines the columns.
 
     Raises: LiteralError for the first text that is not a conjunction, has another number of literals than the first

@@ -11,10 +11,11 @@ import openpyxl
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore.errors import ConfigError
+from dpcore.errors import ConfigError, IntegrityError
 from jobs.reading.cross_table import ALL, CrossTable
 from jobs.reading.marginals import MODEL, PUBLISHED, SUM, marginal
 from jobs.reading.release_folder import ReleaseFolder
+from pipelines.codebook import Codebook
 from tests.support.releases import World, table_world
 
 
@@ -70,9 +71,15 @@ def test_words_are_published_and_verified(table: World) -> None:
     assert table.run()[0] == 0
     published = json.loads(Path("out/people/schema.json").read_text())
     assert published["attributes"][0]["label"] == "Sex at birth"
+    assert ReleaseFolder.open("out/people").codebook.entry("sex").label == "Sex at birth"
     code, out, _ = table.marquee("verify", "out/people")
     assert (code, "schema.json has the attributes of the certificate" in out) == (0, True)
     assert table.marquee("schema", "check", "out/people/schema.json", "--data", "data")[0] == 0
+    Path("out/people/schema.json").unlink()  # As in releases of versions before.
+    assert ReleaseFolder.open("out/people").codebook == Codebook()
+    Path("out/people/schema.json").write_text("{")
+    with pytest.raises(IntegrityError, match="schema.json cannot be read"):
+        _ = ReleaseFolder.open("out/people").codebook
 
 
 def test_a_table_has_published_cells_and_margins(laplace: World) -> None:

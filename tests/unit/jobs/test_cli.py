@@ -19,6 +19,7 @@ COMMANDS = [
     ("generate", "table"), ("budget", "create"), ("budget", "show"), ("budget", "history"), ("warm",),
     ("verify",), ("doctor",), ("generate", "rows"), ("budget", "grant"), ("budget", "move"), ("store", "status"),
     ("store", "clean"),
+    ("verify",), ("table",), ("schema", "draft"), ("schema", "check"), ("schema", "json"),
 ]  # fmt: skip
 
 

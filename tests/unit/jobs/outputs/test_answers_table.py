@@ -101,7 +101,7 @@ def test_signs_in_names_and_values_are_quoted_beside_signs() -> None:
     asked = range_marginals(layout.schema.domain, [("pay<tax>",)], {"pay<tax>": all_ranges(3)})
     name = '"pay<tax>"'
     assert texts(asked, layout) == [
-        f'{name}<="<50"', f"{name}<=50", f'{name}<=">50"', f"{name}=50", f'50<={name}<=">50"', f"{name}=>50",
+        f'{name}<="<50"', f"{name}<=50", f'{name}<=">50"', f"{name}=50", f'50<={name}<=">50"', f'{name}=">50"',
     ]  # fmt: skip
 
 

@@ -61,6 +61,18 @@ def test_spaces_and_needless_quotes_are_free() -> None:
     assert literals("! 12 &7", BASKETS) == [(12, True), (7, False)]
 
 
+def test_texts_of_versions_before_0_13_are_read_too() -> None:
+    rich = Attribute("in<come", Kind.CATEGORICAL, values=("<=50K", ">50K", "50|60"), other=False, null=False)
+    layout = TableLayout("person", Schema((rich,)))
+    written = [f'"in<come"="{label}"' for label in rich.labels]
+    assert read_columns(written, layout).tolist() == [0, 1, 2]
+    before = ['in<come="<=50K"', "in<come=>50K", "in<come=50|60"]
+    assert read_columns(before, layout).tolist() == [0, 1, 2]
+    queries = Conjunctions(layout.view, np.array([[0], [1], [2]], dtype=np.int32), np.zeros((3, 1), dtype=np.bool_))
+    assert texts(queries, layout) == written
+    assert literals("in<come!=>50K", layout) == [(1, True)]
+
+
 def test_two_negated_values_of_one_attribute_are_a_query() -> None:
     assert literals("age!=[0, 30) & age!=__null__ & sex=male") == [(2, True), (4, True), (1, False)]
     assert literals("sex=male & sex!=female") == [(1, False), (0, True)]

@@ -8,6 +8,8 @@ PYTHON ?= python3
 VENV ?= $(CURDIR)/.venv
 PEERS := $(CURDIR)/.venv-peers
 SBOM ?= $(CURDIR)/.venv-sbom
+DOCS ?= $(CURDIR)/.venv-docs
+SITE ?= $(CURDIR)/dist/docs
 DIST ?= $(CURDIR)/dist
 BIN := $(VENV)/bin
 LOCKS := deploy/requirements
@@ -15,7 +17,7 @@ CASE ?= answers_10m
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-rest test-full check lint types imports bench peers exams mutants audit soak sbom lock clean
+.PHONY: help demo test test-rest test-full check lint types imports bench peers exams mutants audit soak sbom docs lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -74,11 +76,15 @@ sbom: $(SBOM)/.sbom ## Write software bills of materials (CycloneDX) of the lock
 	for name in core spark; do $(SBOM)/bin/cyclonedx-py requirements $(LOCKS)/$$name.txt --pyproject pyproject.toml \
 	    --output-reproducible --output-file $(DIST)/marquee-$$name.cdx.json; done
 
+# The theme announces its successor on every build.
+docs: $(DOCS)/.docs ## Build the documentation into dist/docs, in strict mode: a dead link is an error
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --site-dir $(SITE)
+
 lock: ## Refresh deploy/requirements from pyproject.toml (needs uv)
 	deploy/requirements/lock
 
 clean: ## Remove the environment, caches and generated data
-	rm -rf $(VENV) $(PEERS) $(SBOM) dist out tests/benchmarks/data .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) $(SBOM) $(DOCS) dist out tests/benchmarks/data .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find dpcore pipelines jobs marquee tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -107,6 +113,11 @@ $(VENV)/.warm: $(VENV)/.core
 $(SBOM)/.sbom: $(LOCKS)/sbom.txt
 	$(PYTHON) -m venv $(SBOM)
 	$(SBOM)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $(LOCKS)/sbom.txt
+	touch $@
+
+$(DOCS)/.docs: $(LOCKS)/docs.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $(LOCKS)/docs.txt
 	touch $@
 
 $(PEERS)/.peers: $(LOCKS)/peers.txt

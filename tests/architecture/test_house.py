@@ -15,6 +15,7 @@ from tests.support.checks import PACKAGES, ROOT, command_of_make_check, run
 UNTRACKED = {
     ".git",
     ".venv",
+    ".venv-docs",
     ".venv-peers",
     "__pycache__",
     ".mypy_cache",

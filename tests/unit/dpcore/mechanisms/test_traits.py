@@ -1,4 +1,4 @@
-"""What a mechanism is, its class says, and nothing else does: contracts, README and code are held against it."""
+"""What a mechanism is, its class says, and nothing else does: contracts, documents and code are held against it."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_a_setting_may_leave_a_release_without_rows() -> None:
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_the_readme_lists_each_mechanism_with_its_currencies(name: str) -> None:
-    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| `")]
+def test_the_documents_list_each_mechanism_with_its_currencies(name: str) -> None:
+    rows = [line for line in (ROOT / "docs" / "mechanisms.md").read_text().splitlines() if line.startswith("| `")]
     (row,) = [row for row in rows if f"`{name}`" in row.split("|")[1]]
     guarantee, traits = row.split("|")[3], MECHANISMS[name].traits
     if set(traits.currencies) == set(Currency):

@@ -94,7 +94,12 @@ def test_the_wheel_is_reproducible_and_holds_the_packages_alone(tmp_path: Path) 
     first, second = wheel(tmp_path / "first", 0o022), wheel(tmp_path / "second folder", 0o077)
     assert hashlib.sha256(first.read_bytes()).digest() == hashlib.sha256(second.read_bytes()).digest()
     names = zipfile.ZipFile(first).namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"dpcore", "pipelines", "jobs", "marquee"}
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {
+        "dpcore",
+        "pipelines",
+        "jobs",
+        "marquee",
+    }
     assert {
         "jobs/config/config.schema.json", "jobs/outputs/certificate.schema.json",
         "jobs/monitoring/privacy_facet.schema.json", "jobs/py.typed",

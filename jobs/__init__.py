@@ -10,7 +10,9 @@ A release passes through these folders:
 6. ``outputs/`` writes the files of the published folder.
 7. ``verification/`` checks a published folder, for ``marquee verify`` and before a run says that it is published.
 
-``diagnosis/`` checks the machine and what a config needs, for ``marquee doctor``.
+Published folders are read by ``reading/`` (answers, marginals, cross tables) and ``report/`` (the HTML report for
+everyone); ``evaluation_report/`` writes its SENSITIVE twin. ``drafting/`` drafts and checks schemas. ``diagnosis/``
+checks the machine and what a config needs, for ``marquee doctor``.
 
 ``cli`` and ``commands/`` are the command line. ``spark_release`` and ``beam_release`` are the main programs for
 spark-submit and Beam. ``exit_codes`` turns an exception into one sentence and an exit code. ``log`` writes events to

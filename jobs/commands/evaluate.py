@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from jobs import log
 from jobs.options import AsJson, Settings
 
 
@@ -14,6 +15,14 @@ def evaluate(
     config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
     settings: Settings = None,
     as_json: AsJson = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            help="Also write an HTML file, SENSITIVE as well: errors by number of attributes, marginal and answer, and "
+            "scores of the synthetic rows by classifiers (extra [report]).",
+        ),
+    ] = None,
 ) -> None:
     """Compare a published release, and trivial baselines, with the exact answers. SENSITIVE: for the operator only.
 
@@ -29,6 +38,8 @@ def evaluate(
     Examples:
 
         marquee evaluate adult.yaml
+
+        marquee evaluate adult.yaml --report adult-evaluation.html
     """
     from jobs.planning.job import load_job
     from jobs.progress import bar
@@ -37,6 +48,12 @@ def evaluate(
     from jobs.sensitive import announce
 
     job = load_job(config, settings or ())
+    if report is not None:
+        from jobs.evaluation_report import write_evaluation_report
+
+        with bar("report"):
+            write_evaluation_report(job, report)
+        log.warning(f"SENSITIVE: {report} contains {content_of(job)}; only its owner may read it")
     with bar("reading all data"):  # Several times, so that no part of one reading is a part of the whole.
         comparison = compare(job)
     announce(content_of(job))

@@ -112,8 +112,7 @@ def evaluate(job: Job, engine: Engine | None = None, frame: Any = None) -> Compa
     open_once = engine_of(job, engine, frame)
     engine = open_once()
     statistics = open_statistics(job, engine, frame)
-    popularity = replayed_popularity(job, statistics)
-    workload = job.answered if popularity is None else build_workload(job, popularity)
+    workload = workload_now(job, statistics)
     with local_copy(output, [MANIFEST, *(entry.path for entry in read_manifest(output).entries)]) as folder:
         released = _Released(
             workload, _released_answers(folder), _synthetic_fractions(folder, job.layout, workload.queries)
@@ -127,10 +126,20 @@ def evaluate(job: Job, engine: Engine | None = None, frame: Any = None) -> Compa
         job.release_id,
         workload.queries.size,
         _truth(truncation),
-        released.distances(statistics, _total(statistics, job.layout)),
+        released.distances(statistics, total_of(statistics, job.layout)),
         truncation,
-        None if truncation is None else released.distances(everything, _total(everything, job.layout)),
+        None if truncation is None else released.distances(everything, total_of(everything, job.layout)),
     )
+
+
+def workload_now(job: Job, statistics: EngineStatistics) -> Workload:
+    """The queries that a published release answers; those that noisy popularity has chosen are replayed.
+
+    job: The release.
+    statistics: The exact statistics of its data. SENSITIVE.
+    """
+    popularity = replayed_popularity(job, statistics)
+    return job.answered if popularity is None else build_workload(job, popularity)
 
 
 def content_of(job: Job) -> str:
@@ -266,7 +275,7 @@ def _truth(truncation: Truncation | None) -> str:
     )
 
 
-def _total(statistics: EngineStatistics, layout: Layout) -> float:
+def total_of(statistics: EngineStatistics, layout: Layout) -> float:
     """Number of rows of a table, or of units of baskets; at least 1. SENSITIVE."""
     everything = Marginals(layout.schema.domain, ((),)) if isinstance(layout, TableLayout) else UnitCount()
     return max(1.0, float(exact_answers(statistics, everything)[0]))

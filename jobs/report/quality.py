@@ -35,7 +35,7 @@ def qualities(answers: pa.Table) -> list[Quality]:
 
     answers: ``ReleaseFolder.answers``.
     """
-    orders = _orders(answers)
+    orders = orders_of(answers)
     if orders is None:
         return [_quality("all answers", answers)]
     return [
@@ -43,7 +43,7 @@ def qualities(answers: pa.Table) -> list[Quality]:
     ]
 
 
-def _orders(answers: pa.Table) -> NDArray[np.int64] | None:
+def orders_of(answers: pa.Table) -> NDArray[np.int64] | None:
     """How many attributes or items each query names, int64 [answers]; None if the columns do not say."""
     further = answers.column_names[len(SCHEMA) :]
     if "items" in further and pa.types.is_list(answers.schema.field("items").type):

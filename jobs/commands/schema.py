@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from jobs.options import AsJson, echo_result
+
 app = typer.Typer(help="Draft, check and describe schema files. Of data only names and types of columns are read.")
 
 Unit = Annotated[str | None, typer.Option(help="Column that identifies the unit, which is no attribute.")]
@@ -74,6 +76,7 @@ def check(
     data: Annotated[Path | None, typer.Option(help="Data whose names and types of columns must fit.")] = None,
     unit: Unit = None,
     delimiter: Delimiter = ",",
+    as_json: AsJson = False,
 ) -> None:
     """Check a schema file, and show the codes that each attribute has in full.
 
@@ -90,10 +93,13 @@ def check(
     from jobs.drafting.columns import read_columns
 
     schema = checked_schema(file)
-    typer.echo("\n".join(domain_lines(schema)))
+    remarks: list[str] = []
     if data is not None:
-        remarks = check_columns(schema, read_columns(data, delimiter), unit, str(data))
-        typer.echo("\n".join([f"{data} has every column of the schema, in types that fit", *remarks]))
+        remarks = [f"{data} has every column of the schema, in types that fit"]
+        remarks += check_columns(schema, read_columns(data, delimiter), unit, str(data))
+    codes = {attribute.name: attribute.labels for attribute in schema.attributes}
+    lines = [*domain_lines(schema), *remarks]
+    echo_result(as_json, {"schema": str(file), "codes": codes, "remarks": remarks}, "\n".join(lines))
 
 
 @app.command("json")

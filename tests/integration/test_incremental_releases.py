@@ -247,7 +247,7 @@ def test_operators_see_and_clean_the_store(world: World) -> None:
     assert (code, len(list(entries(kept.path)))) == (0, 1)
     code, out, _ = world.marquee("store", "clean", str(kept.path), "--keep-days", "0")
     assert (code, len(list(entries(kept.path)))) == (0, 0)
-    assert out == f"removed all entries of any age from {kept.path}\n"
+    assert out == f"Removed all entries of any age from {kept.path}.\n"
 
 
 def test_a_published_release_needs_no_key(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

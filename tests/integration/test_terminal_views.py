@@ -13,8 +13,8 @@ from jobs.cli import COMMANDS, _load_command
 from jobs.commands import demo
 from tests.support.releases import World, table_world
 
-NO_RESULT: set[str] = set()
-"""Commands without a result of their own, which need no JSON."""
+NO_RESULT = {"schema draft", "schema json"}
+"""Commands that print a file, of YAML or of JSON, and have no other result."""
 
 
 @pytest.fixture

@@ -30,14 +30,19 @@ from pipelines.layout import Layout, TableLayout
 FIXED: Final = ("query", "kind", "answer", "stddev", "lower", "upper", "measured")
 """The columns that every answers.parquet has."""
 
+_SUFFIX: Final = "_attribute"
+
 ROWS_AT_ONCE: Final = 1 << 18
 _ITEMS = pa.field("items", pa.list_(pa.int32()))
 _NEGATED = pa.field("negated", pa.list_(pa.bool_()))
 
 
 def column_of(attribute: str) -> str:
-    """The column of answers.parquet that an attribute has."""
-    return f"{attribute}_attribute" if attribute in FIXED else attribute
+    """The column of answers.parquet that an attribute has: no other attribute has the same."""
+    stem = attribute
+    while stem.endswith(_SUFFIX):
+        stem = stem.removesuffix(_SUFFIX)
+    return f"{attribute}{_SUFFIX}" if stem in FIXED else attribute
 
 
 def attribute_fields(queries: Queries, layout: Layout) -> list[pa.Field]:

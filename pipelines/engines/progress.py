@@ -1,6 +1,7 @@
 """How far the reading of data is, for whoever listens in this process: a coarse part of the files, and nothing else.
 
-Numbers of files and rows are private, so a listener learns the part that is read in steps of 5 percent.
+Numbers of files and rows are private, so a listener learns the part that is read in steps of 5 percent, and nothing
+where the data have so few parts that the steps would tell their number.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Final, TypeVar
 R = TypeVar("R")
 STEPS: Final = 20
 """Number of steps into which all progress is divided."""
+
+_FEWEST: Final = 2 * STEPS  # With fewer parts, steps are left out, or come at intervals that tell the number.
 
 _listener: Callable[[int, int], None] | None = None
 
@@ -39,5 +42,5 @@ def told(results: Iterable[R], total: int, before: int = 0) -> Iterator[R]:
     """
     for done, result in enumerate(results, before + 1):
         yield result
-        if _listener is not None and total > 0:
+        if _listener is not None and total >= _FEWEST:
             _listener(STEPS * done // total, STEPS)

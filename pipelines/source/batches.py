@@ -107,7 +107,8 @@ def _read_once(
     """Reads the file once. The batches are the same each time."""
     names = [file.stored_name(column) for column in columns]
     if file.format is not FileFormat.PARQUET:
-        yield from _numbered(file_batches(file, names, [type_of_constant(source.layout, column) for column in columns]))
+        types = [type_of_constant(source.layout, column) for column in columns]
+        yield from _numbered(file_batches(file, names, types, source.layout.unit_columns))
         return
     dictionary_columns = tuple(
         name for column, name in zip(columns, names, strict=True) if column in _text_columns(source)

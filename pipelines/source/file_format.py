@@ -77,7 +77,7 @@ class CsvOptions:
             raise ConfigError("dataset.csv.delimiter and dataset.csv.quote are the same; want two characters")
         try:
             "".encode(self.encoding)
-        except LookupError:
+        except (LookupError, UnicodeError):
             raise ConfigError(f"dataset.csv.encoding is {self.encoding!r}; want utf-8 or latin-1, say") from None
 
 

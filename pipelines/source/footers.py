@@ -129,10 +129,15 @@ def _read_footer(
 
 def _read_whole(file: DataFile, needed: Collection[str], key: bytes, type_of: TypeOf | None) -> ReadFooter:
     """What stands for a footer in a file of another format: its columns, and a hash of all its bytes."""
+    if not needed and type_of is None:
+        return ReadFooter(file, pa.schema([]), content_of_file(file, key))
     schema = columns_of(file, needed, type_of)
     known = _with_folder(file, schema, needed)
+    content = content_of_file(known, key)
     check_rows(known, [column for column in needed if known.stored(column) and column in schema.names])
-    return ReadFooter(known, schema, content_of_file(known, key))
+    if file.format.is_text and content_of_file(known, key) != content:  # What was checked is what is identified.
+        raise InputError(f"{file.path} was changed while it was checked; want a file that stays the same during a run")
+    return ReadFooter(known, schema, content)
 
 
 def _with_folder(file: DataFile, schema: pa.Schema, needed: Collection[str]) -> DataFile:

@@ -12,10 +12,10 @@ from pipelines.layout import Layout
 from pipelines.source.columns import check_schemas, type_of_constant
 from pipelines.source.content import FileContent, fingerprint, fingerprint_of
 from pipelines.source.data_file import DataFile
-from pipelines.source.file_format import FileLocation
+from pipelines.source.file_format import FileLocation, format_of
 from pipelines.source.footers import ReadFooter, keyed_footer_now, read_footers, readers_for
 from pipelines.source.listing import find_files
-from pipelines.source.other_files import TypeOf
+from pipelines.source.other_files import TypeOf, format_inside
 from pipelines.source.partition_files import Need, need_of
 from pipelines.source.tables import TableVersion, table_files
 
@@ -88,8 +88,14 @@ def open_with_contents(
 def read_contents(location: Location) -> tuple[FileContent, ...]:
     """What identifies the content of each file of ``location``. SENSITIVE.
 
+    A file whose name tells no format is identified by all its bytes, unless it begins as Parquet does.
+
     Raises: The exceptions of ``open_source``, except those about columns.
     """
+    if isinstance(location, str):
+        kind, paths = find_files(location)
+        files = [DataFile(path, format=kind if format_of(path) else format_inside(path)) for path in paths]
+        return tuple(read.content for read in read_footers(files))
     return tuple(read.content for read in _footers(location))
 
 

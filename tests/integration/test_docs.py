@@ -125,7 +125,7 @@ def test_the_map_names_every_folder() -> None:
 def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
     command = ["make", "docs", f"DOCS={tmp_path / 'venv'}", f"SITE={tmp_path / 'site'}", f"PYTHON={sys.executable}"]
     built = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    assert "WARNING" not in built.stderr
+    assert "WARNING -" not in built.stderr  # As mkdocs writes it; pip has warnings of its own.
     pages = "".join(path.read_text() for path in (tmp_path / "site").rglob("*.html"))
     assert re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"https?://[^\"]+", pages) == []
     assert (tmp_path / "site" / "external_links.txt").read_text()

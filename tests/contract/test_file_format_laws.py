@@ -52,7 +52,7 @@ def people() -> pa.Table:
     days = [None, *(date(2026, month, 15) for month in (1, 3, 5, 6))]
     return pa.table(
         {
-            "person": column([f"00{unit}" for unit in range(250)] + [None], pa.string()),
+            "person": column([f"p00{unit}" for unit in range(250)] + [None], pa.string()),
             "zip": column(["00123", "123", "A & B", 'say "x"', "zwölf", "line\nbreak", "NA", None], pa.string()),
             "age": column([-5, 0, 29, 30, 59, 2**40, None], pa.int64()),
             "income": column([0.0, 1.5, 1e9, -3.25, float("inf"), None], pa.float64()),

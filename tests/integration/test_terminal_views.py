@@ -181,6 +181,7 @@ def test_a_run_says_which_part_of_the_data_it_has_read(
         known.append((self.label, done, total))
 
     monkeypatch.setattr(heartbeat.Activity, "report", remembered)
+    monkeypatch.setattr("pipelines.engines.progress._FEWEST", 1)  # The data have three files.
     assert world.run()[0] == 0
     read = [done for label, done, _ in known if label == "aggregate"]
     assert max(read) == 20

@@ -15,7 +15,7 @@ def heard(parts: int, passes: int = 1) -> list[tuple[int, int]]:
     return steps
 
 
-@pytest.mark.parametrize(("parts", "passes"), [(1, 1), (3, 1), (7, 2), (1_000, 1)])
+@pytest.mark.parametrize(("parts", "passes"), [(40, 1), (41, 1), (37, 2), (1_000, 1)])
 def test_steps_rise_to_all_of_them(parts: int, passes: int) -> None:
     steps = [done for done, _ in heard(parts, passes)]
     assert steps == sorted(steps)
@@ -34,8 +34,13 @@ def test_nobody_need_listen() -> None:
 def test_one_listener_hears_until_the_end_of_its_context() -> None:
     outer: list[int] = []
     with listening(lambda done, total: outer.append(done)):
-        assert heard(1) == [(STEPS, STEPS)]
+        assert heard(40)[-1] == (STEPS, STEPS)
         assert outer == []
-        list(told(range(1), 1))
-    list(told(range(1), 1))
+        list(told(range(1), 40, 39))
+    list(told(range(1), 40, 39))
     assert outer == [STEPS]
+
+
+def test_few_parts_tell_nothing_because_their_number_is_private() -> None:
+    assert heard(1) == heard(39) == []
+    assert heard(40)[-1] == (STEPS, STEPS)

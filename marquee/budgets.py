@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, final
@@ -14,9 +15,11 @@ from dpcore.kernel.sensitivity import Neighbours
 from jobs.budget_lines import dataset_line
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
 from jobs.ledger.connection import shown_ledger
-from jobs.ledger.records import Accounting, ChargeRecord, DatasetBudget, GrantRecord, Protection
+from jobs.ledger.protection import protection_of_bounds
+from jobs.ledger.records import Accounting, ChargeRecord, DatasetBudget, GrantRecord
 from jobs.ledger.windows import Window
 from marquee.sentences import of_python
+from pipelines.unit_names import combined_name
 
 
 def ledger_url(ledger: str | os.PathLike[str] | Ledger) -> str:
@@ -74,7 +77,7 @@ class Ledger:
         *,
         accounting: Literal["auto", "zcdp", "gdp"] = "auto",
         consumers_only: bool = False,
-        unit: str | None = None,
+        unit: str | Sequence[str] | None = None,
         rows_per_unit: int | None = None,
         items_per_unit: int | None = None,
         neighbours: Literal["add_remove_unit", "replace_one_unit"] | None = None,
@@ -85,13 +88,16 @@ class Ledger:
         epsilon, delta: The guarantee that all releases of the dataset have together.
         accounting: Accounting of the budget if delta > 0. With ``"auto"`` the first release fixes it.
         consumers_only: Whether every release must name a consumer.
-        unit: Column of the unit that the total protects. By default the first release binds it.
+        unit: Column of the unit that the total protects, or several that name it together. By default the first release
+            binds it.
         rows_per_unit, items_per_unit: Largest number of rows or items of a unit that the total protects.
         neighbours: Neighbouring relation of the total. By default the first release binds it.
 
         Raises: ConfigError when the numbers define no budget, or the dataset has another one.
         """
-        protection = _protection(unit, rows_per_unit, items_per_unit, neighbours)
+        name_of_unit = unit if unit is None or isinstance(unit, str) else combined_name(unit)
+        relation = None if neighbours is None else Neighbours(neighbours)
+        protection = protection_of_bounds(name_of_unit, rows_per_unit, items_per_unit, relation)
         chosen = Accounting(accounting)
         SqlLedger(self.url).create_dataset(
             name, epsilon, delta, accounting=chosen, consumers_only=consumers_only, protection=protection
@@ -188,16 +194,6 @@ class Budget:
 
     def __str__(self) -> str:
         return dataset_line(self.record)
-
-
-def _protection(unit: str | None, rows: int | None, items: int | None, neighbours: str | None) -> Protection:
-    if rows is not None and items is not None:
-        raise ConfigError("rows_per_unit is for tables and items_per_unit for baskets; want one of them")
-    bound = rows if rows is not None else items
-    if bound is not None and unit is None:
-        raise ConfigError("a bound per unit needs the column of the unit; want unit")
-    contribution = None if bound is None else "rows" if rows is not None else "items"
-    return Protection(unit, contribution, bound, None if neighbours is None else Neighbours(neighbours))
 
 
 def _currency(record: DatasetBudget) -> str | None:

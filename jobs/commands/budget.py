@@ -28,12 +28,12 @@ from jobs.budget_lines import (
 from jobs.config import LARGEST_EPSILON, LARGEST_QUIET_DELTA
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
 from jobs.ledger.partitioning import Partitioning
-from jobs.ledger.records import Accounting, DatasetBudget, Protection
+from jobs.ledger.protection import protection_of_bounds
+from jobs.ledger.records import Accounting, DatasetBudget
 from jobs.ledger.windows import Window
 from jobs.options import AsJson, echo_result
 from jobs.tables import echo_rows, is_for_people
 from pipelines.partition import UnitsIn
-from pipelines.unit_names import canonical
 
 app = typer.Typer(help="Manage the privacy budgets of datasets, and the limits of the consumers that share them.")
 
@@ -157,7 +157,7 @@ def create(
         delta,
         accounting=accounting,
         consumers_only=consumers_only,
-        protection=_protection(unit, rows_per_unit, items_per_unit, neighbours),
+        protection=protection_of_bounds(unit, rows_per_unit, items_per_unit, neighbours, _option),
         shares_with=shares_with,
         reason=reason,
         partitioning=_partitioning(partitioned_by, units_in, max_partitions_per_unit),
@@ -181,14 +181,9 @@ def _partitioning(column: str | None, units_in: UnitsIn | None, limit: int | Non
     return Partitioning(column, units_in or UnitsIn.MANY, limit)
 
 
-def _protection(unit: str | None, rows: int | None, items: int | None, neighbours: Neighbours | None) -> Protection:
-    if rows is not None and items is not None:
-        raise ConfigError("--rows-per-unit is for tables and --items-per-unit for baskets; want one of them")
-    bound = rows if rows is not None else items
-    if bound is not None and unit is None:
-        raise ConfigError("a bound per unit needs the column of the unit; want --unit")
-    contribution = None if bound is None else "rows" if rows is not None else "items"
-    return Protection(None if unit is None else canonical(unit), contribution, bound, neighbours)
+def _option(name: str) -> str:
+    """How the command line writes the name of an argument."""
+    return f"--{name.replace('_', '-')}"
 
 
 @app.command()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpcore.errors import ConfigError
 from pipelines.encode import encode_batch
 from pipelines.layout import TableLayout
+from pipelines.partition_rows import counted_rows
 from pipelines.source import Source
 from pipelines.source.batches import read_batches
 
@@ -65,7 +66,7 @@ def codes_of(source: Source) -> NDArray[np.int64]:
     """The codes of the first rows of a table, int64 [rows, attributes]. SENSITIVE for real rows."""
     parts: list[NDArray[np.int64]] = []
     remaining = MOST_ROWS
-    for batch in _batches(source):
+    for batch in counted_rows(_batches(source), source.layout):
         rows = encode_batch(batch, source.layout).rows.T[:remaining].astype(np.int64)  # SENSITIVE
         parts.append(rows)
         remaining -= len(rows)

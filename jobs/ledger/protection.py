@@ -10,13 +10,14 @@ informative only.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from typing import Final
 
-from dpcore.errors import NoBudgetError
+from dpcore.errors import ConfigError, NoBudgetError
 from dpcore.kernel.sensitivity import Neighbours
 from jobs.figures import format_exact
 from jobs.ledger.records import OPEN, DatasetBudget, Protection
-from pipelines.unit_names import in_words
+from pipelines.unit_names import canonical, in_words
 
 UNRECORDED: Final = "for a unit and neighbours that an older version did not record"
 
@@ -52,6 +53,32 @@ def is_for_replacing(dataset: DatasetBudget, release: Protection, ledger: str) -
             + _second_dataset(dataset, release, ledger)
         )
     return True
+
+
+def protection_of_bounds(
+    unit: str | None,
+    rows: int | None,
+    items: int | None,
+    neighbours: Neighbours | None,
+    shown: Callable[[str], str] = str,
+) -> Protection:
+    """Whom a total protects, as an operator says it.
+
+    unit: Column of the unit, or a JSON list of columns; None leaves it open.
+    rows, items: Contribution bound of a table or of baskets, for the record; at most one of them, and only with a unit.
+    neighbours: Neighbouring relation; None leaves it open.
+    shown: How messages write the names of these arguments.
+
+    Raises: ConfigError when the bounds contradict each other.
+    """
+    if rows is not None and items is not None:
+        tables, baskets = shown("rows_per_unit"), shown("items_per_unit")
+        raise ConfigError(f"{tables} is for tables and {baskets} for baskets; want one of them")
+    bound = rows if rows is not None else items
+    if bound is not None and unit is None:
+        raise ConfigError(f"a bound per unit needs the column of the unit; want {shown('unit')}")
+    contribution = None if bound is None else "rows" if rows is not None else "items"
+    return Protection(None if unit is None else canonical(unit), contribution, bound, neighbours)
 
 
 def described(protection: Protection, *, spent: bool = False) -> str:

@@ -75,3 +75,9 @@ def test_whom_a_total_protects(ledger: marquee.Ledger) -> None:
 
 def test_a_url_with_a_password_is_not_shown() -> None:
     assert "secret" not in repr(marquee.Ledger("postgresql://user:secret@host/db"))
+
+
+def test_a_budget_of_units_of_several_columns_has_one_name_in_every_order(ledger: marquee.Ledger) -> None:
+    budget = ledger.create("people", epsilon=1.0, delta=0.0, unit=["person", "household"])
+    assert budget.record.protection.unit == '["household", "person"]'
+    assert ledger.create("people", epsilon=1.0, delta=0.0, unit=["household", "person"]) == budget

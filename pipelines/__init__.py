@@ -5,7 +5,7 @@ A row passes through these modules:
 1. ``schema`` and ``attributes`` define public facts about a table, and ``layout`` the form of the rows and the
    contribution bound. ``codebook`` has words for readers of a table. ``yaml_file`` and ``text_file`` read schemas and
    configs strictly.
-2. ``source`` finds, checks and opens the Parquet files. ``content`` says what identifies their content.
+2. ``source`` finds, checks and opens the files. ``content`` says what identifies their content.
 3. ``engines/`` decides which process reads which rows. Open ``engines/accumulation`` first: it is the step that every
    engine runs on batches of whole units. A task of Spark or Beam begins in ``engines/worker_tasks``.
 4. ``encode`` turns Arrow batches into integer codes, with the array conversions of ``arrow``.

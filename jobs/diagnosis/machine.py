@@ -34,7 +34,8 @@ EXTRAS: Final = {
     "incremental": "cryptography",
     "lineage": "openlineage-python",
     "metrics": "prometheus-client",
-    "report": "matplotlib",
+    "report": "jinja2",
+    "xlsx": "xlsxwriter",
 }
 """Extras with the package by which each is recognised."""
 

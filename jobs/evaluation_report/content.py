@@ -158,11 +158,11 @@ def _by_order(view: _View, orders: NDArray[np.int64] | None) -> list[Errors]:
 def _by_marginal(view: _View, queries: Marginals) -> list[Errors]:
     """The marginals with the largest mean error, worst first."""
     stops = np.cumsum([queries.domain.size(clique) for clique in queries.cliques]).tolist()
-    found = [
+    groups = [
         view.errors(" x ".join(clique) or "number of rows", np.arange(start, stop))
         for clique, start, stop in zip(queries.cliques, [0, *stops[:-1]], stops, strict=True)
     ]
-    return sorted(found, key=lambda errors: -errors.mean["release"])[:WORST]
+    return sorted(groups, key=lambda errors: -errors.mean["release"])[:WORST]
 
 
 def _worst(query: str, exact: int, answer: float) -> Worst:

@@ -83,8 +83,8 @@ def searched(folder: ReleaseFolder) -> list[dict[str, Any]]:
     return _listed(folder.answers, MOST_SEARCHED)
 
 
-def _listed(answers: pa.Table, most: int) -> list[dict[str, Any]]:
-    order = np.argsort(-answers["answer"].to_numpy(), kind="stable")[:most]
+def _listed(answers: pa.Table, max_answers: int) -> list[dict[str, Any]]:
+    order = np.argsort(-answers["answer"].to_numpy(), kind="stable")[:max_answers]
     chosen = answers.select(SCHEMA.names).take(pa.array(order))
     names = ("answer", "lower", "upper")
     columns = [_rounded(pc.fill_null(chosen[name], math.nan).to_numpy()) for name in names]

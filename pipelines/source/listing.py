@@ -31,10 +31,7 @@ def find_files(path: str, kind: FileFormat | None = None) -> tuple[FileFormat, t
         Iceberg or Hudi.
     """
     filesystem, inner = reading(path, lambda: filesystem_of(path))
-    names = reading(path, lambda: _matching(filesystem, inner, path))
-    kind = kind or _only_format(path, names)
-    if filesystem.get_file_info(inner).type is fs.FileType.Directory:
-        names = [name for name in names if format_of(name) is kind]
+    kind, names = reading(path, lambda: _matching(filesystem, inner, path, kind))
     if not names:
         wanted = "Parquet" if kind is FileFormat.PARQUET else kind.value
         raise InputError(f"{path} matches no {wanted} file; want a {wanted} file, or a folder or glob with some")
@@ -62,12 +59,14 @@ def partition_values(path: str) -> dict[str, str | None]:
     return {column: None if value == NULL_PARTITION else value for column, value in values.items()}
 
 
-def _matching(filesystem: fs.FileSystem, inner: str, path: str) -> list[str]:
+def _matching(
+    filesystem: fs.FileSystem, inner: str, path: str, wanted_format: FileFormat | None
+) -> tuple[FileFormat, list[str]]:
     kind = filesystem.get_file_info(inner).type
     if kind is fs.FileType.File:
         _refuse_tables_above(filesystem, inner.rpartition("/")[0], path, listed=False)
         _refuse_linked_tables(filesystem, [inner], path)
-        return [inner]
+        return wanted_format or _only_format(path, [inner]), [inner]
     if kind is fs.FileType.Directory:
         base, pattern = inner.rstrip("/"), "**/*"
     else:
@@ -90,8 +89,11 @@ def _matching(filesystem: fs.FileSystem, inner: str, path: str) -> list[str]:
     names = [f"{base}/{name}" for name in relative if wanted.fullmatch(name) and not _hidden(name)]
     if kind is fs.FileType.Directory:
         names = [name for name in names if format_of(name) is not None]
+    known = wanted_format or _only_format(path, names)
+    if kind is fs.FileType.Directory:
+        names = [name for name in names if format_of(name) is known]
     _refuse_linked_tables(filesystem, names, path)
-    return names
+    return known, names
 
 
 def _hidden(relative: str) -> bool:

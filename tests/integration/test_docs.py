@@ -13,9 +13,9 @@ import yaml
 from docs.tools import gallery, reference
 from dpcore.mechanisms.registry import MECHANISMS
 from tests.support.checks import ROOT
-from tests.support.snippets import DOCS, RUN, SHOWN, blocks, follows, lacks, run_page
+from tests.support.snippets import DOCS, RUN, SHOWN, blocks, follows, run_page
 
-GENERATED = {"gallery", "reference", "tools", "drafts"}
+GENERATED = {"gallery", "reference", "tools"}
 PAGES = {
     str(path.relative_to(DOCS)): path.read_text()
     for path in sorted(DOCS.rglob("*.md"))
@@ -45,8 +45,6 @@ def test_every_snippet_of_a_page_runs_in_order(
     name: str, started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = PAGES[name]
-    if (missing := lacks(page)) is not None:
-        pytest.skip(f"{missing} is not in this version")
     assert follows(page) in (None, "start.md")
     # The ledger binds data to their place, so that pages continue there and not in a copy.
     monkeypatch.chdir(started if follows(page) else tmp_path)
@@ -135,7 +133,7 @@ def test_every_page_is_in_the_navigation_and_fetches_nothing() -> None:
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
     listed = re.findall(r"[\w./]+\.md", yaml.safe_dump(site["nav"]))
     own = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
-    assert own - {name for name in own if name.split("/")[0] in {"tools", "drafts"}} <= set(listed)
+    assert own - {name for name in own if name.split("/")[0] in {"tools"}} <= set(listed)
     assert site["theme"]["font"] is False
     assert site["strict"] is True
     assert "repo_url" not in site

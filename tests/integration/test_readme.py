@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.checks import ROOT
-from tests.support.snippets import DOCS, blocks, commands, lacks, run_page
+from tests.support.snippets import DOCS, blocks, commands, run_page
 
 README = (ROOT / "README.md").read_text()
 WITHOUT_PYTHON = re.sub(r"^```python\n.*?^```", "", README, flags=re.DOTALL | re.MULTILINE)
@@ -22,7 +22,6 @@ def test_every_command_runs_in_order_in_an_empty_folder(tmp_path: Path, monkeypa
     assert set(ran) == {"generate", "plan", "budget", "run", "verify", "table", "make"}
 
 
-@pytest.mark.skipif(lacks(README) is not None, reason="the package marquee is not in this version")
 def test_the_python_runs_and_has_about_ten_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (snippet,) = [block for language, block in blocks(README) if language == "python"]

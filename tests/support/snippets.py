@@ -7,8 +7,7 @@
 * ``python``: run in one namespace per page. ``sql``: run by DuckDB.
 * ``text``, ``r`` and ``json`` are shown, not run.
 
-``<!-- after: PAGE -->`` says that the page continues in the folder that another page leaves, and
-``<!-- needs: NAME -->`` that it needs a package or a command.
+``<!-- after: PAGE -->`` says that the page continues in the folder that another page leaves.
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from jobs.cli import COMMANDS, main
+from jobs.cli import main
 from jobs.planning.job import load_job
 from pipelines.yaml_file import read_yaml
 from tests.support.checks import ROOT
@@ -43,12 +41,6 @@ def follows(page: str) -> str | None:
     """The page in whose folder the snippets of a page run, if it names one."""
     named = re.search(r"<!-- after: (\S+) -->", page)
     return named[1] if named else None
-
-
-def lacks(page: str) -> str | None:
-    """A package or command of the project that a page needs and this version lacks."""
-    needed = re.findall(r"<!-- needs: (\w+) -->", page) + re.findall(r"^import (marquee)$", page, re.MULTILINE)
-    return next((name for name in needed if name not in COMMANDS and find_spec(name) is None), None)
 
 
 def run_page(page: str) -> list[str]:

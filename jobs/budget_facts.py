@@ -128,11 +128,14 @@ def _spending(budget: DatasetBudget | ConsumerBudget, currency: Currency | None)
 
 
 def _with_epsilon(amount: Fraction, currency: Currency, delta: float) -> dict[str, Any]:
-    """An amount, with the epsilon that it gives alone. Amounts add up, but these epsilons do not."""
-    facts = _amount(amount)
+    return {**_amount(amount), "epsilon_alone": epsilon_alone(amount, currency, delta)}
+
+
+def epsilon_alone(amount: Fraction, currency: Currency, delta: float) -> float:
+    """The epsilon that an amount gives alone at ``delta``. Amounts add up, but these epsilons do not."""
     if currency is Currency.PURE or not amount:
-        return {**facts, "epsilon_alone": float(amount)}
-    return {**facts, "epsilon_alone": epsilon_of(Budget(currency, amount), delta)}
+        return float(amount)
+    return epsilon_of(Budget(currency, amount), delta)
 
 
 def _amount(amount: Fraction) -> dict[str, Any]:

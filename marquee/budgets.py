@@ -9,9 +9,8 @@ from fractions import Fraction
 from typing import Literal, final
 
 from dpcore.errors import ConfigError
-from dpcore.kernel import budget as kernel_budget
-from dpcore.kernel.conversion import epsilon_of
 from dpcore.kernel.sensitivity import Neighbours
+from jobs.budget_facts import epsilon_alone
 from jobs.budget_lines import dataset_line
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
 from jobs.ledger.connection import shown_ledger
@@ -201,9 +200,5 @@ def _currency(record: DatasetBudget) -> str | None:
 
 
 def _amount(record: DatasetBudget, amount: Fraction) -> Amount:
-    epsilon = 0.0
-    if record.currency is kernel_budget.Currency.PURE:
-        epsilon = float(amount)
-    elif record.currency is not None and amount:
-        epsilon = epsilon_of(kernel_budget.Budget(record.currency, amount), record.delta)
+    epsilon = 0.0 if record.currency is None else epsilon_alone(amount, record.currency, record.delta)
     return Amount(_currency(record), amount, epsilon, record.delta)

@@ -6,15 +6,14 @@ import os
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from dpcore.errors import ConfigError
 from jobs.reading.cross_table import ALL, CrossTable
-
-_NUMBERS: Final = ("answer", "stddev", "lower", "upper")
+from jobs.reading.marginals import BARS
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +41,7 @@ class Table:
         A margin has the label ``(all)``; what is not known is null.
         """
         records = list(zip(*self.counts.records(), strict=True))
-        types = [pa.string()] * len(self.names) + [pa.float64()] * len(_NUMBERS)
+        types = [pa.string()] * len(self.names) + [pa.float64()] * len(BARS)
         return pa.table(
             [pa.array(values, kind) for values, kind in zip(records, types, strict=True)], names=self.counts.columns
         )
@@ -56,16 +55,14 @@ class Table:
         Raises: ConfigError when pandas is not installed, or for other values.
         """
         pandas = _pandas()
-        if values not in _NUMBERS:
-            raise ConfigError(f"values is {values!r}; want one of {', '.join(_NUMBERS)}")
+        if values not in BARS:
+            raise ConfigError(f"values is {values!r}; want one of {', '.join(BARS)}")
         *down, across = [[*labels, ALL] for labels in self.counts.whole.labels]
         counts = {record[: len(self.names)]: record[len(self.names) :] for record in self.counts.records()}
         columns = pandas.Index(across, name=self.names[-1])
         if not down:
-            return pandas.DataFrame(
-                [counts[(label,)] for label in across], index=columns, columns=_NUMBERS, dtype=float
-            )
-        number = _NUMBERS.index(values)
+            return pandas.DataFrame([counts[(label,)] for label in across], index=columns, columns=BARS, dtype=float)
+        number = BARS.index(values)
         cells = np.array([counts[labels][number] for labels in product(*down, across)], dtype=np.float64)
         index = pandas.MultiIndex.from_product(down, names=self.names[:-1])
         rows = index.get_level_values(0) if len(down) == 1 else index

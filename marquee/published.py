@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, final
@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from dpcore.errors import ConfigError
 from jobs.ledger import SqlLedger
 from jobs.objects.output import Output, output_of
-from jobs.outputs.attribute_columns import column_of
 from jobs.reading.cross_table import CrossTable
-from jobs.reading.marginals import PUBLISHED, marginal
+from jobs.reading.marginals import BARS, PUBLISHED, check_named, marginal
 from jobs.reading.release_folder import ReleaseFolder
 from jobs.report import write_report
 from jobs.verification.release import Verification, verify_release
@@ -33,7 +32,6 @@ from pipelines.layout import TableLayout
 
 Kind = Literal["arrow", "pandas", "polars"]
 _KINDS: Final = ("arrow", "pandas", "polars")
-_BARS: Final = ("answer", "stddev", "lower", "upper")
 
 
 def open(folder: str | os.PathLike[str], *, ledger: str | os.PathLike[str] | Ledger | None = None) -> Release:
@@ -93,7 +91,7 @@ class Release:
 
         Raises: ConfigError when the release answers no such marginal and has no model of it.
         """
-        self._check_named(names)
+        check_named(self._local, names)
         return Table(CrossTable.of(self._local, names))
 
     def interval(self, query: str) -> Interval:
@@ -106,10 +104,10 @@ class Release:
         answers = self._local.answers
         rows = answers.filter(pc.equal(answers["query"], query)).slice(0, 1).to_pylist()
         if rows:
-            bars = (math.nan if rows[0][name] is None else rows[0][name] for name in _BARS)
+            bars = (math.nan if rows[0][name] is None else rows[0][name] for name in BARS)
             return interval_of(query, *bars, source=PUBLISHED)
         chosen = selection(query, self._local.layout)
-        self._check_named(chosen.clique)
+        check_named(self._local, chosen.clique)
         return chosen.interval(query, marginal(self._local, chosen.clique))
 
     def sample(self, n: int, where: Mapping[str, Any] | None = None, *, seed: int = 0, as_: Kind = "arrow") -> Any:
@@ -126,7 +124,7 @@ class Release:
             raise ConfigError(f"n is {n}; want a number of rows >= 0")
         layout = self._local.layout
         where_codes = codes_of(where, layout)
-        self._check_named(where_codes)
+        check_named(self._local, where_codes)
         if self._local.model is not None and isinstance(layout, TableLayout):
             return _frame(drawn_rows(self._local.model, n, where_codes, layout, seed), as_)
         rows = self._local.rows
@@ -202,21 +200,6 @@ class Release:
     @cached_property
     def _local(self) -> ReleaseFolder:
         return readable(self.folder)
-
-    def _check_named(self, names: Iterable[str]) -> None:
-        """Checks that the workload names some attributes. A model may have more, of which it knows nothing.
-
-        Raises: ConfigError otherwise. An attribute that the schema lacks is left to the caller.
-        """
-        layout, columns = self._local.layout, set(self._local.answers.column_names)
-        known = [attribute.name for attribute in layout.schema.attributes] if isinstance(layout, TableLayout) else []
-        named = [name for name in known if column_of(name) in columns]
-        # Releases of earlier versions have no column of an attribute.
-        if named and (unnamed := [name for name in names if name in known and name not in named]):
-            raise ConfigError(
-                f"no query of the release names {unnamed[0]!r}, so the release knows nothing of it; want attributes of "
-                f"its workload: {named[:20]}"
-            )
 
 
 def _frame(table: pa.Table, as_: str) -> Any:

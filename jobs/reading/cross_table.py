@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, final
 
 from dpcore.errors import ConfigError
-from jobs.reading.marginals import PUBLISHED, SUM, Marginal, marginal, published, summed
+from jobs.reading.marginals import BARS, PUBLISHED, SUM, Marginal, marginal, published, summed
 from jobs.reading.release_folder import ReleaseFolder
 
 LARGEST_TABLE: Final = 100_000
@@ -23,7 +23,6 @@ ALL: Final = "(all)"
 """The label of a margin, which sums over an attribute."""
 
 Row = tuple[str | float | None, ...]
-_BARS: Final = ("answer", "stddev", "lower", "upper")
 
 
 @final
@@ -78,7 +77,7 @@ class CrossTable:
         """
         for kept in (*self.margins, self.whole.attributes):
             table = self.whole if kept == self.whole.attributes else self.margins[kept]
-            numbers = zip(*(getattr(table, name).reshape(-1).tolist() for name in _BARS), strict=True)
+            numbers = zip(*(getattr(table, name).reshape(-1).tolist() for name in BARS), strict=True)
             for labels, bars in zip(itertools.product(*table.labels), numbers, strict=True):
                 by_name = dict(zip(kept, labels, strict=True))
                 yield (*(by_name.get(name, ALL) for name in self.whole.attributes), *map(_known, bars))
@@ -151,7 +150,7 @@ class CrossTable:
     @property
     def columns(self) -> list[str]:
         """Names of the columns of ``records``."""
-        return [*self.whole.attributes, *_BARS]
+        return [*self.whole.attributes, *BARS]
 
 
 def _known(value: float) -> float | None:

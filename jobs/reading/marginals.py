@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,8 @@ from pipelines.layout import TableLayout
 PUBLISHED = "published answers"
 MODEL = "answers of the release's model, which have no intervals"
 SUM = "sums of published answers, whose intervals are not known"
-_NUMBERS = ("answer", "stddev", "lower", "upper")
+BARS: Final = ("answer", "stddev", "lower", "upper")
+"""The columns of answers.parquet with an answer and its error bar."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ def published(folder: ReleaseFolder, attributes: Sequence[Attribute]) -> Margina
     rows = rows[known >= 0]
     if len(rows) != math.prod(sizes):
         return None
-    columns = {name: table[name].to_numpy()[rows].astype(np.float64).reshape(sizes) for name in _NUMBERS}
+    columns = {name: table[name].to_numpy()[rows].astype(np.float64).reshape(sizes) for name in BARS}
     return Marginal(*_axes(attributes), **columns, source=PUBLISHED)
 
 
@@ -102,18 +104,34 @@ def _with_attributes(folder: ReleaseFolder, attributes: Sequence[Attribute]) -> 
 def _of_model(folder: ReleaseFolder, attributes: Sequence[Attribute]) -> Marginal | None:
     if folder.model is None:
         return None
-    columns = set(folder.answers.column_names[len(SCHEMA) :])  # None in releases of earlier versions.
-    if columns and (unnamed := [item.name for item in attributes if column_of(item.name) not in columns]):
-        raise ConfigError(
-            f"no query of the release names {unnamed[0]!r}, so its model knows nothing of it; want attributes of its "
-            "workload: marquee table FOLDER lists its marginals"
-        )
+    check_named(folder, [attribute.name for attribute in attributes])
     domain = folder.schema.domain
     clique = domain.canonical(attribute.name for attribute in attributes)
     values = folder.model.answer(Marginals(domain, (clique,))).reshape(domain.shape(clique))
     answer = np.transpose(values, [clique.index(attribute.name) for attribute in attributes])
     unknown = np.full(answer.shape, np.nan)
     return Marginal(*_axes(attributes), answer, unknown, unknown, unknown, source=MODEL)
+
+
+def check_named(folder: ReleaseFolder, names: Iterable[str]) -> None:
+    """Checks that the queries of a release name some attributes. A model may have more, of which it knows nothing.
+
+    folder: The release.
+    names: Attributes. One that the schema lacks is left to the caller.
+
+    Raises: ConfigError otherwise.
+    """
+    if not isinstance(folder.layout, TableLayout):
+        return
+    columns = set(folder.answers.column_names[len(SCHEMA) :])
+    known = [attribute.name for attribute in folder.schema.attributes]
+    named = [name for name in known if column_of(name) in columns]
+    # Releases of earlier versions have no column of an attribute.
+    if named and (unnamed := [name for name in names if name in known and name not in named]):
+        raise ConfigError(
+            f"no query of the release names {unnamed[0]!r}, so the release knows nothing of it; want attributes of "
+            f"its workload: {named[:20]}"
+        )
 
 
 def summed(whole: Marginal, names: Sequence[str]) -> Marginal:

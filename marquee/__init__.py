@@ -14,6 +14,7 @@ what it would cost. Both hand a config to ``jobs``, and contain no mechanism, ac
 * ``synthetic``: rows that are drawn from the model of a release, or chosen from its synthetic rows.
 * ``charts``: charts of marginals, with matplotlib.
 * ``html``: what notebooks show.
+* ``examples``: example data.
 * ``budgets``: ``Ledger``, ``Budget`` and ``Amount``.
 * ``sentences``: errors of a missing budget, in the words of Python.
 """
@@ -38,6 +39,7 @@ from dpcore.errors import (
 from jobs.version import VERSION as __version__
 from marquee.budgets import Amount, Budget, Ledger
 from marquee.cross_table import Table
+from marquee.examples import example_table
 from marquee.intervals import Interval
 from marquee.making import from_config, plan, plan_from_config, release
 from marquee.planned import Plan
@@ -69,6 +71,7 @@ __all__ = [
     "Table",
     "UnprovedError",
     "__version__",
+    "example_table",
     "from_config",
     "open",
     "plan",

@@ -61,7 +61,9 @@ def baskets(
 def table(
     out: Folder,
     rows: Annotated[int, typer.Option(help="Number of people, one row each.")] = 50_000,
-    files: Files = 2,
+    files: Annotated[
+        int | None, typer.Option(help="Number of Parquet files; two by default, or one for few rows.")
+    ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -74,8 +76,9 @@ def table(
     from pipelines.generate.table import write_table
 
     schema = write_table(out, rows=rows, files=files, seed=seed)
-    facts = {"folder": str(out), "files": files, "rows": rows, "schema": str(schema)}
-    echo_result(as_json, facts, f"{_wrote(number_of(rows, 'row'), out, files)} The schema is {schema}.")
+    written = len(list(out.glob("*.parquet")))
+    facts = {"folder": str(out), "files": written, "rows": rows, "schema": str(schema)}
+    echo_result(as_json, facts, f"{_wrote(number_of(rows, 'row'), out, written)} The schema is {schema}.")
 
 
 @app.command()

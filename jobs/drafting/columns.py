@@ -6,6 +6,7 @@ The first line of a CSV file is taken for its headings, and the keys of the firs
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ import pyarrow.parquet as pq
 
 from dpcore.errors import InputError
 from pipelines.attributes import Kind
+from pipelines.source import DataFile, FileFormat
+from pipelines.source.file_format import format_of
+from pipelines.source.other_files import opened
 
 LARGEST_LINE: Final = 1 << 20
 """Maximum size of the first line of a text file, in bytes."""
@@ -35,15 +39,14 @@ class Column:
 def read_columns(path: Path, delimiter: str = ",") -> tuple[Column, ...]:
     """The columns of a file, or of the first file in a folder.
 
-    path: A file whose name ends with .csv, .tsv, .jsonl, .ndjson, .parquet, .orc, .feather, .arrow or .ipc; or a folder
-        with such files.
+    path: A local file whose name tells its format (``pipelines.source.file_format``), or a folder with such files.
     delimiter: What stands between the cells of a CSV file.
 
     Raises: InputError when there is no such file, it cannot be read, or its columns have no distinct names.
     """
     file = _file_of(path)
     try:
-        columns = _READERS[_ending(file)](file, "\t" if _ending(file) == ".tsv" else delimiter)
+        columns = _READERS[format_of(file.name) or FileFormat.CSV](file, "\t" if ".tsv" in file.suffixes else delimiter)
     except _UNREADABLE as error:  # What libraries say may quote the file.
         raise InputError(
             f"the columns of {file} cannot be read ({type(error).__name__}); want an undamaged file of the format that "
@@ -56,20 +59,16 @@ def read_columns(path: Path, delimiter: str = ",") -> tuple[Column, ...]:
 
 
 def _file_of(path: Path) -> Path:
-    if path.is_file() and _ending(path) in _READERS:
+    if path.is_file() and format_of(path.name) is not None:
         return path
-    wanted = ", ".join(_READERS)
+    wanted = ", ".join(ending for kind in FileFormat for ending in kind.endings)
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file() and _ending(file) in _READERS)
+        files = sorted(file for file in path.rglob("*") if file.is_file() and format_of(file.name) is not None)
         if files:
             return files[0]
         raise InputError(f"{path} holds no file whose columns can be read; want one that ends with {wanted}")
     problem = "has an ending of no known format" if path.exists() else "does not exist"
     raise InputError(f"{path} {problem}; want a file that ends with {wanted}, or a folder of them")
-
-
-def _ending(path: Path) -> str:
-    return path.suffix.lower()
 
 
 def _of_csv(path: Path, delimiter: str) -> tuple[Column, ...]:
@@ -106,7 +105,7 @@ def _forget(_: str) -> None:
 
 
 def _first_line(path: Path) -> str:
-    with open(path, "rb") as file:
+    with opened(DataFile(str(path))) as stream, io.BufferedReader(stream) as file:
         line = file.readline(LARGEST_LINE + 1)
     if len(line) > LARGEST_LINE:
         raise InputError(f"the first line of {path} is longer than {LARGEST_LINE >> 20} MiB; want the names of columns")
@@ -132,13 +131,11 @@ def _ipc_schema(path: Path) -> pa.Schema:
 
 
 _READERS: Final = {
-    ".csv": _of_csv,
-    ".tsv": _of_csv,
-    ".jsonl": _of_json_lines,
-    ".ndjson": _of_json_lines,
-    ".parquet": _of_schema(pq.read_schema),
-    ".orc": _of_schema(_orc_schema),
-    **dict.fromkeys((".feather", ".arrow", ".ipc"), _of_schema(_ipc_schema)),
+    FileFormat.CSV: _of_csv,
+    FileFormat.JSON: _of_json_lines,
+    FileFormat.PARQUET: _of_schema(pq.read_schema),
+    FileFormat.ORC: _of_schema(_orc_schema),
+    FileFormat.FEATHER: _of_schema(_ipc_schema),
 }
 
 

@@ -71,12 +71,12 @@ TABLE_SCHEMA = {
 }
 
 
-def write_table(folder: str | Path, *, rows: int, files: int, seed: int) -> Path:
+def write_table(folder: str | Path, *, rows: int, files: int | None = None, seed: int = 0) -> Path:
     """Writes one row per person, with the unit column person_id, and the schema FOLDER.schema.yaml.
 
     folder: A new or empty folder.
     rows: Number of people, at least 1.
-    files: Number of Parquet files, at most one per 16,384 rows.
+    files: Number of Parquet files, at most one per 16,384 rows; None for two, or one for fewer rows.
     seed: Public seed, at least 0. The rows depend only on ``rows`` and ``seed``.
 
     Returns: The schema file.
@@ -85,6 +85,7 @@ def write_table(folder: str | Path, *, rows: int, files: int, seed: int) -> Path
     want_at_least(1, rows=rows)
     want_at_least(0, seed=seed)
     blocks = -(-rows // ROWS_AT_ONCE)
+    files = min(2, blocks) if files is None else files
     want_blocks_for(files, blocks, f"{ROWS_AT_ONCE:,} rows")
     folder = Path(folder)
     schema = folder.with_name(f"{folder.name}.schema.yaml")

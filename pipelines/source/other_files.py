@@ -84,7 +84,7 @@ def columns_of(file: DataFile, needed: Iterable[str], type_of: TypeOf | None) ->
     if file.format is FileFormat.JSON:  # Which keys the objects have depends on rows, so it decides nothing.
         names = [name for name in needed if name not in partition_values(file.path)]
     else:
-        with _opened(file) as stream:
+        with opened(file) as stream:
             names = _csv_names(file, stream)
     kinds = [type_of(name) if type_of is not None and name in wanted else pa.null() for name in names]
     return pa.schema(list(zip(names, kinds, strict=True)))
@@ -139,7 +139,7 @@ def file_batches(
     match file.format:
         case FileFormat.CSV | FileFormat.JSON:
             read = _csv_columns if file.format is FileFormat.CSV else _json_columns
-            with _opened(file) as stream:
+            with opened(file) as stream:
                 for columns in read(file, stream, names):
                     yield _typed_batch(columns, names, types, units)
         case FileFormat.ORC:
@@ -295,7 +295,7 @@ def _typed_batch(
 
 
 @contextmanager
-def _opened(file: DataFile) -> Iterator[pa.NativeFile]:
+def opened(file: DataFile) -> Iterator[pa.NativeFile]:
     """The bytes of a text file, unpacked if its name says that they are packed."""
     filesystem, inner = filesystem_of(file.path)
     ending = file.path.partition("?")[0].lower().rpartition(".")[2]

@@ -23,19 +23,13 @@ ROLES: Final = {
     "privacy reviewer": "docs/guides/reviewer.md",
     "anyone, from the README": "README.md",
 }
-_PLOT: Final = """
-release.plot("sex", "owns_home").figure.savefig("plot.png")
-"""
 
 
 def steps_for(page: str) -> list[Step]:
     """The steps of a page, after those of the page in whose folder it goes on."""
     text = (ROOT / page).read_text(encoding="utf-8")
     before = follows(text)
-    steps = [*(steps_for(f"docs/{before}") if before else []), *steps_of(text)]
-    if page == "README.md":  # Frame to release to plot, in ten lines and one.
-        return [Step(step.kind, step.name, step.text + _PLOT) if step.kind == "python" else step for step in steps]
-    return steps
+    return [*(steps_for(f"docs/{before}") if before else []), *steps_of(text)]
 
 
 def installed(folder: Path) -> Path:

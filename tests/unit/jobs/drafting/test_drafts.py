@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from datetime import date
@@ -121,3 +122,10 @@ def test_what_a_codebook_says_needs_no_question() -> None:
     assert shown[0] == {"name": "sex", "type": "categorical", "values": [1, 2], "labels": {"1": "Man"}}
     assert shown[1]["bins"] == {"low": 0, "high": 4, "count": 4}
     assert (shown[1]["label"], shown[2]["description"]) == ("Age: in years", "# the day")
+
+
+def test_a_packed_file_of_text_is_unpacked_for_its_first_line(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"person,town\n1,secret\n"))
+    assert [column.name for column in read_columns(tmp_path / "a.csv.gz")] == ["person", "town"]
+    (tmp_path / "a.tsv").write_text("person\ttown\n1\tsecret\n")
+    assert [column.name for column in read_columns(tmp_path / "a.tsv")] == ["person", "town"]

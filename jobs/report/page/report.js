@@ -10,7 +10,7 @@
     if (text !== undefined) element.textContent = text;
     return element;
   };
-  const shortened = (label) => (label.length > 16 ? `${label.slice(0, 15)}…` : label);
+  const shortened = (label) => (label.length > 15 ? `${label.slice(0, 14)}…` : label);
 
   function singleChart(chart, width) {
     const [labels] = chart.labels;
@@ -24,7 +24,7 @@
     const known = rows.filter((row) => row.lower !== null);
     if (known.length) marks.push(Plot.ruleY(known, { x1: "lower", x2: "upper", y: "label", stroke: "#1d2733", strokeWidth: 1.5 }));
     return Plot.plot({
-      width, marginLeft: 118, marginRight: 14, marginTop: 4, height: Math.min(620, 30 + 22 * rows.length),
+      width, marginLeft: 128, marginRight: 14, marginTop: 4, height: Math.min(620, 30 + 22 * rows.length),
       x: { label: "count", grid: true, ticks: 4, tickFormat: "~s" },
       y: { label: null, domain: labels, tickFormat: shortened, tickSize: 0 },
       style: { fontSize: "12px", background: "transparent" }, marks,

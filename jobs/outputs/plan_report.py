@@ -18,6 +18,7 @@ from jobs.planning.engines import FEW_ROWS
 from jobs.planning.identity import identifying_config
 from jobs.planning.job import Job
 from jobs.planning.rows import LARGEST_UNCERTAIN, smallest_certain_number
+from pipelines.source.file_format import FileFormat, format_of
 
 _ACCOUNTING = {
     Currency.PURE: "pure: pure DP; epsilons add up; the noise is discrete Laplace",
@@ -57,6 +58,7 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
         "promise": promise(job),
         "table": table_text(_dataset(job)),
         "where": filter_text(_dataset(job)),
+        "format": _format(job),
         "statistics_store": _store(job),
         "partition": partition_text(_dataset(job)),
         "currency": job.budget.currency.value,
@@ -127,6 +129,7 @@ def _data_pairs(job: Job, signed_by: str | None) -> list[tuple[str, str]]:
     facts = {
         "series": None if job.series is None else f"{job.series.described}; the charge of step 1 pays for all steps",
         "table": table_text(dataset),
+        "files": _files_text(job),
         "rows": filter_text(dataset),
         "store": _store(job),
         "partitions": partition_text(dataset),
@@ -135,6 +138,24 @@ def _data_pairs(job: Job, signed_by: str | None) -> list[tuple[str, str]]:
         "signed by": signed_by,
     }
     return [(name, fact) for name, fact in facts.items() if fact]
+
+
+def _format(job: Job) -> FileFormat | None:
+    """The format of the data's files, as far as the config tells: a folder's files may tell more. None for others."""
+    dataset = job.config.dataset
+    if dataset.csv is not None:
+        return FileFormat.CSV
+    return format_of(dataset.path or "") if dataset.format is None else FileFormat(dataset.format)
+
+
+def _files_text(job: Job) -> str | None:
+    """How files other than Parquet are read; None for Parquet, and where only the files tell."""
+    kind = _format(job)
+    if kind is None or kind is FileFormat.PARQUET:
+        return None
+    if kind.is_text:
+        return f"{kind}: types follow from the schema, and text that is no value of its type counts as null"
+    return f"{kind}, read with the types that it has"
 
 
 def _step_pairs(job: Job) -> list[tuple[str, str]]:

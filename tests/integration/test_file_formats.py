@@ -150,3 +150,12 @@ def test_a_column_of_folder_names_joins_csv(world: World) -> None:
         arrow_csv.write_csv(part, folder / "a.csv")
     world.set("dataset.path", str(world.folder / "hive"))
     assert not release(world.job()).already
+
+
+def test_the_plan_says_how_text_is_read(world: World) -> None:
+    assert "files" not in world.marquee("plan", "release.yaml")[1]  # The names in the folder tell, which no plan reads.
+    world.set("dataset.format", "csv")
+    code, out, err = world.marquee("plan", "release.yaml")
+    assert code == 0, err
+    assert "files      csv: types follow from the schema, and text that is no value of its type counts as null" in out
+    assert json.loads(world.marquee("plan", "release.yaml", "--json")[1])["format"] == "csv"

@@ -25,7 +25,7 @@ from pipelines.source import open_source
 from pipelines.source.frames import open_frame
 from pipelines.unit_names import combined_name, parts_of
 from tests.support import reference
-from tests.support.engines import ENGINES
+from tests.support.engines import ENGINES, spark_engine
 
 SALT = bytes(range(16))
 ROWS = 900
@@ -171,3 +171,18 @@ def test_there_are_as_many_units_as_distinct_tuples(engine: Engine, tmp_path: Pa
     whole = {pair for pair in tuples if None not in pair}
     folder = written([table.slice(0, 500), table.slice(500)], tmp_path / "data")
     assert found(engine, folder, TABLE, UnitCount()) == [len(whole)]
+
+
+@pytest.mark.spark
+def test_a_spark_frame_has_the_units_of_its_files(tmp_path: Path) -> None:
+    from pipelines.engines.spark import SparkEngine
+
+    engine = spark_engine()
+    assert isinstance(engine, SparkEngine)
+    table = rows()
+    folder = written([table.slice(0, 400), table.slice(400)], tmp_path / "data")
+    frame = engine.session.read.parquet(str(folder))
+    for layout, requests in REQUESTS.values():
+        for request in requests:
+            counted = EngineStatistics(engine, open_frame(frame, layout, SALT, "people")).aggregate(request).tolist()
+            assert counted == found(engine, folder, layout, request)

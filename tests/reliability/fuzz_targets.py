@@ -10,17 +10,19 @@ import random
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
+from pyarrow import feather, orc
 
-from dpcore.errors import ConfigError, InputError, IntegrityError, MarqueeError
+from dpcore.errors import ConfigError, EngineError, InputError, IntegrityError, MarqueeError
 from dpcore.exact_statistics import QueryAnswers
-from dpcore.queries import Marginals
+from dpcore.queries import Marginals, UnitCount
 from dpcore.workload import Workload
 from jobs.config import load_config
 from jobs.outputs.certificate_format import parse_certificate
@@ -33,10 +35,11 @@ from jobs.verification.promises import promise_findings
 from jobs.verification.release import CERTIFICATE, verify_release
 from jobs.verification.tables import ANSWERS
 from jobs.workload.public_files import read_queries, read_weights
+from pipelines.attributes import Attribute, Kind
 from pipelines.engines.local import LocalEngine
 from pipelines.engines.statistics import EngineStatistics
-from pipelines.layout import BasketLayout
-from pipelines.schema import load_schema
+from pipelines.layout import BasketLayout, TableLayout
+from pipelines.schema import Schema, load_schema
 from pipelines.source import open_with_contents
 from pipelines.source.content import fingerprint
 from tests.reliability.fuzz_ledger import apply_edits, columns_of, of_rows, read_everything
@@ -75,6 +78,7 @@ def targets(world: World, folder: Path) -> dict[str, Target]:
         *_yaml_targets(world, folder),
         *_public_file_targets(world, folder),
         *_data_targets(world, folder),
+        *_format_targets(folder),
         *_release_targets(world, folder),
         *_state_targets(world, folder),
     ]
@@ -141,6 +145,52 @@ def _aggregated(path: Path, case: engine_cases.Case, folder: Path) -> int:
     if isinstance(request, QueryAnswers) and isinstance(request.queries, Marginals):
         request = QueryAnswers(Marginals(request.queries.domain, request.queries.cliques[-3:]))
     return int(EngineStatistics(LocalEngine(threads=1), source).aggregate(request).sum())
+
+
+def _format_targets(folder: Path) -> list[Target]:
+    """The same data in other formats, as the only file."""
+    case = engine_cases.messy_table()
+    rows = case.rows.set_column(1, "colour", case.rows["colour"].cast(pa.string()))
+    for column in ("amount_eur", "big"):  # Not every format writes these types.
+        rows = rows.set_column(rows.schema.get_field_index(column), column, rows[column].cast(pa.float64(), safe=False))
+    rows = rows.set_column(6, "day", rows["day"].cast(pa.timestamp("us")).cast(pa.date32(), safe=False))
+    layout = case.layout
+    assert isinstance(layout, TableLayout)
+    numbers = {"big": Attribute("big", Kind.FLOAT, edges=(0.0, 1.0, 2.0))}
+    schema = Schema(tuple(numbers.get(attribute.name, attribute) for attribute in layout.schema.attributes))
+    case = replace(case, layout=replace(layout, schema=schema))
+    targets = []
+    for ending, write in FORMATS.items():
+        place = folder / ending
+        place.mkdir()
+        seeds = []
+        for part in (rows.slice(0, 12), rows.slice(30, 3)):
+            write(part, place / "seed")
+            seeds.append((place / "seed").read_bytes())
+        (place / "seed").unlink()
+        read = _file(place / f"a.{ending}", partial(_counted, case=case))
+        # A length in a Feather file may ask for more memory than there is, which is refused as what it looks like.
+        refusals = (InputError, EngineError) if ending == "feather" else (InputError,)
+        targets.append(Target(f"data in {ending}", seeds, of_bytes, read, refusals))
+    return targets
+
+
+def _write_json(rows: pa.Table, path: Path) -> None:
+    path.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows.to_pylist()))
+
+
+FORMATS: Final[dict[str, Callable[[pa.Table, Path], object]]] = {
+    "csv": lambda rows, path: arrow_csv.write_csv(rows, path),
+    "jsonl": _write_json,
+    "orc": lambda rows, path: orc.write_table(rows, path),
+    "feather": lambda rows, path: feather.write_feather(rows, path, compression="uncompressed"),
+}
+
+
+def _counted(path: Path, case: engine_cases.Case) -> int:
+    source, contents = open_with_contents(str(path), case.layout, engine_cases.SALT, b"key")
+    fingerprint(contents, b"key")
+    return int(EngineStatistics(LocalEngine(threads=1), source).aggregate(UnitCount()).sum())
 
 
 def _release_targets(world: World, folder: Path) -> list[Target]:
